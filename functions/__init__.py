@@ -1,0 +1,1 @@
+"""The deployables: one folder each, none needs another."""

@@ -1,0 +1,1 @@
+"""The HTTP API: creates voices, takes uploads, waits for results."""

@@ -1,0 +1,1 @@
+"""Gives up on a voice, visibly."""

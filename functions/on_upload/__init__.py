@@ -1,0 +1,1 @@
+"""Turns a finished upload into a conversion message."""

@@ -1,0 +1,1 @@
+"""Where the service runs: the local cloud and Google Cloud."""

@@ -1,0 +1,1 @@
+"""The local cloud: every service on one machine."""
