@@ -1,0 +1,272 @@
+"""The two buckets: recordings come in through `uploads`, converted audio leaves through `results`.
+
+`google-cloud-storage` is synchronous, so every call that waits for the network runs in a thread.
+Objects are always named by bucket, name and generation: what is read is what the event was about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import requests
+from google.api_core import exceptions as google_errors
+from google.cloud.storage.exceptions import DataCorruption
+
+from shared.voice import InvalidVoiceIdError, parse_voice_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from google.auth.credentials import Credentials
+    from google.cloud.storage import Blob, Client
+
+CALL_SECONDS: Final = 20.0
+"""How long one request to Cloud Storage may be silent."""
+
+
+class ObjectMissingError(LookupError):
+    """There is no such object, or no longer this generation of it."""
+
+
+class ObjectExistsError(Exception):
+    """An object of this name is there already; nothing was written."""
+
+
+class StorageUnavailableError(Exception):
+    """Cloud Storage did not answer; trying again later can help."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedUpload:
+    """What a client needs to upload one recording.
+
+    Attributes:
+        method: the HTTP method.
+        url: the address; it works once, for this object, size and type, until `expires_at`.
+        headers: headers that the client must send exactly so, because they are signed.
+        expires_at: when the address stops working.
+        max_bytes: the largest size that is accepted.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    expires_at: datetime
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """An object as it was found or written."""
+
+    bucket: str
+    name: str
+    generation: int
+    content_type: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Signs addresses: with a key where there is one, else through IAM's signBlob.
+
+    Attributes:
+        credentials: what signs (with a key), or what the access token for signBlob comes from.
+        service_account: the account that signs through IAM; None to sign with the key.
+    """
+
+    credentials: Credentials
+    service_account: str | None = None
+
+    def arguments(self) -> Mapping[str, object]:
+        """Return the arguments of `Blob.generate_signed_url`; may refresh the access token."""
+        if self.service_account is None:
+            return {"credentials": self.credentials}
+        if not self.credentials.valid:
+            # Imported here: only signing through IAM needs it.
+            from google.auth.transport.requests import Request  # noqa: PLC0415
+
+            self.credentials.refresh(Request())
+        return {
+            "credentials": self.credentials,
+            "service_account_email": self.service_account,
+            "access_token": self.credentials.token,
+        }
+
+
+def upload_name(voice_id: str) -> str:
+    """Return the name of a voice's recording: the server makes it, from the voice_id alone."""
+    return parse_voice_id(voice_id)
+
+
+def result_name(voice_id: str, attempt: int, extension: str) -> str:
+    """Return the name of the result of one attempt at a voice."""
+    return f"{parse_voice_id(voice_id)}/{attempt}.{extension}"
+
+
+def voice_of_upload(name: str) -> str | None:
+    """Return the voice_id an upload's name stands for, or None if no upload is named so."""
+    try:
+        return parse_voice_id(name)
+    except InvalidVoiceIdError:
+        return None
+
+
+class Bucket:
+    """One bucket.
+
+    Args:
+        client: the Cloud Storage client.
+        name: the bucket's name.
+        signer: signs addresses; None where none are needed.
+        now: the clock that expiry is reckoned with.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        signer: Signer | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.name = name
+        self._bucket = client.bucket(name)
+        self._signer = signer
+        self._now = now
+
+    async def sign_upload(
+        self, name: str, *, content_type: str, max_bytes: int, lifetime: timedelta
+    ) -> SignedUpload:
+        """Make the address for one upload of at most `max_bytes` to a name not yet used."""
+        headers = {
+            "Content-Type": content_type,
+            "x-goog-content-length-range": f"1,{max_bytes}",
+            "x-goog-if-generation-match": "0",
+        }
+        expires_at = self._now() + lifetime
+        url = await self._sign(name, "PUT", expires_at, headers=headers)
+        return SignedUpload("PUT", url, headers, expires_at, max_bytes)
+
+    async def sign_download(
+        self, name: str, *, lifetime: timedelta, filename: str
+    ) -> tuple[str, datetime]:
+        """Make an address to read an object from, and say when it expires.
+
+        A browser that downloads it names the file `filename`.
+        """
+        expires_at = self._now() + lifetime
+        disposition = f'inline; filename="{filename}"'
+        url = await self._sign(name, "GET", expires_at, response_disposition=disposition)
+        return url, expires_at
+
+    async def read(self, name: str, generation: int, *, max_bytes: int) -> bytes:
+        """Read one generation of an object, at most `max_bytes + 1` bytes of it.
+
+        Raises:
+            ObjectMissingError: it is gone.
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        blob = self._bucket.blob(name, generation=generation)
+        with _storage_errors(f"{self.name}/{name}#{generation}"):
+            return await asyncio.to_thread(
+                blob.download_as_bytes,
+                end=max_bytes,
+                timeout=CALL_SECONDS,
+                # A recording is read whole: one request instead of chunks.
+                single_shot_download=True,
+            )
+
+    async def write(
+        self, name: str, content: BinaryIO, *, content_type: str, size: int | None = None
+    ) -> ObjectFacts:
+        """Write an object of a name not yet used; `content` is read as it is sent.
+
+        Raises:
+            ObjectExistsError: the name is used.
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        blob = self._bucket.blob(name)
+        with _storage_errors(f"{self.name}/{name}"):
+            await asyncio.to_thread(
+                blob.upload_from_file,
+                content,
+                size=size,
+                content_type=content_type,
+                if_generation_match=0,
+                timeout=CALL_SECONDS,
+            )
+        return _facts(blob)
+
+    async def find(self, name: str) -> ObjectFacts:
+        """Look an object up.
+
+        Raises:
+            ObjectMissingError: there is none.
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        blob = self._bucket.blob(name)
+        with _storage_errors(f"{self.name}/{name}"):
+            await asyncio.to_thread(blob.reload, timeout=CALL_SECONDS)
+        return _facts(blob)
+
+    async def delete(self, name: str, generation: int | None = None) -> None:
+        """Delete an object, or one generation of it; it is no error if it is gone."""
+        blob = self._bucket.blob(name, generation=generation)
+        try:
+            with _storage_errors(f"{self.name}/{name}"):
+                await asyncio.to_thread(blob.delete, timeout=CALL_SECONDS)
+        except ObjectMissingError:
+            return
+
+    async def delete_all(self, prefix: str) -> None:
+        """Delete every object whose name begins so."""
+        with _storage_errors(f"{self.name}/{prefix}"):
+            blobs = await asyncio.to_thread(lambda: list(self._bucket.list_blobs(prefix=prefix)))
+        for blob in blobs:
+            await self.delete(blob.name)
+
+    async def _sign(self, name: str, method: str, expires_at: datetime, **more: object) -> str:
+        if self._signer is None:
+            raise RuntimeError(f"bucket {self.name} was made without a Signer and cannot sign")
+        signer, blob = self._signer, self._bucket.blob(name)
+
+        def sign() -> str:
+            url = blob.generate_signed_url(
+                version="v4", expiration=expires_at, method=method, **signer.arguments(), **more
+            )
+            return str(url)
+
+        # In a thread, because signing through IAM is a request.
+        with _storage_errors(f"{self.name}/{name}"):
+            return await asyncio.to_thread(sign)
+
+
+def _facts(blob: Blob) -> ObjectFacts:
+    return ObjectFacts(
+        bucket=blob.bucket.name,
+        name=blob.name,
+        generation=int(blob.generation),
+        content_type=blob.content_type or "application/octet-stream",
+        bytes=int(blob.size),
+    )
+
+
+@contextmanager
+def _storage_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except google_errors.NotFound as error:
+        raise ObjectMissingError(f"{what} is not there") from error
+    except google_errors.PreconditionFailed as error:
+        raise ObjectExistsError(f"{what} is there already") from error
+    except (
+        google_errors.GoogleAPICallError,
+        requests.RequestException,
+        DataCorruption,
+        OSError,
+    ) as error:
+        raise StorageUnavailableError(f"Cloud Storage did not answer for {what}") from error

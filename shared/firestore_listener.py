@@ -1,0 +1,268 @@
+"""Following many documents over few `Listen` streams.
+
+Firestore's asynchronous client has no `on_snapshot`, and the synchronous one keeps a stream and two
+threads per document. A `Listen` stream carries many targets, so this listener puts every document
+that somebody in this process waits for on a shared stream: one target per document, however many
+wait for it, and a new stream only when the others are full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from google.api_core import exceptions as google_errors
+from google.cloud.firestore_v1 import _helpers as firestore_values
+from google.cloud.firestore_v1.types import ListenRequest, Target, TargetChange
+
+from shared.documents import COLLECTION, from_document
+from shared.mailbox import Mailbox
+from shared.store import StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from google.cloud.firestore_v1 import AsyncClient
+    from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
+    from google.cloud.firestore_v1.types import Document, ListenResponse
+
+    from shared.voice import Voice
+
+FIRST_PAUSE_SECONDS: Final = 0.1
+LONGEST_PAUSE_SECONDS: Final = 5.0
+RECONNECTIONS: Final = 8
+"""How many connections in a row may fail before the waiting clients are told."""
+
+_HOPELESS: Final = (
+    google_errors.PermissionDenied,
+    google_errors.Unauthenticated,
+    google_errors.InvalidArgument,
+    google_errors.NotFound,
+)
+
+
+@dataclass(eq=False, slots=True)
+class _WatchedDocument:
+    """A document on a stream, and everybody who waits for it."""
+
+    voice_id: str
+    target_id: int
+    stream: _Stream
+    waiters: set[Mailbox] = field(default_factory=set)
+    seen: bool = False
+    state: Voice | None = None
+
+    def tell(self, state: Voice | None) -> None:
+        self.seen, self.state = True, state
+        for waiter in self.waiters:
+            waiter.put(state)
+
+    def fail(self, error: StoreUnavailableError) -> None:
+        for waiter in self.waiters:
+            waiter.fail(error)
+
+
+class DocumentListener:
+    """Follows the documents of voices for any number of waiters.
+
+    Args:
+        client: the client whose connection carries the streams.
+        targets_per_stream: how many documents share one stream.
+    """
+
+    def __init__(self, client: AsyncClient, *, targets_per_stream: int) -> None:
+        self._connection = _Connection(client)
+        self._targets_per_stream = targets_per_stream
+        self._documents: dict[str, _WatchedDocument] = {}
+        self._streams: list[_Stream] = []
+        self._target_ids = count(1)
+
+    @property
+    def stream_count(self) -> int:
+        """How many streams are open."""
+        return len(self._streams)
+
+    @asynccontextmanager
+    async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
+        """Follow one document; see `shared.store.VoiceStore.watch`."""
+        mailbox = Mailbox()
+        document = self._documents.get(voice_id) or self._start_watching(voice_id)
+        document.waiters.add(mailbox)
+        if document.seen:
+            mailbox.put(document.state)
+        try:
+            async with aclosing(mailbox.states()) as states:
+                yield states
+        finally:
+            document.waiters.discard(mailbox)
+            if not document.waiters:
+                await self._stop_watching(document)
+
+    async def aclose(self) -> None:
+        """Close every stream; whoever still waits is told."""
+        for stream in self._streams.copy():
+            stream.fail(StoreUnavailableError("the listener was closed"))
+            await self._close(stream)
+        self._documents.clear()
+
+    def _start_watching(self, voice_id: str) -> _WatchedDocument:
+        stream = self._roomy_stream()
+        document = _WatchedDocument(voice_id, next(self._target_ids), stream)
+        self._documents[voice_id] = document
+        stream.add(document)
+        return document
+
+    def _roomy_stream(self) -> _Stream:
+        for stream in self._streams:
+            if stream.is_open and len(stream) < self._targets_per_stream:
+                return stream
+        stream = _Stream(self._connection)
+        self._streams.append(stream)
+        return stream
+
+    async def _stop_watching(self, document: _WatchedDocument) -> None:
+        if self._documents.get(document.voice_id) is document:
+            del self._documents[document.voice_id]
+        document.stream.remove(document)
+        if not len(document.stream):
+            await self._close(document.stream)
+
+    async def _close(self, stream: _Stream) -> None:
+        if stream in self._streams:
+            self._streams.remove(stream)
+            await stream.aclose()
+
+
+class _Connection:
+    """What a stream needs of the client: its connection, database and metadata.
+
+    The public client hides them; its own `on_snapshot` reaches for the same three.
+    """
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    async def listen(self, requests: AsyncIterator[ListenRequest]) -> AsyncIterator[ListenResponse]:
+        api = cast("FirestoreAsyncClient", self._client._firestore_api)  # noqa: SLF001
+        metadata = cast("Sequence[tuple[str, str]]", self._client._rpc_metadata)  # noqa: SLF001
+        stream = await api.listen(requests=requests, metadata=metadata)
+        return cast("AsyncIterator[ListenResponse]", stream)
+
+    def request(self, *, add: _WatchedDocument | None = None, remove: int = 0) -> ListenRequest:
+        database = self._client._database_string  # noqa: SLF001
+        if add is None:
+            return ListenRequest(database=database, remove_target=remove)
+        name = f"{database}/documents/{COLLECTION}/{add.voice_id}"
+        documents = Target.DocumentsTarget(documents=[name])
+        return ListenRequest(
+            database=database, add_target=Target(documents=documents, target_id=add.target_id)
+        )
+
+    def voice(self, document: Document) -> Voice:
+        fields = cast("dict[str, Any]", firestore_values.decode_dict(document.fields, self._client))
+        return from_document(document.name.rpartition("/")[2], fields)
+
+
+class _Stream:
+    """One `Listen` stream with its targets; connects again when the connection breaks."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+        self._documents: dict[int, _WatchedDocument] = {}
+        self._requests: asyncio.Queue[ListenRequest] = asyncio.Queue()
+        self._heard = False
+        self._task = asyncio.create_task(self._run())
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._task.done()
+
+    def add(self, document: _WatchedDocument) -> None:
+        self._documents[document.target_id] = document
+        self._requests.put_nowait(self._connection.request(add=document))
+
+    def remove(self, document: _WatchedDocument) -> None:
+        del self._documents[document.target_id]
+        self._requests.put_nowait(self._connection.request(remove=document.target_id))
+
+    def fail(self, error: StoreUnavailableError) -> None:
+        for document in self._documents.values():
+            document.fail(error)
+
+    async def aclose(self) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            self._heard = False
+            try:
+                await self._follow()
+                error: Exception = StoreUnavailableError("Firestore closed the stream")
+            except google_errors.GoogleAPICallError as broken:
+                error = broken
+            failures = 1 if self._heard else failures + 1
+            if isinstance(error, _HOPELESS) or failures > RECONNECTIONS:
+                self.fail(StoreUnavailableError(f"Firestore cannot be listened to: {error}"))
+                return
+            await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**failures, LONGEST_PAUSE_SECONDS))
+
+    async def _follow(self) -> None:
+        # Targets live and die with their connection: a new one asks for all of them again.
+        self._requests = asyncio.Queue()
+        for document in self._documents.values():
+            document.seen = False
+            self._requests.put_nowait(self._connection.request(add=document))
+        responses = await self._connection.listen(self._queued_requests(self._requests))
+        async for response in responses:
+            self._heard = True
+            self._take(response)
+
+    @staticmethod
+    async def _queued_requests(
+        requests: asyncio.Queue[ListenRequest],
+    ) -> AsyncIterator[ListenRequest]:
+        while True:
+            yield await requests.get()
+
+    def _take(self, response: ListenResponse) -> None:
+        if "document_change" in response:
+            voice = self._connection.voice(response.document_change.document)
+            self._tell(response.document_change.target_ids, voice)
+        elif "document_delete" in response:
+            self._tell(response.document_delete.removed_target_ids, None)
+        elif "document_remove" in response:
+            self._tell(response.document_remove.removed_target_ids, None)
+        elif "filter" in response and response.filter.count == 0:
+            self._tell([response.filter.target_id], None)
+        elif "target_change" in response:
+            self._take_target_change(response.target_change)
+
+    def _take_target_change(self, change: TargetChange) -> None:
+        kind = change.target_change_type
+        if kind == TargetChange.TargetChangeType.CURRENT:
+            # Everything that exists was sent before this; what was not does not exist.
+            unseen = [i for i in change.target_ids if not self._is_seen(i)]
+            self._tell(unseen, None)
+        elif kind == TargetChange.TargetChangeType.REMOVE and change.cause.code:
+            refused = StoreUnavailableError(f"Firestore refused to listen: {change.cause.message}")
+            for target_id in change.target_ids:
+                if target_id in self._documents:
+                    self._documents[target_id].fail(refused)
+
+    def _is_seen(self, target_id: int) -> bool:
+        document = self._documents.get(target_id)
+        return document is None or document.seen
+
+    def _tell(self, target_ids: Sequence[int], state: Voice | None) -> None:
+        for target_id in target_ids:
+            if target_id in self._documents:
+                self._documents[target_id].tell(state)

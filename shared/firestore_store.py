@@ -1,0 +1,123 @@
+"""The voices' documents in Firestore.
+
+`replace` carries the document's update time as its precondition: Firestore itself does the
+compare-and-set, without a transaction and its second round trip.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from google.api_core import exceptions as google_errors
+from google.api_core.retry_async import AsyncRetry
+
+from shared.documents import COLLECTION, from_document, to_document
+from shared.store import (
+    ConflictError,
+    Snapshot,
+    StoreUnavailableError,
+    UnknownVoiceError,
+    VoiceExistsError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+    from google.cloud.firestore_v1 import AsyncClient, AsyncDocumentReference
+
+    from shared.firestore_listener import DocumentListener
+    from shared.voice import Voice
+
+CALL_SECONDS: Final = 10.0
+"""How long one call may take, its retries included; Pub/Sub's redelivery is the longer patience."""
+
+_PASSING: Final = (
+    google_errors.ServiceUnavailable,
+    google_errors.InternalServerError,
+    google_errors.DeadlineExceeded,
+    google_errors.ResourceExhausted,
+    google_errors.RetryError,
+)
+
+
+class FirestoreVoices:
+    """A `shared.store.VoiceStore` in Firestore.
+
+    Args:
+        client: the asynchronous Firestore client; the store closes it.
+        listener: follows documents; only the api needs one.
+    """
+
+    def __init__(self, client: AsyncClient, listener: DocumentListener | None = None) -> None:
+        self._client = client
+        self._listener = listener
+        self._retry = AsyncRetry(timeout=CALL_SECONDS)
+
+    async def create(self, voice: Voice) -> None:
+        """Write a new document; `VoiceExistsError` if there is one."""
+        with _passing_errors():
+            try:
+                await self._reference(voice.voice_id).create(
+                    to_document(voice), retry=self._retry, timeout=CALL_SECONDS
+                )
+            except google_errors.AlreadyExists as error:
+                raise VoiceExistsError(f"there is a voice {voice.voice_id} already") from error
+
+    async def read(self, voice_id: str) -> Snapshot:
+        """Read a document; `UnknownVoiceError` if there is none."""
+        with _passing_errors():
+            document = await self._reference(voice_id).get(retry=self._retry, timeout=CALL_SECONDS)
+        fields = document.to_dict()
+        if fields is None or document.read_time is None:
+            raise UnknownVoiceError(voice_id)
+        return Snapshot(from_document(voice_id, fields), document.update_time, document.read_time)
+
+    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
+        """Write `voice` over the state of `snapshot`; `ConflictError` if that is gone."""
+        option = self._client.write_option(last_update_time=snapshot.revision)
+        with _passing_errors():
+            try:
+                written = await self._reference(voice.voice_id).update(
+                    to_document(voice), option=option, retry=self._retry, timeout=CALL_SECONDS
+                )
+            except (
+                google_errors.FailedPrecondition,
+                google_errors.NotFound,
+                google_errors.Aborted,
+            ) as error:
+                raise ConflictError(f"voice {voice.voice_id} was changed by another") from error
+        return Snapshot(voice, written.update_time, written.update_time)
+
+    async def delete(self, voice_id: str) -> None:
+        """Delete a document, if there is one."""
+        with _passing_errors():
+            await self._reference(voice_id).delete(retry=self._retry, timeout=CALL_SECONDS)
+
+    def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
+        """Follow a document; see `VoiceStore.watch`.
+
+        Raises:
+            RuntimeError: the store was made without a listener.
+        """
+        if self._listener is None:
+            raise RuntimeError("this store was made without a DocumentListener and cannot watch")
+        return self._listener.watch(voice_id)
+
+    async def aclose(self) -> None:
+        """Close the listener's streams and the client's connection."""
+        if self._listener is not None:
+            await self._listener.aclose()
+        self._client.close()
+
+    def _reference(self, voice_id: str) -> AsyncDocumentReference:
+        return self._client.collection(COLLECTION).document(voice_id)
+
+
+@contextmanager
+def _passing_errors() -> Iterator[None]:
+    try:
+        yield
+    except _PASSING as error:
+        raise StoreUnavailableError(f"Firestore did not answer: {error}") from error

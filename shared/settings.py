@@ -1,0 +1,163 @@
+"""Settings that come from the environment: typed, frozen, checked before anything starts.
+
+Each deployable's `settings.py` adds what it alone needs. A wrong value is refused with a message
+that names the variable, the value and what was expected.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from shared.timeouts import Timeouts
+
+BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$")]
+ServiceAccount = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$")]
+
+
+def _check_web_address(text: str) -> str:
+    if not text.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return text.rstrip("/")
+
+
+WebAddress = Annotated[str, AfterValidator(_check_web_address)]
+
+
+def _split_at_commas(text: object) -> object:
+    if not isinstance(text, str):
+        return text
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+# NoDecode: pydantic-settings would read a tuple as JSON.
+CommaSeparated = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)]
+
+
+class Environment(StrEnum):
+    """Where the service runs."""
+
+    PRODUCTION = "production"
+    LOCAL = "local"
+
+
+class PushVerification(StrEnum):
+    """Whether a push must carry a valid identity token."""
+
+    ON = "on"
+    OFF = "off"
+
+
+class SettingsError(ValueError):
+    """The environment does not say what it must; the message has one line per variable."""
+
+
+class CommonSettings(BaseSettings):
+    """What every deployable needs to know.
+
+    Attributes:
+        project_id: the Google Cloud project.
+        environment: production, or the local cloud, which may do without tokens and keys.
+        log_level: the least severity that is logged.
+        uploads_bucket: the bucket of the recordings.
+        conversion_deadline_seconds: the one number that all timeouts derive from.
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore")
+
+    project_id: Annotated[str, Field(min_length=1)]
+    environment: Environment = Environment.PRODUCTION
+    log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
+    uploads_bucket: BucketName
+    conversion_deadline_seconds: Annotated[int, Field(ge=5, le=500)] = 60
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """The chain of timeouts."""
+        return Timeouts(self.conversion_deadline_seconds)
+
+    def require_local(self, variable: str, value: object) -> None:
+        """Refuse a value that only the local cloud may have."""
+        if self.environment is not Environment.LOCAL:
+            raise ValueError(
+                f"{variable}={value} is only for the local cloud (ENVIRONMENT=local); "
+                f"in production remove it"
+            )
+
+
+class PushSettings(CommonSettings):
+    """What a deployable needs that Pub/Sub pushes to.
+
+    Attributes:
+        push_verification: whether a push must prove that it comes from Pub/Sub.
+        push_audience: what its token must be made out to.
+        push_service_account: the account that must have signed it.
+    """
+
+    push_verification: PushVerification = PushVerification.ON
+    push_audience: str = ""
+    push_service_account: ServiceAccount | None = None
+
+    @model_validator(mode="after")
+    def _check_push(self) -> Self:
+        if self.push_verification is PushVerification.OFF:
+            self.require_local("PUSH_VERIFICATION", "off")
+        elif not self.push_audience or not self.push_service_account:
+            raise ValueError(
+                "PUSH_AUDIENCE and PUSH_SERVICE_ACCOUNT must be set where PUSH_VERIFICATION is on"
+            )
+        return self
+
+
+class SigningSettings(CommonSettings):
+    """What a deployable needs that signs addresses.
+
+    Attributes:
+        results_bucket: the bucket of the converted audio.
+        signing_service_account: the account that signs through IAM, without any key.
+        signing_key_file: a service account's key file; only for the local cloud.
+    """
+
+    results_bucket: BucketName
+    signing_service_account: ServiceAccount | None = None
+    signing_key_file: str | None = None
+
+    @model_validator(mode="after")
+    def _check_signing(self) -> Self:
+        if self.signing_key_file is not None:
+            self.require_local("SIGNING_KEY_FILE", self.signing_key_file)
+        elif self.signing_service_account is None:
+            raise ValueError("SIGNING_SERVICE_ACCOUNT must be set: who signs upload addresses?")
+        return self
+
+
+_Settings = TypeVar("_Settings", bound=CommonSettings)
+
+
+def load(kind: type[_Settings], **overrides: Any) -> _Settings:
+    """Read settings from the environment.
+
+    Args:
+        kind: which settings.
+        **overrides: values that replace the environment's.
+
+    Raises:
+        SettingsError: something is missing or wrong; one line per variable says what.
+    """
+    try:
+        return kind(**overrides)
+    except ValidationError as error:
+        raise SettingsError("\n".join(_explain(problem) for problem in error.errors())) from None
+
+
+def _explain(problem: Any) -> str:
+    variable = "_".join(str(part) for part in problem["loc"][:1]).upper()
+    reason = str(problem["msg"]).removeprefix("Value error, ")
+    if not variable:
+        return reason
+    if problem["type"] == "missing":
+        return f"{variable} is not set"
+    return f"{variable}={problem['input']!r} is wrong: {reason}"

@@ -1,0 +1,180 @@
+"""Who sent a request: the identity tokens of Pub/Sub's pushes and of signed-in visitors.
+
+Google's own verifier fetches the certificates at every call; here they are kept as long as their
+server allows, so that a push costs one signature check and no request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import requests
+from google.auth import exceptions as auth_errors
+from google.auth import jwt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+GOOGLE_CERTIFICATES: Final = "https://www.googleapis.com/oauth2/v1/certs"
+GOOGLE_ISSUERS: Final = frozenset({"accounts.google.com", "https://accounts.google.com"})
+FIREBASE_CERTIFICATES: Final = (
+    "https://www.googleapis.com/robot/v1/metadata/x509/securetoken@system.gserviceaccount.com"
+)
+
+CLOCK_SKEW_SECONDS: Final = 60
+FETCH_SECONDS: Final = 5.0
+LEAST_SECONDS_BETWEEN_FETCHES: Final = 30.0
+"""A token with an unknown key id causes a fetch no more often than this: strangers make up ids."""
+
+
+class TokenRefusedError(Exception):
+    """A request's identity token does not prove what it must; the message says what is wrong."""
+
+
+class CertificatesUnavailableError(Exception):
+    """The certificates could not be fetched; trying again later can help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Public certificates by key id (PEM), and for how many seconds they may be kept."""
+
+    by_key_id: Mapping[str, str]
+    lifetime_seconds: float
+
+
+class TokenVerifier(Protocol):
+    """Decides whether an `Authorization` header proves that the right party sent the request."""
+
+    async def verify(self, authorization: str | None) -> Mapping[str, Any]:
+        """Return the token's claims.
+
+        Raises:
+            TokenRefusedError: the header is missing or proves nothing.
+            CertificatesUnavailableError: it could not be checked now.
+        """
+        ...
+
+
+def fetch_certificates(address: str) -> Certificates:
+    """Fetch certificates over HTTPS; their lifetime is the response's `max-age`.
+
+    Raises:
+        CertificatesUnavailableError: the server did not answer with certificates.
+    """
+    try:
+        response = requests.get(address, timeout=FETCH_SECONDS)
+        response.raise_for_status()
+        certificates = response.json()
+    except (requests.RequestException, ValueError) as error:
+        raise CertificatesUnavailableError(f"no certificates came from {address}") from error
+    max_age = re.search(r"max-age=(\d+)", response.headers.get("cache-control", ""))
+    return Certificates(certificates, float(max_age[1]) if max_age else 0.0)
+
+
+class CertificateCache:
+    """Keeps certificates for as long as they may be kept.
+
+    Args:
+        fetch: gets them; runs in a thread.
+        monotonic: seconds of a clock that never goes back.
+    """
+
+    def __init__(
+        self, fetch: Callable[[], Certificates], monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._fetch = fetch
+        self._monotonic = monotonic
+        self._certificates = Certificates({}, 0.0)
+        self._fetched_at = float("-inf")
+        self._one_fetch = asyncio.Lock()
+
+    async def for_key(self, key_id: str) -> Mapping[str, str]:
+        """Return all certificates, fetched anew if they are old or do not know `key_id`."""
+        async with self._one_fetch:
+            if self._needs_fetch(key_id):
+                self._certificates = await asyncio.to_thread(self._fetch)
+                self._fetched_at = self._monotonic()
+        return self._certificates.by_key_id
+
+    def _needs_fetch(self, key_id: str) -> bool:
+        age = self._monotonic() - self._fetched_at
+        if age >= max(self._certificates.lifetime_seconds, LEAST_SECONDS_BETWEEN_FETCHES):
+            return True
+        unknown = key_id not in self._certificates.by_key_id
+        return unknown and age >= LEAST_SECONDS_BETWEEN_FETCHES
+
+
+class GoogleTokenVerifier:
+    """Accepts the OIDC tokens with which one Pub/Sub subscription signs its pushes.
+
+    Args:
+        certificates: Google's certificates.
+        audience: what the token must be made out to.
+        email: the service account that must have signed it.
+    """
+
+    def __init__(self, certificates: CertificateCache, *, audience: str, email: str) -> None:
+        self._certificates = certificates
+        self._audience = audience
+        self._email = email
+
+    async def verify(self, authorization: str | None) -> Mapping[str, Any]:
+        """Return the token's claims; see `TokenVerifier.verify`."""
+        claims = await _verified_claims(authorization, self._certificates, self._audience)
+        if claims.get("iss") not in GOOGLE_ISSUERS:
+            raise TokenRefusedError("the token was not issued by Google")
+        # A Google token of anybody else can name the same audience: the e-mail decides.
+        if claims.get("email_verified") is not True or claims.get("email") != self._email:
+            raise TokenRefusedError(f"the token is not one of {self._email}")
+        return claims
+
+
+class FirebaseTokenVerifier:
+    """Accepts the tokens of visitors who signed in with Firebase Authentication."""
+
+    def __init__(self, certificates: CertificateCache, *, project_id: str) -> None:
+        self._certificates = certificates
+        self._project_id = project_id
+
+    async def verify(self, authorization: str | None) -> Mapping[str, Any]:
+        """Return the token's claims; `sub` is the uid. See `TokenVerifier.verify`."""
+        claims = await _verified_claims(authorization, self._certificates, self._project_id)
+        if claims.get("iss") != f"https://securetoken.google.com/{self._project_id}":
+            raise TokenRefusedError(f"the token was not issued for project {self._project_id}")
+        if not claims.get("sub"):
+            raise TokenRefusedError("the token names no user")
+        return claims
+
+
+class NoTokenNeeded:
+    """Accepts every request: only for the local cloud, whose Pub/Sub sends no tokens."""
+
+    async def verify(self, authorization: str | None) -> Mapping[str, Any]:  # noqa: ARG002 - the port's form
+        """Return no claims."""
+        return {}
+
+
+async def _verified_claims(
+    authorization: str | None, certificates: CertificateCache, audience: str
+) -> Mapping[str, Any]:
+    scheme, _, token = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise TokenRefusedError("the request has no header `Authorization: Bearer TOKEN`")
+    try:
+        key_id = str(jwt.decode_header(token).get("kid", ""))
+        known = await certificates.for_key(key_id)
+        if key_id not in known:
+            raise TokenRefusedError("the token was signed with an unknown key")
+        claims = jwt.decode(
+            token, certs=known, audience=audience, clock_skew_in_seconds=CLOCK_SKEW_SECONDS
+        )
+    except (auth_errors.GoogleAuthError, ValueError) as error:
+        raise TokenRefusedError(f"the token is not valid: {error}") from error
+    if not isinstance(claims, dict):
+        raise TokenRefusedError("the token has no claims")
+    return claims

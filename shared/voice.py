@@ -1,0 +1,402 @@
+"""The states of a voice, the transitions between them, and the errors that end one.
+
+This module is pure: it imports no client library, reads no clock and does no I/O. Every function
+takes a voice and returns the next one, or refuses with `ForbiddenTransitionError`; a store then
+writes the result by compare-and-set. Times are those of the store's server, handed in by the
+caller, so that two workers whose clocks differ still agree on when a lease ends.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LEASE: Final = timedelta(seconds=20)
+"""How long a worker owns a voice without renewing its lease: short, for a quick takeover."""
+
+RETENTION: Final = timedelta(days=1)
+"""How long a voice's document is kept: as long as the buckets keep its objects."""
+
+
+class Status(StrEnum):
+    """Where a voice is on its way; it only moves forward."""
+
+    WAITING = "waiting"
+    QUEUED = "queued"
+    CONVERTING = "converting"
+    DONE = "done"
+    FAILED = "failed"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more happens to the voice."""
+        return self in {Status.DONE, Status.FAILED}
+
+
+TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
+    # A conversion message can overtake the record of it, because on_upload publishes first.
+    Status.WAITING: frozenset({Status.QUEUED, Status.CONVERTING, Status.FAILED}),
+    Status.QUEUED: frozenset({Status.CONVERTING, Status.FAILED}),
+    # From converting to converting: a takeover, with the next attempt.
+    Status.CONVERTING: frozenset({Status.CONVERTING, Status.DONE, Status.FAILED}),
+    Status.DONE: frozenset(),
+    Status.FAILED: frozenset(),
+}
+
+
+class ErrorCode(StrEnum):
+    """Why a voice failed. The codes are part of the API and never change their meaning."""
+
+    ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+    CONTENT_TYPE_MISMATCH = "content_type_mismatch"
+    CORRUPT = "corrupt"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    INTERNAL = "internal"
+    NO_AUDIO = "no_audio"
+    SILENT = "silent"
+    SOURCE_MISSING = "source_missing"
+    TOO_COMPLEX = "too_complex"
+    TOO_LARGE = "too_large"
+    TOO_LONG = "too_long"
+    TOO_SHORT = "too_short"
+    UNKNOWN_CHARACTER = "unknown_character"
+    UNSUPPORTED_FORMAT = "unsupported_format"
+
+
+class OutputFormat(StrEnum):
+    """The formats a result can have."""
+
+    WAV = "wav"
+    MP3 = "mp3"
+    M4A = "m4a"
+    OGG = "ogg"
+
+
+class VoiceError(Exception):
+    """What is wrong with a voice for good: trying again cannot help.
+
+    Attributes:
+        code: the stable code for programs.
+        message: one sentence for people, safe to show to the visitor.
+    """
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class InvalidVoiceIdError(ValueError):
+    """A text is not a voice_id."""
+
+
+class ForbiddenTransitionError(Exception):
+    """A voice cannot go from its status to the wanted one."""
+
+    def __init__(self, voice: Voice, wanted: Status) -> None:
+        super().__init__(f"voice {voice.voice_id} is {voice.status} and cannot become {wanted}")
+        self.voice = voice
+        self.wanted = wanted
+
+
+class LeaseHeldError(Exception):
+    """Another worker owns the voice until `expires_at` (the store's time)."""
+
+    def __init__(self, voice: Voice, remaining: timedelta) -> None:
+        super().__init__(f"voice {voice.voice_id} is leased by attempt {voice.attempt}")
+        self.voice = voice
+        self.remaining = remaining
+
+
+class LeaseLostError(Exception):
+    """The worker's attempt is no longer the voice's: it must commit nothing."""
+
+
+def new_voice_id() -> str:
+    """Make a voice_id: an RFC 4122 UUID version 4 in its canonical form."""
+    return str(uuid.uuid4())
+
+
+def parse_voice_id(text: str) -> str:
+    """Return `text` if it is a canonical version 4 UUID.
+
+    Raises:
+        InvalidVoiceIdError: it is not; the message says what a voice_id looks like.
+    """
+    try:
+        parsed = uuid.UUID(text)
+    except ValueError:
+        parsed = None
+    if parsed is None or parsed.version != 4 or str(parsed) != text:  # noqa: PLR2004 - RFC 4122
+        raise InvalidVoiceIdError(
+            f"{text[:64]!r} is not a voice_id; it is a version 4 UUID in lower case, "
+            "as POST /api/v1/voices returns it"
+        )
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the visitor asked for.
+
+    Attributes:
+        pitch_shift: semitones, or None to move the speaker's median to the character's.
+        output_format: the format of the result.
+        content_type: the media type the recording was announced with.
+    """
+
+    pitch_shift: float | None = None
+    output_format: OutputFormat = OutputFormat.WAV
+    content_type: str = "audio/webm"
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """The recording as it lies in the uploads bucket.
+
+    Attributes:
+        bucket: the bucket's name.
+        object: the object's name.
+        generation: which content of that name is meant; never another one.
+        content_type: the media type it was uploaded with.
+        bytes: its size.
+        seconds: its length, None until it was decoded.
+    """
+
+    bucket: str
+    object: str
+    generation: int
+    content_type: str
+    bytes: int
+    seconds: float | None = None
+
+    def is_same_upload(self, other: Input) -> bool:
+        """Whether both name the same bucket/object#generation: the identity of an upload."""
+        mine = (self.bucket, self.object, self.generation)
+        return mine == (other.bucket, other.object, other.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The converted audio as it lies in the results bucket.
+
+    Attributes:
+        bucket: the bucket's name.
+        object: the object's name, unique per voice and attempt.
+        url: where it can be read until `url_expires_at`, without further permission.
+        url_expires_at: when `url` stops working.
+        content_type: its media type.
+        bytes: its size.
+        seconds: its length.
+        sha256: hexadecimal digest of its content.
+        synthetic: the machine-readable statement that this is synthetic speech.
+    """
+
+    bucket: str
+    object: str
+    url: str
+    url_expires_at: datetime
+    content_type: str
+    bytes: int
+    seconds: float
+    sha256: str
+    synthetic: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a voice failed: a code for programs and a sentence for people."""
+
+    code: ErrorCode
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """One recording and what becomes of it; the document `voices/{voice_id}`.
+
+    Attributes:
+        voice_id: version 4 UUID; whoever holds it may see the voice.
+        status: where the voice is on its way.
+        character: id of the character it is converted to.
+        options: what the visitor asked for.
+        owner: Firebase uid of the signed-in visitor, or None.
+        created_at: when it was created.
+        updated_at: when it last changed.
+        expire_at: when the TTL policy may delete it.
+        input: the recording, once it was uploaded.
+        attempt: number of the current conversion attempt: the fencing token. 0 before the first.
+        lease_expires_at: until when the current attempt owns the voice.
+        stage: what the current attempt is doing.
+        result: the converted audio, once done.
+        error: why it failed, if it did.
+        timings: milliseconds per stage of the conversion.
+    """
+
+    voice_id: str
+    character: str
+    created_at: datetime
+    updated_at: datetime
+    expire_at: datetime
+    status: Status = Status.WAITING
+    options: Options = field(default_factory=Options)
+    owner: str | None = None
+    input: Input | None = None
+    attempt: int = 0
+    lease_expires_at: datetime | None = None
+    stage: str | None = None
+    result: Result | None = None
+    error: Failure | None = None
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+    def lease_remaining(self, now: datetime) -> timedelta:
+        """How long the current attempt still owns the voice; zero if nobody does."""
+        if self.status is not Status.CONVERTING or self.lease_expires_at is None:
+            return timedelta(0)
+        return max(self.lease_expires_at - now, timedelta(0))
+
+
+def create(
+    voice_id: str, character: str, options: Options, *, now: datetime, owner: str | None = None
+) -> Voice:
+    """Make the voice that waits for its recording."""
+    return Voice(
+        voice_id=parse_voice_id(voice_id),
+        character=character,
+        options=options,
+        owner=owner,
+        created_at=now,
+        updated_at=now,
+        expire_at=now + RETENTION,
+    )
+
+
+def queue(voice: Voice, upload: Input, *, now: datetime) -> Voice:
+    """Record that the voice's recording is there and its conversion was asked for.
+
+    Raises:
+        ForbiddenTransitionError: it was recorded before, or the voice is further on.
+    """
+    return replace(_move(voice, Status.QUEUED, now), input=upload)
+
+
+def lease(voice: Voice, upload: Input, *, now: datetime) -> Voice:
+    """Give the voice to a worker, as the next attempt.
+
+    Raises:
+        LeaseHeldError: another attempt's lease still lives.
+        ForbiddenTransitionError: the voice is done or failed.
+    """
+    remaining = voice.lease_remaining(now)
+    if remaining > timedelta(0):
+        raise LeaseHeldError(voice, remaining)
+    return replace(
+        _move(voice, Status.CONVERTING, now),
+        input=upload,
+        attempt=voice.attempt + 1,
+        lease_expires_at=now + LEASE,
+        stage="reading",
+    )
+
+
+def renew(voice: Voice, attempt: int, *, now: datetime, stage: str) -> Voice:
+    """Keep the voice for the worker of `attempt`, which is at `stage`.
+
+    Raises:
+        LeaseLostError: the voice belongs to another attempt or to nobody.
+    """
+    _require_attempt(voice, attempt)
+    return replace(voice, updated_at=now, lease_expires_at=now + LEASE, stage=stage)
+
+
+def release(voice: Voice, attempt: int, *, now: datetime) -> Voice:
+    """Hand the voice back at once, so that another worker can take it over.
+
+    Raises:
+        LeaseLostError: the voice belongs to another attempt or to nobody.
+    """
+    _require_attempt(voice, attempt)
+    return replace(voice, updated_at=now, lease_expires_at=now, stage=None)
+
+
+def finish(
+    voice: Voice,
+    attempt: int,
+    result: Result,
+    *,
+    now: datetime,
+    seconds: float,
+    timings: Mapping[str, float],
+) -> Voice:
+    """End the voice with its result; `seconds` is the length of the recording.
+
+    Raises:
+        LeaseLostError: the voice belongs to another attempt or to nobody.
+    """
+    held = _require_attempt(voice, attempt)
+    return replace(
+        _move(voice, Status.DONE, now),
+        input=replace(held, seconds=seconds),
+        lease_expires_at=None,
+        stage=None,
+        result=result,
+        timings=timings,
+    )
+
+
+def fail_attempt(voice: Voice, attempt: int, error: VoiceError, *, now: datetime) -> Voice:
+    """End the voice with the error its worker found.
+
+    Raises:
+        LeaseLostError: the voice belongs to another attempt or to nobody.
+    """
+    _require_attempt(voice, attempt)
+    return fail(voice, error, now=now)
+
+
+def fail(voice: Voice, error: VoiceError, *, now: datetime) -> Voice:
+    """End the voice with an error, whoever works on it.
+
+    Raises:
+        ForbiddenTransitionError: the voice is done or failed.
+    """
+    return replace(
+        _move(voice, Status.FAILED, now),
+        lease_expires_at=None,
+        stage=None,
+        error=Failure(error.code, error.message),
+    )
+
+
+def give_up(voice: Voice, error: VoiceError, *, now: datetime) -> Voice:
+    """End a voice whose message will not be delivered again.
+
+    Raises:
+        LeaseHeldError: a worker still has it and may yet succeed.
+        ForbiddenTransitionError: the voice is done or failed.
+    """
+    remaining = voice.lease_remaining(now)
+    if remaining > timedelta(0):
+        raise LeaseHeldError(voice, remaining)
+    return fail(voice, error, now=now)
+
+
+def _move(voice: Voice, wanted: Status, now: datetime) -> Voice:
+    if wanted not in TRANSITIONS[voice.status]:
+        raise ForbiddenTransitionError(voice, wanted)
+    return replace(voice, status=wanted, updated_at=now)
+
+
+def _require_attempt(voice: Voice, attempt: int) -> Input:
+    if voice.status is not Status.CONVERTING or voice.attempt != attempt or voice.input is None:
+        raise LeaseLostError(
+            f"attempt {attempt} no longer owns voice {voice.voice_id}, "
+            f"which is {voice.status} with attempt {voice.attempt}"
+        )
+    return voice.input
