@@ -1,0 +1,1 @@
+"""A recording's way into samples, and samples' way into a result."""

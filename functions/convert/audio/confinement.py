@@ -1,0 +1,196 @@
+"""Takes away from a process everything that decoding a recording does not need.
+
+Limits of the operating system come first and work everywhere: no new file, socket or pipe can be
+opened because the limit of descriptors is zero, nothing can be written to a file, and processor
+time and memory end. Where Linux allows it, a system call filter (seccomp, see the kernel's
+Documentation/userspace-api/seccomp_filter.rst) then leaves only calls on memory, on the clock and
+on descriptors that are already open, so that files cannot be touched by name either.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import resource
+import signal
+import struct
+import sys
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_SECCOMP: Final = 22
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_SECCOMP_MODE_FILTER: Final = 2
+
+# Classic BPF as the kernel's filter interface defines it.
+_LOAD_WORD: Final = 0x20
+_JUMP_IF_EQUAL: Final = 0x15
+_RETURN: Final = 0x06
+_OFFSET_NUMBER: Final = 0
+_OFFSET_ARCHITECTURE: Final = 4
+_ALLOW: Final = 0x7FFF0000
+_REFUSE: Final = 0x00050000 | errno.EPERM
+_KILL: Final = 0x80000000
+
+
+class _Machine(NamedTuple):
+    audit_architecture: int
+    allowed: dict[str, int]
+
+
+# Numbers from the kernel's system call tables for the two machines that containers run on.
+_MACHINES: Final = {
+    "x86_64": _Machine(
+        0xC000003E,
+        {
+            "read": 0,
+            "write": 1,
+            "close": 3,
+            "fstat": 5,
+            "lseek": 8,
+            "mmap": 9,
+            "mprotect": 10,
+            "munmap": 11,
+            "brk": 12,
+            "rt_sigaction": 13,
+            "rt_sigprocmask": 14,
+            "rt_sigreturn": 15,
+            "sched_yield": 24,
+            "mremap": 25,
+            "madvise": 28,
+            "getpid": 39,
+            "exit": 60,
+            "sigaltstack": 131,
+            "gettid": 186,
+            "futex": 202,
+            "sched_getaffinity": 204,
+            "restart_syscall": 219,
+            "clock_gettime": 228,
+            "exit_group": 231,
+            "getrandom": 318,
+        },
+    ),
+    "aarch64": _Machine(
+        0xC00000B7,
+        {
+            "close": 57,
+            "lseek": 62,
+            "read": 63,
+            "write": 64,
+            "fstat": 80,
+            "exit": 93,
+            "exit_group": 94,
+            "futex": 98,
+            "clock_gettime": 113,
+            "sched_getaffinity": 123,
+            "sched_yield": 124,
+            "restart_syscall": 128,
+            "sigaltstack": 132,
+            "rt_sigaction": 134,
+            "rt_sigprocmask": 135,
+            "rt_sigreturn": 139,
+            "getpid": 172,
+            "gettid": 178,
+            "brk": 214,
+            "munmap": 215,
+            "mremap": 216,
+            "mmap": 222,
+            "mprotect": 226,
+            "madvise": 233,
+            "getrandom": 278,
+        },
+    ),
+}
+
+
+def die_with_parent(parent: int) -> None:
+    """End this process as soon as the process `parent`, its parent, ends (Linux only)."""
+    if sys.platform == "linux":
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def limit(*, cpu_seconds: int, memory_bytes: int, wall_seconds: float) -> None:
+    """Set the operating system's limits for this process; they cannot be raised again.
+
+    Args:
+        cpu_seconds: processor time from the start of the process, then SIGXCPU.
+        memory_bytes: address space beyond what is in use now.
+        wall_seconds: time from now, then SIGALRM.
+    """
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, wall_seconds)
+    # At the hard limit comes SIGKILL, at the soft one a signal that tells why.
+    _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)
+    _lower(resource.RLIMIT_AS, _address_space() + memory_bytes)
+    for nothing_of in (
+        resource.RLIMIT_CORE,
+        resource.RLIMIT_FSIZE,
+        resource.RLIMIT_NOFILE,
+        resource.RLIMIT_NPROC,
+    ):
+        _lower(nothing_of, 0)
+
+
+def filter_system_calls() -> bool:
+    """Refuse (EPERM) every system call that decoding does not need; tell whether that worked."""
+    machine = _MACHINES.get(platform.machine()) if sys.platform == "linux" else None
+    if machine is None:
+        return False
+    program = _program(machine)
+    instructions = ctypes.create_string_buffer(program, len(program))
+
+    class _Filter(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+    filter_ = _Filter(len(program) // 8, ctypes.addressof(instructions))
+    return (
+        _prctl(_PR_SET_NO_NEW_PRIVS, 1) == 0
+        and _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(filter_)) == 0
+    )
+
+
+def _program(machine: _Machine) -> bytes:
+    numbers = sorted(machine.allowed.values())
+    program = [
+        _instruction(_LOAD_WORD, _OFFSET_ARCHITECTURE),
+        _instruction(_JUMP_IF_EQUAL, machine.audit_architecture, if_true=1),
+        _instruction(_RETURN, _KILL),
+        _instruction(_LOAD_WORD, _OFFSET_NUMBER),
+    ]
+    program += [
+        _instruction(_JUMP_IF_EQUAL, number, if_true=len(numbers) - position)
+        for position, number in enumerate(numbers)
+    ]
+    program += [_instruction(_RETURN, _REFUSE), _instruction(_RETURN, _ALLOW)]
+    return b"".join(program)
+
+
+def _instruction(code: int, operand: int, *, if_true: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_true, 0, operand)
+
+
+def _prctl(option: int, *arguments: int) -> int:
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    padded = (*arguments, 0, 0, 0, 0)[:4]
+    return int(prctl(option, *(ctypes.c_ulong(argument) for argument in padded)))
+
+
+def _lower(kind: int, soft: int, hard: int | None = None) -> None:
+    _, ceiling = resource.getrlimit(kind)
+    hard = soft if hard is None else hard
+    if ceiling != resource.RLIM_INFINITY:
+        soft, hard = min(soft, ceiling), min(hard, ceiling)
+    resource.setrlimit(kind, (soft, hard))
+
+
+def _address_space() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except OSError:
+        return 0
+    return pages * resource.getpagesize()

@@ -1,0 +1,386 @@
+"""Decodes recordings in processes that can be killed: the side of the service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+
+from functions.convert.audio.recording import (
+    MAX_CHANNELS,
+    MAX_SAMPLE_RATE,
+    MIN_SAMPLE_RATE,
+    DecodeLimits,
+    Recording,
+    check,
+    downmix,
+    too_long,
+)
+from functions.convert.audio.wire import READY, START, Exit, Job, Verdict
+from shared.media import SNIFF_BYTES, Container, sniff
+from shared.voice import ErrorCode, VoiceError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_START_SECONDS: Final = 30.0
+_CLOSE_SECONDS: Final = 5.0
+
+# The process ends itself at its time limit; this much later the service stops waiting for it.
+_GRACE_SECONDS: Final = 3.0
+
+_TRIES: Final = 2
+_SENT_CHANNELS: Final = 2
+_BYTES_PER_SAMPLE: Final = 4
+_READ_BYTES: Final = 1 << 18
+
+# What a program dies of when its input makes it do what it must not.
+_CRASHES: Final = frozenset(
+    -number
+    for number in (
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGSEGV,
+        signal.SIGSYS,
+        signal.SIGTRAP,
+    )
+)
+
+_ZYGOTE: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from functions.convert.audio.zygote import main; main()"
+)
+
+
+class DecoderUnavailableError(Exception):
+    """A recording could not be decoded for reasons that are not its own; trying again may help."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What came back from one decoding process.
+
+    Attributes:
+        body: interleaved float32 samples.
+        verdict: what it said, or None if it ended before it could say anything.
+        exit: how it ended, or None if the zygote ended, too.
+    """
+
+    body: memoryview
+    verdict: Verdict | None
+    exit: Exit | None
+
+
+class _Zygote:
+    """The running zygote, seen from the service."""
+
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+        self.process = process
+        self._control = control
+
+    @classmethod
+    async def start(cls) -> Self:
+        """Start a zygote and wait until it has imported everything and is ready.
+
+        Raises:
+            DecoderUnavailableError: it does not start.
+        """
+        control, theirs = socket.socketpair()
+        control.setblocking(False)
+        with theirs:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-I",
+                "-c",
+                _ZYGOTE,
+                json.dumps(sys.path),
+                stdin=theirs,
+                stdout=asyncio.subprocess.DEVNULL,
+                env=_environment(),
+                start_new_session=True,
+            )
+        zygote = cls(process, control)
+        try:
+            await zygote._await_ready()
+        except BaseException:
+            await zygote.aclose()
+            raise
+        return zygote
+
+    async def _await_ready(self) -> None:
+        answer = b""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_START_SECONDS):
+                loop = asyncio.get_running_loop()
+                answer = await loop.sock_recv(self._control, len(READY))
+        if answer != READY:
+            raise DecoderUnavailableError("the process that decodes recordings does not start")
+
+    def is_running(self) -> bool:
+        """Whether the zygote lives; it says nothing after it was ready, so an end is its end."""
+        try:
+            return self._control.recv(1, socket.MSG_PEEK) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def fork(self, data: socket.socket, status: socket.socket) -> None:
+        """Start a decoding process on the two sockets.
+
+        Raises:
+            OSError: the zygote is gone.
+        """
+        socket.send_fds(self._control, [START], [data.fileno(), status.fileno()])
+
+    async def aclose(self) -> None:
+        """End the zygote and with it every decoding process."""
+        self._control.close()
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self.process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+            await self.process.wait()
+
+
+class Decoder:
+    """Decodes recordings, several at a time, each in a limited process of its own.
+
+    The processes are forked from a zygote that is started once and again whenever it is found
+    dead. Use as an asynchronous context manager, or call `start` and `aclose`.
+    """
+
+    def __init__(self, *, max_processes: int = 4) -> None:
+        """Make a decoder that starts nothing yet.
+
+        Args:
+            max_processes: how many recordings are decoded at a time; the others wait.
+        """
+        self._slots = asyncio.Semaphore(max_processes)
+        self._starting = asyncio.Lock()
+        self._zygote: _Zygote | None = None
+        self._closed = False
+
+    async def start(self) -> None:
+        """Start the zygote, so that the first recording need not wait for it.
+
+        Raises:
+            DecoderUnavailableError: it does not start.
+        """
+        await self._running_zygote()
+
+    async def aclose(self) -> None:
+        """Stop everything; recordings that are being decoded end in an error."""
+        self._closed = True
+        async with self._starting:
+            if self._zygote is not None:
+                await self._zygote.aclose()
+                self._zygote = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the zygote runs."""
+        return self._zygote is not None and self._zygote.is_running()
+
+    async def decode(self, data: bytes | memoryview, *, limits: DecodeLimits) -> Recording:
+        """Decode a recording, given as it was uploaded.
+
+        A recording that is cut off or partly broken is accepted if enough of it can be decoded;
+        `Recording.damaged` then tells.
+
+        Raises:
+            VoiceError: the recording is the reason: `too_large`, `unsupported_format`, `no_audio`,
+                `corrupt`, `too_long`, `too_short`, `silent` or `too_complex`.
+            DecoderUnavailableError: the machine is the reason; nothing is known of the recording.
+        """
+        container = _require_supported(data, limits)
+        async with self._slots:
+            for _ in range(_TRIES):
+                outcome = await self._run(data, container, limits)
+                if outcome is not None and not _was_killed(outcome, limits):
+                    return await asyncio.to_thread(_conclude, outcome, container, limits)
+        raise DecoderUnavailableError("the decoding process was killed")
+
+    async def _run(
+        self, data: bytes | memoryview, container: Container, limits: DecodeLimits
+    ) -> _Outcome | None:
+        """Run one decoding process; None if there was no zygote to fork it."""
+        job = Job(
+            container=container,
+            max_seconds=limits.longest,
+            cpu_seconds=limits.cpu_seconds,
+            memory_bytes=limits.memory_bytes,
+            wall_seconds=limits.wall_seconds,
+        )
+        zygote = await self._running_zygote()
+        with contextlib.ExitStack() as sockets:
+            content, their_content = (sockets.enter_context(end) for end in socket.socketpair())
+            status, their_status = (sockets.enter_context(end) for end in socket.socketpair())
+            content.setblocking(False)
+            status.setblocking(False)
+            try:
+                zygote.fork(their_content, their_status)
+            except OSError:
+                return None
+            their_content.close()
+            their_status.close()
+            try:
+                async with asyncio.timeout(limits.wall_seconds + _GRACE_SECONDS):
+                    await _send(content, job, data)
+                    body = await _receive(content, _max_answer(limits))
+                    ending = await _receive(status, Exit.SIZE)
+            except TimeoutError:
+                raise DecoderUnavailableError("the decoding process does not answer") from None
+        verdict = Verdict.unpack(body[-Verdict.SIZE :])
+        return _Outcome(memoryview(body)[: -Verdict.SIZE], verdict, Exit.unpack(bytes(ending)))
+
+    async def _running_zygote(self) -> _Zygote:
+        async with self._starting:
+            if self._closed:
+                raise DecoderUnavailableError("the decoder is closed")
+            if self._zygote is not None and not self._zygote.is_running():
+                await self._zygote.aclose()
+                self._zygote = None
+            if self._zygote is None:
+                self._zygote = await _Zygote.start()
+            return self._zygote
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of the service's environment but where the system's libraries lie."""
+    environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"):
+        if name in os.environ:
+            environment[name] = os.environ[name]
+    return environment
+
+
+def _require_supported(data: bytes | memoryview, limits: DecodeLimits) -> Container:
+    if len(data) > limits.max_bytes:
+        raise VoiceError(
+            ErrorCode.TOO_LARGE,
+            f"The recording has {len(data)} bytes; at most {limits.max_bytes} are accepted.",
+        )
+    if len(data) == 0:
+        raise VoiceError(ErrorCode.NO_AUDIO, "The recording is empty: it has no bytes.")
+    container = sniff(bytes(data[:SNIFF_BYTES]))
+    if container is None:
+        raise VoiceError(
+            ErrorCode.UNSUPPORTED_FORMAT,
+            "This is not a recording in a supported format; "
+            "send WebM, MP4, Ogg, WAV, MP3, FLAC or AAC.",
+        )
+    return container
+
+
+async def _send(content: socket.socket, job: Job, data: bytes | memoryview) -> None:
+    loop = asyncio.get_running_loop()
+    # A process that ends before it has read everything tells why in other ways.
+    with contextlib.suppress(ConnectionError):
+        await loop.sock_sendall(content, job.pack())
+        await loop.sock_sendall(content, data)
+    with contextlib.suppress(OSError):
+        content.shutdown(socket.SHUT_WR)
+
+
+async def _receive(source: socket.socket, max_bytes: int) -> bytearray:
+    """Read to the end, or until more than `max_bytes` came."""
+    loop = asyncio.get_running_loop()
+    received = bytearray()
+    with contextlib.suppress(ConnectionError):
+        while len(received) <= max_bytes:
+            piece = await loop.sock_recv(source, _READ_BYTES)
+            if not piece:
+                break
+            received += piece
+    return received
+
+
+def _max_answer(limits: DecodeLimits) -> int:
+    """More than an honest decoding process sends: its last chunk may pass the longest length."""
+    frames = round((limits.longest + 2) * MAX_SAMPLE_RATE)
+    return frames * _SENT_CHANNELS * _BYTES_PER_SAMPLE + Verdict.SIZE
+
+
+def _was_killed(outcome: _Outcome, limits: DecodeLimits) -> bool:
+    """Whether somebody else ended the process: the recording is not to blame, as far as known."""
+    if outcome.exit is None:
+        return True
+    return outcome.exit.status == -signal.SIGKILL and outcome.exit.cpu_seconds < limits.cpu_seconds
+
+
+def _conclude(outcome: _Outcome, container: Container, limits: DecodeLimits) -> Recording:
+    """Turn what a decoding process left behind into a recording, or into the error it stands for.
+
+    Raises:
+        VoiceError: as `Decoder.decode`.
+        DecoderUnavailableError: the process ran out of time without using it.
+    """
+    verdict = outcome.verdict
+    if outcome.exit is None or outcome.exit.status != 0 or verdict is None:
+        raise _failure(outcome)
+    if verdict.code == ErrorCode.TOO_LONG:
+        raise too_long(limits)
+    if verdict.code:
+        raise VoiceError(_known(verdict.code), verdict.message)
+    sent = 2 if verdict.channels == 2 else 1  # noqa: PLR2004 - more channels come mixed
+    if (
+        not MIN_SAMPLE_RATE <= verdict.sample_rate <= MAX_SAMPLE_RATE
+        or not 1 <= verdict.channels <= MAX_CHANNELS
+        or len(outcome.body) != verdict.samples * sent * _BYTES_PER_SAMPLE
+    ):
+        raise VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
+    frames = np.frombuffer(outcome.body, dtype=np.float32).reshape(-1, sent)
+    with np.errstate(invalid="ignore", over="ignore"):
+        samples = downmix(frames)
+        check(samples, verdict.sample_rate, limits)
+    return Recording(
+        samples=samples,
+        sample_rate=verdict.sample_rate,
+        container=container,
+        codec=verdict.codec,
+        channels=verdict.channels,
+        damaged=verdict.damaged,
+        cpu_seconds=outcome.exit.cpu_seconds,
+        confined=verdict.confined,
+    )
+
+
+def _failure(outcome: _Outcome) -> Exception:
+    """What it means that the process ended without a verdict."""
+    status = None if outcome.exit is None else outcome.exit.status
+    if status in _CRASHES:
+        return VoiceError(ErrorCode.CORRUPT, "The recording is damaged so that it cannot be read.")
+    if status == -signal.SIGALRM:
+        return DecoderUnavailableError("the decoding process got too little processor time")
+    return VoiceError(
+        ErrorCode.TOO_COMPLEX, "The recording takes more time or memory to decode than it may."
+    )
+
+
+def _known(code: str) -> ErrorCode:
+    return ErrorCode(code) if code in set(ErrorCode) else ErrorCode.CORRUPT

@@ -1,0 +1,215 @@
+"""The process that decoding processes are forked from.
+
+It is started once, with nothing in its environment and nothing imported but what decoding needs,
+and has a single thread, so that forking it is safe and cheap. It does no decoding of its own and
+never looks at a recording. It ends when the other end of its control socket is closed, for
+whatever reason, and takes its children with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import selectors
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from functions.convert.audio import confinement, demuxing
+from functions.convert.audio.wire import READY, START, Exit, Job, Verdict
+from shared.voice import ErrorCode, VoiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_CONTROL: Final = 0
+_SOCKETS_OF_A_JOB: Final = 2
+_MAX_DESCRIPTORS: Final = 256
+
+
+class Zygote:
+    """Forks one process per recording and reports how each ended."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._children: dict[int, socket.socket] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def serve(self) -> None:
+        """Serve until the control socket is closed, then kill what still runs."""
+        self._selector.register(self._control, selectors.EVENT_READ)
+        self._selector.register(_wake_on_child(), selectors.EVENT_READ)
+        self._control.sendall(READY)
+        serving = True
+        while serving:
+            for key, _ in self._selector.select():
+                if key.fileobj is self._control:
+                    serving = self._accept()
+                elif key.data is None:
+                    os.read(key.fd, 4096)
+                else:
+                    # Nobody waits for this recording any more.
+                    self._kill(key.data)
+            self._reap()
+        for child in self._children:
+            self._kill(child)
+
+    def _accept(self) -> bool:
+        start, descriptors, _, _ = socket.recv_fds(
+            self._control, len(START), _SOCKETS_OF_A_JOB, socket.MSG_CMSG_CLOEXEC
+        )
+        if len(start) == 0:
+            return False
+        if len(descriptors) == _SOCKETS_OF_A_JOB:
+            self._start(*(socket.socket(fileno=descriptor) for descriptor in descriptors))
+        return True
+
+    def _start(self, data: socket.socket, status: socket.socket) -> None:
+        zygote = os.getpid()
+        try:
+            child = os.fork()
+        except OSError:
+            status.close()
+            data.close()
+            return
+        if child == 0:
+            _become_decoder(data.detach(), zygote)
+        data.close()
+        status.setblocking(False)
+        self._children[child] = status
+        self._selector.register(status, selectors.EVENT_READ, data=child)
+
+    def _kill(self, child: int) -> None:
+        # The child is not reaped yet, so its number is still its own.
+        os.kill(child, signal.SIGKILL)
+        status = self._children[child]
+        if status in self._selector.get_map():
+            self._selector.unregister(status)
+
+    def _reap(self) -> None:
+        for child in list(self._children):
+            reaped, wait_status, usage = os.wait4(child, os.WNOHANG)
+            if reaped:
+                cpu_seconds = usage.ru_utime + usage.ru_stime
+                self._report(child, Exit(os.waitstatus_to_exitcode(wait_status), cpu_seconds))
+
+    def _report(self, child: int, report: Exit) -> None:
+        status = self._children.pop(child)
+        if status in self._selector.get_map():
+            self._selector.unregister(status)
+        try:
+            status.send(report.pack())
+        except OSError:
+            # Nobody waits for it.
+            return
+        finally:
+            status.close()
+
+
+def _wake_on_child() -> int:
+    """A descriptor that becomes readable when a child ends."""
+    wake_up, signalled = os.pipe()
+    os.set_blocking(wake_up, False)
+    os.set_blocking(signalled, False)
+    signal.signal(signal.SIGCHLD, _ignore_signal)
+    signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
+    return wake_up
+
+
+def _ignore_signal(_number: int, _frame: object) -> None:
+    """Do nothing: the wake-up descriptor tells."""
+
+
+def _become_decoder(data: int, zygote: int) -> NoReturn:
+    """Decode the recording that comes over the descriptor `data`, and end this process."""
+    try:
+        confinement.die_with_parent(zygote)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.closerange(0, data)
+        os.closerange(data + 1, _MAX_DESCRIPTORS)
+        _decode(data)
+    except BaseException:  # noqa: BLE001 - nothing of the zygote may run on in its child
+        os._exit(70)
+    os._exit(0)
+
+
+def _decode(data: int) -> None:
+    job = Job.unpack(_read(data, Job.SIZE))
+    confinement.limit(
+        cpu_seconds=job.cpu_seconds, memory_bytes=job.memory_bytes, wall_seconds=job.wall_seconds
+    )
+    confined = confinement.filter_system_calls()
+    _write(data, _judge(data, job, confined=confined).pack())
+
+
+def _judge(data: int, job: Job, *, confined: bool) -> Verdict:
+    try:
+        demuxer = demuxing.Demuxer(_read(data), job.container)
+        for chunk in demuxer.chunks(job.max_seconds):
+            _write(data, memoryview(chunk).cast("B"))
+    except VoiceError as error:
+        return Verdict(code=error.code, message=error.message, confined=confined)
+    except MemoryError:
+        return Verdict(
+            code=ErrorCode.TOO_COMPLEX,
+            message="The recording needs too much memory to be decoded.",
+            confined=confined,
+        )
+    except OSError:
+        # The decoder has gone; there is nobody to tell anything.
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a recording breaks, it is broken
+        return Verdict(
+            code=ErrorCode.CORRUPT,
+            message=f"The recording cannot be decoded ({type(error).__name__}); record it again.",
+            confined=confined,
+        )
+    found = demuxer.format
+    if found is None:
+        raise RuntimeError("a recording without a format was accepted")
+    return Verdict(
+        codec=found.codec,
+        sample_rate=found.sample_rate,
+        channels=found.channels,
+        samples=demuxer.samples,
+        damaged=demuxer.damaged,
+        confined=confined,
+    )
+
+
+def _read(descriptor: int, size: int | None = None) -> bytes:
+    """Read `size` bytes, or all that come before the end."""
+    pieces: list[bytes] = []
+    missing = sys.maxsize if size is None else size
+    while missing > 0:
+        piece = os.read(descriptor, min(missing, 1 << 18))
+        if not piece:
+            break
+        pieces.append(piece)
+        missing -= len(piece)
+    return b"".join(pieces)
+
+
+def _write(descriptor: int, content: bytes | memoryview) -> None:
+    rest = memoryview(content)
+    while len(rest) > 0:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _ignore(signals: Iterable[signal.Signals]) -> None:
+    for number in signals:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def main() -> None:
+    """Run the zygote on the control socket that is its standard input."""
+    # When the service is asked to stop it may still finish a recording: the end of the control
+    # socket, which comes with the end of the service, ends the zygote.
+    _ignore((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    demuxing.warm_up()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    Zygote(socket.socket(fileno=os.dup(_CONTROL))).serve()
