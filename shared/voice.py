@@ -67,6 +67,7 @@ class ErrorCode(StrEnum):
     TOO_SHORT = "too_short"
     UNKNOWN_CHARACTER = "unknown_character"
     UNSUPPORTED_FORMAT = "unsupported_format"
+    UPLOAD_EXPIRED = "upload_expired"
 
 
 class OutputFormat(StrEnum):

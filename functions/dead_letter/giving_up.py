@@ -1,0 +1,76 @@
+"""What happens to a message that was delivered as often as it may be."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from shared.logs import about_voice
+from shared.objects import voice_of_upload
+from shared.store import UnknownVoiceError, change
+from shared.topics import MalformedMessageError, parse_conversion_message, parse_upload_event
+from shared.voice import ErrorCode, ForbiddenTransitionError, VoiceError, give_up
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shared.store import VoiceStore
+    from shared.topics import PushMessage
+    from shared.voice import Voice
+
+_LOG = logging.getLogger(__name__)
+
+
+class DeadLetterHandler:
+    """Sets the voice of a dead letter to failed, so that nobody waits for it any longer.
+
+    The message itself stays in the retained subscription beside this one.
+
+    Args:
+        voices: the voices' documents.
+    """
+
+    def __init__(self, voices: VoiceStore) -> None:
+        self._voices = voices
+
+    async def handle(self, message: PushMessage) -> None:
+        """Handle one dead letter; may be called again with the same.
+
+        Raises:
+            LeaseHeldError: a worker still has the voice; come again when it is over.
+        """
+        voice_id = _voice_of(message)
+        # The alert counts this entry, so it is written for every dead letter, also a strange one.
+        extra = {"event": "dead_lettered", "subscription": message.subscription}
+        if voice_id is None:
+            _LOG.error("dead letter that names no voice", extra=extra)
+            return
+        with about_voice(voice_id):
+            _LOG.error("dead letter", extra=extra)
+            await self._give_up(voice_id)
+
+    async def _give_up(self, voice_id: str) -> None:
+        error = VoiceError(
+            ErrorCode.ATTEMPTS_EXHAUSTED,
+            "The conversion was tried several times and failed each time; please record again.",
+        )
+
+        def transition(voice: Voice, now: datetime) -> Voice:
+            return give_up(voice, error, now=now)
+
+        try:
+            await change(self._voices, voice_id, transition)
+        except (ForbiddenTransitionError, UnknownVoiceError) as reason:
+            _LOG.info("nothing to give up: %s", reason, extra={"event": "duplicate"})
+
+
+def _voice_of(message: PushMessage) -> str | None:
+    """Return the voice_id that a message of either topic is about, None if it names none."""
+    try:
+        return parse_conversion_message(message).voice_id
+    except MalformedMessageError:
+        pass
+    try:
+        return voice_of_upload(parse_upload_event(message).name)
+    except MalformedMessageError:
+        return None
