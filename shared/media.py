@@ -62,6 +62,12 @@ ALLOWED_UPLOADS: Final[frozenset[str]] = frozenset(
 """The media types, without parameters, that a recording may be announced with."""
 
 _MATROSKA_FAMILY: Final = frozenset({Container.WEBM, Container.MATROSKA})
+_MAGIC: Final = (
+    (0, b"OggS", Container.OGG),
+    (0, b"fLaC", Container.FLAC),
+    (4, b"ftyp", Container.MP4),
+    (8, b"WAVE", Container.WAV),
+)
 _RESULT_TYPES: Final[Mapping[OutputFormat, str]] = MappingProxyType(
     {
         OutputFormat.WAV: "audio/wav",
@@ -120,19 +126,18 @@ def sniff(head: bytes) -> Container | None:
     Args:
         head: the beginning of the recording; `SNIFF_BYTES` of it are enough.
     """
-    if head.startswith(b"\x1aE\xdf\xa3"):
-        return Container.WEBM if b"\x42\x82\x84webm" in head[:64] else Container.MATROSKA
-    if head[4:8] == b"ftyp":
-        return Container.MP4
-    if head.startswith(b"OggS"):
-        return Container.OGG
-    if head[:4] in {b"RIFF", b"RF64"} and head[8:12] == b"WAVE":
-        return Container.WAV
-    if head.startswith(b"fLaC"):
-        return Container.FLAC
     if head.startswith(b"ID3"):
         return _sniff_behind_id3(head)
+    if head.startswith(b"\x1aE\xdf\xa3"):
+        return Container.WEBM if b"\x42\x82\x84webm" in head[:64] else Container.MATROSKA
+    for offset, magic, container in _MAGIC:
+        if head.startswith(magic, offset) and (container is not Container.WAV or _is_riff(head)):
+            return container
     return _sniff_mpeg_frame(head)
+
+
+def _is_riff(head: bytes) -> bool:
+    return head.startswith((b"RIFF", b"RF64"))
 
 
 def _sniff_behind_id3(head: bytes) -> Container:

@@ -6,7 +6,7 @@ import io
 import struct
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import av
 import numpy as np
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
+    from av.audio.stream import AudioStream
     from av.container import OutputContainer
 
     from functions.convert.audio.marking import Marking
@@ -144,12 +145,15 @@ def _encode(
     sample_rate: int,
 ) -> None:
     rate = _nearest_rate(recipe, sample_rate)
-    stream = container.add_stream(
-        recipe.codec,
-        rate=rate,
-        options={"flags": "+bitexact", **recipe.codec_options},
-        layout="mono",
-        bit_rate=recipe.bit_rate,
+    stream = cast(
+        "AudioStream",
+        container.add_stream(
+            recipe.codec,
+            rate=rate,
+            options={"flags": "+bitexact", **recipe.codec_options},
+            layout="mono",
+            bit_rate=recipe.bit_rate,
+        ),
     )
     resampler = av.AudioResampler(format=stream.format, layout="mono", rate=rate)
     for chunk in _frames(samples, sample_rate):

@@ -24,18 +24,19 @@ from functions.convert.audio.recording import (
     downmix,
     too_long,
 )
-from functions.convert.audio.wire import READY, START, Exit, Job, Verdict
+from functions.convert.audio.wire import PROCESS_ID, READY, START, Exit, Job, Verdict
 from shared.media import SNIFF_BYTES, Container, sniff
 from shared.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 _START_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 5.0
 
 # The process ends itself at its time limit; this much later the service stops waiting for it.
-_GRACE_SECONDS: Final = 3.0
+_GRACE_SECONDS: Final = 1.0
 
 _TRIES: Final = 2
 _SENT_CHANNELS: Final = 2
@@ -104,7 +105,7 @@ class _Zygote:
                 "-c",
                 _ZYGOTE,
                 json.dumps(sys.path),
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=asyncio.subprocess.DEVNULL,
                 env=_environment(),
                 start_new_session=True,
@@ -162,12 +163,16 @@ class Decoder:
     dead. Use as an asynchronous context manager, or call `start` and `aclose`.
     """
 
-    def __init__(self, *, max_processes: int = 4) -> None:
+    def __init__(
+        self, *, max_processes: int = 4, on_process: Callable[[int], None] | None = None
+    ) -> None:
         """Make a decoder that starts nothing yet.
 
         Args:
             max_processes: how many recordings are decoded at a time; the others wait.
+            on_process: is told the number of every decoding process before it gets its recording.
         """
+        self._on_process = on_process
         self._slots = asyncio.Semaphore(max_processes)
         self._starting = asyncio.Lock()
         self._zygote: _Zygote | None = None
@@ -250,6 +255,8 @@ class Decoder:
             their_status.close()
             try:
                 async with asyncio.timeout(limits.wall_seconds + _GRACE_SECONDS):
+                    started = await _receive(status, PROCESS_ID.size)
+                    self._tell_process(started)
                     await _send(content, job, data)
                     body = await _receive(content, _max_answer(limits))
                     ending = await _receive(status, Exit.SIZE)
@@ -257,6 +264,10 @@ class Decoder:
                 raise DecoderUnavailableError("the decoding process does not answer") from None
         verdict = Verdict.unpack(body[-Verdict.SIZE :])
         return _Outcome(memoryview(body)[: -Verdict.SIZE], verdict, Exit.unpack(bytes(ending)))
+
+    def _tell_process(self, started: bytearray) -> None:
+        if self._on_process is not None and len(started) == PROCESS_ID.size:
+            self._on_process(*PROCESS_ID.unpack(started))
 
     async def _running_zygote(self) -> _Zygote:
         async with self._starting:
@@ -308,12 +319,12 @@ async def _send(content: socket.socket, job: Job, data: bytes | memoryview) -> N
 
 
 async def _receive(source: socket.socket, max_bytes: int) -> bytearray:
-    """Read to the end, or until more than `max_bytes` came."""
+    """Read to the end, or until `max_bytes` came."""
     loop = asyncio.get_running_loop()
     received = bytearray()
     with contextlib.suppress(ConnectionError):
-        while len(received) <= max_bytes:
-            piece = await loop.sock_recv(source, _READ_BYTES)
+        while len(received) < max_bytes:
+            piece = await loop.sock_recv(source, min(_READ_BYTES, max_bytes - len(received)))
             if not piece:
                 break
             received += piece
@@ -356,18 +367,18 @@ def _conclude(outcome: _Outcome, container: Container, limits: DecodeLimits) -> 
         raise VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
     frames = np.frombuffer(outcome.body, dtype=np.float32).reshape(-1, sent)
     with np.errstate(invalid="ignore", over="ignore"):
-        samples = downmix(frames)
-        check(samples, verdict.sample_rate, limits)
-    return Recording(
-        samples=samples,
-        sample_rate=verdict.sample_rate,
-        container=container,
-        codec=verdict.codec,
-        channels=verdict.channels,
-        damaged=verdict.damaged,
-        cpu_seconds=outcome.exit.cpu_seconds,
-        confined=verdict.confined,
-    )
+        recording = Recording(
+            samples=downmix(frames),
+            sample_rate=verdict.sample_rate,
+            container=container,
+            codec=verdict.codec,
+            channels=verdict.channels,
+            damaged=verdict.damaged,
+            cpu_seconds=outcome.exit.cpu_seconds,
+            confined=verdict.confined,
+        )
+        check(recording, limits)
+    return recording
 
 
 def _failure(outcome: _Outcome) -> Exception:

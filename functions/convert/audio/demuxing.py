@@ -9,7 +9,7 @@ import errno
 import io
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import av
 import av.error
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
+    from av.audio.codeccontext import AudioCodecContext
     from av.audio.frame import AudioFrame
     from av.audio.stream import AudioStream
     from av.container import InputContainer
@@ -49,8 +50,8 @@ _CODECS: Final = (
 # Browsers send one or two streams, music with cover art three.
 _MAX_STREAMS: Final = 16
 
-# Nothing about audio needs more than this to be found, and video is not looked at.
-_PROBE_BYTES: Final = 256 * 1024
+# Headers tell everything about the codecs above; looking further only costs time.
+_PROBE_BYTES: Final = 32 * 1024
 
 # More broken packets than this, and what is left is not what was said.
 _MAX_BROKEN_SHARE: Final = 0.2
@@ -135,6 +136,7 @@ class Demuxer:
 
     def _decode(self, packet: Packet[AudioStream]) -> list[AudioFrame]:
         self._packets += 1
+        self.damaged |= packet.is_corrupt
         try:
             frames = packet.decode()
         except av.error.FFmpegError as error:
@@ -151,9 +153,7 @@ class Demuxer:
         if self._broken_in_a_row > _MAX_BROKEN_IN_A_ROW:
             raise _corrupt("nothing in it can be decoded")
 
-    def _convert(
-        self, frame: AudioFrame, stream: AudioStream
-    ) -> npt.NDArray[np.float32]:
+    def _convert(self, frame: AudioFrame, stream: AudioStream) -> npt.NDArray[np.float32]:
         if self.format is None:
             self.format = _accepted_format(frame, stream)
         if frame.sample_rate != self.format.sample_rate:
@@ -204,7 +204,9 @@ def _first_audio_stream(source: InputContainer) -> AudioStream:
     stream = next(iter(source.streams.audio), None)
     if stream is None:
         raise VoiceError(ErrorCode.NO_AUDIO, "The recording holds no audio.")
-    if stream.codec_context is None or stream.codec_context.codec.name not in _CODECS:
+    # Without a decoder for it a stream has no context, whatever the library's types say.
+    context = cast("AudioCodecContext | None", stream.codec_context)
+    if context is None or context.codec.name not in _CODECS:
         raise VoiceError(
             ErrorCode.UNSUPPORTED_FORMAT,
             "The recording's codec is not supported; use Opus, AAC, MP3, Vorbis, FLAC or PCM.",
@@ -212,7 +214,7 @@ def _first_audio_stream(source: InputContainer) -> AudioStream:
     for other in source.streams:
         if other.index != stream.index:
             other.discard = av.stream.Discard.all
-    stream.codec_context.thread_count = 1
+    context.thread_count = 1
     return stream
 
 
@@ -234,11 +236,11 @@ def _accepted_format(frame: AudioFrame, stream: AudioStream) -> Format:
 
 def _as_float(frame: AudioFrame) -> npt.NDArray[np.float32]:
     """The frame's samples as float32 [channels, n], full scale 1.0."""
-    values = frame.to_ndarray()
+    values: npt.NDArray[Any] = frame.to_ndarray()
     if not frame.format.is_planar:
         values = values.reshape(-1, frame.layout.nb_channels).T
     if values.dtype == np.uint8:
-        return (values.astype(np.float32) - 128) / 128
+        return (values.astype(np.float32) - np.float32(128)) / np.float32(128)
     if values.dtype.kind == "i":
         scale = np.float32(2.0 ** (1 - 8 * values.dtype.itemsize))
         return values.astype(np.float32) * scale
@@ -250,7 +252,7 @@ def _weights(frame: AudioFrame) -> npt.NDArray[np.float32]:
     names = [channel.name for channel in frame.layout.channels]
     known = [_CENTRE_WEIGHTS.get(name, _OTHER_WEIGHT) for name in names]
     weights = np.asarray(known if any(known) else [1.0] * len(names), dtype=np.float32)
-    return weights / weights.sum()
+    return weights / np.float32(weights.sum())
 
 
 def _refuse_reference(url: str, _flags: int, _options: dict[str, str]) -> NoReturn:

@@ -133,29 +133,26 @@ def loudness_dbfs(samples: npt.NDArray[np.float32], sample_rate: int) -> float:
     return 10 * float(np.log10(max(loud, 1e-20)))
 
 
-def check(samples: npt.NDArray[np.float32], sample_rate: int, limits: DecodeLimits) -> None:
-    """Accept decoded `samples`, float32 [N], or say what is wrong with them.
+def check(recording: Recording, limits: DecodeLimits) -> None:
+    """Accept a recording, or say what is wrong with it.
 
     Raises:
         VoiceError: `too_short`, `too_long`, `corrupt` or `silent`.
     """
-    seconds = len(samples) / sample_rate
-    if seconds > limits.longest:
+    if recording.seconds > limits.longest:
         raise too_long(limits)
-    if seconds < limits.shortest:
-        raise VoiceError(
-            ErrorCode.TOO_SHORT,
-            f"The recording is {seconds:.2f} s long; at least {limits.min_seconds:g} s are needed.",
-        )
-    peak = float(np.abs(samples).max())
+    if recording.seconds < limits.shortest:
+        raise _too_short(recording, limits)
+    peak = float(np.abs(recording.samples).max(initial=0.0))
     if not np.isfinite(peak):
         raise VoiceError(ErrorCode.CORRUPT, "The recording has samples that are not numbers.")
     if peak > MAX_PEAK:
         raise VoiceError(
             ErrorCode.CORRUPT,
-            f"The recording has samples up to {peak:.4g}; float samples lie between -1 and 1.",
+            f"The recording has samples up to {peak:.4g}, where full scale is 1; "
+            "it is damaged or written with another scale.",
         )
-    if loudness_dbfs(samples, sample_rate) < SILENCE_DBFS:
+    if loudness_dbfs(recording.samples, recording.sample_rate) < SILENCE_DBFS:
         raise VoiceError(
             ErrorCode.SILENT,
             "The recording is silent; check that the microphone is on and not muted.",
@@ -167,6 +164,20 @@ def too_long(limits: DecodeLimits) -> VoiceError:
     return VoiceError(
         ErrorCode.TOO_LONG,
         f"The recording is longer than {limits.max_seconds:g} s; record less.",
+    )
+
+
+def _too_short(recording: Recording, limits: DecodeLimits) -> VoiceError:
+    if recording.damaged:
+        return VoiceError(
+            ErrorCode.CORRUPT,
+            f"The recording is damaged or cut off: only {recording.seconds:.2f} s of it can be "
+            f"decoded, and {limits.min_seconds:g} s are needed; record it again.",
+        )
+    return VoiceError(
+        ErrorCode.TOO_SHORT,
+        f"The recording is {recording.seconds:.2f} s long; "
+        f"at least {limits.min_seconds:g} s are needed.",
     )
 
 

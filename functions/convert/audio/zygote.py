@@ -8,6 +8,7 @@ whatever reason, and takes its children with it.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import selectors
@@ -17,7 +18,7 @@ import sys
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from functions.convert.audio import confinement, demuxing
-from functions.convert.audio.wire import READY, START, Exit, Job, Verdict
+from functions.convert.audio.wire import PROCESS_ID, READY, START, Exit, Job, Verdict
 from shared.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Zygote:
             _become_decoder(data.detach(), zygote)
         data.close()
         status.setblocking(False)
+        with contextlib.suppress(OSError):
+            status.send(PROCESS_ID.pack(child))
         self._children[child] = status
         self._selector.register(status, selectors.EVENT_READ, data=child)
 
@@ -98,13 +101,10 @@ class Zygote:
         status = self._children.pop(child)
         if status in self._selector.get_map():
             self._selector.unregister(status)
-        try:
+        # It fails if nobody waits for the recording any more.
+        with contextlib.suppress(OSError):
             status.send(report.pack())
-        except OSError:
-            # Nobody waits for it.
-            return
-        finally:
-            status.close()
+        status.close()
 
 
 def _wake_on_child() -> int:
@@ -148,7 +148,7 @@ def _judge(data: int, job: Job, *, confined: bool) -> Verdict:
     try:
         demuxer = demuxing.Demuxer(_read(data), job.container)
         for chunk in demuxer.chunks(job.max_seconds):
-            _write(data, memoryview(chunk).cast("B"))
+            _write(data, chunk.tobytes())
     except VoiceError as error:
         return Verdict(code=error.code, message=error.message, confined=confined)
     except MemoryError:
