@@ -1,0 +1,49 @@
+# The page's key to Firestore and, where owners sign in, to Firebase Authentication. It names the
+# project and grants nothing: the rules decide. So it may be public, and is kept to the sites.
+resource "google_apikeys_key" "page" {
+  name         = "${var.name}-page"
+  display_name = "${var.name} page"
+  project      = var.project_id
+
+  restrictions {
+    browser_key_restrictions {
+      allowed_referrers = [for origin in var.allowed_origins : "${origin}/*"]
+    }
+
+    api_targets {
+      service = "firestore.googleapis.com"
+    }
+
+    dynamic "api_targets" {
+      for_each = var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"]
+      content {
+        service = api_targets.value
+      }
+    }
+  }
+
+  depends_on = [google_project_service.this]
+}
+
+resource "google_identity_platform_config" "this" {
+  count = var.firebase_authentication == null ? 0 : 1
+
+  project                    = var.project_id
+  authorized_domains         = [for origin in var.allowed_origins : regex("^https?://([^/:]+)", origin)[0]]
+  autodelete_anonymous_users = true
+
+  sign_in {
+    allow_duplicate_emails = false
+
+    anonymous {
+      enabled = var.firebase_authentication.anonymous
+    }
+
+    email {
+      enabled           = var.firebase_authentication.email
+      password_required = true
+    }
+  }
+
+  depends_on = [google_project_service.this]
+}

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Builds and pushes the conversion container's image with Cloud Build. Run by the apply, from the
+# repository's root; what to build, where and as whom comes in the environment.
+set -eu
+
+if ! command -v gcloud >/dev/null; then
+    echo "The image is built by Cloud Build through gcloud, which is not on the PATH." \
+        "Install the Google Cloud CLI, or set convert_image to an image that is built already." >&2
+    exit 1
+fi
+
+exec gcloud builds submit . \
+    --quiet \
+    --config=infra/terraform/cloudbuild.yaml \
+    --gcs-source-staging-dir="$STAGING" \
+    --ignore-file=.gcloudignore \
+    --project="$PROJECT_ID" \
+    --region="$REGION" \
+    --service-account="$SERVICE_ACCOUNT" \
+    --substitutions="_IMAGE=$IMAGE"

@@ -1,0 +1,229 @@
+locals {
+  # Everything the image is made of; its content decides whether there is a new image.
+  image_patterns = [
+    ".dockerignore",
+    ".gcloudignore",
+    "functions/__init__.py",
+    "functions/convert/**",
+    "shared/**/*.py",
+  ]
+  image_files = [
+    for path in sort(setunion([for pattern in local.image_patterns : fileset(local.source_root, pattern)]...)) :
+    path if !strcontains(path, "__pycache__/")
+  ]
+  image_tag = substr(sha256(join("\n", [
+    for path in local.image_files : "${filesha256("${local.source_root}/${path}")} ${path}"
+  ])), 0, 32)
+  image_name = "${var.region}-docker.pkg.dev/${var.project_id}/${google_artifact_registry_repository.this.repository_id}/convert:${local.image_tag}"
+  image      = var.convert_image == null ? one(data.google_artifact_registry_docker_image.convert[*].self_link) : var.convert_image
+
+  port = 8080
+}
+
+#checkov:skip=CKV_GCP_84:Google's keys by default, the operator's with var.kms_key
+resource "google_artifact_registry_repository" "this" {
+  repository_id = var.name
+  project       = var.project_id
+  location      = var.region
+  description   = "Images of the conversion container and of the functions"
+  format        = "DOCKER"
+  kms_key_name  = var.kms_key
+  labels        = var.labels
+
+  cleanup_policies {
+    id     = "delete-old"
+    action = "DELETE"
+    condition {
+      older_than = "2592000s"
+    }
+  }
+
+  cleanup_policies {
+    id     = "keep-recent"
+    action = "KEEP"
+    most_recent_versions {
+      keep_count = 5
+    }
+  }
+
+  depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
+}
+
+# The provider has no resource that runs a build, and an operator who can apply has gcloud, which
+# uploads what .gcloudignore lets through, waits for the build, and fails when it fails.
+resource "terraform_data" "image" {
+  count = var.convert_image == null ? 1 : 0
+
+  triggers_replace = [local.image_name]
+
+  provisioner "local-exec" {
+    working_dir = local.source_root
+    command     = "sh infra/terraform/build-image.sh"
+    environment = {
+      IMAGE           = local.image_name
+      PROJECT_ID      = var.project_id
+      REGION          = var.region
+      SERVICE_ACCOUNT = google_service_account.this["build"].id
+      STAGING         = "gs://${google_storage_bucket.sources.name}/staged"
+    }
+  }
+
+  depends_on = [
+    google_artifact_registry_repository_iam_member.build,
+    google_project_iam_member.build_logs,
+    google_storage_bucket_iam_member.build_sources,
+  ]
+}
+
+# Turns the tag into the digest of what was built.
+data "google_artifact_registry_docker_image" "convert" {
+  count = var.convert_image == null ? 1 : 0
+
+  project       = var.project_id
+  location      = var.region
+  repository_id = google_artifact_registry_repository.this.repository_id
+  image_name    = "convert:${local.image_tag}"
+
+  depends_on = [terraform_data.image]
+}
+
+resource "google_cloud_run_v2_service" "convert" {
+  name                = local.names.convert
+  project             = var.project_id
+  location            = var.region
+  custom_audiences    = [local.audiences.convert]
+  deletion_protection = var.deletion_protection
+  description         = "Converts voices"
+  # The api warms it up from outside any network of the project, so IAM alone keeps the door.
+  ingress              = "INGRESS_TRAFFIC_ALL"
+  invoker_iam_disabled = false
+  labels               = var.labels
+
+  # At the service, not at the revision: a new revision then replaces warm instances one by one,
+  # and the busy hours can raise it without one.
+  scaling {
+    min_instance_count = var.min_instances
+  }
+
+  template {
+    encryption_key        = var.kms_key
+    execution_environment = "EXECUTION_ENVIRONMENT_GEN2"
+    # A slot for each conversion and no more: Cloud Run starts an instance instead of queueing.
+    max_instance_request_concurrency = var.convert_concurrency
+    service_account                  = google_service_account.this["convert"].email
+    timeout                          = "${local.timeouts.request}s"
+
+    scaling {
+      max_instance_count = var.max_instances.convert
+    }
+
+    containers {
+      image = local.image
+
+      ports {
+        name           = "h2c"
+        container_port = local.port
+      }
+
+      resources {
+        cpu_idle          = true
+        limits            = { cpu = var.convert_cpu, memory = var.convert_memory }
+        startup_cpu_boost = true
+      }
+
+      startup_probe {
+        failure_threshold = 30
+        period_seconds    = 1
+        timeout_seconds   = 1
+
+        http_get {
+          path = "/readyz"
+          port = local.port
+        }
+      }
+
+      liveness_probe {
+        failure_threshold = 3
+        period_seconds    = 10
+        timeout_seconds   = 5
+
+        http_get {
+          path = "/healthz"
+          port = local.port
+        }
+      }
+
+      dynamic "env" {
+        for_each = merge(local.environment_common, local.environment_convert)
+        content {
+          name  = env.key
+          value = env.value
+        }
+      }
+    }
+  }
+
+  lifecycle {
+    precondition {
+      condition     = var.max_instances.convert >= max(concat([var.min_instances], [for hours in values(var.busy_hours) : hours.min_instances])...)
+      error_message = "max_instances.convert is smaller than min_instances or than the min_instances of some busy_hours: raise it, or lower those."
+    }
+  }
+
+  depends_on = [
+    google_kms_crypto_key_iam_member.agents,
+    google_service_account_iam_member.signs_for_itself,
+  ]
+}
+
+locals {
+  # Said again each hour, so that an apply in the middle of busy hours is put right soon.
+  schedule = merge(
+    {
+      for name, hours in var.busy_hours : "${name}-begin" => {
+        cron          = "0 ${hours.from}-${hours.to - 1} * * ${hours.days}"
+        min_instances = hours.min_instances
+        time_zone     = hours.time_zone
+      }
+    },
+    {
+      for name, hours in var.busy_hours : "${name}-end" => {
+        cron          = hours.to == 24 ? "59 23 * * ${hours.days}" : "0 ${hours.to} * * ${hours.days}"
+        min_instances = var.min_instances
+        time_zone     = hours.time_zone
+      }
+    },
+  )
+}
+
+resource "google_cloud_scheduler_job" "min_instances" {
+  for_each = local.schedule
+
+  name        = "${var.name}-${each.key}"
+  project     = var.project_id
+  region      = var.region
+  description = "Sets the minimum instances of ${local.names.convert} to ${each.value.min_instances}"
+  schedule    = each.value.cron
+  time_zone   = each.value.time_zone
+
+  http_target {
+    http_method = "PATCH"
+    uri         = "https://run.googleapis.com/v2/${google_cloud_run_v2_service.convert.id}?updateMask=scaling.minInstanceCount"
+    headers     = { "Content-Type" = "application/json" }
+    body        = base64encode(jsonencode({ scaling = { minInstanceCount = each.value.min_instances } }))
+
+    oauth_token {
+      service_account_email = google_service_account.this["schedule"].email
+      scope                 = "https://www.googleapis.com/auth/cloud-platform"
+    }
+  }
+
+  retry_config {
+    retry_count = 3
+  }
+
+  depends_on = [
+    google_cloud_run_v2_service_iam_member.schedule,
+    google_service_account_iam_member.schedule_acts_as_convert,
+  ]
+}

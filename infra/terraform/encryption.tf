@@ -1,0 +1,18 @@
+locals {
+  key_users = var.kms_key == null ? {} : {
+    artifact_registry = google_project_service_identity.this["artifactregistry.googleapis.com"].member
+    firestore         = google_project_service_identity.this["firestore.googleapis.com"].member
+    functions         = google_project_service_identity.this["cloudfunctions.googleapis.com"].member
+    pubsub            = google_project_service_identity.this["pubsub.googleapis.com"].member
+    run               = google_project_service_identity.this["run.googleapis.com"].member
+    storage           = data.google_storage_project_service_account.this.member
+  }
+}
+
+resource "google_kms_crypto_key_iam_member" "agents" {
+  for_each = local.key_users
+
+  crypto_key_id = var.kms_key
+  role          = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
+  member        = each.value
+}

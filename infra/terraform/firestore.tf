@@ -1,0 +1,66 @@
+# Client libraries, rules and the page all mean this database when they name none.
+resource "google_firestore_database" "this" {
+  name                              = "(default)"
+  project                           = var.project_id
+  location_id                       = coalesce(var.firestore_location, var.region)
+  type                              = "FIRESTORE_NATIVE"
+  delete_protection_state           = var.deletion_protection ? "DELETE_PROTECTION_ENABLED" : "DELETE_PROTECTION_DISABLED"
+  deletion_policy                   = var.deletion_protection ? "ABANDON" : "DELETE"
+  point_in_time_recovery_enablement = "POINT_IN_TIME_RECOVERY_DISABLED"
+
+  dynamic "cmek_config" {
+    for_each = var.kms_key == null ? [] : [var.kms_key]
+    content {
+      kms_key_name = cmek_config.value
+    }
+  }
+
+  depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
+}
+
+# Documents are read by their id; every index would be paid for at each write and used by nobody.
+resource "google_firestore_field" "unindexed" {
+  project    = var.project_id
+  database   = google_firestore_database.this.name
+  collection = "voices"
+  field      = "*"
+
+  index_config {}
+}
+
+resource "google_firestore_field" "expire_at" {
+  project    = var.project_id
+  database   = google_firestore_database.this.name
+  collection = "voices"
+  field      = "expire_at"
+
+  index_config {}
+  ttl_config {}
+
+  # Firestore changes one field of a collection at a time.
+  depends_on = [google_firestore_field.unindexed]
+}
+
+resource "google_firebaserules_ruleset" "firestore" {
+  project = var.project_id
+
+  source {
+    files {
+      name    = "firestore.rules"
+      content = file("${local.source_root}/infra/firestore.rules")
+    }
+  }
+
+  # A release needs a ruleset at every moment: the next one comes before this one goes.
+  lifecycle {
+    create_before_destroy = true
+  }
+
+  depends_on = [google_firestore_database.this]
+}
+
+resource "google_firebaserules_release" "firestore" {
+  name         = "cloud.firestore"
+  project      = var.project_id
+  ruleset_name = google_firebaserules_ruleset.firestore.name
+}

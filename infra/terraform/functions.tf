@@ -1,0 +1,138 @@
+locals {
+  # What a function's source archive holds, at the paths it has in the repository. A test imports
+  # each function from exactly these files.
+  archive_patterns = {
+    api = [
+      "functions/__init__.py",
+      "functions/api/**/*.py",
+      "functions/convert/characters/*/character.json",
+      "functions/convert/characters/*/portrait.svg",
+      "shared/**/*.py",
+    ]
+    dead_letter = ["functions/__init__.py", "functions/dead_letter/**/*.py", "shared/**/*.py"]
+    on_upload   = ["functions/__init__.py", "functions/on_upload/**/*.py", "shared/**/*.py"]
+  }
+  # The page is built with tools of its own, whose packages lie there and are no part of a function.
+  archive_excluded = "functions/api/web/"
+
+  archive_files = {
+    for name, patterns in local.archive_patterns : name => {
+      for path in setunion([for pattern in patterns : fileset(local.source_root, pattern)]...) :
+      path => file("${local.source_root}/${path}") if !startswith(path, local.archive_excluded)
+    }
+  }
+
+  functions = {
+    api = {
+      concurrency   = var.api_concurrency
+      description   = "HTTP API: voices, upload addresses, results"
+      environment   = merge(local.environment_common, local.environment_api)
+      ingress       = var.custom_domain == null ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
+      max_instances = var.max_instances.api
+      memory        = "512Mi"
+      min_instances = var.function_min_instances.api
+      timeout       = local.api_timeout
+    }
+    dead_letter = {
+      concurrency   = 20
+      description   = "Gives up on a voice, visibly"
+      environment   = merge(local.environment_common, local.environment_dead_letter)
+      ingress       = "ALLOW_INTERNAL_ONLY"
+      max_instances = var.max_instances.dead_letter
+      memory        = "512Mi"
+      min_instances = 0
+      timeout       = local.timeouts.request
+    }
+    on_upload = {
+      concurrency   = 40
+      description   = "Turns a finished upload into a conversion message"
+      environment   = merge(local.environment_common, local.environment_on_upload)
+      ingress       = "ALLOW_INTERNAL_ONLY"
+      max_instances = var.max_instances.on_upload
+      memory        = "512Mi"
+      min_instances = var.function_min_instances.on_upload
+      timeout       = local.timeouts.request
+    }
+  }
+}
+
+data "archive_file" "function" {
+  for_each = local.archive_files
+
+  type        = "zip"
+  output_path = "${path.root}/.build/${each.key}.zip"
+
+  dynamic "source" {
+    for_each = each.value
+    content {
+      filename = source.key
+      content  = source.value
+    }
+  }
+
+  source {
+    filename = "main.py"
+    content  = "from functions.${each.key}.main import ${each.key} as ${each.key}\n"
+  }
+
+  source {
+    filename = "requirements.txt"
+    content  = file("${local.source_root}/functions/${each.key}/requirements.txt")
+  }
+}
+
+# Named by its content: a changed source is a new object, and a new object is a new deployment.
+resource "google_storage_bucket_object" "function" {
+  for_each = data.archive_file.function
+
+  name   = "functions/${each.key}-${each.value.output_sha256}.zip"
+  bucket = google_storage_bucket.sources.name
+  source = each.value.output_path
+}
+
+#checkov:skip=CKV_GCP_124:on_upload and dead_letter are internal; api is what the visitors call
+resource "google_cloudfunctions2_function" "this" {
+  for_each = local.functions
+
+  name         = local.names[each.key]
+  project      = var.project_id
+  location     = var.region
+  description  = each.value.description
+  kms_key_name = var.kms_key
+  labels       = var.labels
+
+  build_config {
+    docker_repository = google_artifact_registry_repository.this.id
+    entry_point       = each.key
+    runtime           = "python${replace(local.python_version, ".", "")}"
+    service_account   = google_service_account.this["build"].id
+
+    source {
+      storage_source {
+        bucket = google_storage_bucket.sources.name
+        object = google_storage_bucket_object.function[each.key].name
+      }
+    }
+  }
+
+  service_config {
+    all_traffic_on_latest_revision   = true
+    available_cpu                    = "1"
+    available_memory                 = each.value.memory
+    environment_variables            = merge(each.value.environment, { FUNCTION_USE_ASGI = "true" })
+    ingress_settings                 = each.value.ingress
+    max_instance_count               = each.value.max_instances
+    max_instance_request_concurrency = each.value.concurrency
+    min_instance_count               = each.value.min_instances
+    service_account_email            = google_service_account.this[each.key].email
+    timeout_seconds                  = each.value.timeout
+  }
+
+  depends_on = [
+    google_artifact_registry_repository_iam_member.build,
+    google_kms_crypto_key_iam_member.agents,
+    google_project_iam_member.build_logs,
+    google_project_iam_member.build_sources,
+    google_storage_bucket_iam_member.build_sources,
+  ]
+}

@@ -1,0 +1,215 @@
+locals {
+  service_accounts = merge(
+    {
+      api         = "HTTP API"
+      build       = "Builds the functions and the conversion container"
+      convert     = "Conversion container"
+      dead_letter = "Gives up on a voice"
+      on_upload   = "Turns uploads into conversion messages"
+      push        = "Pub/Sub's identity when it pushes"
+    },
+    length(var.busy_hours) == 0 ? {} : { schedule = "Raises the minimum instances for busy hours" },
+  )
+
+  pubsub_agent = google_project_service_identity.this["pubsub.googleapis.com"].member
+}
+
+resource "google_service_account" "this" {
+  for_each = local.service_accounts
+
+  account_id   = "${var.name}-${replace(each.key, "_", "-")}"
+  project      = var.project_id
+  display_name = "${var.name}: ${each.value}"
+
+  depends_on = [google_project_service.this]
+}
+
+# Project-wide because Firestore knows no smaller resource: the condition names the database.
+resource "google_project_iam_member" "firestore" {
+  for_each = toset(["api", "convert", "dead_letter", "on_upload"])
+
+  project = var.project_id
+  role    = "roles/datastore.user"
+  member  = google_service_account.this[each.key].member
+
+  condition {
+    title      = "${var.name} database only"
+    expression = "resource.name == \"${google_firestore_database.this.id}\""
+  }
+}
+
+# Project-wide because log entries belong to the project and to nothing smaller.
+resource "google_project_iam_member" "build_logs" {
+  project = var.project_id
+  role    = "roles/logging.logWriter"
+  member  = google_service_account.this["build"].member
+}
+
+# Project-wide because Cloud Functions makes this bucket at the first deployment, so that nothing
+# can be granted on it before: the condition names it.
+resource "google_project_iam_member" "build_sources" {
+  project = var.project_id
+  role    = "roles/storage.objectViewer"
+  member  = google_service_account.this["build"].member
+
+  condition {
+    title      = "Source archives only"
+    expression = "resource.name.startsWith(\"projects/_/buckets/gcf-v2-sources-${data.google_project.this.number}-\")"
+  }
+}
+
+resource "google_storage_bucket_iam_member" "build_sources" {
+  bucket = google_storage_bucket.sources.name
+  role   = "roles/storage.objectViewer"
+  member = google_service_account.this["build"].member
+}
+
+resource "google_artifact_registry_repository_iam_member" "build" {
+  project    = var.project_id
+  location   = google_artifact_registry_repository.this.location
+  repository = google_artifact_registry_repository.this.repository_id
+  role       = "roles/artifactregistry.writer"
+  member     = google_service_account.this["build"].member
+}
+
+# Erasing a voice means finding its objects and deleting them, and neither writing nor more.
+resource "google_project_iam_custom_role" "eraser" {
+  role_id     = "${replace(var.name, "-", "_")}_eraser"
+  project     = var.project_id
+  title       = "${var.name}: erase a voice's objects"
+  permissions = ["storage.objects.delete", "storage.objects.get", "storage.objects.list"]
+}
+
+resource "google_storage_bucket_iam_member" "api_erases" {
+  for_each = { results = google_storage_bucket.results.name, uploads = google_storage_bucket.uploads.name }
+
+  bucket = each.value
+  role   = google_project_iam_custom_role.eraser.id
+  member = google_service_account.this["api"].member
+}
+
+# It erases an upload whose voice was deleted meanwhile.
+resource "google_storage_bucket_iam_member" "on_upload_erases" {
+  bucket = google_storage_bucket.uploads.name
+  role   = google_project_iam_custom_role.eraser.id
+  member = google_service_account.this["on_upload"].member
+}
+
+resource "google_storage_bucket_iam_member" "api_uploads" {
+  bucket = google_storage_bucket.uploads.name
+  role   = "roles/storage.objectCreator"
+  member = google_service_account.this["api"].member
+}
+
+resource "google_storage_bucket_iam_member" "convert_reads" {
+  for_each = { results = google_storage_bucket.results.name, uploads = google_storage_bucket.uploads.name }
+
+  bucket = each.value
+  role   = "roles/storage.objectViewer"
+  member = google_service_account.this["convert"].member
+}
+
+resource "google_storage_bucket_iam_member" "convert_writes" {
+  bucket = google_storage_bucket.results.name
+  role   = "roles/storage.objectCreator"
+  member = google_service_account.this["convert"].member
+}
+
+# Signing without a key: IAM signs for whoever may create tokens of the account, here itself.
+resource "google_service_account_iam_member" "signs_for_itself" {
+  for_each = toset(["api", "convert"])
+
+  service_account_id = google_service_account.this[each.key].name
+  role               = "roles/iam.serviceAccountTokenCreator"
+  member             = google_service_account.this[each.key].member
+}
+
+resource "google_service_account_iam_member" "push_tokens" {
+  service_account_id = google_service_account.this["push"].name
+  role               = "roles/iam.serviceAccountOpenIdTokenCreator"
+  member             = local.pubsub_agent
+}
+
+resource "google_pubsub_topic_iam_member" "storage_agent" {
+  project = var.project_id
+  topic   = google_pubsub_topic.work["uploads"].name
+  role    = "roles/pubsub.publisher"
+  member  = data.google_storage_project_service_account.this.member
+}
+
+resource "google_pubsub_topic_iam_member" "on_upload" {
+  project = var.project_id
+  topic   = google_pubsub_topic.work["conversions"].name
+  role    = "roles/pubsub.publisher"
+  member  = google_service_account.this["on_upload"].member
+}
+
+resource "google_pubsub_topic_iam_member" "dead_letter_publisher" {
+  for_each = google_pubsub_topic.dead
+
+  project = var.project_id
+  topic   = each.value.name
+  role    = "roles/pubsub.publisher"
+  member  = local.pubsub_agent
+}
+
+resource "google_pubsub_subscription_iam_member" "dead_letter_subscriber" {
+  for_each = google_pubsub_subscription.work
+
+  project      = var.project_id
+  subscription = each.value.name
+  role         = "roles/pubsub.subscriber"
+  member       = local.pubsub_agent
+}
+
+resource "google_cloud_run_v2_service_iam_member" "push" {
+  for_each = {
+    convert     = google_cloud_run_v2_service.convert.name
+    dead_letter = google_cloudfunctions2_function.this["dead_letter"].name
+    on_upload   = google_cloudfunctions2_function.this["on_upload"].name
+  }
+
+  project  = var.project_id
+  location = var.region
+  name     = each.value
+  role     = "roles/run.invoker"
+  member   = google_service_account.this["push"].member
+}
+
+resource "google_cloud_run_v2_service_iam_member" "warm_up" {
+  project  = var.project_id
+  location = var.region
+  name     = google_cloud_run_v2_service.convert.name
+  role     = "roles/run.invoker"
+  member   = google_service_account.this["api"].member
+}
+
+#checkov:skip=CKV_GCP_102:visitors have no Google account; var.public_api closes this door
+resource "google_cloud_run_v2_service_iam_member" "public_api" {
+  count = var.public_api ? 1 : 0
+
+  project  = var.project_id
+  location = var.region
+  name     = google_cloudfunctions2_function.this["api"].name
+  role     = "roles/run.invoker"
+  member   = "allUsers"
+}
+
+resource "google_cloud_run_v2_service_iam_member" "schedule" {
+  count = length(var.busy_hours) == 0 ? 0 : 1
+
+  project  = var.project_id
+  location = var.region
+  name     = google_cloud_run_v2_service.convert.name
+  role     = "roles/run.developer"
+  member   = google_service_account.this["schedule"].member
+}
+
+# Cloud Run lets only those change a service who may act as the account it runs as.
+resource "google_service_account_iam_member" "schedule_acts_as_convert" {
+  count = length(var.busy_hours) == 0 ? 0 : 1
+
+  service_account_id = google_service_account.this["convert"].name
+  role               = "roles/iam.serviceAccountUser"
+  member             = google_service_account.this["schedule"].member
+}

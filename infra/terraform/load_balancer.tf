@@ -1,0 +1,145 @@
+# A domain of one's own and a limit per visitor, in front of the api. Off without custom_domain.
+locals {
+  load_balancer = var.custom_domain == null ? 0 : 1
+}
+
+resource "google_compute_global_address" "api" {
+  count = local.load_balancer
+
+  name    = local.names.api
+  project = var.project_id
+
+  depends_on = [google_project_service.this]
+}
+
+resource "google_compute_region_network_endpoint_group" "api" {
+  count = local.load_balancer
+
+  name                  = local.names.api
+  project               = var.project_id
+  region                = var.region
+  network_endpoint_type = "SERVERLESS"
+
+  cloud_run {
+    service = google_cloudfunctions2_function.this["api"].name
+  }
+}
+
+resource "google_compute_security_policy" "api" {
+  count = local.load_balancer
+
+  name        = local.names.api
+  project     = var.project_id
+  description = "At most ${var.rate_limit_per_minute} requests a minute from one address"
+
+  rule {
+    action      = "throttle"
+    description = "Limit per address"
+    priority    = 1000
+
+    match {
+      versioned_expr = "SRC_IPS_V1"
+      config {
+        src_ip_ranges = ["*"]
+      }
+    }
+
+    rate_limit_options {
+      conform_action = "allow"
+      enforce_on_key = "IP"
+      exceed_action  = "deny(429)"
+
+      rate_limit_threshold {
+        count        = var.rate_limit_per_minute
+        interval_sec = 60
+      }
+    }
+  }
+
+  # checkov:skip=CKV_GCP_73:nothing here logs with Log4j; the services are Python
+  rule {
+    action      = "allow"
+    description = "Default"
+    priority    = 2147483647
+
+    match {
+      versioned_expr = "SRC_IPS_V1"
+      config {
+        src_ip_ranges = ["*"]
+      }
+    }
+  }
+
+  depends_on = [google_project_service.this]
+}
+
+resource "google_compute_backend_service" "api" {
+  count = local.load_balancer
+
+  name                  = local.names.api
+  project               = var.project_id
+  load_balancing_scheme = "EXTERNAL_MANAGED"
+  security_policy       = google_compute_security_policy.api[0].id
+
+  backend {
+    group = google_compute_region_network_endpoint_group.api[0].id
+  }
+
+  log_config {
+    enable      = true
+    sample_rate = 0.1
+  }
+}
+
+resource "google_compute_url_map" "api" {
+  count = local.load_balancer
+
+  name            = local.names.api
+  project         = var.project_id
+  default_service = google_compute_backend_service.api[0].id
+}
+
+resource "google_compute_managed_ssl_certificate" "api" {
+  count = local.load_balancer
+
+  name    = local.names.api
+  project = var.project_id
+
+  managed {
+    domains = [var.custom_domain]
+  }
+
+  depends_on = [google_project_service.this]
+}
+
+resource "google_compute_ssl_policy" "api" {
+  count = local.load_balancer
+
+  name            = local.names.api
+  project         = var.project_id
+  min_tls_version = "TLS_1_2"
+  profile         = "MODERN"
+
+  depends_on = [google_project_service.this]
+}
+
+resource "google_compute_target_https_proxy" "api" {
+  count = local.load_balancer
+
+  name             = local.names.api
+  project          = var.project_id
+  ssl_certificates = [google_compute_managed_ssl_certificate.api[0].id]
+  ssl_policy       = google_compute_ssl_policy.api[0].id
+  url_map          = google_compute_url_map.api[0].id
+}
+
+resource "google_compute_global_forwarding_rule" "api" {
+  count = local.load_balancer
+
+  name                  = local.names.api
+  project               = var.project_id
+  ip_address            = google_compute_global_address.api[0].id
+  load_balancing_scheme = "EXTERNAL_MANAGED"
+  port_range            = "443"
+  target                = google_compute_target_https_proxy.api[0].id
+}

@@ -1,0 +1,74 @@
+locals {
+  # The chain of timeouts, derived here and in shared/timeouts.py from the same number:
+  # conversion deadline < request timeout <= acknowledgement deadline.
+  timeouts = {
+    conversion_deadline = var.conversion_deadline_seconds
+    request             = var.conversion_deadline_seconds + 25
+    acknowledgement     = var.conversion_deadline_seconds + 30
+  }
+
+  # A waiting client is answered before its request is cut off.
+  api_timeout = var.wait_seconds + 15
+
+  python_version = "3.11"
+  source_root    = "${path.module}/../.."
+
+  # What the three functions and the container are told. A test compares the names with the
+  # settings that the code reads.
+  environment_common = {
+    CONVERSION_DEADLINE_SECONDS = tostring(local.timeouts.conversion_deadline)
+    ENVIRONMENT                 = "production"
+    LOG_LEVEL                   = var.log_level
+    PROJECT_ID                  = var.project_id
+    UPLOADS_BUCKET              = google_storage_bucket.uploads.name
+  }
+  environment_api = {
+    ALLOWED_ORIGINS         = join(",", var.allowed_origins)
+    CONVERT_URL             = google_cloud_run_v2_service.convert.uri
+    FIREBASE_AUTH           = var.firebase_authentication == null ? "off" : "on"
+    MAX_SECONDS             = tostring(var.recording_seconds.max)
+    MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
+    RESULTS_BUCKET          = google_storage_bucket.results.name
+    SIGNING_SERVICE_ACCOUNT = google_service_account.this["api"].email
+    UPLOAD_URL_SECONDS      = tostring(var.upload_url_seconds)
+    WAIT_SECONDS            = tostring(var.wait_seconds)
+  }
+  environment_convert = {
+    CONCURRENCY             = tostring(var.convert_concurrency)
+    MAX_SECONDS             = tostring(var.recording_seconds.max)
+    MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
+    MIN_SECONDS             = tostring(var.recording_seconds.min)
+    PUSH_AUDIENCE           = local.audiences.convert
+    PUSH_SERVICE_ACCOUNT    = google_service_account.this["push"].email
+    PUSH_VERIFICATION       = "on"
+    RESULTS_BUCKET          = google_storage_bucket.results.name
+    RESULT_URL_SECONDS      = tostring(var.result_url_seconds)
+    SIGNING_SERVICE_ACCOUNT = google_service_account.this["convert"].email
+  }
+  environment_dead_letter = {
+    PUSH_AUDIENCE        = local.audiences.dead_letter
+    PUSH_SERVICE_ACCOUNT = google_service_account.this["push"].email
+    PUSH_VERIFICATION    = "on"
+  }
+  environment_on_upload = {
+    CONVERSIONS_TOPIC    = google_pubsub_topic.work["conversions"].name
+    PUSH_AUDIENCE        = local.audiences.on_upload
+    PUSH_SERVICE_ACCOUNT = google_service_account.this["push"].email
+    PUSH_VERIFICATION    = "on"
+  }
+
+  # A receiver is told its audience before it has an address, so the audience is made of what is
+  # known beforehand: the functions' well-known address, and a custom audience of the container.
+  audiences = {
+    convert     = "https://${local.names.convert}-${data.google_project.this.number}.${var.region}.run.app"
+    dead_letter = "https://${var.region}-${var.project_id}.cloudfunctions.net/${local.names.dead_letter}"
+    on_upload   = "https://${var.region}-${var.project_id}.cloudfunctions.net/${local.names.on_upload}"
+  }
+
+  names = {
+    api         = "${var.name}-api"
+    convert     = "${var.name}-convert"
+    dead_letter = "${var.name}-dead-letter"
+    on_upload   = "${var.name}-on-upload"
+  }
+}

@@ -1,0 +1,54 @@
+output "api_url" {
+  description = "Where the api answers."
+  value       = local.api_url
+}
+
+output "buckets" {
+  description = "Names of the buckets for recordings and results."
+  value = {
+    results = google_storage_bucket.results.name
+    uploads = google_storage_bucket.uploads.name
+  }
+}
+
+output "convert_image" {
+  description = "The conversion container's image, with its digest."
+  value       = local.image
+}
+
+output "dashboard" {
+  description = "Where the dashboard is."
+  value       = "https://console.cloud.google.com/monitoring/dashboards/builder/${basename(google_monitoring_dashboard.this.id)}?project=${var.project_id}"
+}
+
+output "load_balancer_address" {
+  description = "What the custom domain's A record must point to; null without one."
+  value       = one(google_compute_global_address.api[*].address)
+}
+
+output "page_configuration" {
+  description = "Content of the page's config.json."
+  value = jsonencode({
+    api = local.api_url
+    firebase = {
+      # Public by design: every visitor's browser gets it.
+      apiKey    = nonsensitive(google_apikeys_key.page.key_string)
+      projectId = var.project_id
+    }
+    firestoreEmulator = null
+  })
+}
+
+output "topics" {
+  description = "Names of the topics and of the dead-letter topics."
+  value = {
+    conversions      = google_pubsub_topic.work["conversions"].name
+    conversions_dead = google_pubsub_topic.dead["conversions"].name
+    uploads          = google_pubsub_topic.work["uploads"].name
+    uploads_dead     = google_pubsub_topic.dead["uploads"].name
+  }
+}
+
+locals {
+  api_url = var.custom_domain == null ? google_cloudfunctions2_function.this["api"].service_config[0].uri : "https://${var.custom_domain}"
+}

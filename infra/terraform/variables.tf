@@ -1,0 +1,420 @@
+variable "alert_emails" {
+  description = "Addresses that alerts are sent to."
+  type        = set(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for address in var.alert_emails : can(regex("^[^@\\s]+@[^@\\s]+\\.[^@\\s]+$", address))])
+    error_message = "alert_emails holds something that is not an e-mail address; write addresses such as \"operator@example.com\"."
+  }
+}
+
+variable "allowed_origins" {
+  description = "Origins of the sites that may call the api, upload and play results, such as \"https://example.com\"."
+  type        = list(string)
+  nullable    = false
+
+  validation {
+    condition     = length(var.allowed_origins) > 0
+    error_message = "allowed_origins is empty; name at least the page's own origin, such as \"https://example.com\"."
+  }
+
+  validation {
+    condition     = alltrue([for origin in var.allowed_origins : can(regex("^(https://[a-z0-9.-]+(:[0-9]+)?|http://(localhost|127\\.0\\.0\\.1)(:[0-9]+)?)$", origin))])
+    error_message = "allowed_origins holds something that is not an origin; write scheme, host and perhaps a port, with https, without path and without *, such as \"https://example.com\"."
+  }
+}
+
+variable "api_concurrency" {
+  description = "Requests that one instance of the api serves at once, waiting ones included."
+  type        = number
+  default     = 500
+  nullable    = false
+
+  validation {
+    condition     = var.api_concurrency >= 1 && var.api_concurrency <= 1000 && floor(var.api_concurrency) == var.api_concurrency
+    error_message = "api_concurrency must be a whole number from 1 to 1000, which is the most that Cloud Run gives one instance."
+  }
+}
+
+variable "busy_hours" {
+  description = "Weekly hours with more warm instances, by name. `days` as in cron (\"1-5\" or \"MON-FRI\"), `from` and `to` in full hours."
+  type = map(object({
+    days          = optional(string, "*")
+    from          = number
+    min_instances = number
+    time_zone     = optional(string, "Etc/UTC")
+    to            = number
+  }))
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for name in keys(var.busy_hours) : can(regex("^[a-z][a-z0-9-]{0,19}$", name))])
+    error_message = "busy_hours has a name that is not made of up to 20 lower-case letters, digits and hyphens; it becomes part of a Cloud Scheduler job's name."
+  }
+
+  validation {
+    condition = alltrue([
+      for hours in values(var.busy_hours) :
+      hours.from >= 0 && hours.to <= 24 && hours.from < hours.to && floor(hours.from) == hours.from && floor(hours.to) == hours.to
+    ])
+    error_message = "busy_hours needs full hours with 0 <= from < to <= 24; split hours that go past midnight into two entries."
+  }
+
+  validation {
+    condition     = alltrue([for hours in values(var.busy_hours) : can(regex("^[0-9A-Z*,-]+$", hours.days))])
+    error_message = "busy_hours has days that are not written as in cron; write \"*\", \"1-5\", \"MON-FRI\" or \"SAT,SUN\"."
+  }
+
+  validation {
+    condition     = alltrue([for hours in values(var.busy_hours) : hours.min_instances >= 0 && floor(hours.min_instances) == hours.min_instances])
+    error_message = "busy_hours has a min_instances that is not a whole number of 0 or more."
+  }
+}
+
+variable "conversion_deadline_seconds" {
+  description = "How long one conversion may take. All other timeouts follow from it."
+  type        = number
+  default     = 60
+  nullable    = false
+
+  validation {
+    condition     = var.conversion_deadline_seconds >= 10 && var.conversion_deadline_seconds <= 500 && floor(var.conversion_deadline_seconds) == var.conversion_deadline_seconds
+    error_message = "conversion_deadline_seconds must be a whole number from 10 to 500: Pub/Sub waits at most 600 s for an answer, and a request takes longer than its conversion."
+  }
+}
+
+variable "convert_concurrency" {
+  description = "Conversions at once in one instance of the conversion container; as many as it has CPUs is a good start."
+  type        = number
+  default     = 2
+  nullable    = false
+
+  validation {
+    condition     = var.convert_concurrency >= 1 && var.convert_concurrency <= 64 && floor(var.convert_concurrency) == var.convert_concurrency
+    error_message = "convert_concurrency must be a whole number from 1 to 64; a conversion keeps a CPU busy, so more than the instance has CPUs only makes each of them slower."
+  }
+}
+
+variable "convert_cpu" {
+  description = "CPUs of one instance of the conversion container."
+  type        = string
+  default     = "2"
+  nullable    = false
+
+  validation {
+    condition     = contains(["1", "2", "4", "8"], var.convert_cpu)
+    error_message = "convert_cpu must be \"1\", \"2\", \"4\" or \"8\", the sizes that Cloud Run has."
+  }
+}
+
+variable "convert_image" {
+  description = "An image that is built already, pinned by its digest; null has the apply build one from the source."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.convert_image == null || can(regex("^[^@\\s]+@sha256:[0-9a-f]{64}$", var.convert_image))
+    error_message = "convert_image must name its digest, NAME@sha256:64 hexadecimal digits: a tag can be moved to another image."
+  }
+}
+
+variable "convert_memory" {
+  description = "Memory of one instance of the conversion container."
+  type        = string
+  default     = "1Gi"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^([1-9][0-9]*)(Mi|Gi)$", var.convert_memory)) && !can(regex("^([1-4]?[0-9]{1,2}|50[0-9]|51[01])Mi$", var.convert_memory))
+    error_message = "convert_memory must be a size such as \"1Gi\" or \"1536Mi\", and at least 512Mi, the least that Cloud Run gives a second generation instance."
+  }
+}
+
+variable "custom_domain" {
+  description = "Domain for the api, through a load balancer with Cloud Armor; null serves it under its run.app address."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.custom_domain == null || can(regex("^([a-z0-9]([a-z0-9-]*[a-z0-9])?\\.)+[a-z]{2,}$", var.custom_domain))
+    error_message = "custom_domain must be a domain name such as \"voice.example.com\", without https:// and without a path."
+  }
+}
+
+variable "deletion_protection" {
+  description = "Whether a destroy is refused for the database, the buckets that are not empty and the conversion service."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "delivery_attempts" {
+  description = "How often Pub/Sub delivers a message before it becomes a dead letter; ten take about five minutes."
+  type        = number
+  default     = 10
+  nullable    = false
+
+  validation {
+    condition     = var.delivery_attempts >= 5 && var.delivery_attempts <= 100 && floor(var.delivery_attempts) == var.delivery_attempts
+    error_message = "delivery_attempts must be a whole number from 5 to 100, as Pub/Sub has it."
+  }
+}
+
+variable "error_rate_objective" {
+  description = "Share of conversions that may fail by our fault before an alert, from 0 to 1."
+  type        = number
+  default     = 0.01
+  nullable    = false
+
+  validation {
+    condition     = var.error_rate_objective > 0 && var.error_rate_objective < 1
+    error_message = "error_rate_objective must be a share between 0 and 1, such as 0.01 for one of a hundred."
+  }
+}
+
+variable "firebase_authentication" {
+  description = "Lets signed-in visitors own their voices; null switches owners off. Chooses the ways to sign in."
+  type = object({
+    anonymous = optional(bool, true)
+    email     = optional(bool, false)
+  })
+  default = null
+
+  validation {
+    condition     = var.firebase_authentication == null || try(var.firebase_authentication.anonymous || var.firebase_authentication.email, false)
+    error_message = "firebase_authentication leaves no way to sign in; set anonymous or email to true, or the whole to null."
+  }
+}
+
+variable "firestore_location" {
+  description = "Where the database lies, such as \"eur3\"; null means in the region. It cannot be changed later."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.firestore_location == null || can(regex("^(eur3|nam[57]|[a-z]+-[a-z]+[0-9]+)$", var.firestore_location))
+    error_message = "firestore_location must be a region such as \"europe-west1\" or a multi-region (\"eur3\", \"nam5\", \"nam7\")."
+  }
+}
+
+variable "function_min_instances" {
+  description = "Warm instances of the functions that a visitor waits for."
+  type = object({
+    api       = optional(number, 0)
+    on_upload = optional(number, 1)
+  })
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for count in values(var.function_min_instances) : count >= 0 && floor(count) == count])
+    error_message = "function_min_instances must be whole numbers of 0 or more."
+  }
+}
+
+variable "kms_key" {
+  description = "Cloud KMS key that everything is encrypted with, projects/P/locations/REGION/keyRings/R/cryptoKeys/K; null uses Google's keys."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.kms_key == null || can(regex("^projects/[^/]+/locations/${var.region}/keyRings/[^/]+/cryptoKeys/[^/]+$", var.kms_key))
+    error_message = "kms_key must be projects/P/locations/REGION/keyRings/R/cryptoKeys/K, and its location must be the region: the buckets refuse a key from elsewhere."
+  }
+}
+
+variable "labels" {
+  description = "Labels of all resources that can have some."
+  type        = map(string)
+  default     = {}
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for key, value in var.labels : can(regex("^[a-z][a-z0-9_-]{0,62}$", key)) && can(regex("^[a-z0-9_-]{0,63}$", value))])
+    error_message = "labels must be made of lower-case letters, digits, _ and -, at most 63 of them, the key beginning with a letter."
+  }
+}
+
+variable "log_level" {
+  description = "The least severe log entries that are written."
+  type        = string
+  default     = "INFO"
+  nullable    = false
+
+  validation {
+    condition     = contains(["DEBUG", "INFO", "WARNING", "ERROR"], var.log_level)
+    error_message = "log_level must be DEBUG, INFO, WARNING or ERROR. The dashboard and the alerts need INFO."
+  }
+}
+
+variable "max_instances" {
+  description = "The most instances of each service: the bound of what an hour can cost."
+  type = object({
+    api         = optional(number, 20)
+    convert     = optional(number, 20)
+    dead_letter = optional(number, 2)
+    on_upload   = optional(number, 10)
+  })
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = alltrue([for count in values(var.max_instances) : count >= 1 && count <= 1000 && floor(count) == count])
+    error_message = "max_instances must be whole numbers from 1 to 1000."
+  }
+}
+
+variable "max_upload_bytes" {
+  description = "Largest recording that is accepted, in bytes."
+  type        = number
+  default     = 10485760
+  nullable    = false
+
+  validation {
+    condition     = var.max_upload_bytes >= 65536 && var.max_upload_bytes <= 104857600 && floor(var.max_upload_bytes) == var.max_upload_bytes
+    error_message = "max_upload_bytes must be a whole number from 65536 (64 KiB) to 104857600 (100 MiB)."
+  }
+}
+
+variable "min_instances" {
+  description = "Warm instances of the conversion container at any hour; 0 lets it scale to nothing and relies on the warm-up alone."
+  type        = number
+  default     = 1
+  nullable    = false
+
+  validation {
+    condition     = var.min_instances >= 0 && var.min_instances <= 1000 && floor(var.min_instances) == var.min_instances
+    error_message = "min_instances must be a whole number from 0 to 1000."
+  }
+}
+
+variable "name" {
+  description = "Prefix of all names, so that a project can hold other things too."
+  type        = string
+  default     = "voice-avatar"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{1,16}[a-z0-9]$", var.name))
+    error_message = "name must be 3 to 18 lower-case letters, digits and hyphens, beginning with a letter and not ending with a hyphen: service account ids made from it have 30 at most."
+  }
+}
+
+variable "notification_channels" {
+  description = "Cloud Monitoring channels that exist already and get the alerts too, projects/P/notificationChannels/N."
+  type        = set(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for channel in var.notification_channels : can(regex("^projects/[^/]+/notificationChannels/[0-9]+$", channel))])
+    error_message = "notification_channels holds something else than projects/P/notificationChannels/N; gcloud beta monitoring channels list shows them."
+  }
+}
+
+variable "project_id" {
+  description = "The Google Cloud project; it exists and has a billing account."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project_id))
+    error_message = "project_id must be a project's id (6 to 30 lower-case letters, digits and hyphens), not its name or number; gcloud projects list shows it."
+  }
+}
+
+variable "public_api" {
+  description = "Whether anybody may call the api. Without it a caller needs roles/run.invoker, which a visitor's browser never has."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "rate_limit_per_minute" {
+  description = "Requests a minute that one address may send to the api; it takes effect with custom_domain, whose load balancer counts them."
+  type        = number
+  default     = 120
+  nullable    = false
+
+  validation {
+    condition     = var.rate_limit_per_minute >= 1 && var.rate_limit_per_minute <= 10000 && floor(var.rate_limit_per_minute) == var.rate_limit_per_minute
+    error_message = "rate_limit_per_minute must be a whole number from 1 to 10000."
+  }
+}
+
+variable "recording_seconds" {
+  description = "Shortest and longest recording that is converted."
+  type = object({
+    max = optional(number, 10)
+    min = optional(number, 1)
+  })
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = var.recording_seconds.min > 0 && var.recording_seconds.min < var.recording_seconds.max && var.recording_seconds.max <= 60
+    error_message = "recording_seconds needs 0 < min < max <= 60."
+  }
+}
+
+variable "region" {
+  description = "Where everything runs and is stored."
+  type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z]+-[a-z]+[0-9]+$", var.region))
+    error_message = "region must be a region such as \"europe-west1\", not a zone (\"europe-west1-b\") and not a multi-region (\"eu\")."
+  }
+}
+
+variable "result_url_seconds" {
+  description = "How long the address of a result works."
+  type        = number
+  default     = 3600
+  nullable    = false
+
+  validation {
+    condition     = var.result_url_seconds >= 60 && var.result_url_seconds <= 86400 && floor(var.result_url_seconds) == var.result_url_seconds
+    error_message = "result_url_seconds must be a whole number from 60 to 86400: after a day the result itself is deleted."
+  }
+}
+
+variable "upload_url_seconds" {
+  description = "How long the address for an upload works."
+  type        = number
+  default     = 600
+  nullable    = false
+
+  validation {
+    condition     = var.upload_url_seconds >= 60 && var.upload_url_seconds <= 3600 && floor(var.upload_url_seconds) == var.upload_url_seconds
+    error_message = "upload_url_seconds must be a whole number from 60 to 3600."
+  }
+}
+
+variable "wait_objective_seconds" {
+  description = "Longest wait after the upload, as the 95th percentile, before an alert."
+  type        = number
+  default     = 5
+  nullable    = false
+
+  validation {
+    condition     = var.wait_objective_seconds > 0 && var.wait_objective_seconds <= 600
+    error_message = "wait_objective_seconds must be more than 0 and at most 600."
+  }
+}
+
+variable "wait_seconds" {
+  description = "How long GET /api/v1/conversion/{voice_id} waits for a result before it answers 504."
+  type        = number
+  default     = 60
+  nullable    = false
+
+  validation {
+    condition     = var.wait_seconds >= 5 && var.wait_seconds <= 3000 && floor(var.wait_seconds) == var.wait_seconds
+    error_message = "wait_seconds must be a whole number from 5 to 3000."
+  }
+}

@@ -1,0 +1,19 @@
+terraform {
+  required_version = ">= 1.9"
+
+  required_providers {
+    archive = {
+      source  = "hashicorp/archive"
+      version = ">= 2.7, < 3"
+    }
+    google = {
+      source  = "hashicorp/google"
+      version = ">= 6.50, < 8"
+    }
+    # Only for google_project_service_identity, which the google provider does not have in 6.50.
+    google-beta = {
+      source  = "hashicorp/google-beta"
+      version = ">= 6.50, < 8"
+    }
+  }
+}
