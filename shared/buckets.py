@@ -168,12 +168,13 @@ class Bucket:
         except ObjectMissingError:
             return
 
-    async def delete_all(self, prefix: str) -> None:
-        """Delete every object whose name begins so."""
+    async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
+        """Delete every object whose name begins so, but for one."""
         with _storage_errors(f"{self.name}/{prefix}"):
             blobs = await asyncio.to_thread(lambda: list(self._bucket.list_blobs(prefix=prefix)))
         for blob in blobs:
-            await self.delete(blob.name)
+            if blob.name != except_for:
+                await self.delete(blob.name)
 
     async def _sign(self, name: str, method: str, expires_at: datetime, **more: object) -> str:
         if self._signer is None:

@@ -53,11 +53,13 @@ class UploadEvent:
         event_type: `OBJECT_FINALIZE` for a finished upload.
         name: the object's name.
         upload: the object as the voice's input.
+        happened_at: when, in RFC 3339.
     """
 
     event_type: str
     name: str
     upload: Input
+    happened_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ def parse_upload_event(message: PushMessage) -> UploadEvent:
                 # Cloud Storage writes numbers of 64 bits as strings.
                 bytes=int(resource["size"]),
             ),
+            happened_at=attributes.get("eventTime", ""),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise MalformedMessageError(f"this is no notification of Cloud Storage: {error}") from error

@@ -1,0 +1,62 @@
+"""The application of the api: its routes, its errors, who may call it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Response
+from fastapi.middleware.cors import CORSMiddleware
+from starlette.responses import JSONResponse
+from starlette.staticfiles import StaticFiles
+
+from functions.api import problems
+from functions.api.routes import create_router
+from shared.logs import TraceMiddleware
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from functions.api.routes import Services
+
+
+def create_app(services: Services, allowed_origins: tuple[str, ...]) -> FastAPI:
+    """Return the application.
+
+    Args:
+        services: what the endpoints work with.
+        allowed_origins: the web sites whose pages may call it.
+    """
+    app = FastAPI(
+        title="Voice Avatar",
+        version="1",
+        description="Speak a sentence and hear it in a character's voice.",
+        redoc_url=None,
+    )
+    app.include_router(create_router(services))
+
+    @app.get("/healthz", include_in_schema=False)
+    async def healthz() -> Response:
+        return Response(status_code=204)
+
+    problems.install(app)
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=allowed_origins,
+        allow_methods=["GET", "POST", "PUT", "DELETE"],
+        allow_headers=["Authorization", "Content-Type"],
+        expose_headers=["Retry-After"],
+        max_age=3600,
+    )
+    app.add_middleware(TraceMiddleware)
+    return app
+
+
+def serve_page(app: FastAPI, web_root: Path, page_config: Mapping[str, Any]) -> None:
+    """Serve the page beside the api, as the local cloud does; any static host does otherwise."""
+
+    @app.get("/config.json", include_in_schema=False)
+    async def config() -> JSONResponse:
+        return JSONResponse(dict(page_config), headers={"Cache-Control": "no-store"})
+
+    app.mount("/", StaticFiles(directory=web_root, html=True, check_dir=False))

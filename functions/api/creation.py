@@ -1,0 +1,184 @@
+"""Creating a voice, taking its recording in, erasing it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from functions.api.problems import Problem
+from shared import voice as voices_of
+from shared.media import (
+    SNIFF_BYTES,
+    UnsupportedContentTypeError,
+    content_type_matches,
+    parse_content_type,
+    sniff,
+)
+from shared.objects import ObjectExistsError, upload_name
+from shared.store import UnknownVoiceError, change
+from shared.voice import ErrorCode, ForbiddenTransitionError, Options, Status, VoiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import timedelta
+    from typing import BinaryIO
+
+    from functions.api.models import NewVoice
+    from shared.buckets import Bucket
+    from shared.characters import CharacterManifest
+    from shared.objects import SignedUpload
+    from shared.store import VoiceStore
+    from shared.voice import Voice
+
+
+class Reception:
+    """Where voices come in and, if the visitor wants, go out again.
+
+    Args:
+        voices: the voices' documents.
+        uploads: the bucket of the recordings; it must be able to sign.
+        results: the bucket of the results.
+        characters: the characters' manifests by id.
+        max_bytes: the largest recording.
+        upload_lifetime: how long an upload address works.
+        now: the clock of a new document's times.
+    """
+
+    def __init__(
+        self,
+        *,
+        voices: VoiceStore,
+        uploads: Bucket,
+        results: Bucket,
+        characters: Mapping[str, CharacterManifest],
+        max_bytes: int,
+        upload_lifetime: timedelta,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._voices = voices
+        self._uploads = uploads
+        self._results = results
+        self._characters = characters
+        self._max_bytes = max_bytes
+        self._upload_lifetime = upload_lifetime
+        self._now = now
+
+    async def create(self, wish: NewVoice, owner: str | None) -> tuple[Voice, SignedUpload]:
+        """Create the document of a voice and the address to upload its recording to.
+
+        Raises:
+            Problem: `unknown_character` or `unsupported_content_type`.
+        """
+        character = self._character(wish.character)
+        pitch_shift = None if wish.pitch_shift == "auto" else wish.pitch_shift
+        options = Options(pitch_shift, wish.output_format, _content_type(wish.content_type))
+        voice = voices_of.create(
+            voices_of.new_voice_id(), character, options, now=self._now(), owner=owner
+        )
+        signed = await self._uploads.sign_upload(
+            upload_name(voice.voice_id),
+            content_type=wish.content_type,
+            max_bytes=self._max_bytes,
+            lifetime=self._upload_lifetime,
+        )
+        await self._voices.create(voice)
+        return voice, signed
+
+    async def take_in(self, voice: Voice, content: BinaryIO, size: int, content_type: str) -> None:
+        """Store a recording that came through the api; what follows is as after a signed upload.
+
+        Raises:
+            Problem: it cannot be accepted; if that lies in its content, the voice is failed, too.
+        """
+        if voice.status is not Status.WAITING:
+            raise _already_uploaded()
+        await self._require_convertible(voice, content, size, content_type)
+        try:
+            await self._uploads.write(
+                upload_name(voice.voice_id), content, content_type=content_type, size=size
+            )
+        except ObjectExistsError as error:
+            raise _already_uploaded() from error
+
+    async def erase(self, voice: Voice) -> None:
+        """Delete a voice's recording, results and document, whatever its status.
+
+        The document goes first: a worker that still has the voice may commit nothing from then on.
+        """
+        await self._voices.delete(voice.voice_id)
+        await self._uploads.delete(upload_name(voice.voice_id))
+        await self._results.delete_all(f"{voice.voice_id}/")
+
+    async def expire(self, voice: Voice) -> None:
+        """Fail a voice whose upload address has expired unused."""
+        error = VoiceError(
+            ErrorCode.UPLOAD_EXPIRED, "No recording came in time; please record again."
+        )
+        await self.fail(voice, error)
+
+    async def fail(self, voice: Voice, error: VoiceError) -> None:
+        """Fail a voice that still waits for its recording."""
+
+        def transition(current: Voice, now: datetime) -> Voice:
+            if current.status is not Status.WAITING:
+                raise ForbiddenTransitionError(current, Status.FAILED)
+            return voices_of.fail(current, error, now=now)
+
+        # Somebody uploaded or deleted meanwhile: then this error is not the voice's.
+        with suppress(ForbiddenTransitionError, UnknownVoiceError):
+            await change(self._voices, voice.voice_id, transition)
+
+    def is_expired(self, voice: Voice, now: datetime) -> bool:
+        """Whether a voice waits for a recording that can no longer come.
+
+        An upload that began in time may take as long again.
+        """
+        is_late = now > voice.created_at + 2 * self._upload_lifetime
+        return voice.status is Status.WAITING and is_late
+
+    def _character(self, name: str | None) -> str:
+        if name is None:
+            return next(iter(self._characters))
+        if name not in self._characters:
+            known = ", ".join(self._characters)
+            detail = f"There is no character {name!r}; choose one of {known}."
+            raise Problem(422, ErrorCode.UNKNOWN_CHARACTER, detail)
+        return name
+
+    async def _require_convertible(
+        self, voice: Voice, content: BinaryIO, size: int, content_type: str
+    ) -> None:
+        error = self._fault_of(content, size, content_type)
+        if error is None:
+            return
+        await self.fail(voice, error)
+        status = 413 if error.code is ErrorCode.TOO_LARGE else 415
+        raise Problem(status, error.code, error.message)
+
+    def _fault_of(self, content: BinaryIO, size: int, content_type: str) -> VoiceError | None:
+        if size > self._max_bytes:
+            message = f"The recording has {size} bytes; at most {self._max_bytes} are accepted."
+            return VoiceError(ErrorCode.TOO_LARGE, message)
+        container = sniff(content.read(SNIFF_BYTES))
+        content.seek(0)
+        if container is None:
+            message = "The file is not a recording in WebM, MP4, Ogg, WAV, MP3 or FLAC."
+            return VoiceError(ErrorCode.UNSUPPORTED_FORMAT, message)
+        if not content_type_matches(container, content_type):
+            message = f"The file is {container}, but was announced as {content_type}."
+            return VoiceError(ErrorCode.CONTENT_TYPE_MISMATCH, message)
+        return None
+
+
+def _content_type(text: str) -> str:
+    try:
+        parse_content_type(text)
+    except UnsupportedContentTypeError as error:
+        raise Problem(415, "unsupported_content_type", str(error)) from error
+    return text
+
+
+def _already_uploaded() -> Problem:
+    detail = "This voice has its recording already; create a new voice for another one."
+    return Problem(409, "already_uploaded", detail)

@@ -1,0 +1,125 @@
+"""What the api is told and what it answers, as its OpenAPI description shows it."""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003 - pydantic reads the annotations
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from shared.voice import OutputFormat, Status
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class NewVoice(_Model):
+    """The wish for a voice. Everything has a default."""
+
+    character: Annotated[str | None, Field(max_length=64)] = None
+    pitch_shift: Literal["auto"] | Annotated[float, Field(ge=-24, le=24)] = "auto"
+    output_format: OutputFormat = OutputFormat.WAV
+    content_type: Annotated[str, Field(max_length=200)] = "audio/webm"
+
+
+class Upload(_Model):
+    """How to upload the recording: send exactly these headers."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    expires_at: datetime
+    max_bytes: int
+
+
+class VoiceCreated(_Model):
+    """A voice that waits for its recording; `document` is the Firestore path to listen to."""
+
+    voice_id: str
+    upload: Upload
+    document: str
+
+
+class UploadAccepted(_Model):
+    """A recording that was taken in."""
+
+    voice_id: str
+    document: str
+
+
+class ResultFacts(_Model):
+    """The converted audio."""
+
+    url: str
+    url_expires_at: datetime
+    content_type: str
+    bytes: int
+    seconds: float
+    sha256: str
+    synthetic: dict[str, str]
+
+
+class ConversionDone(_Model):
+    """A voice that is done."""
+
+    voice_id: str
+    status: Status
+    result: ResultFacts
+    timings: dict[str, float]
+
+
+class Text(_Model):
+    """A name in both languages."""
+
+    ja: str
+    en: str
+
+
+class Licence(_Model):
+    """A licence."""
+
+    name: str
+    url: str
+
+
+class SecondsLimits(_Model):
+    """How long a recording may be."""
+
+    min_seconds: float
+    max_seconds: float
+
+
+class CharacterFacts(_Model):
+    """A character."""
+
+    id: str
+    name: Text
+    credit: str
+    licence: Licence
+    terms_url: str
+    colour: str
+    portrait_url: str | None
+    limits: SecondsLimits
+
+
+class Characters(_Model):
+    """All characters; the first is the default."""
+
+    characters: list[CharacterFacts]
+
+
+class ProblemDetails(BaseModel):
+    """An error (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+
+
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Describe the errors of a route for OpenAPI."""
+    content = {"application/problem+json": {"schema": ProblemDetails.model_json_schema()}}
+    return {status: {"description": "An error", "content": content} for status in statuses}

@@ -1,0 +1,112 @@
+"""Reading the multipart upload of clients that cannot use a signed address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from functions.api.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from typing import BinaryIO
+
+    from starlette.requests import Request
+
+FORM_OVERHEAD_BYTES: Final = 16_384
+"""What a form may hold beside the file: boundaries, headers, the voice_id."""
+
+OPENAPI: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["voice_id", "file"],
+                    "properties": {
+                        "voice_id": {"type": "string", "format": "uuid"},
+                        "file": {"type": "string", "format": "binary"},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRecording:
+    """A recording out of a form; close `content` after use.
+
+    Attributes:
+        voice_id: the form's field of that name, not yet checked.
+        content: the file, at its beginning; kept in memory up to 1 MB, then on disk.
+        size: its size in bytes.
+        content_type: the media type that the form gives for it.
+    """
+
+    voice_id: str
+    content: BinaryIO
+    size: int
+    content_type: str
+
+
+class _TooLargeError(Exception):
+    """The request's body is larger than a recording may be."""
+
+
+async def read_form(request: Request, max_bytes: int) -> ReceivedRecording:
+    """Read the form of a request, whose file may have `max_bytes`.
+
+    Reading stops right after that size, so a larger file is known to be larger, not how large.
+
+    Raises:
+        Problem: `invalid_request` or `unsupported_content_type`; what is wrong with the form.
+        OversizedRecordingError: the file is too large.
+    """
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        detail = "Send multipart/form-data with the fields `voice_id` and `file`."
+        raise Problem(415, "unsupported_content_type", detail)
+    body = _at_most(request, max_bytes + FORM_OVERHEAD_BYTES)
+    parser = MultiPartParser(request.headers, body, max_files=1, max_fields=4)
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise Problem(422, "invalid_request", f"The form is malformed: {error.message}") from error
+    except _TooLargeError as error:
+        raise OversizedRecordingError(_text(dict(parser.items), "voice_id")) from error
+    file = form.get("file")
+    if not isinstance(file, UploadFile):
+        raise Problem(422, "invalid_request", "file: the form has no file of this name")
+    return ReceivedRecording(
+        voice_id=_text(dict(form), "voice_id"),
+        content=file.file,
+        size=file.size or 0,
+        content_type=file.content_type or "application/octet-stream",
+    )
+
+
+class OversizedRecordingError(Exception):
+    """A form's file is too large; `voice_id` is the form's field if it came before the file."""
+
+    def __init__(self, voice_id: str) -> None:
+        super().__init__("the file is too large")
+        self.voice_id = voice_id
+
+
+async def _at_most(request: Request, max_bytes: int) -> AsyncGenerator[bytes]:
+    received = 0
+    async for chunk in request.stream():
+        received += len(chunk)
+        if received > max_bytes:
+            raise _TooLargeError
+        yield chunk
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name, "")
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,124 @@
+"""Errors as `application/problem+json` (RFC 9457), each with a stable code."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from shared.objects import StorageUnavailableError
+from shared.store import ConflictError, StoreUnavailableError, UnknownVoiceError
+from shared.tokens import CertificatesUnavailableError, TokenRefusedError
+from shared.voice import InvalidVoiceIdError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI
+    from starlette.requests import Request
+
+_LOG = logging.getLogger(__name__)
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+class Problem(Exception):  # noqa: N818 - RFC 9457's own word
+    """An answer that tells what went wrong.
+
+    Args:
+        status: the HTTP status.
+        code: stable, for programs.
+        detail: one sentence for people: what was wrong with what, and what to do.
+        headers: further headers of the answer.
+    """
+
+    def __init__(
+        self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = dict(headers or {})
+
+    def response(self) -> JSONResponse:
+        """Return the problem as a response."""
+        content = {
+            "type": f"urn:voice-avatar:problem:{self.code}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+        }
+        return JSONResponse(content, self.status, self.headers, media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Make the application answer every error as a problem."""
+    app.add_exception_handler(Problem, _from_problem)
+    app.add_exception_handler(RequestValidationError, _from_validation)
+    app.add_exception_handler(HTTPException, _from_http)
+    for kind, problem in _KNOWN.items():
+        app.add_exception_handler(kind, problem)
+    app.add_exception_handler(Exception, _from_surprise)
+
+
+async def _from_problem(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Problem)  # noqa: S101 - registered for nothing else
+    return error.response()
+
+
+async def _from_validation(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - as above
+    detail = "; ".join(_explain(problem) for problem in error.errors())
+    return Problem(422, "invalid_request", detail).response()
+
+
+async def _from_http(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - as above
+    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+    return Problem(error.status_code, code, str(error.detail), error.headers).response()
+
+
+async def _unknown_voice(_request: Request, error: Exception) -> JSONResponse:
+    return Problem(404, "unknown_voice", str(error)).response()
+
+
+async def _invalid_voice_id(_request: Request, error: Exception) -> JSONResponse:
+    return Problem(422, "invalid_voice_id", str(error)).response()
+
+
+async def _token_refused(_request: Request, error: Exception) -> JSONResponse:
+    challenge = {"WWW-Authenticate": "Bearer"}
+    return Problem(401, "token_refused", f"Sign in again: {error}.", challenge).response()
+
+
+async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
+    _LOG.warning("unavailable: %s", error, extra={"event": "unavailable"})
+    detail = "A part of the service does not answer just now; please try again."
+    return Problem(503, "unavailable", detail, {"Retry-After": "2"}).response()
+
+
+async def _from_surprise(_request: Request, error: Exception) -> JSONResponse:
+    _LOG.error("unexpected error", exc_info=error, extra={"event": "unexpected_error"})
+    return Problem(500, "internal", "Something unexpected went wrong; it was logged.").response()
+
+
+_KNOWN: Final = {
+    UnknownVoiceError: _unknown_voice,
+    InvalidVoiceIdError: _invalid_voice_id,
+    TokenRefusedError: _token_refused,
+    CertificatesUnavailableError: _unavailable,
+    ConflictError: _unavailable,
+    StorageUnavailableError: _unavailable,
+    StoreUnavailableError: _unavailable,
+}
+
+
+def _explain(problem: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in problem["loc"] if part != "body") or "the body"
+    return f"{where}: {problem['msg']}"

@@ -1,0 +1,230 @@
+"""The five endpoints."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+from fastapi import APIRouter, Header, Path, Request, Response
+from fastapi.responses import FileResponse
+
+from functions.api import models, multipart
+from functions.api.problems import Problem
+from functions.api.waiting import (
+    ClientGoneError,
+    final_voice_or_problem,
+    wait_until_final,
+    while_connected,
+)
+from shared.documents import document_path
+from shared.logs import about_voice
+from shared.store import UnknownVoiceError
+from shared.tokens import TokenRefusedError
+from shared.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from functions.api.creation import Reception
+    from functions.api.owners import Owners
+    from functions.api.warmup import WarmUp
+    from shared.characters import CharacterManifest
+    from shared.store import VoiceStore
+    from shared.voice import Voice
+
+_LOG = logging.getLogger(__name__)
+
+CLIENT_CLOSED_REQUEST: Final = 499
+"""nginx's status for an answer that nobody reads any more."""
+
+VoiceId = Annotated[str, Path(description="a version 4 UUID", max_length=64)]
+Authorization = Annotated[str | None, Header()]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the endpoints work with.
+
+    Attributes:
+        voices: the voices' documents.
+        reception: creates and erases voices.
+        warm_up: wakes the conversion container.
+        owners: tells who a visitor is.
+        characters: the characters' manifests by id.
+        wait_seconds: how long a client waits for a voice before it must ask again.
+        max_upload_bytes: the largest recording.
+    """
+
+    voices: VoiceStore
+    reception: Reception
+    warm_up: WarmUp
+    owners: Owners
+    characters: Mapping[str, CharacterManifest]
+    wait_seconds: float
+    max_upload_bytes: int
+
+
+def create_router(services: Services) -> APIRouter:
+    """Return the routes of the HTTP API."""
+    router = APIRouter(prefix="/api/v1")
+    _add_voices(router, services)
+    _add_waiting(router, services)
+    _add_characters(router, services)
+    return router
+
+
+def _add_voices(router: APIRouter, services: Services) -> None:
+    @router.post("/voices", status_code=201, responses=models.problem_responses(401, 415, 422))
+    async def create_voice(
+        wish: models.NewVoice | None = None, authorization: Authorization = None
+    ) -> models.VoiceCreated:
+        """Create a voice, and warm the conversion up. Call it when the recording begins."""
+        owner = await services.owners.visitor(authorization)
+        await services.warm_up.send()
+        voice, signed = await services.reception.create(wish or models.NewVoice(), owner)
+        with about_voice(voice.voice_id):
+            extra = {"event": "voice_created", "character": voice.character}
+            _LOG.info("voice created", extra=extra)
+        return models.VoiceCreated(
+            voice_id=voice.voice_id,
+            upload=models.Upload(**asdict(signed)),
+            document=document_path(voice.voice_id),
+        )
+
+    @router.put(
+        "/voices",
+        status_code=202,
+        responses=models.problem_responses(401, 403, 404, 409, 413, 415, 422),
+        openapi_extra=multipart.OPENAPI,
+    )
+    async def upload_recording(
+        request: Request, authorization: Authorization = None
+    ) -> models.UploadAccepted:
+        """Take a recording in, from clients that cannot upload to the signed address."""
+        try:
+            form = await multipart.read_form(request, services.max_upload_bytes)
+        except multipart.OversizedRecordingError as error:
+            raise await _refuse_oversized(services, error.voice_id, authorization) from error
+        with form.content, about_voice(form.voice_id):
+            voice = await _read(services, form.voice_id, authorization)
+            await services.reception.take_in(voice, form.content, form.size, form.content_type)
+        return models.UploadAccepted(
+            voice_id=voice.voice_id, document=document_path(voice.voice_id)
+        )
+
+    @router.delete(
+        "/voices/{voice_id}",
+        status_code=204,
+        responses=models.problem_responses(401, 403, 404, 422),
+    )
+    async def delete_voice(voice_id: VoiceId, authorization: Authorization = None) -> Response:
+        """Erase recording, result and document now."""
+        voice = await _read(services, voice_id, authorization)
+        with about_voice(voice_id):
+            await services.reception.erase(voice)
+            _LOG.info("voice erased", extra={"event": "voice_deleted"})
+        return Response(status_code=204)
+
+
+def _add_waiting(router: APIRouter, services: Services) -> None:
+    @router.get(
+        "/conversion/{voice_id}", responses=models.problem_responses(401, 403, 404, 422, 504)
+    )
+    async def wait_for_conversion(
+        request: Request, voice_id: VoiceId, authorization: Authorization = None
+    ) -> models.ConversionDone:
+        """Warm the conversion up and wait until the voice is done. Call again after a 504."""
+        voice = await _read(services, voice_id, authorization)
+        if not voice.status.is_final:
+            if services.reception.is_expired(voice, datetime.now(UTC)):
+                await services.reception.expire(voice)
+            await services.warm_up.send()
+        try:
+            final = await while_connected(
+                request, lambda: wait_until_final(services.voices, voice_id, services.wait_seconds)
+            )
+        except ClientGoneError as error:
+            detail = "The client closed the connection."
+            raise Problem(CLIENT_CLOSED_REQUEST, "client_closed_request", detail) from error
+        return _done(final_voice_or_problem(final))
+
+
+def _add_characters(router: APIRouter, services: Services) -> None:
+    facts = [_character_facts(manifest) for manifest in services.characters.values()]
+
+    @router.get("/characters")
+    async def list_characters() -> models.Characters:
+        """List the characters with name, credit, licence and terms."""
+        return models.Characters(characters=facts)
+
+    @router.get(
+        "/characters/{character}/portrait",
+        response_class=FileResponse,
+        responses=models.problem_responses(404),
+    )
+    async def show_portrait(character: Annotated[str, Path(max_length=64)]) -> FileResponse:
+        """Return a character's portrait."""
+        manifest = services.characters.get(character)
+        if manifest is None or manifest.preview.portrait is None:
+            raise Problem(404, ErrorCode.UNKNOWN_CHARACTER, "There is no portrait of this name.")
+        # A portrait is the voice owner's file: whatever is in it, it runs nothing.
+        headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+        return FileResponse(manifest.folder / manifest.preview.portrait, headers=headers)
+
+
+async def _read(services: Services, voice_id: str, authorization: str | None) -> Voice:
+    """Return a voice that the visitor may have."""
+    snapshot = await services.voices.read(parse_voice_id(voice_id))
+    await services.owners.require(snapshot.voice, authorization)
+    return snapshot.voice
+
+
+async def _refuse_oversized(
+    services: Services, voice_id: str, authorization: str | None
+) -> Problem:
+    message = f"The recording is larger than the {services.max_upload_bytes} bytes accepted."
+    # Without a voice of this visitor's there is nothing to fail: the answer is the same.
+    with suppress(InvalidVoiceIdError, UnknownVoiceError, TokenRefusedError, Problem):
+        voice = await _read(services, voice_id, authorization)
+        await services.reception.fail(voice, VoiceError(ErrorCode.TOO_LARGE, message))
+    return Problem(413, ErrorCode.TOO_LARGE, message)
+
+
+def _done(voice: Voice) -> models.ConversionDone:
+    result = voice.result
+    if result is None:
+        raise ValueError(f"voice {voice.voice_id} is done without a result")
+    return models.ConversionDone(
+        voice_id=voice.voice_id,
+        status=voice.status,
+        result=models.ResultFacts(
+            url=result.url,
+            url_expires_at=result.url_expires_at,
+            content_type=result.content_type,
+            bytes=result.bytes,
+            seconds=result.seconds,
+            sha256=result.sha256,
+            synthetic=dict(result.synthetic),
+        ),
+        timings=dict(voice.timings),
+    )
+
+
+def _character_facts(manifest: CharacterManifest) -> models.CharacterFacts:
+    return models.CharacterFacts(
+        id=manifest.id,
+        name=models.Text(ja=manifest.name.ja, en=manifest.name.en),
+        credit=manifest.credit,
+        licence=models.Licence(name=manifest.licence.name, url=manifest.licence.url),
+        terms_url=manifest.terms_url,
+        colour=manifest.preview.colour,
+        portrait_url=f"/api/v1/characters/{manifest.id}/portrait"
+        if manifest.preview.portrait
+        else None,
+        limits=models.SecondsLimits(
+            min_seconds=manifest.limits.min_seconds, max_seconds=manifest.limits.max_seconds
+        ),
+    )

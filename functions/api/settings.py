@@ -1,0 +1,54 @@
+"""What the api needs to know."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, Json, model_validator
+
+from shared.settings import CommaSeparated, SigningSettings, WebAddress
+
+
+class FirebaseAuth(StrEnum):
+    """Whether visitors may sign in and own their voices."""
+
+    ON = "on"
+    OFF = "off"
+
+
+class ApiSettings(SigningSettings):
+    """Settings of the api.
+
+    Attributes:
+        convert_url: base address of the conversion container, for the warm-up.
+        allowed_origins: the web sites whose pages may call the api.
+        characters_dir: folder of the characters' manifests.
+        max_upload_bytes: the largest recording.
+        upload_url_seconds: how long an upload address works.
+        wait_seconds: how long a client waits for a conversion before it must ask again.
+        listen_targets_per_stream: how many voices share one stream of Firestore.
+        firebase_auth: whether visitors may sign in.
+        web_root: folder of the built page; only in the local cloud.
+        page_config: what the page is told about its surroundings; only in the local cloud.
+    """
+
+    convert_url: WebAddress
+    allowed_origins: CommaSeparated = ()
+    characters_dir: Path = Path(__file__).parent.parent / "convert" / "characters"
+    max_upload_bytes: Annotated[int, Field(ge=1000, le=256_000_000)] = 8_000_000
+    upload_url_seconds: Annotated[int, Field(ge=30, le=3600)] = 600
+    wait_seconds: Annotated[float, Field(gt=0, le=3600)] = 50.0
+    listen_targets_per_stream: Annotated[int, Field(ge=1, le=1000)] = 100
+    firebase_auth: FirebaseAuth = FirebaseAuth.OFF
+    web_root: Path | None = None
+    page_config: Json[dict[str, Any]] | None = None
+
+    @model_validator(mode="after")
+    def _check_local_only(self) -> Self:
+        if self.web_root is not None:
+            self.require_local("WEB_ROOT", self.web_root)
+        if self.page_config is not None:
+            self.require_local("PAGE_CONFIG", "{...}")
+        return self

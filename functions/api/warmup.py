@@ -1,0 +1,120 @@
+"""The warm-up: a request that makes Cloud Run start an instance while the visitor still speaks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import httpx
+
+_LOG = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 30.0
+"""How long an instance may take to start; nobody waits for it but the warm-up itself."""
+
+SENDING_SECONDS: Final = 0.5
+"""How long an answer to the visitor may wait until the warm-up is on its way."""
+
+
+class Identity(Protocol):
+    """Proves to Cloud Run who calls."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the headers that prove it."""
+        ...
+
+
+class NoIdentity:
+    """Proves nothing: for the local cloud."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return no headers."""
+        return {}
+
+
+class GoogleIdentity:
+    """Proves with an OIDC token of the deployable's own service account, from the metadata server.
+
+    Args:
+        audience: whom the token is made out to: the address of the Cloud Run service.
+    """
+
+    def __init__(self, audience: str) -> None:
+        self._audience = audience
+        self._credentials: Any = None
+        self._one_refresh = asyncio.Lock()
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the header with a token that is still valid."""
+        async with self._one_refresh:
+            if self._credentials is None or not self._credentials.valid:
+                await asyncio.to_thread(self._refresh)
+        return {"Authorization": f"Bearer {self._credentials.token}"}
+
+    def _refresh(self) -> None:
+        # Imported here: the local cloud needs none of it.
+        from google.auth.transport.requests import Request  # noqa: PLC0415
+        from google.oauth2.id_token import fetch_id_token_credentials  # noqa: PLC0415
+
+        request = Request()
+        if self._credentials is None:
+            self._credentials = fetch_id_token_credentials(self._audience, request=request)
+        self._credentials.refresh(request)
+
+
+class WarmUp:
+    """Wakes the conversion container; while one request is under way, no other is sent.
+
+    Args:
+        client: sends it.
+        url: the container's warm-up address.
+        identity: proves who calls.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, url: str, identity: Identity) -> None:
+        self._client = client
+        self._url = url
+        self._identity = identity
+        self._under_way: asyncio.Task[None] | None = None
+        self._sent = asyncio.Event()
+
+    async def send(self) -> None:
+        """Send the warm-up and return when it is on its way, without waiting for its answer.
+
+        A function may lose its CPU once it has answered: what is not sent by then comes too late.
+        A failure is logged and hurts nobody: the conversion starts the instance itself.
+        """
+        if self._under_way is None or self._under_way.done():
+            self._sent = asyncio.Event()
+            self._under_way = asyncio.create_task(self._call(self._sent))
+        try:
+            async with asyncio.timeout(SENDING_SECONDS):
+                await self._sent.wait()
+        except TimeoutError:
+            _LOG.warning("the warm-up is slow to leave", extra={"event": "warmup_slow"})
+
+    async def aclose(self) -> None:
+        """Give up a warm-up under way and close the client."""
+        if self._under_way is not None:
+            self._under_way.cancel()
+        await self._client.aclose()
+
+    async def _call(self, sent: asyncio.Event) -> None:
+        async def note(event: str, _info: Mapping[str, Any]) -> None:
+            if event.endswith("send_request_body.complete"):
+                sent.set()
+
+        try:
+            headers = await self._identity.headers()
+            response = await self._client.get(
+                self._url, headers=headers, timeout=ANSWER_SECONDS, extensions={"trace": note}
+            )
+            response.raise_for_status()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the visitor is served
+            _LOG.warning("warm-up failed: %r", error, extra={"event": "warmup_failed"})
+        finally:
+            sent.set()

@@ -1,0 +1,156 @@
+"""convert: the container that turns a recording into the character's voice.
+
+The way of a voice, part three: topic `conversions` -> **convert** -> result object, `done`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from functions.convert.admission import Admission
+from functions.convert.app import create_app
+from functions.convert.audio.decoding import Decoder
+from functions.convert.audio.recording import DecodeLimits
+from functions.convert.bundle import load_characters
+from functions.convert.conversion import Conversion, Performer
+from functions.convert.engines import SessionSettings, build_engine
+from functions.convert.settings import ConvertSettings
+from functions.convert.worker import Worker
+from shared import clients, logs, settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from hypercorn.typing import ASGIFramework
+    from starlette.applications import Starlette
+
+    from shared.buckets import Bucket
+    from shared.store import VoiceStore
+
+_LOG = logging.getLogger(__name__)
+
+CHARACTERS: Final = Path(__file__).parent / "characters"
+DRAIN_SECONDS: Final = 8.0
+"""Cloud Run kills an instance ten seconds after SIGTERM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A conversion container, ready to serve."""
+
+    app: Starlette
+    worker: Worker
+
+
+@asynccontextmanager
+async def open_instance(
+    config: ConvertSettings, *, voices: VoiceStore, uploads: Bucket, results: Bucket
+) -> AsyncIterator[Instance]:
+    """Start what an instance needs; it can convert as soon as this is entered."""
+    limits = DecodeLimits(
+        min_seconds=config.min_seconds,
+        max_seconds=config.max_seconds,
+        max_bytes=config.max_upload_bytes,
+    )
+    async with _started_decoder(config) as (decoder, performers):
+        conversion = Conversion(
+            uploads=uploads,
+            results=results,
+            decoder=decoder,
+            performers=performers,
+            limits=limits,
+            result_lifetime=timedelta(seconds=config.result_url_seconds),
+        )
+        worker = Worker(
+            voices,
+            conversion,
+            Admission(running=config.concurrency, waiting=config.backlog),
+            config.timeouts.conversion_deadline,
+        )
+        app = create_app(worker, clients.open_push_verifier(config), decoder)
+        try:
+            yield Instance(app, worker)
+        finally:
+            await worker.drain()
+
+
+@asynccontextmanager
+async def _started_decoder(
+    config: ConvertSettings,
+) -> AsyncIterator[tuple[Decoder, Mapping[str, Performer]]]:
+    # The decoder starts a process and the engines load graphs: side by side, for the cold start.
+    decoder = Decoder(max_processes=config.concurrency)
+    starting = asyncio.create_task(decoder.start())
+    try:
+        performers = await asyncio.to_thread(load_performers, config.threads)
+        await starting
+        yield decoder, performers
+    finally:
+        await decoder.aclose()
+
+
+def load_performers(threads: int) -> dict[str, Performer]:
+    """Load every character of this container, each verified."""
+    session = SessionSettings(threads=threads)
+    return {
+        name: Performer(character.manifest, build_engine(character, session))
+        for name, character in load_characters(CHARACTERS).items()
+    }
+
+
+async def serve(config: ConvertSettings) -> None:
+    """Serve until SIGTERM or SIGINT, then hand back what is under way."""
+    # Imported here: the local cloud serves this application with a server of its own.
+    from hypercorn.asyncio import serve as hypercorn_serve  # noqa: PLC0415
+    from hypercorn.config import Config  # noqa: PLC0415
+
+    signer = clients.open_signer(config)
+    voices = clients.open_voices(config)
+    uploads = clients.open_bucket(config, config.uploads_bucket)
+    results = clients.open_bucket(config, config.results_bucket, signer)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with open_instance(config, voices=voices, uploads=uploads, results=results) as instance:
+
+        async def stopped() -> None:
+            await stop.wait()
+            await instance.worker.drain()
+
+        server = Config()
+        server.bind = [f"{config.host}:{config.port}"]
+        server.graceful_timeout = DRAIN_SECONDS
+        _LOG.info("serving", extra={"event": "instance_started", "ready_ms": _age_ms()})
+        await hypercorn_serve(cast("ASGIFramework", instance.app), server, shutdown_trigger=stopped)
+    await voices.aclose()
+
+
+def _age_ms() -> float:
+    """Return for how many milliseconds this process has been running."""
+    started = float(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    ticks_per_second = 100.0
+    return round((time.clock_gettime(time.CLOCK_BOOTTIME) - started / ticks_per_second) * 1000)
+
+
+def main() -> None:
+    """Run the container's process; exit with 2 and a sentence if it is set up wrongly."""
+    try:
+        config = settings.load(ConvertSettings)
+    except settings.SettingsError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
+        sys.exit(2)
+    logs.configure(config.project_id, config.log_level)
+    asyncio.run(serve(config))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""What happens to a conversion message: admission, lease, conversion, commit.
+
+Whatever goes wrong ends in one of three ways: the voice is failed and the message acknowledged; the
+voice is handed back and the message delivered again; or another attempt owns the voice, and this
+one commits nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from functions.convert.leases import take_lease
+from shared.logs import about_voice
+from shared.push import AbandonedError
+from shared.store import UnknownVoiceError
+from shared.topics import parse_conversion_message
+from shared.voice import ErrorCode, ForbiddenTransitionError, LeaseLostError, VoiceError
+
+if TYPE_CHECKING:
+    from functions.convert.admission import Admission
+    from functions.convert.conversion import Conversion, Outcome
+    from functions.convert.leases import Lease
+    from shared.store import VoiceStore
+    from shared.topics import ConversionMessage, PushMessage
+
+_LOG = logging.getLogger(__name__)
+
+
+class Worker:
+    """Handles conversion messages.
+
+    Args:
+        voices: the voices' documents.
+        conversion: does the work.
+        admission: how much of it is done at once.
+        deadline_seconds: how long one conversion may take.
+    """
+
+    def __init__(
+        self,
+        voices: VoiceStore,
+        conversion: Conversion,
+        admission: Admission,
+        deadline_seconds: float,
+    ) -> None:
+        self._voices = voices
+        self._conversion = conversion
+        self._admission = admission
+        self._deadline_seconds = deadline_seconds
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._is_draining = False
+        self.has_converted = False
+        self.is_stuck = False
+
+    async def handle(self, message: PushMessage) -> None:
+        """Handle one message; may be called again with the same, also at the same time.
+
+        Raises:
+            OverloadedError: this instance has enough to do.
+            AbandonedError: this instance stops; the voice was handed back.
+            Exception: everything else that should make Pub/Sub deliver the message again.
+        """
+        wish = parse_conversion_message(message)
+        if self._is_draining:
+            raise AbandonedError("this instance stops")
+        with about_voice(wish.voice_id), self._admission.place():
+            # A task of its own, so that draining can cancel the work and still answer.
+            work = asyncio.create_task(self._convert(wish, message.attributes.get("uploaded_at")))
+            self._under_way.add(work)
+            work.add_done_callback(self._under_way.discard)
+            try:
+                await asyncio.wait({work})
+            except asyncio.CancelledError:
+                work.cancel()
+                await asyncio.wait({work})
+                raise
+            if work.cancelled():
+                raise AbandonedError("the voice was handed back")
+            work.result()
+
+    async def drain(self) -> None:
+        """Hand back every voice under way and take no more: the instance is about to stop."""
+        self._is_draining = True
+        under_way = tuple(self._under_way)
+        for work in under_way:
+            work.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _convert(self, wish: ConversionMessage, uploaded_at: str | None) -> None:
+        try:
+            lease = await take_lease(self._voices, wish.voice_id, wish.upload)
+        except (ForbiddenTransitionError, UnknownVoiceError) as reason:
+            extra = {"event": "duplicate", "reason": str(reason)}
+            _LOG.info("message ignored: %s", reason, extra=extra)
+            return
+        _log_start(lease, cold=not self.has_converted)
+        try:
+            async with lease.kept(), self._admission.turn():
+                outcome = await self._work(lease)
+        except LeaseLostError as reason:
+            extra = {"event": "lease_lost", "attempt": lease.attempt}
+            _LOG.warning("nothing committed: %s", reason, extra=extra)
+            return
+        self.has_converted = True
+        if outcome is not None:
+            _log_end(lease, outcome, uploaded_at)
+
+    async def _work(self, lease: Lease) -> Outcome | None:
+        """Do the work and commit it; None if what was committed is a failure."""
+        try:
+            async with asyncio.timeout(self._deadline_seconds) as deadline:
+                outcome = await self._conversion.run(lease.voice, lease.enter_stage)
+            await self._commit(lease, outcome)
+        except VoiceError as error:
+            await self._fail(lease, error)
+        except TimeoutError:
+            if not deadline.expired():
+                await lease.release()
+                raise
+            await self._fail_late(lease)
+        except asyncio.CancelledError:
+            if self._is_draining:
+                await lease.release()
+            raise
+        except LeaseLostError:
+            raise
+        except Exception:
+            await lease.release()
+            raise
+        else:
+            return outcome
+        return None
+
+    async def _commit(self, lease: Lease, outcome: Outcome) -> None:
+        try:
+            await lease.finish(outcome.result, outcome.seconds, outcome.timings)
+        except LeaseLostError:
+            await self._conversion.discard(outcome.result)
+            raise
+        if lease.attempt > 1:
+            # A worker that died after storing and before committing has left its result behind.
+            await self._conversion.discard_others(lease.voice)
+
+    async def _fail_late(self, lease: Lease) -> None:
+        # The thread that did not come back cannot be stopped, only this process can.
+        self.is_stuck = True
+        message = f"The conversion took more than {self._deadline_seconds:g} seconds."
+        await self._fail(lease, VoiceError(ErrorCode.DEADLINE_EXCEEDED, message))
+
+    async def _fail(self, lease: Lease, error: VoiceError) -> None:
+        await lease.fail(error)
+        extra = {
+            "event": "conversion_failed",
+            "attempt": lease.attempt,
+            "character": lease.voice.character,
+            "code": error.code.value,
+        }
+        _LOG.warning("conversion failed: %s", error, extra=extra)
+
+
+def _log_start(lease: Lease, *, cold: bool) -> None:
+    event = "conversion_started" if lease.attempt == 1 else "lease_taken_over"
+    extra: dict[str, Any] = {
+        "event": event,
+        "attempt": lease.attempt,
+        "character": lease.voice.character,
+        "cold": cold,
+    }
+    _LOG.info("attempt %d", lease.attempt, extra=extra)
+
+
+def _log_end(lease: Lease, outcome: Outcome, uploaded_at: str | None) -> None:
+    extra: dict[str, Any] = {
+        "event": "conversion_done",
+        "attempt": lease.attempt,
+        "character": lease.voice.character,
+        "seconds": outcome.seconds,
+        "stages": dict(outcome.timings),
+    }
+    if (wait_ms := _milliseconds_since(uploaded_at)) is not None:
+        extra["wait_ms"] = wait_ms
+    _LOG.info("converted", extra=extra)
+
+
+def _milliseconds_since(moment: str | None) -> float | None:
+    try:
+        begin = datetime.fromisoformat(moment or "")
+    except ValueError:
+        return None
+    return round((datetime.now(UTC) - begin).total_seconds() * 1000, 1)
