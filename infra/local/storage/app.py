@@ -146,13 +146,14 @@ def _xml_app(xml_api: XmlApi) -> ASGIApp:
 
 
 def _app(routes: list[Route], answer: Callable[[StorageError, Request], Response]) -> Starlette:
-    def refused(request: Request, error: Exception) -> Response:
+    # Coroutines, because plain functions would run in a thread of their own.
+    async def refused(request: Request, error: Exception) -> Response:
         return answer(cast("StorageError", error), request)
 
-    def not_routed(request: Request, error: Exception) -> Response:
+    async def not_routed(request: Request, error: Exception) -> Response:
         return answer(routing_error(cast("HTTPException", error)), request)
 
-    def went_away(_request: Request, _error: Exception) -> Response:
+    async def went_away(_request: Request, _error: Exception) -> Response:
         return Response(status_code=499)
 
     return Starlette(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from starlette.responses import Response, StreamingResponse
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from infra.local.storage.resources import StoredObject
 
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _FIELD_HEADERS = {
     "cacheControl": "Cache-Control",
     "contentDisposition": "Content-Disposition",
@@ -74,8 +76,10 @@ def object_headers(stored: StoredObject) -> dict[str, str]:
     for field, header in _FIELD_HEADERS.items():
         if field in stored.fields:
             headers[header] = _latin1(stored.fields[field])
+    # A key that is no header name is told by the resource only.
     for key, value in stored.fields.get("metadata", {}).items():
-        headers[f"x-goog-meta-{_latin1(key)}"] = _latin1(value)
+        if _HEADER_NAME.fullmatch(key):
+            headers[f"x-goog-meta-{key}"] = _latin1(value)
     return headers
 
 

@@ -6,7 +6,6 @@ Reference: https://cloud.google.com/storage/docs/json_api/v1
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse, Response
@@ -290,8 +289,8 @@ def _token(text: str) -> str:
 
 def _decoded_token(token: str | None) -> str:
     try:
-        return base64.urlsafe_b64decode(token or "").decode()
-    except (binascii.Error, UnicodeError):
+        return base64.b64decode(token or "", altchars=b"-_", validate=True).decode()
+    except ValueError:
         raise InvalidArgumentError(f"Invalid pageToken: {token!r}.") from None
 
 

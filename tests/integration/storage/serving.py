@@ -1,0 +1,181 @@
+"""A storage server that is really served, and what its tests hand to it."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import socket
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from google.auth.crypt import RSASigner
+from google.cloud import storage
+from google.oauth2 import service_account
+
+from infra.local.storage import Backoff, create_app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    import pytest
+
+PROJECT = "local-project"
+SITE = "https://site.example"
+UPLOADER = "uploader@local-project.iam.gserviceaccount.com"
+DEADLINE_S = 20
+
+
+@dataclass(frozen=True)
+class Message:
+    topic: str
+    data: bytes
+    attributes: dict[str, str]
+
+
+class RecordingTopic:
+    """Publishes into a queue, after as many failures as it is told."""
+
+    def __init__(self) -> None:
+        self._messages: queue.Queue[Message] = queue.Queue()
+        self._failures_left = 0.0
+        self.failed = threading.Event()
+
+    def fail(self, times: float) -> None:
+        self._failures_left = times
+
+    async def publish(self, topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
+        await asyncio.sleep(0)
+        if self._failures_left > 0:
+            self._failures_left -= 1
+            self.failed.set()
+            raise ConnectionError("the topic is out of reach")
+        self._messages.put(Message(topic, data, dict(attributes)))
+
+    def next(self) -> Message:
+        return self._messages.get(timeout=DEADLINE_S)
+
+    def is_empty(self) -> bool:
+        return self._messages.empty()
+
+
+@dataclass
+class Clock:
+    """The real time, moved by what a test says."""
+
+    ahead: timedelta = field(default_factory=timedelta)
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+@dataclass(frozen=True)
+class Server:
+    url: str
+    root: Path
+    clock: Clock
+    topic: RecordingTopic
+
+    @property
+    def host(self) -> str:
+        return self.url.removeprefix("http://")
+
+
+class _Uvicorn(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+@contextmanager
+def served(
+    root: Path, key: rsa.RSAPrivateKey, topic: RecordingTopic, clock: Clock | None = None
+) -> Iterator[Server]:
+    """Serve `root` on a free port of 127.0.0.1 while the block runs."""
+    clock = clock or Clock()
+    app = create_app(
+        root=root,
+        publish=topic.publish,
+        keys={UPLOADER: key.public_key()},
+        signers={UPLOADER: key},
+        now=clock,
+        backoff=Backoff(first=0.01, longest=0.05),
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(app, log_level="warning", lifespan="on", ws="none")
+        server = _Uvicorn(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            assert server.ready.wait(DEADLINE_S)
+            port = listener.getsockname()[1]
+            yield Server(f"http://127.0.0.1:{port}", root, clock, topic)
+        finally:
+            server.should_exit = True
+            thread.join(DEADLINE_S)
+
+
+@contextmanager
+def connected(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The unmodified client library, told of the server as its users tell it."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
+    client = storage.Client(project=PROJECT)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def credentials_of(key: rsa.RSAPrivateKey, email: str = UPLOADER) -> service_account.Credentials:
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return service_account.Credentials(
+        signer=RSASigner.from_string(pem.decode()),
+        service_account_email=email,
+        token_uri="https://oauth2.example/token",
+    )
+
+
+def upload_url(blob: Any, credentials: Any, **changes: Any) -> tuple[str, dict[str, str]]:
+    """A signed PUT as the API hands it to a browser, and the headers that go with it."""
+    headers = {
+        "x-goog-content-length-range": "1,1000",
+        "x-goog-if-generation-match": "0",
+    } | changes.pop("headers", {})
+    options = {
+        "version": "v4",
+        "method": "PUT",
+        "expiration": timedelta(minutes=5),
+        "content_type": "audio/webm",
+        "headers": dict(headers),
+        "credentials": credentials,
+    } | changes
+    url = blob.generate_signed_url(**options)
+    return url, headers | {"Content-Type": options["content_type"]}
+
+
+def download_url(blob: Any, credentials: Any, **changes: Any) -> str:
+    options = {
+        "version": "v4",
+        "method": "GET",
+        "expiration": timedelta(minutes=5),
+        "credentials": credentials,
+    } | changes
+    url: str = blob.generate_signed_url(**options)
+    return url
+
+
+def error_code(response: Any) -> str:
+    """The Code of an XML error."""
+    text: str = response.text
+    assert response.headers["content-type"].startswith("application/xml")
+    return text.partition("<Code>")[2].partition("</Code>")[0]

@@ -1,0 +1,422 @@
+"""Objects, through the unmodified client library."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+from google.api_core import exceptions
+
+from infra.local.storage import create_app
+from infra.local.storage.catalogue import CatalogueInUseError
+from tests.integration.storage.serving import RecordingTopic, Server, connected, served
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+
+def test_what_is_uploaded_comes_back_with_its_type_and_metadata(bucket: Any) -> None:
+    blob = bucket.blob("folder/voice.webm")
+    blob.metadata = {"character": "robot", "größe": "ü"}
+    blob.cache_control = "no-store"
+    blob.upload_from_string(b"sound", content_type="audio/webm")
+
+    found = bucket.get_blob("folder/voice.webm")
+
+    assert found.download_as_bytes() == b"sound"
+    assert (found.content_type, found.size, found.metageneration) == ("audio/webm", 5, 1)
+    assert found.metadata == {"character": "robot", "größe": "ü"}
+    assert found.cache_control == "no-store"
+    assert isinstance(found.time_created, datetime.datetime)
+    assert found.name == "folder/voice.webm"
+
+
+def test_generation_and_size_are_strings_on_the_wire(bucket: Any, server: Server) -> None:
+    bucket.blob("a").upload_from_string(b"four")
+
+    resource = requests.get(f"{server.url}/storage/v1/b/uploads/o/a", timeout=5).json()
+
+    assert resource["size"] == "4"
+    assert resource["generation"].isdigit()
+    assert resource["kind"] == "storage#object"
+    assert resource["id"] == f"uploads/a/{resource['generation']}"
+
+
+def test_generations_are_microseconds_and_always_rise(bucket: Any, server: Server) -> None:
+    blob = bucket.blob("a")
+    generations = []
+    for ahead in (0, 0, -3600, -7200):
+        server.clock.ahead = datetime.timedelta(seconds=ahead)
+        blob.upload_from_string(b"x")
+        generations.append(blob.generation)
+
+    now = datetime.datetime.now(datetime.UTC).timestamp() * 1e6
+
+    assert generations == sorted(set(generations))
+    assert abs(generations[0] - now) < 60e6
+
+
+def test_generations_rise_even_if_the_newest_object_was_deleted(bucket: Any, server: Server) -> None:
+    blob = bucket.blob("a")
+    blob.upload_from_string(b"x")
+    first = blob.generation
+    blob.delete()
+    server.clock.ahead = -datetime.timedelta(hours=1)
+
+    blob.upload_from_string(b"x")
+
+    assert blob.generation > first
+
+
+def test_a_replaced_generation_is_gone(bucket: Any) -> None:
+    blob = bucket.blob("a")
+    blob.upload_from_string(b"old")
+    old = bucket.blob("a", generation=blob.generation)
+    bucket.blob("a").upload_from_string(b"new")
+
+    with pytest.raises(exceptions.NotFound):
+        old.download_as_bytes()
+    with pytest.raises(exceptions.NotFound):
+        old.reload()
+    assert bucket.blob("a").download_as_bytes() == b"new"
+
+
+def test_a_download_pinned_to_the_live_generation_works(bucket: Any) -> None:
+    blob = bucket.blob("a")
+    blob.upload_from_string(b"live")
+
+    assert bucket.blob("a", generation=blob.generation).download_as_bytes() == b"live"
+
+
+@pytest.mark.parametrize("checksum", ["md5", "crc32c"])
+def test_the_client_can_verify_the_checksum_of_a_download(bucket: Any, checksum: str) -> None:
+    data = os.urandom(300_000)
+    bucket.blob("a").upload_from_string(data)
+
+    assert bucket.blob("a").download_as_bytes(checksum=checksum) == data
+
+
+def test_a_range_of_an_object_can_be_downloaded(bucket: Any) -> None:
+    blob = bucket.blob("a")
+    blob.upload_from_string(b"0123456789")
+
+    assert blob.download_as_bytes(start=2, end=4) == b"234"
+    assert blob.download_as_bytes(start=7) == b"789"
+    assert blob.download_as_bytes(start=8, end=400) == b"89"
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "body", "content_range"),
+    [
+        ("bytes=-3", 206, b"789", "bytes 7-9/10"),
+        ("bytes=-30", 206, b"0123456789", "bytes 0-9/10"),
+        ("bytes=0-0", 206, b"0", "bytes 0-0/10"),
+        ("bytes=5-2", 200, b"0123456789", None),
+        ("bytes=0-1,4-5", 200, b"0123456789", None),
+        ("lines=1-2", 200, b"0123456789", None),
+    ],
+)
+def test_ranges_are_answered_as_http_says(
+    bucket: Any, server: Server, header: str, status: int, body: bytes, content_range: str | None
+) -> None:
+    bucket.blob("a").upload_from_string(b"0123456789")
+    url = f"{server.url}/download/storage/v1/b/uploads/o/a?alt=media"
+
+    response = requests.get(url, headers={"Range": header}, timeout=5)
+
+    assert response.status_code == status
+    assert response.content == body
+    assert response.headers.get("Content-Range") == content_range
+
+
+@pytest.mark.parametrize("header", ["bytes=10-", "bytes=10-20", "bytes=-0"])
+def test_a_range_behind_the_end_is_refused(bucket: Any, server: Server, header: str) -> None:
+    bucket.blob("a").upload_from_string(b"0123456789")
+    url = f"{server.url}/storage/v1/b/uploads/o/a?alt=media"
+
+    response = requests.get(url, headers={"Range": header}, timeout=5)
+
+    assert response.status_code == 416
+    assert response.headers["Content-Range"] == "bytes */10"
+    assert response.json()["error"]["errors"][0]["reason"] == "requestedRangeNotSatisfiable"
+
+
+def test_an_empty_object_can_be_stored_and_read(bucket: Any) -> None:
+    bucket.blob("empty").upload_from_string(b"")
+
+    assert bucket.blob("empty").download_as_bytes() == b""
+
+
+def test_patching_changes_what_is_named_and_removes_what_is_null(bucket: Any) -> None:
+    blob = bucket.blob("a")
+    blob.metadata = {"keep": "1", "drop": "2"}
+    blob.upload_from_string(b"x", content_type="audio/wav")
+    generation = blob.generation
+
+    blob.metadata = {"drop": None, "add": "3"}
+    blob.content_language = "de"
+    blob.patch()
+    blob.reload()
+
+    assert blob.metadata == {"keep": "1", "add": "3"}
+    assert (blob.content_type, blob.content_language) == ("audio/wav", "de")
+    assert (blob.generation, blob.metageneration) == (generation, 2)
+
+
+def test_updating_replaces_all_fields(bucket: Any) -> None:
+    blob = bucket.blob("a")
+    blob.content_language = "de"
+    blob.upload_from_string(b"x", content_type="audio/wav")
+    replacement = bucket.blob("a")
+    replacement.content_type = "audio/ogg"
+
+    replacement.update()
+    blob.reload()
+
+    assert (blob.content_type, blob.content_language) == ("audio/ogg", None)
+
+
+def test_deleting_removes_object_and_content(bucket: Any, server: Server) -> None:
+    bucket.blob("a").upload_from_string(b"x")
+
+    bucket.blob("a").delete()
+
+    assert bucket.get_blob("a") is None
+    assert list((server.root / "contents").iterdir()) == []
+    with pytest.raises(exceptions.NotFound):
+        bucket.blob("a").delete()
+
+
+def test_replacing_an_object_leaves_one_content(bucket: Any, server: Server) -> None:
+    for _ in range(3):
+        bucket.blob("a").upload_from_string(b"x")
+
+    assert len(list((server.root / "contents").iterdir())) == 1
+
+
+def test_listing_is_in_order_and_takes_prefix_and_delimiter(bucket: Any) -> None:
+    for name in ("b/2", "a", "b/1", "b/c/3", "é", "z"):
+        bucket.blob(name).upload_from_string(b"x")
+
+    everything = [blob.name for blob in bucket.list_blobs()]
+    below = bucket.list_blobs(prefix="b/", delimiter="/")
+    top = bucket.list_blobs(delimiter="/")
+
+    assert everything == ["a", "b/1", "b/2", "b/c/3", "z", "é"]
+    assert [blob.name for blob in below] == ["b/1", "b/2"]
+    assert below.prefixes == {"b/c/"}
+    assert [blob.name for blob in top] == ["a", "z", "é"]
+    assert top.prefixes == {"b/"}
+
+
+def test_listing_pages_without_gap_or_repetition(bucket: Any) -> None:
+    names = [f"{folder}/{index}" for folder in "abc" for index in range(3)] + ["d", "e"]
+    for name in names:
+        bucket.blob(name).upload_from_string(b"x")
+
+    paged = [blob.name for page in bucket.list_blobs(page_size=2).pages for blob in page]
+    folders = bucket.list_blobs(delimiter="/", page_size=1)
+    pages = [[blob.name for blob in page] for page in folders.pages]
+
+    assert paged == names
+    assert sum(pages, []) == ["d", "e"]
+    assert folders.prefixes == {"a/", "b/", "c/"}
+
+
+def test_listing_can_be_bounded_by_offsets_and_count(bucket: Any) -> None:
+    for name in "abcdef":
+        bucket.blob(name).upload_from_string(b"x")
+
+    assert [blob.name for blob in bucket.list_blobs(start_offset="b", end_offset="e")] == list("bcd")
+    assert [blob.name for blob in bucket.list_blobs(max_results=2)] == list("ab")
+
+
+def test_a_listing_that_is_not_offered_is_refused(bucket: Any) -> None:
+    with pytest.raises(exceptions.MethodNotImplemented, match="matchGlob"):
+        list(bucket.list_blobs(match_glob="*.wav", retry=None))
+
+
+def test_copying_keeps_content_and_fields(client: Any, bucket: Any) -> None:
+    target = client.create_bucket("results")
+    blob = bucket.blob("a")
+    blob.metadata = {"k": "v"}
+    blob.upload_from_string(b"sound", content_type="audio/wav")
+
+    copied = bucket.copy_blob(blob, target, "folder/ b")
+    blob.delete()
+
+    assert copied.generation != blob.generation
+    found = target.get_blob("folder/ b")
+    assert found.download_as_bytes() == b"sound"
+    assert (found.content_type, found.metadata) == ("audio/wav", {"k": "v"})
+
+
+def test_rewriting_can_change_fields(bucket: Any) -> None:
+    source = bucket.blob("a")
+    source.upload_from_string(b"sound", content_type="audio/wav")
+    target = bucket.blob("b")
+    target.content_type = "audio/x-wav"
+
+    token, rewritten, total = target.rewrite(source)
+
+    assert (token, rewritten, total) == (None, 5, 5)
+    assert bucket.get_blob("b").content_type == "audio/x-wav"
+
+
+def test_a_copy_of_a_generation_that_is_gone_is_refused(bucket: Any) -> None:
+    source = bucket.blob("a")
+    source.upload_from_string(b"x")
+
+    with pytest.raises(exceptions.NotFound):
+        bucket.copy_blob(source, bucket, "b", source_generation=source.generation - 1)
+    with pytest.raises(exceptions.PreconditionFailed):
+        bucket.copy_blob(source, bucket, "b", if_source_generation_match=1)
+    with pytest.raises(exceptions.PreconditionFailed):
+        bucket.copy_blob(source, bucket, "a", if_generation_match=0)
+    assert bucket.get_blob("b") is None
+
+
+def test_composing_joins_contents(bucket: Any) -> None:
+    for name, data in (("1", b"so"), ("2", b"un"), ("3", b"d")):
+        bucket.blob(name).upload_from_string(data)
+    whole = bucket.blob("whole")
+    whole.content_type = "audio/wav"
+
+    whole.compose([bucket.blob("1"), bucket.blob("2"), bucket.blob("3")])
+
+    found = bucket.get_blob("whole")
+    assert found.download_as_bytes(checksum="crc32c") == b"sound"
+    assert (found.component_count, found.md5_hash) == (3, None)
+
+
+@pytest.mark.parametrize("condition", [1, 12345])
+def test_reads_obey_if_generation_match(bucket: Any, condition: int) -> None:
+    blob = bucket.blob("a")
+    blob.upload_from_string(b"x")
+
+    with pytest.raises(exceptions.PreconditionFailed):
+        blob.download_as_bytes(if_generation_match=condition)
+    with pytest.raises(exceptions.PreconditionFailed):
+        blob.reload(if_generation_match=condition)
+    assert blob.download_as_bytes(if_generation_match=blob.generation) == b"x"
+
+
+def test_a_read_of_what_has_not_changed_is_answered_not_modified(
+    bucket: Any, server: Server
+) -> None:
+    blob = bucket.blob("a")
+    blob.upload_from_string(b"x")
+    url = f"{server.url}/storage/v1/b/uploads/o/a"
+
+    for query in (
+        {"ifGenerationNotMatch": str(blob.generation)},
+        {"ifMetagenerationNotMatch": "1"},
+        {"ifGenerationNotMatch": str(blob.generation), "alt": "media"},
+    ):
+        response = requests.get(url, params=query, timeout=5)
+        assert (response.status_code, response.content) == (304, b"")
+    assert requests.get(url, params={"ifGenerationNotMatch": "0"}, timeout=5).status_code == 200
+
+
+def test_writes_obey_their_preconditions(bucket: Any) -> None:
+    blob = bucket.blob("a")
+    with pytest.raises(exceptions.PreconditionFailed):
+        blob.upload_from_string(b"x", if_generation_match=5)
+    with pytest.raises(exceptions.PreconditionFailed):
+        blob.upload_from_string(b"x", if_generation_not_match=0)
+    blob.upload_from_string(b"x", if_generation_match=0)
+    with pytest.raises(exceptions.PreconditionFailed):
+        blob.upload_from_string(b"y", if_generation_match=0)
+    with pytest.raises(exceptions.PreconditionFailed):
+        bucket.blob("a").patch(if_metageneration_match=2)
+    with pytest.raises(exceptions.PreconditionFailed):
+        bucket.blob("a").delete(if_generation_match=blob.generation + 1)
+    with pytest.raises(exceptions.PreconditionFailed):
+        bucket.blob("a").delete(if_metageneration_not_match=1)
+
+    assert bucket.blob("a").download_as_bytes() == b"x"
+    bucket.blob("a").delete(if_generation_match=blob.generation)
+    assert bucket.get_blob("a") is None
+
+
+def test_errors_have_the_shape_of_the_json_api(bucket: Any, server: Server) -> None:
+    response = requests.get(f"{server.url}/storage/v1/b/uploads/o/missing", timeout=5)
+
+    assert response.status_code == 404
+    assert response.json() == {
+        "error": {
+            "code": 404,
+            "message": "No such object: uploads/missing",
+            "errors": [
+                {
+                    "message": "No such object: uploads/missing",
+                    "domain": "global",
+                    "reason": "notFound",
+                }
+            ],
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/storage/v1/nonsense", 404),
+        ("DELETE", "/storage/v1/b/uploads/o", 405),
+        ("GET", "/storage/v1/b/uploads/o/a?generation=x", 400),
+        ("GET", "/storage/v1/b/uploads/o/a?ifGenerationMatch=-1", 400),
+        ("GET", "/storage/v1/b/uploads/o?pageToken=%25", 400),
+        ("GET", "/storage/v1/b", 400),
+        ("POST", "/upload/storage/v1/b/uploads/o?name=a", 400),
+        ("POST", "/upload/storage/v1/b/missing/o?name=a&uploadType=media", 404),
+        ("PATCH", "/storage/v1/b/uploads/o/missing", 404),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused_in_json(
+    bucket: Any, server: Server, method: str, path: str, status: int
+) -> None:
+    response = requests.request(method, f"{server.url}{path}", timeout=5)
+
+    assert response.status_code == status
+    assert response.json()["error"]["code"] == status
+
+
+def test_holds_and_metadata_that_is_no_text_are_refused(bucket: Any, server: Server) -> None:
+    bucket.blob("a").upload_from_string(b"x")
+    url = f"{server.url}/storage/v1/b/uploads/o/a"
+
+    assert requests.patch(url, json={"temporaryHold": True}, timeout=5).status_code == 501
+    assert requests.patch(url, json={"metadata": {"k": 1}}, timeout=5).status_code == 400
+    assert requests.patch(url, json={"contentType": "a\r\nX: y"}, timeout=5).status_code == 400
+    assert requests.patch(url, data=b"{", timeout=5).status_code == 400
+    assert requests.patch(url, json=[1], timeout=5).status_code == 400
+
+
+def test_everything_is_still_there_after_a_restart(
+    tmp_path: Path, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = os.urandom(100_000)
+    with served(tmp_path, key, RecordingTopic()) as server, connected(server, monkeypatch) as client:
+        blob = client.create_bucket("uploads").blob("a")
+        blob.upload_from_string(data, content_type="audio/wav")
+    (tmp_path / "contents" / "half-written-by-a-killed-server").write_bytes(b"so")
+
+    with served(tmp_path, key, RecordingTopic()) as server, connected(server, monkeypatch) as client:
+        found = client.bucket("uploads").get_blob("a")
+
+        assert found.download_as_bytes(checksum="md5") == data
+        assert (found.generation, found.content_type) == (blob.generation, "audio/wav")
+        assert len(list((tmp_path / "contents").iterdir())) == 1
+
+
+async def test_a_second_server_on_the_same_folder_is_refused(server: Server) -> None:
+    app = create_app(root=server.root, publish=server.topic.publish, keys={})
+
+    with pytest.raises(CatalogueInUseError, match=str(server.root)):
+        async with app.router.lifespan_context(app):
+            pass
