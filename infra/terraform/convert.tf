@@ -20,7 +20,6 @@ locals {
   port = 8080
 }
 
-#checkov:skip=CKV_GCP_84:Google's keys by default, the operator's with var.kms_key
 resource "google_artifact_registry_repository" "this" {
   repository_id = var.name
   project       = var.project_id
@@ -181,7 +180,7 @@ locals {
   schedule = merge(
     {
       for name, hours in var.busy_hours : "${name}-begin" => {
-        cron          = "0 ${hours.from}-${hours.to - 1} * * ${hours.days}"
+        cron          = "0 ${hours.to - hours.from == 1 ? "${hours.from}" : "${hours.from}-${hours.to - 1}"} * * ${hours.days}"
         min_instances = hours.min_instances
         time_zone     = hours.time_zone
       }

@@ -90,8 +90,8 @@ resource "google_storage_bucket_object" "function" {
   source = each.value.output_path
 }
 
-#checkov:skip=CKV_GCP_124:on_upload and dead_letter are internal; api is what the visitors call
 resource "google_cloudfunctions2_function" "this" {
+  # checkov:skip=CKV_GCP_124:on_upload and dead_letter are internal; api is what the visitors call
   for_each = local.functions
 
   name         = local.names[each.key]

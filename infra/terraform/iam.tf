@@ -184,7 +184,6 @@ resource "google_cloud_run_v2_service_iam_member" "warm_up" {
   member   = google_service_account.this["api"].member
 }
 
-#checkov:skip=CKV_GCP_102:visitors have no Google account; var.public_api closes this door
 resource "google_cloud_run_v2_service_iam_member" "public_api" {
   count = var.public_api ? 1 : 0
 

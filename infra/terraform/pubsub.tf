@@ -23,7 +23,6 @@ locals {
   maximum_backoff = "60s"
 }
 
-#checkov:skip=CKV_GCP_83:Google's keys by default, the operator's with var.kms_key
 resource "google_pubsub_topic" "work" {
   for_each = local.topics
 
@@ -39,7 +38,6 @@ resource "google_pubsub_topic" "work" {
   depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
 }
 
-#checkov:skip=CKV_GCP_83:Google's keys by default, the operator's with var.kms_key
 resource "google_pubsub_topic" "dead" {
   for_each = local.topics
 

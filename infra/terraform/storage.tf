@@ -1,6 +1,6 @@
-#checkov:skip=CKV_GCP_62:every access is in the services' own logs; access logs would keep addresses of recordings longer than the recordings
-#checkov:skip=CKV_GCP_78:a recording that is deleted must be gone, so no versions are kept
 resource "google_storage_bucket" "uploads" {
+  # checkov:skip=CKV_GCP_62:every access is in the services' own logs; access logs would keep addresses of recordings longer than the recordings
+  # checkov:skip=CKV_GCP_78:a recording that is deleted must be gone, so no versions are kept
   name                        = "${var.project_id}-${var.name}-uploads"
   project                     = var.project_id
   location                    = var.region
@@ -49,9 +49,9 @@ resource "google_storage_bucket" "uploads" {
   depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
 }
 
-#checkov:skip=CKV_GCP_62:as for the uploads
-#checkov:skip=CKV_GCP_78:as for the uploads
 resource "google_storage_bucket" "results" {
+  # checkov:skip=CKV_GCP_62:as for the uploads
+  # checkov:skip=CKV_GCP_78:as for the uploads
   name                        = "${var.project_id}-${var.name}-results"
   project                     = var.project_id
   location                    = var.region
@@ -100,9 +100,9 @@ resource "google_storage_bucket" "results" {
 }
 
 # Source archives of the functions and of the container's image.
-#checkov:skip=CKV_GCP_62:only an apply reads and writes here, and the audit log has it
-#checkov:skip=CKV_GCP_78:an archive is named by its content, so nothing is ever overwritten
 resource "google_storage_bucket" "sources" {
+  # checkov:skip=CKV_GCP_62:only an apply reads and writes here, and the audit log has it
+  # checkov:skip=CKV_GCP_78:an archive is named by its content, so nothing is ever overwritten
   name                        = "${var.project_id}-${var.name}-sources"
   project                     = var.project_id
   location                    = var.region

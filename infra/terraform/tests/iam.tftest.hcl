@@ -1,0 +1,134 @@
+mock_provider "archive" {}
+mock_provider "google" {
+  source = "./tests/mocks"
+}
+mock_provider "google-beta" {
+  source = "./tests/mocks-beta"
+}
+
+variables {
+  allowed_origins = ["https://voice.example.com"]
+  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  project_id      = "demo-project"
+  region          = "europe-west1"
+}
+
+run "only_what_is_needed" {
+  assert {
+    condition = alltrue([
+      for member in concat(
+        values(google_project_iam_member.firestore),
+        [google_project_iam_member.build_logs, google_project_iam_member.build_sources],
+      ) :
+      contains(["roles/datastore.user", "roles/logging.logWriter", "roles/storage.objectViewer"], member.role)
+    ])
+    error_message = "a role is granted on the whole project that is not on the short list"
+  }
+
+  assert {
+    condition = alltrue([
+      for member in values(google_project_iam_member.firestore) :
+      startswith(member.condition[0].expression, "resource.name == \"")
+    ])
+    error_message = "a service may use more databases than its own"
+  }
+
+  assert {
+    condition     = google_project_iam_member.build_sources.condition[0].expression == "resource.name.startsWith(\"projects/_/buckets/gcf-v2-sources-123456789012-\")"
+    error_message = "the build account may read more than source archives"
+  }
+
+  assert {
+    condition = alltrue([
+      for name in ["api", "convert"] :
+      google_service_account_iam_member.signs_for_itself[name].role == "roles/iam.serviceAccountTokenCreator"
+      && google_service_account_iam_member.signs_for_itself[name].service_account_id == google_service_account.this[name].name
+      && google_service_account_iam_member.signs_for_itself[name].member == google_service_account.this[name].member
+    ]) && length(google_service_account_iam_member.signs_for_itself) == 2
+    error_message = "an account that signs may sign for another than itself"
+  }
+
+  assert {
+    condition = (
+      google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["SIGNING_SERVICE_ACCOUNT"] == google_service_account.this["api"].email
+      && google_cloudfunctions2_function.this["api"].service_config[0].service_account_email == google_service_account.this["api"].email
+      && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "SIGNING_SERVICE_ACCOUNT"]) == google_service_account.this["convert"].email
+      && google_cloud_run_v2_service.convert.template[0].service_account == google_service_account.this["convert"].email
+    )
+    error_message = "a service is told to sign as another account than it runs as"
+  }
+
+  assert {
+    condition     = length(distinct([for function in google_cloudfunctions2_function.this : function.service_config[0].service_account_email])) == 3
+    error_message = "two functions share a service account"
+  }
+
+  assert {
+    condition = (
+      google_service_account_iam_member.push_tokens.role == "roles/iam.serviceAccountOpenIdTokenCreator"
+      && google_service_account_iam_member.push_tokens.service_account_id == google_service_account.this["push"].name
+      && google_service_account_iam_member.push_tokens.member == "serviceAccount:service-123456789012@gcp-sa-pubsub.iam.gserviceaccount.com"
+    )
+    error_message = "the Pub/Sub agent cannot make the tokens that its pushes carry"
+  }
+
+  assert {
+    condition = alltrue([
+      for name, member in google_cloud_run_v2_service_iam_member.push :
+      member.role == "roles/run.invoker" && member.member == google_service_account.this["push"].member
+    ]) && toset(keys(google_cloud_run_v2_service_iam_member.push)) == toset(["convert", "dead_letter", "on_upload"])
+    error_message = "Pub/Sub cannot call a service that it must push to"
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service_iam_member.warm_up.name == google_cloud_run_v2_service.convert.name
+      && google_cloud_run_v2_service_iam_member.warm_up.member == google_service_account.this["api"].member
+    )
+    error_message = "the api cannot warm up the conversion container"
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service_iam_member.public_api[0].member == "allUsers"
+      && google_cloud_run_v2_service_iam_member.public_api[0].name == google_cloudfunctions2_function.this["api"].name
+    )
+    error_message = "allUsers may call something else than the api"
+  }
+
+  assert {
+    condition = (
+      !google_cloud_run_v2_service.convert.invoker_iam_disabled
+      && google_cloudfunctions2_function.this["on_upload"].service_config[0].ingress_settings == "ALLOW_INTERNAL_ONLY"
+      && google_cloudfunctions2_function.this["dead_letter"].service_config[0].ingress_settings == "ALLOW_INTERNAL_ONLY"
+    )
+    error_message = "a service that only Pub/Sub calls is open to others"
+  }
+
+  assert {
+    condition = alltrue([
+      for role in concat(
+        values(google_storage_bucket_iam_member.convert_reads)[*].role,
+        [google_storage_bucket_iam_member.convert_writes.role, google_storage_bucket_iam_member.api_uploads.role],
+      ) :
+      contains(["roles/storage.objectCreator", "roles/storage.objectViewer"], role)
+    ])
+    error_message = "a service may do more with the objects than read and create them"
+  }
+
+  assert {
+    condition     = toset(google_project_iam_custom_role.eraser.permissions) == toset(["storage.objects.delete", "storage.objects.get", "storage.objects.list"])
+    error_message = "whoever erases may do more than find and delete"
+  }
+}
+
+run "a_closed_api" {
+  variables {
+    public_api = false
+  }
+
+  assert {
+    condition     = length(google_cloud_run_v2_service_iam_member.public_api) == 0
+    error_message = "public_api = false leaves the api open to everybody"
+  }
+}

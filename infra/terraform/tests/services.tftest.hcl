@@ -1,0 +1,189 @@
+mock_provider "archive" {}
+mock_provider "google" {
+  source = "./tests/mocks"
+}
+mock_provider "google-beta" {
+  source = "./tests/mocks-beta"
+}
+
+variables {
+  allowed_origins = ["https://voice.example.com"]
+  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  project_id      = "demo-project"
+  region          = "europe-west1"
+}
+
+run "defaults" {
+  assert {
+    condition     = google_cloud_run_v2_service.convert.scaling[0].min_instance_count == 1
+    error_message = "min_instances does not reach the service"
+  }
+
+  assert {
+    condition     = google_cloud_run_v2_service.convert.template[0].scaling[0].min_instance_count == null
+    error_message = "minimum instances are set at the revision too"
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.convert.template[0].scaling[0].max_instance_count == 20
+      && google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 2
+      && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "CONCURRENCY"]) == "2"
+      && google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].limits == tomap({ cpu = "2", memory = "1Gi" })
+    )
+    error_message = "the size of an instance is not what the variables say, or the container is told another one"
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].startup_cpu_boost
+      && google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].cpu_idle
+      && google_cloud_run_v2_service.convert.template[0].containers[0].ports[0].name == "h2c"
+    )
+    error_message = "no startup CPU boost, CPU paid for while idle, or no HTTP/2 to the container"
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.convert.template[0].containers[0].startup_probe[0].http_get[0].path == "/readyz"
+      && google_cloud_run_v2_service.convert.template[0].containers[0].liveness_probe[0].http_get[0].path == "/healthz"
+    )
+    error_message = "the probes are not those of the container"
+  }
+
+  assert {
+    condition     = google_cloud_run_v2_service.convert.template[0].containers[0].image == var.convert_image && length(terraform_data.image) == 0
+    error_message = "an image that is built already is built again"
+  }
+
+  assert {
+    condition     = length(google_cloud_scheduler_job.min_instances) == 0 && length(google_cloud_run_v2_service_iam_member.schedule) == 0
+    error_message = "there is a schedule without busy hours"
+  }
+
+  assert {
+    condition = alltrue([
+      for name, function in google_cloudfunctions2_function.this :
+      function.build_config[0].entry_point == name
+      && function.build_config[0].runtime == "python311"
+      && function.build_config[0].service_account == google_service_account.this["build"].id
+      && function.service_config[0].environment_variables["FUNCTION_USE_ASGI"] == "true"
+      && function.build_config[0].source[0].storage_source[0].object == google_storage_bucket_object.function[name].name
+      && strcontains(google_storage_bucket_object.function[name].name, data.archive_file.function[name].output_sha256)
+    ])
+    error_message = "a function is not built from its own archive, named by its content"
+  }
+
+  assert {
+    condition = (
+      google_cloudfunctions2_function.this["api"].service_config[0].min_instance_count == 0
+      && google_cloudfunctions2_function.this["on_upload"].service_config[0].min_instance_count == 1
+      && google_cloudfunctions2_function.this["api"].service_config[0].timeout_seconds > var.wait_seconds
+    )
+    error_message = "function_min_instances does not reach the functions, or the api is cut off before it has waited"
+  }
+
+  assert {
+    condition     = output.api_url == google_cloudfunctions2_function.this["api"].service_config[0].uri && jsondecode(output.page_configuration).api == output.api_url
+    error_message = "the page is told another address than the api's"
+  }
+
+  assert {
+    condition     = output.topics.uploads == "voice-avatar-uploads" && output.buckets.uploads == "demo-project-voice-avatar-uploads"
+    error_message = "the outputs do not name the topics and the buckets"
+  }
+}
+
+run "scaled_to_zero" {
+  variables {
+    min_instances = 0
+  }
+
+  assert {
+    condition     = google_cloud_run_v2_service.convert.scaling[0].min_instance_count == 0
+    error_message = "min_instances = 0 leaves warm instances"
+  }
+}
+
+run "busy_hours" {
+  variables {
+    min_instances = 1
+    busy_hours = {
+      evening = { days = "MON-FRI", from = 17, to = 23, min_instances = 4, time_zone = "Asia/Tokyo" }
+      weekend = { days = "SAT,SUN", from = 23, to = 24, min_instances = 6 }
+    }
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.convert.scaling[0].min_instance_count == 1
+      && google_cloud_scheduler_job.min_instances["evening-begin"].schedule == "0 17-22 * * MON-FRI"
+      && google_cloud_scheduler_job.min_instances["evening-begin"].time_zone == "Asia/Tokyo"
+      && google_cloud_scheduler_job.min_instances["evening-end"].schedule == "0 23 * * MON-FRI"
+      && google_cloud_scheduler_job.min_instances["weekend-begin"].schedule == "0 23 * * SAT,SUN"
+      && google_cloud_scheduler_job.min_instances["weekend-end"].schedule == "59 23 * * SAT,SUN"
+    )
+    error_message = "busy hours begin or end at another time than they say"
+  }
+
+  assert {
+    condition = (
+      jsondecode(base64decode(google_cloud_scheduler_job.min_instances["evening-begin"].http_target[0].body)).scaling.minInstanceCount == 4
+      && jsondecode(base64decode(google_cloud_scheduler_job.min_instances["evening-end"].http_target[0].body)).scaling.minInstanceCount == 1
+      && google_cloud_scheduler_job.min_instances["evening-begin"].http_target[0].http_method == "PATCH"
+      && google_cloud_scheduler_job.min_instances["evening-begin"].http_target[0].uri == "https://run.googleapis.com/v2/projects/demo-project/locations/europe-west1/services/voice-avatar-convert?updateMask=scaling.minInstanceCount"
+      && google_cloud_scheduler_job.min_instances["evening-begin"].http_target[0].oauth_token[0].service_account_email == google_service_account.this["schedule"].email
+    )
+    error_message = "busy hours do not set the service's minimum instances"
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service_iam_member.schedule[0].name == google_cloud_run_v2_service.convert.name
+      && google_cloud_run_v2_service_iam_member.schedule[0].role == "roles/run.developer"
+      && google_service_account_iam_member.schedule_acts_as_convert[0].service_account_id == google_service_account.this["convert"].name
+    )
+    error_message = "the schedule may not change the service, or may change others"
+  }
+}
+
+run "more_minimum_than_maximum" {
+  command = plan
+
+  variables {
+    min_instances = 3
+    max_instances = { convert = 2 }
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+run "more_minimum_in_busy_hours_than_maximum" {
+  command = plan
+
+  variables {
+    busy_hours    = { noon = { from = 11, to = 13, min_instances = 9 } }
+    max_instances = { convert = 2 }
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+run "an_image_of_ones_own_source" {
+  # Only planned: the build really runs gcloud.
+  command = plan
+
+  variables {
+    convert_image = null
+  }
+
+  assert {
+    condition     = length(terraform_data.image) == 1 && strcontains(terraform_data.image[0].triggers_replace[0], "europe-west1-docker.pkg.dev/demo-project/") && endswith(terraform_data.image[0].triggers_replace[0], "/convert:${local.image_tag}")
+    error_message = "the content of the source does not decide whether the image is built"
+  }
+
+  assert {
+    condition     = can(regex("^[0-9a-f]{32}$", local.image_tag)) && contains(local.image_files, "functions/convert/Dockerfile") && !anytrue([for path in local.image_files : strcontains(path, "__pycache__")])
+    error_message = "the image's tag is not made of what the image is made of"
+  }
+}

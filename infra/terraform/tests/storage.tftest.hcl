@@ -1,0 +1,73 @@
+mock_provider "archive" {}
+mock_provider "google" {
+  source = "./tests/mocks"
+}
+mock_provider "google-beta" {
+  source = "./tests/mocks-beta"
+}
+
+variables {
+  allowed_origins = ["https://voice.example.com"]
+  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  project_id      = "demo-project"
+  region          = "europe-west1"
+}
+
+run "buckets" {
+  assert {
+    condition = alltrue([
+      for bucket in [google_storage_bucket.uploads, google_storage_bucket.results, google_storage_bucket.sources] :
+      bucket.public_access_prevention == "enforced" && bucket.uniform_bucket_level_access
+    ])
+    error_message = "a bucket could be made public"
+  }
+
+  assert {
+    condition = alltrue([
+      for bucket in [google_storage_bucket.uploads, google_storage_bucket.results] :
+      anytrue([for rule in bucket.lifecycle_rule : one(rule.action).type == "Delete" && one(rule.condition).age == 1])
+      && anytrue([for rule in bucket.lifecycle_rule : one(rule.action).type == "AbortIncompleteMultipartUpload" && one(rule.condition).age == 1])
+      && bucket.soft_delete_policy[0].retention_duration_seconds == 0
+    ])
+    error_message = "recordings, results or aborted uploads are kept for longer than a day"
+  }
+
+  assert {
+    condition = (
+      google_storage_bucket.uploads.cors[0].origin == tolist(["https://voice.example.com"])
+      && google_storage_bucket.uploads.cors[0].method == tolist(["PUT"])
+      && google_storage_bucket.results.cors[0].origin == tolist(["https://voice.example.com"])
+      && google_storage_bucket.results.cors[0].method == tolist(["GET", "HEAD"])
+    )
+    error_message = "a browser may do other things with the buckets than put a recording and get a result, or from other origins"
+  }
+}
+
+run "database" {
+  assert {
+    condition = (
+      google_firestore_database.this.name == "(default)"
+      && google_firestore_database.this.type == "FIRESTORE_NATIVE"
+      && google_firestore_database.this.location_id == "europe-west1"
+      && google_firestore_database.this.delete_protection_state == "DELETE_PROTECTION_ENABLED"
+    )
+    error_message = "the database is not the native default one in the region, or anybody can delete it"
+  }
+
+  assert {
+    condition     = length(google_firestore_field.expire_at.ttl_config) == 1 && google_firestore_field.expire_at.field == "expire_at" && google_firestore_field.expire_at.collection == "voices"
+    error_message = "documents of voices do not expire"
+  }
+
+  assert {
+    condition = alltrue([
+      for field in [google_firestore_field.unindexed, google_firestore_field.expire_at] : length(field.index_config[0].indexes) == 0
+    ]) && google_firestore_field.unindexed.field == "*"
+    error_message = "there is an index that nobody uses"
+  }
+
+  assert {
+    condition     = google_firebaserules_ruleset.firestore.source[0].files[0].content == file("${path.module}/../firestore.rules") && google_firebaserules_release.firestore.name == "cloud.firestore"
+    error_message = "the database has other rules than the emulator"
+  }
+}

@@ -1,0 +1,170 @@
+# Values that an operator might well type, each refused by its own variable.
+
+mock_provider "archive" {}
+mock_provider "google" {
+  source = "./tests/mocks"
+}
+mock_provider "google-beta" {
+  source = "./tests/mocks-beta"
+}
+
+variables {
+  allowed_origins = ["https://voice.example.com"]
+  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  project_id      = "demo-project"
+  region          = "europe-west1"
+}
+
+run "bad_values" {
+  command = plan
+
+  variables {
+    alert_emails                = ["operator"]
+    allowed_origins             = []
+    api_concurrency             = 0
+    busy_hours                  = { "Bad Name" = { from = 1, to = 2, min_instances = 1 } }
+    conversion_deadline_seconds = 9
+    convert_concurrency         = 0
+    convert_cpu                 = "3"
+    convert_image               = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert:latest"
+    convert_memory              = "1"
+    custom_domain               = "https://voice.example.com"
+    delivery_attempts           = 4
+    error_rate_objective        = 0
+    firebase_authentication     = { anonymous = false }
+    firestore_location          = "eu"
+    function_min_instances      = { api = -1 }
+    labels                      = { "Cost Center" = "1" }
+    log_level                   = "verbose"
+    max_instances               = { api = 0 }
+    max_upload_bytes            = 1024
+    min_instances               = -1
+    name                        = "Voice Avatar"
+    notification_channels       = ["operator@example.com"]
+    project_id                  = "Demo Project"
+    rate_limit_per_minute       = 0
+    recording_seconds           = { min = 0 }
+    region                      = "europe-west1-b"
+    result_url_seconds          = 59
+    upload_url_seconds          = 59
+    wait_objective_seconds      = 0
+    wait_seconds                = 4
+  }
+
+  expect_failures = [
+    var.alert_emails,
+    var.allowed_origins,
+    var.api_concurrency,
+    var.busy_hours,
+    var.conversion_deadline_seconds,
+    var.convert_concurrency,
+    var.convert_cpu,
+    var.convert_image,
+    var.convert_memory,
+    var.custom_domain,
+    var.delivery_attempts,
+    var.error_rate_objective,
+    var.firebase_authentication,
+    var.firestore_location,
+    var.function_min_instances,
+    var.labels,
+    var.log_level,
+    var.max_instances,
+    var.max_upload_bytes,
+    var.min_instances,
+    var.name,
+    var.notification_channels,
+    var.project_id,
+    var.rate_limit_per_minute,
+    var.recording_seconds,
+    var.region,
+    var.result_url_seconds,
+    var.upload_url_seconds,
+    var.wait_objective_seconds,
+    var.wait_seconds,
+  ]
+}
+
+run "more_bad_values" {
+  command = plan
+
+  variables {
+    allowed_origins             = ["*"]
+    api_concurrency             = 1001
+    busy_hours                  = { night = { from = 22, to = 6, min_instances = 1 } }
+    conversion_deadline_seconds = 501
+    convert_concurrency         = 65
+    convert_memory              = "256Mi"
+    custom_domain               = "localhost"
+    delivery_attempts           = 101
+    error_rate_objective        = 1
+    max_instances               = { convert = 1001 }
+    max_upload_bytes            = 104857601
+    min_instances               = 1.5
+    name                        = "a-name-that-is-too-long"
+    project_id                  = "123456789012"
+    recording_seconds           = { max = 61 }
+    region                      = "eu"
+    result_url_seconds          = 86401
+    upload_url_seconds          = 3601
+    wait_seconds                = 3001
+  }
+
+  expect_failures = [
+    var.allowed_origins,
+    var.api_concurrency,
+    var.busy_hours,
+    var.conversion_deadline_seconds,
+    var.convert_concurrency,
+    var.convert_memory,
+    var.custom_domain,
+    var.delivery_attempts,
+    var.error_rate_objective,
+    var.max_instances,
+    var.max_upload_bytes,
+    var.min_instances,
+    var.name,
+    var.project_id,
+    var.recording_seconds,
+    var.region,
+    var.result_url_seconds,
+    var.upload_url_seconds,
+    var.wait_seconds,
+  ]
+}
+
+run "still_more_bad_values" {
+  command = plan
+
+  variables {
+    kms_key                     = "key"
+    allowed_origins             = ["http://voice.example.com"]
+    busy_hours                  = { noon = { days = "weekdays", from = 11, to = 13, min_instances = 1 } }
+    conversion_deadline_seconds = 60.5
+    recording_seconds           = { min = 10, max = 5 }
+  }
+
+  expect_failures = [
+    var.kms_key,
+    var.allowed_origins,
+    var.busy_hours,
+    var.conversion_deadline_seconds,
+    var.recording_seconds,
+  ]
+}
+
+run "the_last_bad_values" {
+  command = plan
+
+  variables {
+    kms_key         = "projects/demo-project/locations/us-east1/keyRings/ring/cryptoKeys/key"
+    allowed_origins = ["https://voice.example.com/page"]
+    busy_hours      = { noon = { from = 11, to = 13, min_instances = -1 } }
+  }
+
+  expect_failures = [
+    var.kms_key,
+    var.allowed_origins,
+    var.busy_hours,
+  ]
+}
