@@ -1,0 +1,117 @@
+/** The services' answers, checked before they are believed. */
+import { VoiceAvatarError } from "./errors.js";
+import type { Character, Voice, VoiceResult, VoiceStatus, VoiceUpdate } from "./types.js";
+
+/** A JSON object or a document, not looked at yet. */
+export type Answer = Readonly<Record<string, unknown>>;
+
+/** What a document says of its voice; throws the voice's own error once it has failed. */
+export function readDocument(data: Answer | null): {
+  update: VoiceUpdate;
+  result: VoiceResult | null;
+} {
+  if (data === null)
+    throw new VoiceAvatarError("unknown_voice", "The voice does not exist any more.");
+  const status = asString(data["status"], "status") as VoiceStatus;
+  if (status === "failed") throw failure(asObject(data["error"] ?? {}, "error"));
+  const result = status === "done" ? parseResult(asObject(data["result"], "result")) : null;
+  return { update: { status, stage: stringOr(data["stage"], null) }, result };
+}
+
+function failure(error: Answer): VoiceAvatarError {
+  const message = stringOr(error["message"], "The conversion failed.");
+  return new VoiceAvatarError(stringOr(error["code"], "internal"), message);
+}
+
+function parseLicence(value: unknown, api: string): Character["licence"] {
+  if (typeof value === "string") return { name: value, url: null };
+  const data = asObject(value ?? {}, "licence");
+  return { name: stringOr(data["name"], ""), url: webAddress(data["url"], api) };
+}
+
+/** One entry of `GET /api/v1/characters`; its addresses may be relative to the API's. */
+export function parseCharacter(entry: unknown, api: string): Character {
+  const data = asObject(entry, "character");
+  const limits = asObject(data["limits"] ?? {}, "limits");
+  return {
+    id: asString(data["id"], "id"),
+    name: asObject(data["name"], "name") as Record<string, string>,
+    credit: stringOr(data["credit"], ""),
+    licence: parseLicence(data["licence"], api),
+    termsUrl: webAddress(data["terms_url"], api),
+    colour: stringOr(data["colour"], null),
+    portraitUrl: webAddress(data["portrait_url"], api),
+    limits: {
+      minSeconds: numberOr(limits["min_seconds"], 1),
+      maxSeconds: numberOr(limits["max_seconds"], 10),
+    },
+  };
+}
+
+export function parseVoice(body: Answer): Voice {
+  const upload = asObject(body["upload"], "upload");
+  const voiceId = asString(body["voice_id"], "voice_id");
+  return {
+    voiceId,
+    document: stringOr(body["document"], `voices/${voiceId}`),
+    upload: {
+      method: stringOr(upload["method"], "PUT"),
+      url: asString(upload["url"], "upload.url"),
+      headers: asObject(upload["headers"] ?? {}, "upload.headers") as Record<string, string>,
+      expiresAt: new Date(asString(upload["expires_at"], "upload.expires_at")),
+      maxBytes: numberOr(upload["max_bytes"], Number.POSITIVE_INFINITY),
+    },
+  };
+}
+
+export function parseResult(result: Answer): VoiceResult {
+  return {
+    url: asString(result["url"], "result.url"),
+    urlExpiresAt: moment(result["url_expires_at"]),
+    contentType: stringOr(result["content_type"], "audio/wav"),
+    bytes: numberOr(result["bytes"], null),
+    seconds: numberOr(result["seconds"], null),
+    sha256: stringOr(result["sha256"], null),
+  };
+}
+
+/** A Firestore timestamp or an ISO 8601 text. */
+function moment(value: unknown): Date | null {
+  if (typeof value === "string") return new Date(value);
+  if (isObject(value) && typeof value["toDate"] === "function") return value["toDate"]() as Date;
+  return null;
+}
+
+/** Only http and https; relative addresses are the API's. */
+function webAddress(value: unknown, base: string): string | null {
+  if (typeof value !== "string" || !URL.canParse(value, `${base}/`)) return null;
+  const url = new URL(value, `${base}/`);
+  return /^https?:$/.test(url.protocol) ? url.href : null;
+}
+
+export function isObject(value: unknown): value is Answer {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function asObject(value: unknown, what: string): Answer {
+  if (isObject(value)) return value;
+  throw new VoiceAvatarError("bad_response", `The answer has no object "${what}".`);
+}
+
+export function asArray(value: unknown, what: string): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  throw new VoiceAvatarError("bad_response", `The answer has no list "${what}".`);
+}
+
+function asString(value: unknown, what: string): string {
+  if (typeof value === "string") return value;
+  throw new VoiceAvatarError("bad_response", `The answer has no text "${what}".`);
+}
+
+export function stringOr<T>(value: unknown, otherwise: T): string | T {
+  return typeof value === "string" ? value : otherwise;
+}
+
+function numberOr<T>(value: unknown, otherwise: T): number | T {
+  return typeof value === "number" && Number.isFinite(value) ? value : otherwise;
+}

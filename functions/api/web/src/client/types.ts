@@ -1,0 +1,102 @@
+/** What the client speaks of: characters, voices, results. */
+
+/** Where the services are; a site's `config.json` has this shape. */
+export interface VoiceAvatarConfig {
+  /** Base address of the HTTP API, without a trailing slash. */
+  readonly api: string;
+  /** The Firebase project whose documents are listened to; none: wait on the HTTP API instead. */
+  readonly firebase?: FirebaseConfig | null;
+  /** `host:port` of a Firestore emulator, for the local cloud. */
+  readonly firestoreEmulator?: string | null;
+}
+
+/** The public part of a Firebase web configuration. */
+export interface FirebaseConfig {
+  readonly projectId: string;
+  readonly apiKey: string;
+}
+
+/** What can be had: one voice to be converted to. */
+export interface Character {
+  readonly id: string;
+  readonly name: Readonly<Record<string, string>>;
+  readonly credit: string;
+  readonly licence: { readonly name: string; readonly url: string | null };
+  readonly termsUrl: string | null;
+  /** Preview colour, `#rrggbb`. */
+  readonly colour: string | null;
+  readonly portraitUrl: string | null;
+  /** Shortest and longest recording in seconds. */
+  readonly limits: { readonly minSeconds: number; readonly maxSeconds: number };
+}
+
+/** How a recording is to be converted. */
+export interface VoiceRequest {
+  /** The character's id; without it the server's default character. */
+  readonly character?: string;
+  /** Semitones, or `"auto"`: the speaker's median pitch is moved to the character's. */
+  readonly pitchShift?: "auto" | number;
+  /** `wav`, `mp3`, `m4a` or `ogg`. */
+  readonly outputFormat?: OutputFormat;
+  /** Media type of the recording, exactly as it will be uploaded. */
+  readonly contentType: string;
+}
+
+export type OutputFormat = "wav" | "mp3" | "m4a" | "ogg";
+
+/** A voice that the server knows, waiting for its recording. */
+export interface Voice {
+  /** RFC 4122 UUID version 4; whoever holds it can read the voice and delete it. */
+  readonly voiceId: string;
+  readonly upload: SignedUpload;
+  /** Firestore path of the document to listen to. */
+  readonly document: string;
+}
+
+/** A signed address that takes one recording, once. */
+export interface SignedUpload {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly expiresAt: Date;
+  readonly maxBytes: number;
+}
+
+export type VoiceStatus = "waiting" | "queued" | "converting" | "done" | "failed";
+
+/** What a voice's document says at one moment. */
+export interface VoiceUpdate {
+  readonly status: VoiceStatus;
+  /** What the worker is doing just now, if it says so. */
+  readonly stage: string | null;
+}
+
+/** The converted recording. */
+export interface VoiceResult {
+  /** Signed address, readable until `urlExpiresAt`. */
+  readonly url: string;
+  readonly urlExpiresAt: Date | null;
+  readonly contentType: string;
+  readonly bytes: number | null;
+  readonly seconds: number | null;
+  readonly sha256: string | null;
+}
+
+/** Steps of {@link VoiceAvatar.convert}, in the order in which they usually come. */
+export type ConvertProgress =
+  | { readonly step: "created"; readonly voice: Voice }
+  | { readonly step: "uploading"; readonly sentBytes: number; readonly totalBytes: number }
+  | { readonly step: "uploaded" }
+  | { readonly step: "update"; readonly update: VoiceUpdate };
+
+export interface ConvertOptions extends VoiceRequest {
+  readonly onProgress?: (progress: ConvertProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** Listens to one document: data, or null once the server says that there is none. */
+export type Listen = (
+  path: string,
+  onDocument: (data: Readonly<Record<string, unknown>> | null) => void,
+  onError: (error: unknown) => void,
+) => () => void;

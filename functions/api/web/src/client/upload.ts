@@ -1,0 +1,55 @@
+/** One recording to one signed address. */
+import { VoiceAvatarError } from "./errors.js";
+import type { SignedUpload } from "./types.js";
+
+/** Puts the recording; rejects with a `VoiceAvatarError`, or with the signal's reason. */
+export function put(
+  target: SignedUpload,
+  recording: Blob,
+  onProgress: ((sentBytes: number, totalBytes: number) => void) | undefined,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  // XMLHttpRequest, because fetch does not tell how much of a body has been sent.
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const request = new XMLHttpRequest();
+    const abort = (): void => request.abort();
+    signal?.addEventListener("abort", abort, { once: true });
+    request.upload.onprogress = (event) => onProgress?.(event.loaded, recording.size);
+    request.onloadend = () => signal?.removeEventListener("abort", abort);
+    request.onabort = () => reject(signal?.reason);
+    request.onerror = () =>
+      reject(new VoiceAvatarError("network", "The upload broke off. The recording is still here."));
+    request.onload = () => {
+      const error = uploadError(request.status, request.responseText, target.expiresAt);
+      if (error === null) resolve();
+      else reject(error);
+    };
+    request.open(target.method, target.url);
+    for (const [name, value] of Object.entries(target.headers)) {
+      request.setRequestHeader(name, value);
+    }
+    request.send(recording);
+  });
+}
+
+function uploadError(status: number, body: string, expiresAt: Date): VoiceAvatarError | null {
+  if (status >= 200 && status < 300) return null;
+  const reason = /<Code>(\w+)<\/Code>/.exec(body)?.[1] ?? "";
+  const expired = reason === "ExpiredToken" || (status < 500 && Date.now() > expiresAt.getTime());
+  const facts = { status };
+  if (status === 412) {
+    return new VoiceAvatarError("already_uploaded", "This voice has its recording already.", facts);
+  }
+  if (status === 413 || reason === "EntityTooLarge") {
+    return new VoiceAvatarError("too_large", "The recording is larger than was signed.", facts);
+  }
+  if (expired) {
+    return new VoiceAvatarError("upload_expired", "The upload address has expired.", facts);
+  }
+  const code = status >= 500 || status === 429 ? "unavailable" : "upload_refused";
+  return new VoiceAvatarError(code, `Cloud Storage refused the upload: ${status} ${reason}`, facts);
+}

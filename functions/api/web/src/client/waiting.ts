@@ -1,0 +1,52 @@
+/** Waiting for several things at once, and giving up. */
+
+/** Aborts `target` when `source` does; returns how to stop that. */
+export function forward(source: AbortSignal | undefined, target: AbortController): () => void {
+  if (source === undefined) return () => undefined;
+  const abort = (): void => target.abort(source.reason);
+  if (source.aborted) abort();
+  source.addEventListener("abort", abort, { once: true });
+  return () => source.removeEventListener("abort", abort);
+}
+
+/** Rejects with the signal's reason when it aborts, and never resolves. */
+export function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}
+
+/** The work's outcome, unless the signal aborts first. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return Promise.race([work, aborted(signal)]);
+}
+
+/** Neither resolves nor rejects. */
+export function never(): Promise<never> {
+  return new Promise(() => undefined);
+}
+
+/** Rejects when there will be no recording, and never resolves. */
+export function failureOf(recording: Blob | Promise<Blob>): Promise<never> {
+  return Promise.resolve(recording).then(never);
+}
+
+/** Resolves after so many seconds; rejects with the signal's reason. */
+export function pause(seconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const abort = (): void => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", abort);
+      resolve();
+    }, seconds * 1000);
+    signal.addEventListener("abort", abort, { once: true });
+  });
+}

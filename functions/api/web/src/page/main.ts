@@ -1,0 +1,49 @@
+/** Composition root of the page. */
+import "@fontsource-variable/bricolage-grotesque/wght.css";
+import "./style.css";
+import { VoiceAvatar, type VoiceAvatarConfig } from "../client/voiceAvatar.js";
+import { part } from "./elements.js";
+import { acceptFiles, Page } from "./page.js";
+import { type Language, preferredLanguage } from "./words.js";
+
+const CHOSEN_LANGUAGE = "voice-avatar-language";
+
+async function main(): Promise<void> {
+  let language = initialLanguage();
+  const page = new Page(new VoiceAvatar(await siteConfig()), language);
+  part("#language", HTMLButtonElement).addEventListener("click", () => {
+    language = language === "ja" ? "en" : "ja";
+    remember(language);
+    page.speak(language);
+  });
+  acceptFiles((file) => void page.takeFile(file));
+  await page.open();
+}
+
+/** `config.json` beside the page; without one the API is where the page came from. */
+async function siteConfig(): Promise<VoiceAvatarConfig> {
+  const own = { api: new URL(".", location.href).href };
+  const response = await fetch("./config.json", { cache: "no-cache" }).catch(() => null);
+  if (!response?.ok) return own;
+  return { ...own, ...((await response.json()) as Partial<VoiceAvatarConfig>) };
+}
+
+function initialLanguage(): Language {
+  try {
+    const chosen = localStorage.getItem(CHOSEN_LANGUAGE);
+    if (chosen === "en" || chosen === "ja") return chosen;
+  } catch {
+    // Storage can be switched off; then the browser's languages decide every time.
+  }
+  return preferredLanguage(navigator.languages);
+}
+
+function remember(language: Language): void {
+  try {
+    localStorage.setItem(CHOSEN_LANGUAGE, language);
+  } catch {
+    // As above: the choice then lasts as long as the page.
+  }
+}
+
+void main();

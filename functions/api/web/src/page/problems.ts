@@ -1,0 +1,64 @@
+/** From an error's code to the sentence that a visitor reads, and to what can be done about it. */
+import { VoiceAvatarError } from "../client/voiceAvatar.js";
+import type { ProblemKey } from "./words.js";
+
+/** What only the page can find out, before or beside the service. */
+export class PageError extends Error {
+  override readonly name = "PageError";
+  readonly code: ProblemKey;
+
+  constructor(code: ProblemKey, cause?: unknown) {
+    super(code, { cause });
+    this.code = code;
+  }
+}
+
+const SENTENCES: Readonly<Record<string, ProblemKey>> = {
+  too_short: "too_short",
+  too_long: "too_long",
+  too_large: "too_large",
+  silent: "silent",
+  unsupported_format: "unsupported",
+  unsupported_content_type: "unsupported",
+  content_type_mismatch: "unsupported",
+  corrupt: "unsupported",
+  no_audio: "unsupported",
+  too_complex: "unsupported",
+  network: "network",
+  upload_expired: "upload_expired",
+  link_expired: "link_expired",
+  rate_limited: "rate_limited",
+  unknown_voice: "unknown_voice",
+  unknown_character: "unknown_character",
+  deadline_exceeded: "timed_out",
+  timed_out: "timed_out",
+};
+
+/** Another try with the same recording would end the same way. */
+const HOPELESS: ReadonlySet<ProblemKey> = new Set([
+  "too_short",
+  "too_long",
+  "too_large",
+  "silent",
+  "unsupported",
+]);
+
+export interface Problem {
+  readonly key: ProblemKey;
+  /** The code for those who ask for help; null where the sentence says all. */
+  readonly code: string | null;
+  readonly hopeless: boolean;
+}
+
+export function problemOf(error: unknown): Problem {
+  if (error instanceof PageError)
+    return { key: error.code, code: null, hopeless: isHopeless(error.code) };
+  if (!(error instanceof VoiceAvatarError))
+    return { key: "server", code: String(error), hopeless: false };
+  const key = SENTENCES[error.code] ?? "server";
+  return { key, code: key === "server" ? error.code : null, hopeless: isHopeless(key) };
+}
+
+function isHopeless(key: ProblemKey): boolean {
+  return HOPELESS.has(key);
+}

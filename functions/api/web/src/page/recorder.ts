@@ -1,0 +1,142 @@
+/** The microphone: one recording with a level meter, in the best format this browser can write. */
+import { PageError } from "./problems.js";
+
+/** Opus first: the smallest at the same quality, and what most browsers record anyway. */
+const TYPES = [
+  "audio/webm;codecs=opus",
+  "audio/ogg;codecs=opus",
+  "audio/mp4;codecs=opus",
+  "audio/mp4;codecs=mp4a.40.2",
+  "audio/mp4",
+  "audio/webm",
+] as const;
+
+/** The recorder is stopped this much early, since encoders finish the frame they are in. */
+const MARGIN_SECONDS = 0.15;
+const METER_FLOOR_DB = -54;
+const METER_TOP_DB = -8;
+
+export interface RecorderOptions {
+  readonly contentType: string;
+  readonly maxSeconds: number;
+  readonly signal: AbortSignal;
+  readonly onStart: () => void;
+  /** Level between 0 and 1, and seconds since the start; about once per frame. */
+  readonly onLevel: (level: number, seconds: number) => void;
+}
+
+/** The best type to record in, or null where the browser cannot record at all. */
+export function recordingType(): string | null {
+  if (typeof MediaRecorder === "undefined") return null;
+  return TYPES.find((type) => MediaRecorder.isTypeSupported(type)) ?? null;
+}
+
+/** Records until `stop` is called or the longest time is over. */
+export class Recorder {
+  /** The whole recording; rejects with a `PageError`, or with the signal's reason. */
+  readonly finished: Promise<Blob>;
+  #stop: () => void = () => undefined;
+
+  constructor(options: RecorderOptions) {
+    // Made while the press is still being handled: some browsers start it silent otherwise.
+    const context = new AudioContext();
+    this.finished = this.#record(context, options).finally(() => void context.close());
+  }
+
+  /** Ends the recording; nothing happens before it has begun. */
+  stop(): void {
+    this.#stop();
+  }
+
+  async #record(context: AudioContext, options: RecorderOptions): Promise<Blob> {
+    const stream = await openMicrophone();
+    try {
+      options.signal.throwIfAborted();
+      const recorder = new MediaRecorder(stream, {
+        mimeType: options.contentType,
+        audioBitsPerSecond: 64_000,
+      });
+      this.#stop = () => {
+        if (recorder.state !== "inactive") recorder.stop();
+      };
+      return await this.#run(recorder, meter(context, stream), options);
+    } finally {
+      for (const track of stream.getTracks()) track.stop();
+    }
+  }
+
+  async #run(
+    recorder: MediaRecorder,
+    level: () => number,
+    options: RecorderOptions,
+  ): Promise<Blob> {
+    const parts: Blob[] = [];
+    let frame = 0;
+    let timer = 0;
+    const cancel = (): void => this.stop();
+    options.signal.addEventListener("abort", cancel, { once: true });
+    try {
+      await new Promise<void>((resolve, reject) => {
+        recorder.ondataavailable = (event) => parts.push(event.data);
+        recorder.onerror = (event) => reject(new PageError("microphone_busy", event));
+        recorder.onstop = () => resolve();
+        recorder.onstart = () => {
+          const began = performance.now();
+          const tick = (): void => {
+            options.onLevel(level(), (performance.now() - began) / 1000);
+            frame = requestAnimationFrame(tick);
+          };
+          // A hidden page draws no frames, so the end is not left to them.
+          timer = window.setTimeout(cancel, (options.maxSeconds - MARGIN_SECONDS) * 1000);
+          options.onStart();
+          tick();
+        };
+        recorder.start();
+      });
+    } finally {
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
+      options.signal.removeEventListener("abort", cancel);
+    }
+    options.signal.throwIfAborted();
+    return new Blob(parts, { type: options.contentType });
+  }
+}
+
+async function openMicrophone(): Promise<MediaStream> {
+  if (navigator.mediaDevices === undefined) throw new PageError("insecure");
+  try {
+    return await navigator.mediaDevices.getUserMedia({
+      audio: {
+        channelCount: 1,
+        echoCancellation: false,
+        autoGainControl: true,
+        noiseSuppression: true,
+      },
+    });
+  } catch (error) {
+    throw new PageError(microphoneProblem(error), error);
+  }
+}
+
+function microphoneProblem(
+  error: unknown,
+): "microphone_refused" | "no_microphone" | "microphone_busy" {
+  const name = error instanceof DOMException ? error.name : "";
+  if (name === "NotAllowedError" || name === "SecurityError") return "microphone_refused";
+  if (name === "NotFoundError" || name === "OverconstrainedError") return "no_microphone";
+  return "microphone_busy";
+}
+
+function meter(context: AudioContext, stream: MediaStream): () => number {
+  const analyser = context.createAnalyser();
+  analyser.fftSize = 1024;
+  context.createMediaStreamSource(stream).connect(analyser);
+  const samples = new Float32Array(analyser.fftSize);
+  return () => {
+    analyser.getFloatTimeDomainData(samples);
+    const power = samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length;
+    const decibels = 10 * Math.log10(power + 1e-12);
+    return Math.min(1, Math.max(0, (decibels - METER_FLOOR_DB) / (METER_TOP_DB - METER_FLOOR_DB)));
+  };
+}

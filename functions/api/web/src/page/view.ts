@@ -1,0 +1,228 @@
+/** What the visitor sees of the page's state. Reads the state, never changes it. */
+import type { Character } from "../client/voiceAvatar.js";
+import { part } from "./elements.js";
+import type { Problem } from "./problems.js";
+import { nameOf } from "./setup.js";
+import type { Sound } from "./sound.js";
+import type { Words } from "./words.js";
+
+export type Scene = "loading" | "start" | "recording" | "busy" | "done" | "problem";
+export type Stage = "uploading" | "queued" | "converting" | "done";
+export type Side = "own" | "converted";
+
+export const STAGES: readonly Stage[] = ["uploading", "queued", "converting", "done"];
+
+export interface State {
+  readonly scene: Scene;
+  readonly words: Words;
+  readonly character: Character | null;
+  readonly stage: Stage;
+  readonly problem: Problem | null;
+  /** The same recording can be sent once more. */
+  readonly canRetry: boolean;
+  readonly canDelete: boolean;
+  /** Character or pitch differ from those of the result on show. */
+  readonly setupChanged: boolean;
+  /** A sentence for the status line, in whichever language. */
+  readonly notice: (words: Words) => string;
+  readonly own: Sound | null;
+  readonly converted: Sound | null;
+  readonly download: { readonly address: string; readonly name: string } | null;
+  readonly playing: Side | null;
+}
+
+export class View {
+  readonly #headline = part("#headline", HTMLElement);
+  readonly #lead = part("#lead", HTMLElement);
+  readonly #status = part("#status", HTMLElement);
+  readonly #ring = part("#ring", HTMLElement);
+  readonly #face = part("#face", HTMLImageElement);
+  readonly #main = part("#main", HTMLButtonElement);
+  readonly #mainIcon = part("#main-icon", SVGUseElement);
+  readonly #mainLabel = part("#main-label", HTMLElement);
+  readonly #stages = part("#stages", HTMLElement);
+  readonly #download = part("#download", HTMLAnchorElement);
+
+  render(state: State): void {
+    const { words, scene } = state;
+    document.documentElement.lang = words.language;
+    document.body.dataset["scene"] = scene;
+    for (const place of document.querySelectorAll<HTMLElement>("[data-text]")) {
+      const text = words[place.dataset["text"] as keyof Words];
+      if (typeof text === "string") setText(place, text);
+    }
+    this.#renderLanguage(words);
+    this.#renderHead(state);
+    this.#renderMain(state);
+    this.#renderStages(state);
+    this.#renderProblem(state);
+    this.#renderComparison(state);
+    this.#renderActions(state);
+    show("#setup", ["start", "recording", "done"].includes(scene) && state.character !== null);
+    part("#setup", HTMLElement).inert = scene === "recording";
+    show("#file-hint", scene === "start" || scene === "problem");
+    setText(this.#status, state.notice(words));
+    this.#colour(state.character);
+  }
+
+  /** Seconds left, in the middle of the button. */
+  countdown(seconds: number, words: Words): void {
+    const digits = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
+    setText(
+      this.#mainLabel,
+      new Intl.NumberFormat(words.language, digits).format(Math.max(0, seconds)),
+    );
+  }
+
+  #renderLanguage(words: Words): void {
+    const button = part("#language", HTMLButtonElement);
+    button.lang = words.language === "ja" ? "en" : "ja";
+    setText(button, words.otherLanguage);
+  }
+
+  #renderHead({ scene, words, character, problem }: State): void {
+    const name = nameOf(character, words);
+    const limits = character?.limits ?? { minSeconds: 1, maxSeconds: 10 };
+    const number = new Intl.NumberFormat(words.language);
+    const texts: Record<Scene, readonly [string, string]> = {
+      loading: [words.loading, ""],
+      start: [
+        words.headlineStart(name),
+        words.leadStart(number.format(limits.minSeconds), number.format(limits.maxSeconds)),
+      ],
+      recording: [words.headlineRecording, words.leadRecording],
+      busy: [words.headlineBusy(name), words.leadBusy],
+      done: [words.headlineDone(name), words.leadDone],
+      problem: [problem === null ? "" : words.problems[problem.key][0], ""],
+    };
+    setText(this.#headline, texts[scene][0]);
+    setText(this.#lead, texts[scene][1]);
+  }
+
+  #renderMain(state: State): void {
+    const { scene, words, playing, canRetry, character } = state;
+    const playback =
+      playing === "converted" ? (["pause", words.pause] as const) : (["play", words.play] as const);
+    const retry = canRetry
+      ? (["again", words.tryAgain] as const)
+      : (["record", words.record] as const);
+    const looks: Record<Scene, readonly [string, string]> = {
+      loading: ["record", ""],
+      start: ["record", words.record],
+      recording: ["stop", words.stop],
+      busy: ["cancel", words.cancel],
+      done: playback,
+      problem: retry,
+    };
+    const [icon, label] = looks[scene];
+    this.#main.disabled = scene === "loading";
+    this.#mainIcon.setAttribute("href", `#icon-${icon}`);
+    if (scene !== "recording") setText(this.#mainLabel, label);
+    const name = nameOf(character, words);
+    const spoken =
+      scene === "done" && (playing === "converted" ? words.pauseOf(name) : words.playOf(name));
+    this.#main.setAttribute("aria-label", spoken || label);
+    this.#ring.toggleAttribute("data-busy", scene === "busy");
+    const withFace = scene === "done" && character?.portraitUrl != null;
+    if (withFace && this.#face.src !== character.portraitUrl)
+      this.#face.src = character.portraitUrl;
+    this.#face.hidden = !withFace;
+  }
+
+  #renderStages({ scene, stage }: State): void {
+    this.#stages.hidden = scene !== "busy";
+    const reached = STAGES.indexOf(stage);
+    for (const item of this.#stages.children) {
+      const index = STAGES.indexOf((item as HTMLElement).dataset["stage"] as Stage);
+      item.classList.toggle("past", index < reached);
+      item.toggleAttribute("aria-current", index === reached);
+      if (index === reached) item.setAttribute("aria-current", "step");
+    }
+  }
+
+  #renderProblem({ scene, problem, words }: State): void {
+    const shown = scene === "problem" && problem !== null;
+    show("#problem", shown);
+    if (!shown) return;
+    setText(part("#problem-text", HTMLElement), words.problems[problem.key][1]);
+    setText(part("#problem-code", HTMLElement), words.code(problem.code ?? ""));
+    show("#problem-code", problem.code !== null);
+  }
+
+  #renderComparison({ scene, words, character, own, converted, playing }: State): void {
+    const name = nameOf(character, words);
+    const visible =
+      ["busy", "done", "problem"].includes(scene) && (own !== null || converted !== null);
+    show("#comparison", visible);
+    renderVoice("#own", own, words.you, playing === "own", words);
+    renderVoice("#converted", converted, name, playing === "converted", words);
+  }
+
+  #renderActions({ scene, download, canDelete, canRetry, setupChanged }: State): void {
+    const done = scene === "done";
+    const problem = scene === "problem";
+    show("#actions", done || (problem && (canRetry || canDelete)));
+    show("#download", done && download !== null);
+    show("#again", done || (problem && canRetry));
+    show("#convert-again", done && setupChanged);
+    show("#delete", canDelete && (done || problem));
+    if (download === null) {
+      this.#download.removeAttribute("href");
+    } else {
+      this.#download.href = download.address;
+      this.#download.download = download.name;
+    }
+  }
+
+  #colour(character: Character | null): void {
+    const colour = character?.colour ?? "";
+    if (!/^#[0-9a-f]{6}$/i.test(colour)) return;
+    document.documentElement.style.setProperty("--accent", colour);
+    document.documentElement.style.setProperty("--on-accent", readableOn(colour));
+  }
+}
+
+/** Marks how much of a waveform has been played. */
+export function showPlayed(side: Side, fraction: number): void {
+  part(`#${side}`, HTMLElement).style.setProperty("--played", fraction.toFixed(4));
+}
+
+function renderVoice(
+  selector: string,
+  sound: Sound | null,
+  name: string,
+  playing: boolean,
+  words: Words,
+): void {
+  const row = part(selector, HTMLElement);
+  row.hidden = sound === null;
+  if (sound === null) return;
+  const digits = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
+  const length = new Intl.NumberFormat(words.language, digits).format(sound.seconds);
+  setText(part(".who", HTMLElement, row), name);
+  setText(part(".length", HTMLElement, row), words.seconds(length));
+  part("button", HTMLButtonElement, row).setAttribute(
+    "aria-label",
+    playing ? words.pauseOf(name) : words.playOf(name),
+  );
+  part("use", SVGUseElement, row).setAttribute("href", playing ? "#icon-pause" : "#icon-play");
+}
+
+function show(selector: string, visible: boolean): void {
+  part(selector, HTMLElement).hidden = !visible;
+}
+
+function setText(place: Element, text: string): void {
+  // Left alone when unchanged, or screen readers would say it again.
+  if (place.textContent !== text) place.textContent = text;
+}
+
+/** Black or white, whichever contrasts more (relative luminance as in WCAG 2.2). */
+function readableOn(colour: string): string {
+  const [red, green, blue] = [1, 3, 5].map((at) => {
+    const value = Number.parseInt(colour.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  }) as [number, number, number];
+  const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  return luminance > 0.179 ? "#16130f" : "#ffffff";
+}

@@ -1,0 +1,243 @@
+/** Every sentence of the page, in Japanese and English. */
+
+export type Language = "en" | "ja";
+
+const en = {
+  language: "en",
+  otherLanguage: "日本語",
+  headlineStart: (name: string) => `Your words, in ${name}’s voice.`,
+  headlineRecording: "Listening…",
+  headlineBusy: (name: string) => `Becoming ${name}…`,
+  headlineDone: (name: string) => `You, as ${name}.`,
+  leadStart: (min: string, max: string) =>
+    `Press record and say a sentence of ${min} to ${max} seconds.`,
+  leadRecording: "Speak as you like. Press again when you have finished.",
+  leadBusy: "It takes a moment.",
+  leadDone: "Compare the two, keep it, or say something else.",
+  record: "Record",
+  stop: "Stop",
+  cancel: "Cancel",
+  play: "Play",
+  pause: "Pause",
+  tryAgain: "Try again",
+  recordAgain: "Record again",
+  convertAgain: "Convert again",
+  download: "Download",
+  deleteNow: "Delete now",
+  deleted: "Deleted. Nothing of it is kept.",
+  notDeleted: "It could not be deleted just now. Please try once more.",
+  dropHint: "Or drop an audio file here, or",
+  chooseFile: "choose one",
+  dropHere: "Drop your recording",
+  character: "Character",
+  terms: "Terms of use",
+  pitch: "Pitch",
+  pitchAuto: "Automatic",
+  pitchByHand: "By hand",
+  semitones: (shift: string) => `${shift} semitones`,
+  comparison: "Compare the two voices",
+  you: "You",
+  seconds: (value: string) => `${value} s`,
+  playOf: (name: string) => `Play: ${name}`,
+  pauseOf: (name: string) => `Pause: ${name}`,
+  waitingForMicrophone: "Waiting for the microphone…",
+  recordingStarted: (max: string) => `Recording, up to ${max} seconds.`,
+  secondsLeft: (left: string) => `${left} seconds left.`,
+  stageUploading: "Sending",
+  stageQueued: "In the queue",
+  stageConverting: "Converting",
+  stageDone: "Done",
+  offlineWaiting: "You are offline. It goes on by itself as soon as you are back.",
+  resultReady: (name: string) => `Done. You are hearing ${name}.`,
+  code: (code: string) => `Code: ${code}`,
+  loading: "One moment…",
+  privacy:
+    "Recordings and results are erased after a day, or at once with “Delete now”. What you hear is synthetic speech.",
+  problems: {
+    microphone_refused: [
+      "The microphone is blocked.",
+      "Allow it for this page in the browser’s address bar, then press Try again. Or choose an audio file.",
+    ],
+    no_microphone: [
+      "No microphone was found.",
+      "Connect one and press Try again, or choose an audio file.",
+    ],
+    microphone_busy: [
+      "The microphone does not answer.",
+      "Another program may be using it. Close that one and press Try again.",
+    ],
+    insecure: [
+      "Recording needs a secure address.",
+      "Browsers give the microphone only to pages opened with https. You can still choose an audio file.",
+    ],
+    unsupported_browser: [
+      "This browser cannot record.",
+      "Use a current browser, or choose an audio file.",
+    ],
+    too_short: ["That was too short.", "Speak for at least a second."],
+    too_long: [
+      "That is too long.",
+      "At most ten seconds are converted. Cut the file, or record a sentence.",
+    ],
+    too_large: ["That file is too large.", "Choose a short audio file of a few megabytes at most."],
+    silent: [
+      "Nothing was to be heard.",
+      "Check that the right microphone is chosen and not muted, then record again.",
+    ],
+    unsupported: [
+      "This file cannot be read as audio.",
+      "Choose a WAV, MP3, M4A, OGG, FLAC or WebM file, or record a sentence.",
+    ],
+    network: [
+      "The connection broke off.",
+      "Your recording is still here. It is tried again as soon as you are online, or press Try again.",
+    ],
+    upload_expired: [
+      "The upload came too late.",
+      "Its address was valid for some minutes only. Your recording is still here: press Try again.",
+    ],
+    link_expired: [
+      "The link to the result has expired.",
+      "Your recording is still here: press Try again and it is converted anew.",
+    ],
+    rate_limited: ["A little slower, please.", "Wait a moment, then press Try again."],
+    unknown_voice: [
+      "This voice has been deleted.",
+      "Press Try again to convert the recording anew.",
+    ],
+    unknown_character: [
+      "This character is not here any more.",
+      "Reload the page and choose another.",
+    ],
+    timed_out: ["It takes too long.", "Your recording is still here: press Try again."],
+    server: ["Something went wrong on our side.", "Your recording is still here: press Try again."],
+    page: ["The service cannot be reached.", "Check your connection, then press Try again."],
+  },
+} as const;
+
+/** The same keys and parameters as in English, with other words. */
+type Translated<T> = T extends string
+  ? string
+  : T extends (...args: infer A) => string
+    ? (...args: A) => string
+    : { readonly [K in keyof T]: Translated<T[K]> };
+
+export type Words = Translated<typeof en>;
+export type ProblemKey = keyof Words["problems"];
+
+const ja: Words = {
+  language: "ja",
+  otherLanguage: "English",
+  headlineStart: (name) => `あなたのことばを、${name}の声で。`,
+  headlineRecording: "聞いています…",
+  headlineBusy: (name) => `${name}の声に変えています…`,
+  headlineDone: (name) => `${name}になった、あなたの声。`,
+  leadStart: (min, max) => `録音ボタンを押して、${min}〜${max}秒ほど話してください。`,
+  leadRecording: "自由に話してください。終わったらもう一度押します。",
+  leadBusy: "少しだけお待ちください。",
+  leadDone: "聞き比べたり、保存したり、もう一度話してみてください。",
+  record: "録音",
+  stop: "停止",
+  cancel: "中止",
+  play: "再生",
+  pause: "一時停止",
+  tryAgain: "もう一度",
+  recordAgain: "録音し直す",
+  convertAgain: "この設定で変換し直す",
+  download: "ダウンロード",
+  deleteNow: "今すぐ削除",
+  deleted: "削除しました。データは残っていません。",
+  notDeleted: "削除できませんでした。もう一度お試しください。",
+  dropHint: "音声ファイルをここにドロップするか、",
+  chooseFile: "ファイルを選択",
+  dropHere: "ここにドロップ",
+  character: "キャラクター",
+  terms: "利用規約",
+  pitch: "声の高さ",
+  pitchAuto: "自動",
+  pitchByHand: "手動",
+  semitones: (shift) => `${shift} 半音`,
+  comparison: "二つの声を聞き比べる",
+  you: "あなた",
+  seconds: (value) => `${value}秒`,
+  playOf: (name) => `再生：${name}`,
+  pauseOf: (name) => `一時停止：${name}`,
+  waitingForMicrophone: "マイクの準備をしています…",
+  recordingStarted: (max) => `録音中です。最長${max}秒です。`,
+  secondsLeft: (left) => `残り${left}秒です。`,
+  stageUploading: "送信",
+  stageQueued: "順番待ち",
+  stageConverting: "変換",
+  stageDone: "完了",
+  offlineWaiting: "オフラインです。つながり次第、自動で続きます。",
+  resultReady: (name) => `できました。${name}の声を再生しています。`,
+  code: (code) => `コード：${code}`,
+  loading: "お待ちください…",
+  privacy:
+    "録音と変換結果は1日で消去されます。「今すぐ削除」ですぐに消すこともできます。再生されるのは合成音声です。",
+  problems: {
+    microphone_refused: [
+      "マイクの使用が許可されていません。",
+      "アドレスバーからこのページのマイクを許可して「もう一度」を押すか、音声ファイルを選んでください。",
+    ],
+    no_microphone: [
+      "マイクが見つかりません。",
+      "マイクを接続して「もう一度」を押すか、音声ファイルを選んでください。",
+    ],
+    microphone_busy: [
+      "マイクが応答しません。",
+      "ほかのアプリが使っているかもしれません。閉じてから「もう一度」を押してください。",
+    ],
+    insecure: [
+      "録音には安全な接続が必要です。",
+      "マイクは https のページでのみ使えます。音声ファイルを選ぶことはできます。",
+    ],
+    unsupported_browser: [
+      "このブラウザーでは録音できません。",
+      "新しいブラウザーを使うか、音声ファイルを選んでください。",
+    ],
+    too_short: ["短すぎました。", "1秒以上話してください。"],
+    too_long: ["長すぎます。", "変換できるのは10秒までです。短く切るか、録音してください。"],
+    too_large: ["ファイルが大きすぎます。", "数メガバイトまでの短い音声を選んでください。"],
+    silent: [
+      "音が入っていませんでした。",
+      "マイクの選択とミュートを確かめて、録音し直してください。",
+    ],
+    unsupported: [
+      "音声として読み取れないファイルです。",
+      "WAV、MP3、M4A、OGG、FLAC、WebM のファイルを選ぶか、録音してください。",
+    ],
+    network: [
+      "接続が途切れました。",
+      "録音は残っています。つながり次第やり直します。「もう一度」でもやり直せます。",
+    ],
+    upload_expired: [
+      "送信の期限が切れました。",
+      "送信先は数分間だけ有効です。録音は残っています。「もう一度」を押してください。",
+    ],
+    link_expired: [
+      "結果のリンクの期限が切れました。",
+      "録音は残っています。「もう一度」で変換し直します。",
+    ],
+    rate_limited: ["少し間をあけてください。", "しばらく待ってから「もう一度」を押してください。"],
+    unknown_voice: ["この音声は削除されています。", "「もう一度」で録音を変換し直します。"],
+    unknown_character: [
+      "このキャラクターは使えなくなりました。",
+      "ページを再読み込みして、選び直してください。",
+    ],
+    timed_out: ["時間がかかりすぎています。", "録音は残っています。「もう一度」を押してください。"],
+    server: ["サーバーで問題が起きました。", "録音は残っています。「もう一度」を押してください。"],
+    page: ["サービスに接続できません。", "接続を確かめて「もう一度」を押してください。"],
+  },
+};
+
+export const WORDS: Readonly<Record<Language, Words>> = { en, ja };
+
+/** The first of the visitor's languages that the page speaks; English where it speaks none. */
+export function preferredLanguage(languages: readonly string[]): Language {
+  for (const language of languages) {
+    const base = language.toLowerCase().split("-")[0];
+    if (base === "ja" || base === "en") return base;
+  }
+  return "en";
+}

@@ -1,0 +1,41 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { defineConfig, type Plugin } from "vite";
+import { contentSecurityPolicy, type SiteConfig } from "./tools/contentSecurityPolicy.js";
+
+/**
+ * With PAGE_CONFIG (the JSON of config.json) the build is for that site: the file is written beside
+ * the page, and the policy names just its origins. Without it the build is the local cloud's, where
+ * the api function answers /config.json and every service has its own port on this machine.
+ */
+function site(): Plugin {
+  const text = process.env["PAGE_CONFIG"] ?? "";
+  const config = text === "" ? null : (JSON.parse(text) as SiteConfig);
+  let folder = "";
+  return {
+    name: "voice-avatar-site",
+    apply: "build",
+    configResolved(resolved) {
+      folder = join(resolved.root, resolved.build.outDir);
+    },
+    transformIndexHtml() {
+      const content = contentSecurityPolicy(config);
+      const policy = { "http-equiv": "Content-Security-Policy", content };
+      return [{ tag: "meta", attrs: policy, injectTo: "head-prepend" }];
+    },
+    async closeBundle() {
+      if (config !== null) await writeFile(join(folder, "config.json"), `${text}\n`);
+    },
+  };
+}
+
+export default defineConfig({
+  base: "./",
+  plugins: [site()],
+  build: {
+    assetsInlineLimit: 0,
+    manifest: true,
+    modulePreload: { polyfill: false },
+    target: ["chrome111", "firefox128", "safari16.4"],
+  },
+});
