@@ -1,4 +1,4 @@
-"""Topics in memory that push over HTTP as Pub/Sub does: at least once, with backoff and dead letters.
+"""Topics in memory that push over HTTP like Pub/Sub: at least once, with backoff and dead letters.
 
 The local cloud uses them where Google's emulator is missing, and so do tests.
 """

@@ -1,0 +1,148 @@
+"""The commands of the local cloud: `python -m infra.local demo | convert | serve`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from infra.local.batch import UsageError, plan_jobs, run_batch
+from infra.local.cloud import ROOT, CloudOptions, local_cloud, published_endpoints
+from infra.local.demo import run_demo
+from infra.local.emulators import EmulatorsMissingError
+from infra.local.processes import StartError
+from infra.local.visitor import Wish
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+LONG_SECONDS: Final = 600.0
+LONG_BYTES: Final = 250_000_000
+LONG_DEADLINE_SECONDS: Final = 300
+"""A user's own files may be longer than what a public page takes."""
+
+DEFAULT_CHARACTER: Final = "mei"
+WEB_ROOT: Final = ROOT / "functions" / "api" / "web" / "dist"
+INTERRUPTED: Final = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit code."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        return int(asyncio.run(_until_signal(parsed.command(parsed))))
+    except (UsageError, StartError, EmulatorsMissingError) as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - a command speaks to its user
+        return 2
+    except asyncio.CancelledError:
+        return INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m infra.local", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_demo(commands.add_parser("demo", help="convert the sample recording, step by step"))
+    _add_convert(commands.add_parser("convert", help="convert your own files and folders"))
+    _add_serve(commands.add_parser("serve", help="keep the local cloud up"))
+    return parser
+
+
+def _add_emulators(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    text = "keep Firestore and Pub/Sub in memory, without Google's emulators"
+    group.add_argument("--embedded", dest="embedded", action="store_true", default=None, help=text)
+    text = "insist on Google's emulators"
+    group.add_argument("--emulators", dest="embedded", action="store_false", help=text)
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    _add_emulators(parser)
+    default = ROOT / ".local" / "demo.wav"
+    parser.add_argument("--output", type=Path, default=default, help="where the result goes")
+    parser.set_defaults(command=_demo)
+
+
+def _add_convert(parser: argparse.ArgumentParser) -> None:
+    _add_emulators(parser)
+    text = "recordings and folders of them; the last may be the output"
+    parser.add_argument("paths", nargs="+", type=Path, metavar="IN [OUT]", help=text)
+    parser.add_argument("--output", type=Path, help="a folder, or a file for a single recording")
+    parser.add_argument("--character", default=DEFAULT_CHARACTER, help="id of the character")
+    text = "semitones, or auto to move your median to the character's"
+    parser.add_argument("--pitch-shift", type=_pitch_shift, default=None, help=text)
+    formats = ("wav", "mp3", "m4a", "ogg")
+    parser.add_argument("--format", choices=formats, default="wav", help="format of the results")
+    parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    parser.set_defaults(command=_convert)
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    _add_emulators(parser)
+    parser.add_argument("--port", type=int, default=None, help="port of the api and the page")
+    text = "folder for endpoints.json and the logs"
+    parser.add_argument("--folder", type=Path, default=ROOT / ".local", help=text)
+    parser.set_defaults(command=_serve)
+
+
+def _pitch_shift(text: str) -> float | None:
+    return None if text == "auto" else float(text)
+
+
+async def _demo(parsed: argparse.Namespace) -> int:
+    await run_demo(CloudOptions(), embedded=parsed.embedded, output=parsed.output)
+    return 0
+
+
+async def _convert(parsed: argparse.Namespace) -> int:
+    jobs = plan_jobs(parsed.paths, parsed.output, f".{parsed.format}", parsed.character)
+    options = CloudOptions(
+        min_seconds=0.1,
+        max_seconds=LONG_SECONDS,
+        max_upload_bytes=LONG_BYTES,
+        conversion_deadline_seconds=LONG_DEADLINE_SECONDS,
+        backlog=len(jobs),
+    )
+    reports = await run_batch(
+        options,
+        jobs,
+        Wish(parsed.character, parsed.pitch_shift, parsed.format),
+        overwrite=parsed.overwrite,
+        embedded=parsed.embedded,
+    )
+    return int(any(report.error is not None for report in reports))
+
+
+async def _serve(parsed: argparse.Namespace) -> int:
+    options = CloudOptions(folder=parsed.folder, api_port=parsed.port)
+    if (WEB_ROOT / "index.html").is_file():
+        options = replace(options, web_root=WEB_ROOT)
+    async with local_cloud(options, embedded=parsed.embedded, note=_say) as cloud:
+        with published_endpoints(cloud, parsed.folder) as path:
+            endpoints = cloud.endpoints()
+            _say(f"the page: {endpoints['page'] or 'not built (see README.md)'}")
+            _say(f"the api:  {endpoints['api']}/docs")
+            _say(f"for other programs: {path}   (Ctrl-C stops everything)")
+            name = await cloud.crashed()
+    _say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")
+    return 1
+
+
+def _say(sentence: str) -> None:
+    print(sentence, flush=True)  # noqa: T201 - a command speaks to its user
+
+
+async def _until_signal(work: Coroutine[None, None, int]) -> int:
+    """Do some work; SIGINT, SIGTERM and SIGHUP cancel it, so that everything is stopped."""
+    running = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, running.cancel)
+    return await running
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,220 @@
+"""Converting a user's own files: which go where, several at a time, with a table at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import httpx
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from infra.local.cloud import local_cloud
+from infra.local.visitor import RefusedError, Visitor, Wish, content_type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from infra.local.cloud import CloudOptions
+    from shared.voice import Voice
+
+RECORDING_SUFFIXES: Final = frozenset(
+    {
+        ".aac",
+        ".flac",
+        ".m4a",
+        ".mka",
+        ".mkv",
+        ".mov",
+        ".mp3",
+        ".mp4",
+        ".oga",
+        ".ogg",
+        ".opus",
+        ".wav",
+        ".weba",
+        ".webm",
+    }
+)
+"""Which files of a folder are taken for recordings; a file named by itself is always tried."""
+
+
+class UsageError(ValueError):
+    """What the user typed cannot be done; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One recording and where its result goes."""
+
+    source: Path
+    target: Path
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of a job.
+
+    Attributes:
+        job: the job.
+        voice: the voice when it is done.
+        error: why it failed, else None.
+    """
+
+    job: Job
+    voice: Voice | None = None
+    error: RefusedError | None = None
+
+
+def plan_jobs(paths: Sequence[Path], output: Path | None, suffix: str, character: str) -> list[Job]:
+    """Decide which files are converted, and where to.
+
+    The last of several paths is the output if it is a folder or does not exist yet. Without an
+    output, a file's result lies beside it, and a folder's results in a new folder beside it.
+
+    Args:
+        paths: files and folders, at least one.
+        output: the output, if it was named as such.
+        suffix: the results' file name suffix, with its dot.
+        character: what is added to names that need it.
+
+    Raises:
+        UsageError: something is missing, or two results would have the same name.
+    """
+    sources = list(paths)
+    if output is None and len(sources) > 1 and not sources[-1].is_file():
+        output = sources.pop()
+    jobs = [job for source in sources for job in _jobs_of(source, output, suffix, character)]
+    if not jobs:
+        raise UsageError("there is no recording in " + ", ".join(map(str, sources)))
+    if output is not None and output.suffix and not output.is_dir() and len(jobs) > 1:
+        raise UsageError(f"{len(jobs)} recordings cannot all become {output}; name a folder")
+    _require_distinct(jobs)
+    return jobs
+
+
+def _jobs_of(source: Path, output: Path | None, suffix: str, character: str) -> Iterator[Job]:
+    if source.is_file():
+        yield Job(source, _target_of_file(source, output, suffix, character))
+    elif source.is_dir():
+        folder = output or source.with_name(f"{source.resolve().name}-{character}")
+        for path in sorted(source.rglob("*")):
+            if path.suffix.lower() in RECORDING_SUFFIXES and path.is_file():
+                yield Job(path, folder / path.relative_to(source).with_suffix(suffix))
+    else:
+        raise UsageError(f"{source} does not exist")
+
+
+def _target_of_file(source: Path, output: Path | None, suffix: str, character: str) -> Path:
+    if output is None:
+        return source.with_name(f"{source.stem}-{character}{suffix}")
+    if output.suffix and not output.is_dir():
+        return output
+    return output / f"{source.stem}{suffix}"
+
+
+def _require_distinct(jobs: Sequence[Job]) -> None:
+    by_target: dict[Path, Path] = {}
+    for job in jobs:
+        other = by_target.setdefault(job.target, job.source)
+        if other is not job.source:
+            raise UsageError(f"{other} and {job.source} would both become {job.target}")
+        if job.target.resolve() == job.source.resolve():
+            raise UsageError(f"{job.source} would be overwritten by its own result")
+
+
+async def run_batch(
+    options: CloudOptions,
+    jobs: Sequence[Job],
+    wish: Wish,
+    *,
+    overwrite: bool,
+    embedded: bool | None,
+) -> list[Report]:
+    """Convert every recording and show how it goes.
+
+    Args:
+        options: what can be chosen about the local cloud.
+        jobs: what to convert.
+        wish: what to ask for.
+        overwrite: whether files that are there already are replaced.
+        embedded: whether to do without Google's emulators.
+    """
+    console = Console()
+    reports = [Report(job) for job in jobs]
+    with _progress(console) as progress:
+        bar = progress.add_task("starting the local cloud", total=len(jobs))
+
+        def note(sentence: str) -> None:
+            console.print(sentence, highlight=False, soft_wrap=True)
+
+        async with (
+            local_cloud(options, embedded=embedded, note=note) as cloud,
+            httpx.AsyncClient() as client,
+        ):
+            visitor = Visitor(client, cloud.addresses.api, cloud.voices)
+            # One more than are converted at once, so that uploads overlap with conversions.
+            turn = asyncio.Semaphore(options.concurrency + 1)
+
+            async def convert(report: Report) -> None:
+                async with turn:
+                    progress.update(bar, description=report.job.source.name)
+                    await _convert(visitor, report, wish, overwrite=overwrite)
+                progress.advance(bar)
+
+            await asyncio.gather(*(convert(report) for report in reports))
+    console.print(_table(reports))
+    return reports
+
+
+async def _convert(visitor: Visitor, report: Report, wish: Wish, *, overwrite: bool) -> None:
+    job = report.job
+    try:
+        if not overwrite:
+            _require_free(job.target)
+        recording = await asyncio.to_thread(job.source.read_bytes)
+        created = await visitor.create(wish, content_type_of(job.source))
+        await visitor.upload(created, recording)
+        voice = await visitor.watch(created["voice_id"], lambda _voice: None)
+        await visitor.download(voice, job.target)
+    except RefusedError as error:
+        report.error = error
+    except (OSError, httpx.HTTPError) as error:
+        report.error = RefusedError("failed", str(error) or type(error).__name__)
+    else:
+        report.voice = voice
+
+
+def _require_free(target: Path) -> None:
+    if target.exists():
+        raise RefusedError("exists", f"{target} is there already; --overwrite replaces it")
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=console,
+    )
+
+
+def _table(reports: Sequence[Report]) -> Table:
+    table = Table()
+    for heading in ("recording", "seconds", "result"):
+        table.add_column(heading, overflow="fold")
+    for report in reports:
+        table.add_row(str(report.job.source), *_outcome(report))
+    return table
+
+
+def _outcome(report: Report) -> tuple[str, str]:
+    if report.error is not None:
+        return "", f"[red]{report.error.code}[/red]: {report.error.detail}"
+    if report.voice is None or report.voice.input is None:
+        return "", ""
+    return f"{report.voice.input.seconds:.2f}", str(report.job.target)

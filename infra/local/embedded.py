@@ -1,0 +1,200 @@
+"""The local cloud without Google's emulators: every service in this one process.
+
+The deployables, the storage server and their HTTP are the same; only the voices' documents and the
+topics are kept in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import httpx
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+
+from functions.api import main as api
+from functions.api.settings import ApiSettings
+from functions.convert import main as convert
+from functions.convert.settings import ConvertSettings
+from functions.dead_letter.giving_up import DeadLetterHandler
+from functions.on_upload.uploads import UploadHandler
+from infra.local import names, provisioning
+from infra.local.cloud import Addresses, LocalCloud, deployable_environments
+from infra.local.keys import make_key
+from infra.local.memory_topics import MemoryTopics
+from infra.local.memory_voices import MemoryVoices
+from infra.local.processes import free_ports
+from infra.local.storage import create_app as create_storage
+from shared import clients, settings
+from shared.push import push_app
+from shared.tokens import NoTokenNeeded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from infra.local.cloud import CloudOptions
+    from infra.local.memory_topics import Subscription
+
+STORAGE_VARIABLE: Final = "STORAGE_EMULATOR_HOST"
+
+
+@asynccontextmanager
+async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
+    """Serve everything from this process, and stop it at the end."""
+    async with AsyncExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
+        addresses = _choose_addresses(options)
+        # The client library knows its emulator from nowhere else.
+        os.environ[STORAGE_VARIABLE] = addresses.storage
+        client = await stack.enter_async_context(httpx.AsyncClient())
+        servers = await stack.enter_async_context(_Servers())
+
+        topics = MemoryTopics(_Deliver(client), _subscriptions(options, addresses))
+        stack.push_async_callback(topics.aclose)
+        key = make_key()
+        key.write(scratch / "signing-key.json")
+        storage = create_storage(
+            root=scratch / "storage",
+            publish=_publish_to(topics),
+            keys={key.email: key.private_key.public_key()},
+            signers={key.email: key.private_key},
+        )
+        servers.start(storage, addresses.storage)
+
+        voices = MemoryVoices()
+        environments = deployable_environments(options, addresses, scratch / "signing-key.json")
+        await _start_deployables(
+            stack,
+            servers,
+            addresses=addresses,
+            environments=environments,
+            voices=voices,
+            topics=topics,
+        )
+        await servers.wait_until_ready(client)
+        await provisioning.make_buckets(client, addresses.storage, addresses.origins)
+        yield LocalCloud(addresses, options.web_root is not None, voices, servers.crashed)
+
+
+async def _start_deployables(
+    stack: AsyncExitStack,
+    servers: _Servers,
+    *,
+    addresses: Addresses,
+    environments: Mapping[str, Mapping[str, str]],
+    voices: MemoryVoices,
+    topics: MemoryTopics,
+) -> None:
+    config = settings.load(ConvertSettings, **_overrides(environments["convert"]))
+    signer = clients.open_signer(config)
+    uploads = clients.open_bucket(config, config.uploads_bucket, signer)
+    results = clients.open_bucket(config, config.results_bucket, signer)
+    instance = await stack.enter_async_context(
+        convert.open_instance(config, voices=voices, uploads=uploads, results=results)
+    )
+    servers.start(instance.app, addresses.convert)
+
+    api_config = settings.load(ApiSettings, **_overrides(environments["api"]))
+    app = api.build(api_config, voices=voices, uploads=uploads, results=results)
+    servers.start(app, addresses.api)
+
+    conversions = topics.publisher(names.topic_path(names.CONVERSIONS_TOPIC))
+    handler = UploadHandler(voices, conversions, lambda: uploads)
+    servers.start(push_app(NoTokenNeeded(), handler.handle), addresses.on_upload)
+    giving_up = DeadLetterHandler(voices)
+    servers.start(push_app(NoTokenNeeded(), giving_up.handle), addresses.dead_letter)
+
+
+class _Deliver:
+    """Pushes messages with an HTTP client."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def __call__(self, endpoint: str, envelope: Mapping[str, Any]) -> int:
+        try:
+            # The subscription's acknowledgement deadline ends it.
+            response = await self._client.post(endpoint, json=envelope, timeout=None)
+        except httpx.HTTPError as error:
+            raise OSError(str(error)) from error
+        return response.status_code
+
+
+class _Servers:
+    """Serves ASGI applications from this process's event loop."""
+
+    def __init__(self) -> None:
+        self._stop = asyncio.Event()
+        self._serving: dict[asyncio.Task[None], str] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        self._stop.set()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    def start(self, app: Any, url: str) -> None:
+        """Serve an application at an address of 127.0.0.1."""
+        config = Config()
+        config.bind = [url.removeprefix("http://")]
+        config.graceful_timeout = 1.0
+        config.loglevel = "WARNING"
+        serving = asyncio.create_task(serve(app, config, shutdown_trigger=self._stop.wait))
+        self._serving[serving] = url
+
+    async def wait_until_ready(self, client: httpx.AsyncClient) -> None:
+        """Wait until every server answers, whatever it answers."""
+        for serving, url in self._serving.items():
+            while not await _answers(client, url):
+                if serving.done():
+                    serving.result()
+                await asyncio.sleep(0)
+
+    async def crashed(self) -> str:
+        """Return the address of the first server that ends."""
+        done, _ = await asyncio.wait(self._serving, return_when=asyncio.FIRST_COMPLETED)
+        return self._serving[done.pop()]
+
+
+async def _answers(client: httpx.AsyncClient, url: str) -> bool:
+    try:
+        await client.get(f"{url}/healthz")
+    except httpx.TransportError:
+        return False
+    return True
+
+
+def _choose_addresses(options: CloudOptions) -> Addresses:
+    api, *others = (f"http://127.0.0.1:{port}" for port in free_ports(5))
+    addresses = Addresses(api, *others)
+    if options.api_port is not None:
+        return replace(addresses, api=f"http://127.0.0.1:{options.api_port}")
+    return addresses
+
+
+def _subscriptions(options: CloudOptions, addresses: Addresses) -> tuple[Subscription, ...]:
+    endpoints = provisioning.Endpoints(
+        on_upload=addresses.on_upload,
+        convert=addresses.convert,
+        dead_letter=addresses.dead_letter,
+    )
+    return provisioning.plan_subscriptions(endpoints, options.timeouts)
+
+
+def _publish_to(topics: MemoryTopics) -> Any:
+    async def publish(topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
+        topics.publish(topic, data, attributes)
+
+    return publish
+
+
+def _overrides(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return environment variables as the settings' fields."""
+    return {name.lower(): value for name, value in environment.items()}

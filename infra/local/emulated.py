@@ -1,0 +1,227 @@
+"""The local cloud with Google's emulators: every service is a process of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from infra.local import names, provisioning
+from infra.local.cloud import ROOT, RULES, Addresses, LocalCloud, deployable_environments
+from infra.local.emulators import Emulators, find_emulators
+from infra.local.keys import make_key
+from infra.local.processes import StartError, Supervisor, free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from infra.local.cloud import CloudOptions
+    from infra.local.processes import Process
+    from shared.store import VoiceStore
+
+FIRESTORE_VARIABLE: Final = "FIRESTORE_EMULATOR_HOST"
+PUBSUB_VARIABLE: Final = "PUBSUB_EMULATOR_HOST"
+
+_FUNCTIONS: Final = ("api", "on_upload", "dead_letter")
+
+
+def find_or_reuse(environment: Mapping[str, str]) -> Emulators | None:
+    """Return how to start the emulators, or None if both run already.
+
+    Raises:
+        EmulatorsMissingError: they are needed and missing.
+    """
+    if environment.get(FIRESTORE_VARIABLE) and environment.get(PUBSUB_VARIABLE):
+        return None
+    return find_emulators(environment)
+
+
+@asynccontextmanager
+async def emulated_cloud(
+    options: CloudOptions, emulators: Emulators | None
+) -> AsyncIterator[LocalCloud]:
+    """Start every service, in parallel, and stop all of them at the end.
+
+    Raises:
+        StartError: one did not come up.
+    """
+    async with AsyncExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
+        supervisor = Supervisor(options.folder / "logs")
+        stack.push_async_callback(supervisor.stop_all)
+        addresses = choose_addresses(options)
+        starter = _Starter(options, addresses, scratch, supervisor)
+        await starter.start_all(emulators)
+        await starter.provision()
+        await starter.wait_until_ready()
+        voices = open_voices(addresses, environment=os.environ)
+        stack.push_async_callback(voices.aclose)
+
+        async def crashed() -> str:
+            return (await supervisor.wait_for_an_end()).name
+
+        pids = {process.name: process.pid for process in supervisor.processes}
+        yield LocalCloud(addresses, options.web_root is not None, voices, crashed, pids)
+
+
+def choose_addresses(options: CloudOptions) -> Addresses:
+    """Choose a free port for every service that does not run already."""
+    *ports, firestore, pubsub = free_ports(7)
+    api, on_upload, convert, dead_letter, storage = (f"http://127.0.0.1:{port}" for port in ports)
+    addresses = Addresses(
+        api=api,
+        on_upload=on_upload,
+        convert=convert,
+        dead_letter=dead_letter,
+        storage=storage,
+        firestore=os.environ.get(FIRESTORE_VARIABLE) or f"127.0.0.1:{firestore}",
+        pubsub=os.environ.get(PUBSUB_VARIABLE) or f"127.0.0.1:{pubsub}",
+    )
+    if options.api_port is not None:
+        return replace(addresses, api=f"http://127.0.0.1:{options.api_port}")
+    return addresses
+
+
+def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceStore:
+    """Open the voices in the emulator, to watch them from this process."""
+    # Imported here: the client library takes a while, which the services start up in.
+    from google.cloud.firestore_v1 import AsyncClient  # noqa: PLC0415
+
+    from shared.firestore_listener import DocumentListener  # noqa: PLC0415
+    from shared.firestore_store import FirestoreVoices  # noqa: PLC0415
+
+    # The client library knows its emulator from nowhere else.
+    environment[FIRESTORE_VARIABLE] = str(addresses.firestore)
+    client = AsyncClient(project=names.PROJECT_ID)
+    return FirestoreVoices(client, DocumentListener(client, targets_per_stream=100))
+
+
+class _Starter:
+    """Starts one local cloud's services.
+
+    Args:
+        options: what can be chosen about it.
+        addresses: where the services shall listen.
+        scratch: a folder for objects and the key.
+        supervisor: runs the processes.
+    """
+
+    def __init__(
+        self, options: CloudOptions, addresses: Addresses, scratch: Path, supervisor: Supervisor
+    ) -> None:
+        self._options = options
+        self._addresses = addresses
+        self._scratch = scratch
+        self._key_file = scratch / "signing-key.json"
+        self._supervisor = supervisor
+        self._probes: list[tuple[Process, str]] = []
+        self._foundations: list[tuple[Process, str]] = []
+
+    async def start_all(self, emulators: Emulators | None) -> None:
+        """Start every process without waiting for any."""
+        make_key().write(self._key_file)
+        if emulators is not None:
+            await self._start_emulators(emulators)
+        await self._start_storage()
+        await self._start_deployables()
+
+    async def provision(self) -> None:
+        """Make buckets, topics and subscriptions as soon as there is something to make them in."""
+        for process, url in self._foundations:
+            await self._supervisor.wait_until_ready(process, url)
+        endpoints = provisioning.Endpoints(
+            on_upload=self._addresses.on_upload,
+            convert=self._addresses.convert,
+            dead_letter=self._addresses.dead_letter,
+        )
+        subscriptions = provisioning.plan_subscriptions(endpoints, self._options.timeouts)
+        try:
+            async with httpx.AsyncClient() as client:
+                pubsub = f"http://{self._addresses.pubsub}"
+                await provisioning.make_subscriptions(client, pubsub, subscriptions)
+                await provisioning.make_buckets(
+                    client, self._addresses.storage, self._addresses.origins
+                )
+        except httpx.HTTPError as error:
+            raise StartError(f"buckets and topics could not be made: {error}") from error
+
+    async def wait_until_ready(self) -> None:
+        """Wait until every deployable serves."""
+        for process, url in self._probes:
+            await self._supervisor.wait_until_ready(process, url)
+
+    async def _start_emulators(self, emulators: Emulators) -> None:
+        firestore, pubsub = str(self._addresses.firestore), str(self._addresses.pubsub)
+        if FIRESTORE_VARIABLE not in os.environ:
+            command = emulators.firestore_command(_port(firestore), RULES)
+            process = await self._supervisor.start("firestore", command, os.environ)
+            self._foundations.append((process, f"http://{firestore}/"))
+        if PUBSUB_VARIABLE not in os.environ:
+            command = emulators.pubsub_command(_port(pubsub))
+            process = await self._supervisor.start("pubsub", command, os.environ)
+            self._foundations.append((process, f"http://{pubsub}/"))
+
+    async def _start_storage(self) -> None:
+        storage = self._addresses.storage
+        command = [
+            sys.executable,
+            "-m",
+            "infra.local.storage_service",
+            str(_port(storage)),
+            str(self._scratch / "storage"),
+            str(self._key_file),
+            str(self._addresses.pubsub),
+        ]
+        process = await self._supervisor.start("storage", command, self._environment({}))
+        self._foundations.append((process, f"{storage}/storage/v1/b?project={names.PROJECT_ID}"))
+
+    async def _start_deployables(self) -> None:
+        environments = deployable_environments(self._options, self._addresses, self._key_file)
+        for name in _FUNCTIONS:
+            url = getattr(self._addresses, name)
+            command = _function_command(name, _port(url))
+            await self._start_deployable(name, command, environments[name], f"{url}/healthz")
+        command = [sys.executable, "-m", "functions.convert.main"]
+        probe = f"{self._addresses.convert}/readyz"
+        await self._start_deployable("convert", command, environments["convert"], probe)
+
+    async def _start_deployable(
+        self, name: str, command: list[str], environment: dict[str, str], probe: str
+    ) -> None:
+        process = await self._supervisor.start(name, command, self._environment(environment))
+        self._probes.append((process, probe))
+
+    def _environment(self, own: Mapping[str, str]) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+            "STORAGE_EMULATOR_HOST": self._addresses.storage,
+            FIRESTORE_VARIABLE: str(self._addresses.firestore),
+            PUBSUB_VARIABLE: str(self._addresses.pubsub),
+            **own,
+        }
+
+
+def _function_command(name: str, port: int) -> list[str]:
+    """Return the command that serves a function as Cloud Functions' own image does."""
+    return [
+        sys.executable,
+        "-m",
+        "functions_framework",
+        "--asgi",
+        f"--source={ROOT / 'functions' / name / 'main.py'}",
+        f"--target={name}",
+        "--host=127.0.0.1",
+        f"--port={port}",
+    ]
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])

@@ -1,0 +1,57 @@
+"""The key that signs addresses in the local cloud; in production there is none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from infra.local import names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """A signing service account of the local cloud, with its key."""
+
+    email: str
+    private_key: RSAPrivateKey
+
+    def write(self, path: Path) -> None:
+        """Write it as a service account's key file, readable by nobody else."""
+        pem = self.private_key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        fields = {
+            "type": "service_account",
+            "project_id": names.PROJECT_ID,
+            "private_key_id": "local",
+            "private_key": pem.decode(),
+            "client_email": self.email,
+            "token_uri": "https://oauth2.invalid/token",
+        }
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(fields))
+
+
+def make_key() -> SigningKey:
+    """Make a new key."""
+    return SigningKey(names.SIGNER, rsa.generate_private_key(public_exponent=65537, key_size=2048))
+
+
+def read_key(path: Path) -> SigningKey:
+    """Read a key that `SigningKey.write` wrote."""
+    fields = json.loads(path.read_text())
+    private_key = serialization.load_pem_private_key(fields["private_key"].encode(), None)
+    if not isinstance(private_key, rsa.RSAPrivateKey):
+        raise TypeError(f"{path} does not hold an RSA key")
+    return SigningKey(fields["client_email"], private_key)

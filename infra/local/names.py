@@ -1,0 +1,27 @@
+"""What things are called in the local cloud: the same names as in Terraform's defaults."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PROJECT_ID: Final = "demo-voice-avatar"
+"""Firebase's tools take a project whose name begins with demo- for one that exists only locally."""
+
+UPLOADS_BUCKET: Final = "voice-avatar-uploads"
+RESULTS_BUCKET: Final = "voice-avatar-results"
+
+UPLOADS_TOPIC: Final = "uploads"
+CONVERSIONS_TOPIC: Final = "conversions"
+DEAD_SUFFIX: Final = "-dead"
+
+SIGNER: Final = f"signer@{PROJECT_ID}.iam.gserviceaccount.com"
+
+
+def topic_path(topic: str) -> str:
+    """Return a topic's full name."""
+    return f"projects/{PROJECT_ID}/topics/{topic}"
+
+
+def subscription_path(subscription: str) -> str:
+    """Return a subscription's full name."""
+    return f"projects/{PROJECT_ID}/subscriptions/{subscription}"

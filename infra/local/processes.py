@@ -1,0 +1,179 @@
+"""Child processes that never outlive the local cloud."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import socket
+import sys
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+STOP_SECONDS: Final = 6.0
+"""How long a process may take to stop before it is killed."""
+
+READY_SECONDS: Final = 90.0
+_PROBE_PAUSE_SECONDS: Final = 0.05
+_LOG_TAIL_CHARACTERS: Final = 2000
+
+
+class StartError(Exception):
+    """A process of the local cloud did not come up; the message says which and shows its log."""
+
+
+class Process:
+    """One running process.
+
+    Args:
+        name: what it is, for messages.
+        process: the process.
+        log: the file that its output goes to.
+    """
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.name = name
+        self.log = log
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it runs."""
+        return self._process.returncode is None
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, if it still runs."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    async def wait(self) -> int:
+        """Wait for its end and return its exit code."""
+        return await self._process.wait()
+
+    async def stop(self) -> None:
+        """Stop it, kindly first."""
+        self.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self.wait()
+        except TimeoutError:
+            pass
+        finally:
+            # Its children, too: each process leads a group of its own.
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            await self.wait()
+
+
+class Supervisor:
+    """Starts processes and stops all of them, whatever happens.
+
+    Args:
+        logs: the folder for their output.
+    """
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self.processes: list[Process] = []
+
+    async def start(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str]
+    ) -> Process:
+        """Start a process; its output goes to `NAME.log`."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        log = self._logs / f"{name}.log"
+        with log.open("wb") as output:
+            running = await asyncio.create_subprocess_exec(
+                *command,
+                env=dict(environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=asyncio.subprocess.STDOUT,
+                # Ctrl-C reaches only us, so that everything is stopped in order.
+                start_new_session=True,
+                preexec_fn=_die_with_parent(),
+            )
+        process = Process(name, running, log)
+        self.processes.append(process)
+        return process
+
+    async def wait_until_ready(self, process: Process, url: str) -> None:
+        """Wait until a process answers at an address with a success.
+
+        Raises:
+            StartError: it ended, or took too long.
+        """
+        async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
+            try:
+                async with asyncio.timeout(READY_SECONDS):
+                    while not await _answers(client, url):
+                        _require_running(process)
+                        await asyncio.sleep(_PROBE_PAUSE_SECONDS)
+            except TimeoutError:
+                raise StartError(_complaint(process, "did not get ready")) from None
+
+    async def stop_all(self) -> None:
+        """Stop every process, all at the same time."""
+        await asyncio.gather(*(process.stop() for process in self.processes))
+        self.processes.clear()
+
+    async def wait_for_an_end(self) -> Process:
+        """Return the first process that ends, for whatever reason."""
+        ends = {asyncio.create_task(process.wait()): process for process in self.processes}
+        try:
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiting in ends:
+                waiting.cancel()
+        return ends[done.pop()]
+
+
+def free_ports(count: int) -> list[int]:
+    """Return so many different ports of 127.0.0.1 that are free."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for opened in sockets:
+            opened.bind(("127.0.0.1", 0))
+        return [opened.getsockname()[1] for opened in sockets]
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """Return what makes a new process die with this one, also when this one is killed."""
+    if sys.platform != "linux":
+        return None
+    libc = ctypes.CDLL(None)
+    pr_set_pdeathsig = 1
+
+    def ask() -> None:
+        libc.prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+    return ask
+
+
+async def _answers(client: httpx.AsyncClient, url: str) -> bool:
+    try:
+        return (await client.get(url)).is_success
+    except httpx.TransportError:
+        return False
+
+
+def _require_running(process: Process) -> None:
+    if not process.is_running:
+        raise StartError(_complaint(process, "ended while starting"))
+
+
+def _complaint(process: Process, what: str) -> str:
+    tail = process.log.read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:].strip()
+    return f"{process.name} {what}; the end of {process.log}:\n{tail}"

@@ -1,0 +1,129 @@
+"""What Terraform does in Google Cloud, done in the local cloud: buckets, topics, subscriptions."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from infra.local import names
+from infra.local.memory_topics import Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import httpx
+
+    from shared.timeouts import Timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where the deployables listen."""
+
+    on_upload: str
+    convert: str
+    dead_letter: str
+
+
+def plan_subscriptions(endpoints: Endpoints, timeouts: Timeouts) -> tuple[Subscription, ...]:
+    """Return every push subscription: the two on the way of a voice, and two for dead letters."""
+
+    def push(topic: str, endpoint: str, *, dead_letters: bool) -> Subscription:
+        dead = names.topic_path(topic + names.DEAD_SUFFIX) if dead_letters else None
+        return Subscription(
+            name=names.subscription_path(f"{topic}-push"),
+            topic=names.topic_path(topic),
+            endpoint=endpoint,
+            acknowledgement_seconds=timeouts.acknowledgement,
+            dead_letter_topic=dead,
+        )
+
+    uploads, conversions = names.UPLOADS_TOPIC, names.CONVERSIONS_TOPIC
+    return (
+        push(uploads, endpoints.on_upload, dead_letters=True),
+        push(conversions, f"{endpoints.convert}/push", dead_letters=True),
+        push(uploads + names.DEAD_SUFFIX, endpoints.dead_letter, dead_letters=False),
+        push(conversions + names.DEAD_SUFFIX, endpoints.dead_letter, dead_letters=False),
+    )
+
+
+async def make_buckets(
+    client: httpx.AsyncClient, storage: str, origins: Sequence[str], max_age_seconds: int = 3600
+) -> None:
+    """Make both buckets, and the notification of finished uploads."""
+    cors = {
+        "origin": list(origins),
+        "method": ["GET", "PUT"],
+        "responseHeader": [
+            "Content-Type",
+            "x-goog-content-length-range",
+            "x-goog-if-generation-match",
+        ],
+        "maxAgeSeconds": max_age_seconds,
+    }
+    for bucket in (names.UPLOADS_BUCKET, names.RESULTS_BUCKET):
+        await _send(
+            client,
+            "POST",
+            f"{storage}/storage/v1/b?project={names.PROJECT_ID}",
+            {"name": bucket, "cors": [cors]},
+        )
+    await _send(
+        client,
+        "POST",
+        f"{storage}/storage/v1/b/{names.UPLOADS_BUCKET}/notificationConfigs",
+        {
+            "topic": f"//pubsub.googleapis.com/{names.topic_path(names.UPLOADS_TOPIC)}",
+            "event_types": ["OBJECT_FINALIZE"],
+            "payload_format": "JSON_API_V1",
+        },
+    )
+
+
+async def make_subscriptions(
+    client: httpx.AsyncClient, pubsub: str, subscriptions: Sequence[Subscription]
+) -> None:
+    """Make the topics and their subscriptions in Google's emulator.
+
+    Beside each dead-letter push there is a pull subscription that keeps the messages.
+    """
+    for subscription in subscriptions:
+        await _send(client, "PUT", f"{pubsub}/v1/{subscription.topic}", {})
+    for subscription in subscriptions:
+        await _send(client, "PUT", f"{pubsub}/v1/{subscription.name}", _resource(subscription))
+        if subscription.dead_letter_topic is None:
+            topic_id = subscription.topic.rpartition("/")[2]
+            retained = names.subscription_path(f"{topic_id}-retained")
+            await _send(client, "PUT", f"{pubsub}/v1/{retained}", {"topic": subscription.topic})
+
+
+async def publish(
+    client: httpx.AsyncClient, pubsub: str, topic: str, data: bytes, attributes: Mapping[str, str]
+) -> None:
+    """Publish a message through Google's emulator."""
+    message = {"data": base64.b64encode(data).decode(), "attributes": dict(attributes)}
+    await _send(client, "POST", f"{pubsub}/v1/{topic}:publish", {"messages": [message]})
+
+
+def _resource(subscription: Subscription) -> dict[str, Any]:
+    resource: dict[str, Any] = {
+        "topic": subscription.topic,
+        "pushConfig": {"pushEndpoint": subscription.endpoint},
+        "ackDeadlineSeconds": int(subscription.acknowledgement_seconds),
+        "retryPolicy": {
+            "minimumBackoff": f"{subscription.first_backoff_seconds:g}s",
+            "maximumBackoff": f"{subscription.longest_backoff_seconds:g}s",
+        },
+    }
+    if subscription.dead_letter_topic is not None:
+        resource["deadLetterPolicy"] = {
+            "deadLetterTopic": subscription.dead_letter_topic,
+            "maxDeliveryAttempts": subscription.attempts,
+        }
+    return resource
+
+
+async def _send(client: httpx.AsyncClient, method: str, url: str, body: dict[str, Any]) -> None:
+    response = await client.request(method, url, json=body)
+    response.raise_for_status()
