@@ -88,6 +88,7 @@ class _Zygote:
     def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
         self.process = process
         self._control = control
+        self._abandoned = False
 
     @classmethod
     async def start(cls) -> Self:
@@ -129,12 +130,18 @@ class _Zygote:
 
     def is_running(self) -> bool:
         """Whether the zygote lives; it says nothing after it was ready, so an end is its end."""
+        if self._abandoned:
+            return False
         try:
             return self._control.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
             return True
         except OSError:
             return False
+
+    def abandon(self) -> None:
+        """Take the zygote for dead: a process ended and it did not say how."""
+        self._abandoned = True
 
     def fork(self, data: socket.socket, status: socket.socket) -> None:
         """Start a decoding process on the two sockets.
@@ -262,12 +269,18 @@ class Decoder:
                     ending = await _receive(status, Exit.SIZE)
             except TimeoutError:
                 raise DecoderUnavailableError("the decoding process does not answer") from None
+        exit_ = Exit.unpack(bytes(ending))
+        if exit_ is None:
+            zygote.abandon()
         verdict = Verdict.unpack(body[-Verdict.SIZE :])
-        return _Outcome(memoryview(body)[: -Verdict.SIZE], verdict, Exit.unpack(bytes(ending)))
+        return _Outcome(memoryview(body)[: -Verdict.SIZE], verdict, exit_)
 
     def _tell_process(self, started: bytearray) -> None:
-        if self._on_process is not None and len(started) == PROCESS_ID.size:
-            self._on_process(*PROCESS_ID.unpack(started))
+        if self._on_process is None or len(started) != PROCESS_ID.size:
+            return
+        (process,) = PROCESS_ID.unpack(started)
+        if process > 0:
+            self._on_process(process)
 
     async def _running_zygote(self) -> _Zygote:
         async with self._starting:

@@ -2,10 +2,10 @@
 
 The decoder starts a job by sending the zygote one byte with two sockets. Over the first it writes
 a `Job`, then the encoded recording, then nothing more; it reads back interleaved float32 samples
-and, as the last bytes before the end, a `Verdict`. Over the second the zygote writes the number of
-the process at once and, when it is gone, one `Exit`; closing it kills the process. Nothing is
-pickled, and nothing that comes from a decoding process is taken for more than numbers and short
-texts.
+and, as the last bytes before the end, a `Verdict`. Over the second the process writes its number
+at once, and the zygote, when the process is gone, one `Exit`; closing it kills the process.
+Nothing is pickled, and nothing that comes from a decoding process is taken for more than numbers
+and short texts.
 """
 
 from __future__ import annotations

@@ -71,15 +71,14 @@ class Zygote:
         try:
             child = os.fork()
         except OSError:
-            status.close()
-            data.close()
+            # The machine has no room for a process now: as if it had been killed at once.
+            with status, data, contextlib.suppress(OSError):
+                status.send(PROCESS_ID.pack(0) + Exit(-signal.SIGKILL, 0.0).pack())
             return
         if child == 0:
-            _become_decoder(data.detach(), zygote)
+            _become_decoder(data.detach(), status.detach(), zygote)
         data.close()
         status.setblocking(False)
-        with contextlib.suppress(OSError):
-            status.send(PROCESS_ID.pack(child))
         self._children[child] = status
         self._selector.register(status, selectors.EVENT_READ, data=child)
 
@@ -121,10 +120,11 @@ def _ignore_signal(_number: int, _frame: object) -> None:
     """Do nothing: the wake-up descriptor tells."""
 
 
-def _become_decoder(data: int, zygote: int) -> NoReturn:
+def _become_decoder(data: int, status: int, zygote: int) -> NoReturn:
     """Decode the recording that comes over the descriptor `data`, and end this process."""
     try:
         confinement.die_with_parent(zygote)
+        os.write(status, PROCESS_ID.pack(os.getpid()))
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.closerange(0, data)

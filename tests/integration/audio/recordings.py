@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import av
 import numpy as np
+from av.stream import Disposition
 
 from shared.media import Container
 
@@ -230,3 +231,61 @@ def _replace_box(data: bytes, old: bytes, new: bytes) -> bytes:
         (size,) = struct.unpack_from(">I", grown, start)
         struct.pack_into(">I", grown, start, size + len(new) - len(old))
     return bytes(grown)
+
+
+def with_cover_art(flavour: Flavour) -> bytes:
+    """Music from a shop: a picture is attached as a second stream."""
+    picture = io.BytesIO()
+    with av.open(picture, "w", format="image2pipe") as container:
+        stream = container.add_stream("mjpeg", rate=1, width=640, height=640, pix_fmt="yuvj420p")
+        noise = np.random.default_rng(1).integers(0, 255, (640, 640, 3), dtype=np.uint8)
+        container.mux(stream.encode(av.VideoFrame.from_ndarray(noise, format="rgb24")))
+        container.mux(stream.encode(None))
+    file = io.BytesIO()
+    with av.open(file, "w", format=flavour.muxer) as container:
+        audio = cast("AudioStream", container.add_stream(flavour.codec, rate=48_000, layout="mono"))
+        cover = container.add_mux_stream("mjpeg", width=640, height=640)
+        cover.disposition = Disposition.attached_pic
+        resampler = av.AudioResampler(format=audio.format, layout="mono", rate=48_000)
+        frame = av.AudioFrame.from_ndarray(
+            voice_like(2.0, 48_000)[None, :], format="fltp", layout="mono"
+        )
+        frame.sample_rate = 48_000
+        packets = [
+            packet
+            for piece in (*resampler.resample(frame), *resampler.resample(None), None)
+            for packet in audio.encode(piece)
+        ]
+        attached = av.Packet(picture.getvalue())
+        attached.stream = cover
+        attached.pts = attached.dts = 0
+        container.mux(attached)
+        container.mux(packets)
+    return file.getvalue()
+
+
+def many_streams(count: int) -> bytes:
+    """Matroska that declares `count` audio tracks and holds no sound (RFC 9559, section 5)."""
+    tracks = b"".join(
+        _element(b"\xae", _element(b"\xd7", number.to_bytes(3, "big")), _TRACK)
+        for number in range(1, count + 1)
+    )
+    return (
+        _element(b"\x1a\x45\xdf\xa3", _element(b"\x42\x82", b"webm"))
+        + b"\x18\x53\x80\x67\x01\xff\xff\xff\xff\xff\xff\xff"
+        + _element(b"\x16\x54\xae\x6b", tracks)
+    )
+
+
+def _element(name: bytes, *content: bytes) -> bytes:
+    joined = b"".join(content)
+    return name + (len(joined) | 1 << 56).to_bytes(8, "big") + joined
+
+
+_TRACK: Final = _element(b"\x83", b"\x02") + _element(b"\x86", b"A_OPUS")
+
+
+def endless_table(data: bytes) -> bytes:
+    """MP4 whose table of samples says that there are four thousand million of one byte each."""
+    at = data.index(b"stsz") + 4
+    return data[:at] + struct.pack(">III", 0, 1, 2**32 - 1) + data[at + 12 :]

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest_asyncio
+
+from functions.convert.audio.decoding import Decoder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def decoder() -> AsyncIterator[Decoder]:
+    """One for a whole module: a zygote serves any number of recordings, one after another."""
+    async with Decoder() as running:
+        yield running

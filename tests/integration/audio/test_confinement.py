@@ -1,0 +1,115 @@
+"""What a decoding process may not do, tried in a process that is confined like one."""
+
+from __future__ import annotations
+
+import platform
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+needs_filter = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() not in {"x86_64", "aarch64"},
+    reason="the system call filter exists for Linux on x86_64 and aarch64",
+)
+
+LIMITED = """
+import os, socket, signal, resource
+from functions.convert.audio import confinement
+def limit(cpu_seconds=2, memory_bytes=64 * 1024 * 1024, wall_seconds=20.0):
+    confinement.limit(
+        cpu_seconds=cpu_seconds, memory_bytes=memory_bytes, wall_seconds=wall_seconds
+    )
+def refused(action):
+    try:
+        action()
+    except OSError as error:
+        os.write(1, (error.strerror + "\\n").encode())
+    else:
+        os.write(1, b"done\\n")
+"""
+
+
+def run(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - scripts of this module
+        [sys.executable, "-c", LIMITED + script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        'lambda: open("/etc/passwd")',
+        'lambda: open("/tmp/voice-avatar-test", "w")',
+        "lambda: socket.socket()",
+        "lambda: socket.socketpair()",
+        "lambda: os.pipe()",
+    ],
+)
+def test_the_limits_alone_open_nothing(action: str) -> None:
+    ended = run(f"limit()\nrefused({action})")
+    assert ended.stdout == "Too many open files\n", ended.stderr
+
+
+def test_endless_work_ends() -> None:
+    ended = run("limit(cpu_seconds=1)\nwhile True: pass")
+    assert ended.returncode == -signal.SIGXCPU
+
+
+def test_endless_waiting_ends() -> None:
+    ended = run("limit(wall_seconds=0.1)\nsignal.pause()")
+    assert ended.returncode == -signal.SIGALRM
+
+
+def test_endless_memory_ends() -> None:
+    ended = run("limit()\nkept = [bytes(1 << 20) for _ in range(100)]")
+    assert "MemoryError" in ended.stderr
+
+
+def test_the_limits_cannot_be_raised() -> None:
+    ended = run(
+        "limit()\nos.setuid(65534) if os.getuid() == 0 else None\n"
+        "try: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))\n"
+        "except ValueError as error: print(error, flush=True)"
+    )
+    assert "not allowed to raise maximum limit" in ended.stdout
+
+
+@needs_filter
+@pytest.mark.parametrize(
+    "action",
+    [
+        'lambda: open("/etc/passwd")',
+        "lambda: socket.socket()",
+        "lambda: os.fork()",
+        'lambda: os.execv("/bin/true", ["true"])',
+        'lambda: os.unlink("/tmp/voice-avatar-test")',
+        'lambda: os.rename("/tmp/voice-avatar-test", "/tmp/voice-avatar-test-2")',
+        'lambda: os.mkdir("/tmp/voice-avatar-test")',
+        'lambda: os.chmod("/tmp", 0o777)',
+        'lambda: os.stat("/")',
+        "lambda: os.kill(os.getppid(), 0)",
+        "lambda: os.setuid(0)",
+    ],
+)
+def test_the_filter_refuses_what_decoding_does_not_need(action: str) -> None:
+    ended = run(f"assert confinement.filter_system_calls()\nrefused({action})\nos._exit(0)")
+    assert ended.stdout == "Operation not permitted\n", ended.stderr
+
+
+@needs_filter
+def test_behind_the_filter_numbers_are_still_crunched() -> None:
+    ended = run(
+        "import numpy\nassert confinement.filter_system_calls()\n"
+        "os.write(1, str(int(numpy.ones(1 << 20).sum())).encode())\nos._exit(0)"
+    )
+    assert ended.stdout == str(1 << 20), ended.stderr

@@ -1,0 +1,141 @@
+"""Every format that browsers and people send, decoded by real decoding processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from functions.convert.audio.recording import DecodeLimits, loudness_dbfs
+from tests.integration.audio.recordings import (
+    FLAVOURS,
+    recording,
+    voice_like,
+    with_cover_art,
+    with_video,
+    write,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from functions.convert.audio.decoding import Decoder
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ROOT = Path(__file__).resolve().parents[3]
+LIMITS = DecodeLimits()
+LOSSLESS = ["16-bit wav", "24-bit wav", "float wav", "flac", "apple lossless file"]
+# The encoder for MP3 knows nothing above 48 kHz; browsers and phones do not send it either.
+RATES = dict.fromkeys(FLAVOURS, (8000, 44100, 96000)) | {"mp3": (8_000, 44_100, 48_000)}
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "rate"), [(name, rate) for name, rates in RATES.items() for rate in rates]
+)
+async def test_every_format_is_decoded_at_its_own_rate(
+    decoder: Decoder, name: str, rate: int, channels: int
+) -> None:
+    flavour = FLAVOURS[name]
+    decoded = await decoder.decode(recording(name, 1.5, rate, channels), limits=LIMITS)
+    assert decoded.container is flavour.container
+    assert decoded.sample_rate == (flavour.only_rate or rate)
+    assert decoded.channels == (flavour.only_channels or channels)
+    # AAC and Vorbis encoders end on a whole block of up to 2048 samples.
+    assert 1.5 <= decoded.seconds <= 1.5 + 2048 / rate
+    assert not decoded.damaged
+    assert decoded.confined
+
+
+@pytest.mark.parametrize("name", LOSSLESS)
+@pytest.mark.parametrize("rate", [16_000, 48_000])
+async def test_lossless_formats_give_back_the_very_samples(
+    decoder: Decoder, name: str, rate: int
+) -> None:
+    samples = voice_like(1.5, rate)
+    left_and_right = np.stack([samples, samples])
+    decoded = await decoder.decode(write(FLAVOURS[name], left_and_right, rate), limits=LIMITS)
+    assert decoded.samples.dtype == np.float32
+    np.testing.assert_allclose(decoded.samples, samples, atol=2**-15)
+
+
+@pytest.mark.parametrize("name", sorted(set(FLAVOURS) - set(LOSSLESS) - {"8-bit wav"}))
+async def test_lossy_formats_give_back_the_same_sound(decoder: Decoder, name: str) -> None:
+    samples = voice_like(2.0, 48_000)
+    channels = np.stack([samples] * (FLAVOURS[name].only_channels or 1))
+    decoded = await decoder.decode(write(FLAVOURS[name], channels, 48_000), limits=LIMITS)
+    lag = _lag(decoded.samples, samples)
+    heard = decoded.samples[lag:][: len(samples) - 4096]
+    assert np.corrcoef(heard, samples[: len(heard)])[0, 1] > 0.98
+
+
+async def test_channels_in_opposite_phase_do_not_cancel_out(decoder: Decoder) -> None:
+    samples = voice_like(1.5, 48_000)
+    opposite = np.stack([samples, -samples])
+    decoded = await decoder.decode(write(FLAVOURS["16-bit wav"], opposite, 48_000), limits=LIMITS)
+    np.testing.assert_allclose(decoded.samples, samples, atol=2**-15)
+
+
+async def test_surround_sound_is_mixed_with_the_centre_in_front(decoder: Decoder) -> None:
+    samples = voice_like(1.5, 48_000)
+    only_centre = np.zeros((6, len(samples)), dtype=np.float32)
+    only_centre[2] = samples
+    sound = write(FLAVOURS["16-bit wav"], only_centre, 48_000)
+    decoded = await decoder.decode(sound, limits=LIMITS)
+    assert decoded.channels == 6
+    np.testing.assert_allclose(decoded.samples, samples / 3.4142, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("muxer", "video", "audio"),
+    [("webm", "libvpx", "libopus"), ("mp4", "libx264", "aac"), ("matroska", "mpeg4", "libopus")],
+)
+async def test_of_a_film_only_the_sound_is_taken(
+    decoder: Decoder, muxer: str, video: str, audio: str
+) -> None:
+    decoded = await decoder.decode(with_video(muxer, video, audio), limits=LIMITS)
+    assert decoded.seconds == pytest.approx(2.0, abs=0.05)
+
+
+@pytest.mark.parametrize("name", ["mp3", "flac", "fragmented mp4 from Safari or Chrome"])
+async def test_cover_art_is_passed_over(decoder: Decoder, name: str) -> None:
+    decoded = await decoder.decode(with_cover_art(FLAVOURS[name]), limits=LIMITS)
+    assert decoded.container is FLAVOURS[name].container
+    assert decoded.seconds == pytest.approx(2.0, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "infra/local/samples/hello.webm",
+        "tests/samples/english.mp4",
+        "tests/samples/japanese.webm",
+    ],
+)
+async def test_the_sample_recordings_are_decoded(decoder: Decoder, path: str) -> None:
+    decoded = await decoder.decode((ROOT / path).read_bytes(), limits=LIMITS)
+    assert 4 < decoded.seconds < 6
+    assert decoded.sample_rate == 48_000
+    assert loudness_dbfs(decoded.samples, 48_000) > -25
+
+
+async def test_a_recording_may_be_minutes_long_where_the_limits_say_so(decoder: Decoder) -> None:
+    limits = DecodeLimits(max_seconds=180)
+    decoded = await decoder.decode(recording("mp3", 120, 16_000), limits=limits)
+    assert decoded.seconds == pytest.approx(120, abs=0.1)
+
+
+async def test_a_memoryview_is_as_good_as_bytes(decoder: Decoder) -> None:
+    data = recording("flac")
+    decoded = await decoder.decode(memoryview(data), limits=LIMITS)
+    assert decoded.seconds == 2.0
+
+
+def _lag(heard: npt.NDArray[np.float32], said: npt.NDArray[np.float32]) -> int:
+    """How many samples later than `said` the sound in `heard` begins."""
+    size = 1 << 18
+    spectrum = np.fft.rfft(heard, size) * np.conj(np.fft.rfft(said, size))
+    return int(np.argmax(np.fft.irfft(spectrum, size)[:4096]))

@@ -1,0 +1,233 @@
+"""Decoding processes that are killed, stopped and abandoned: nothing hangs and nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from functions.convert.audio.decoding import Decoder, DecoderUnavailableError
+from functions.convert.audio.recording import DecodeLimits
+from tests.integration.audio.recordings import recording
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watches processes through /proc")
+
+LIMITS = DecodeLimits()
+ROOT = Path(__file__).resolve().parents[3]
+
+
+class Processes:
+    """Is told of every decoding process and does something to the first ones."""
+
+    def __init__(self, *actions: signal.Signals) -> None:
+        self._actions = list(actions)
+        self.seen: list[int] = []
+
+    def __call__(self, process: int) -> None:
+        self.seen.append(process)
+        if self._actions:
+            os.kill(process, self._actions.pop(0))
+
+
+def parent_of(process: int) -> int:
+    status = Path(f"/proc/{process}/stat").read_text(encoding="ascii")
+    return int(status.rpartition(")")[2].split()[1])
+
+
+def wait_for_end(process: int) -> None:
+    """Return as soon as a process, of whatever parent, has ended."""
+    try:
+        descriptor = os.pidfd_open(process)
+    except ProcessLookupError:
+        return
+    try:
+        assert select.select([descriptor], [], [], 30)[0], f"process {process} did not end"
+    finally:
+        os.close(descriptor)
+
+
+def descriptors() -> set[str]:
+    """The open descriptors of this process and what they are."""
+    links = Path("/proc/self/fd").iterdir()
+    return {f"{link.name} {link.readlink()}" for link in links if link.exists()}
+
+
+async def test_a_process_killed_once_is_replaced_and_nobody_notices() -> None:
+    processes = Processes(signal.SIGKILL)
+    async with Decoder(on_process=processes) as decoder:
+        decoded = await decoder.decode(recording("mp3"), limits=LIMITS)
+    assert decoded.seconds == 2.0
+    assert len(processes.seen) == 2
+
+
+async def test_a_process_killed_each_time_is_the_machines_fault_not_the_recordings() -> None:
+    async with Decoder(on_process=Processes(signal.SIGKILL, signal.SIGKILL)) as decoder:
+        with pytest.raises(DecoderUnavailableError, match="killed"):
+            await decoder.decode(recording("mp3"), limits=LIMITS)
+        assert decoder.is_ready
+        assert (await decoder.decode(recording("mp3"), limits=LIMITS)).seconds == 2.0
+
+
+async def test_a_process_that_crashes_means_a_corrupt_recording() -> None:
+    async with Decoder(on_process=Processes(signal.SIGSEGV)) as decoder:
+        with pytest.raises(Exception, match="corrupt"):
+            await decoder.decode(recording("mp3"), limits=LIMITS)
+
+
+async def test_a_process_out_of_processor_time_means_a_recording_too_complex() -> None:
+    async with Decoder(on_process=Processes(signal.SIGXCPU)) as decoder:
+        with pytest.raises(Exception, match="too_complex"):
+            await decoder.decode(recording("mp3"), limits=LIMITS)
+
+
+async def test_a_process_that_gets_no_processor_is_given_up() -> None:
+    limits = DecodeLimits(wall_seconds=0.001)
+    async with Decoder() as decoder:
+        with pytest.raises(DecoderUnavailableError, match="too little processor time"):
+            await decoder.decode(recording("mp3"), limits=limits)
+
+
+async def test_a_process_that_is_stopped_is_killed_after_its_time() -> None:
+    processes = Processes(signal.SIGSTOP)
+    limits = DecodeLimits(wall_seconds=0.1)
+    async with Decoder(on_process=processes) as decoder:
+        with pytest.raises(DecoderUnavailableError, match="does not answer"):
+            await decoder.decode(recording("mp3"), limits=limits)
+        wait_for_end(processes.seen[0])
+        assert (await decoder.decode(recording("mp3"), limits=LIMITS)).seconds == 2.0
+
+
+async def test_a_dead_zygote_is_replaced_and_its_processes_die_with_it() -> None:
+    processes = Processes()
+    zygotes: list[int] = []
+
+    def kill_the_first_zygote(process: int) -> None:
+        processes(process)
+        zygotes.append(parent_of(process))
+        if len(zygotes) == 1:
+            # Stopped, so that it cannot end by itself before its zygote does.
+            os.kill(process, signal.SIGSTOP)
+            os.kill(zygotes[0], signal.SIGKILL)
+
+    async with Decoder(on_process=kill_the_first_zygote) as decoder:
+        decoded = await decoder.decode(recording("mp3"), limits=LIMITS)
+        assert decoded.seconds == 2.0
+        assert len(set(zygotes)) == 2
+        wait_for_end(processes.seen[0])
+
+
+async def test_an_idle_zygote_that_died_is_noticed_and_replaced() -> None:
+    zygotes: list[int] = []
+    async with Decoder(on_process=lambda process: zygotes.append(parent_of(process))) as decoder:
+        await decoder.decode(recording("mp3"), limits=LIMITS)
+        os.kill(zygotes[0], signal.SIGKILL)
+        wait_for_end(zygotes[0])
+        assert not decoder.is_ready
+        await decoder.decode(recording("mp3"), limits=LIMITS)
+        assert zygotes[1] != zygotes[0]
+
+
+async def test_nobody_waiting_any_more_ends_the_process() -> None:
+    started: asyncio.Queue[int] = asyncio.Queue()
+
+    def stop_it(process: int) -> None:
+        os.kill(process, signal.SIGSTOP)
+        started.put_nowait(process)
+
+    async with Decoder(on_process=stop_it) as decoder:
+        task = asyncio.create_task(decoder.decode(recording("mp3"), limits=LIMITS))
+        process = await started.get()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        wait_for_end(process)
+
+
+async def test_the_zygote_survives_the_signals_that_end_a_service() -> None:
+    zygotes: list[int] = []
+    async with Decoder(on_process=lambda process: zygotes.append(parent_of(process))) as decoder:
+        await decoder.decode(recording("mp3"), limits=LIMITS)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(zygotes[0], number)
+        await decoder.decode(recording("mp3"), limits=LIMITS)
+        assert zygotes[0] == zygotes[1]
+
+
+async def test_nothing_is_left_behind() -> None:
+    await asyncio.to_thread(int)
+    before = descriptors()
+    processes = Processes(signal.SIGKILL, signal.SIGSEGV)
+    async with Decoder(on_process=processes) as decoder:
+        await asyncio.gather(
+            *(decoder.decode(recording("mp3"), limits=LIMITS) for _ in range(8)),
+            *(decoder.decode(b"OggS" + bytes(100), limits=LIMITS) for _ in range(8)),
+            return_exceptions=True,
+        )
+    for process in processes.seen:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
+    assert descriptors() == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)  # noqa: ASYNC222 - it does not wait
+
+
+async def test_a_closed_decoder_says_so() -> None:
+    decoder = Decoder()
+    await decoder.start()
+    await decoder.aclose()
+    with pytest.raises(DecoderUnavailableError, match="closed"):
+        await decoder.decode(recording("mp3"), limits=LIMITS)
+
+
+async def test_the_zygote_knows_nothing_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_SERVICE", "do not tell")
+    environments: list[bytes] = []
+
+    def look(process: int) -> None:
+        environments.append(Path(f"/proc/{parent_of(process)}/environ").read_bytes())
+
+    async with Decoder(on_process=look) as decoder:
+        await decoder.decode(recording("mp3"), limits=LIMITS)
+    assert b"OPENBLAS_NUM_THREADS" in environments[0]
+    assert b"SECRET_OF_THE_SERVICE" not in environments[0]
+    assert b"HOME" not in environments[0]
+
+
+SERVICE_THAT_IS_KILLED = """
+import asyncio, os, signal
+from functions.convert.audio.decoding import Decoder
+from functions.convert.audio.recording import DecodeLimits
+
+def die_in_the_middle(process):
+    os.kill(process, signal.SIGSTOP)
+    with open(f"/proc/{process}/stat") as status:
+        print(process, status.read().rpartition(")")[2].split()[1], flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    async with Decoder(on_process=die_in_the_middle) as decoder:
+        await decoder.decode(b"OggS" + bytes(1000), limits=DecodeLimits())
+
+asyncio.run(main())
+"""
+
+
+def test_a_killed_service_leaves_no_process_behind() -> None:
+    service = subprocess.run(  # noqa: S603 - the script above
+        [sys.executable, "-c", SERVICE_THAT_IS_KILLED],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert service.returncode == -signal.SIGKILL, service.stderr
+    process, zygote = map(int, service.stdout.split())
+    wait_for_end(zygote)
+    wait_for_end(process)
