@@ -48,6 +48,8 @@ export interface Surroundings {
   readonly fetch: typeof fetch;
   /** Resolves to the Firestore listener; called only when a Firebase project is configured. */
   readonly loadListen: (firebase: FirebaseConfig, emulator: string | null) => Promise<Listen>;
+  /** Puts a recording to its signed address. */
+  readonly put: typeof put;
   /** Resolves after so many seconds; rejects with the signal's reason. */
   readonly pause: (seconds: number, signal: AbortSignal) => Promise<void>;
 }
@@ -56,6 +58,7 @@ const BROWSER: Surroundings = {
   fetch: (input, init) => fetch(input, init),
   loadListen: async (firebase, emulator) =>
     (await import("./firestoreListener.js")).createListen(firebase, emulator),
+  put,
   pause,
 };
 
@@ -124,7 +127,7 @@ export class VoiceAvatar {
       const message = `The recording has ${recording.size} bytes; at most ${maxBytes} are taken.`;
       return Promise.reject(new VoiceAvatarError("too_large", message));
     }
-    return put(voice.upload, recording, options.onProgress, options.signal);
+    return this.#around.put(voice.upload, recording, options.onProgress, options.signal);
   }
 
   /**

@@ -1,0 +1,119 @@
+/** Surroundings for the client that do what a test tells them, and remember what was asked. */
+import type { Listen } from "../src/client/voiceAvatar.js";
+
+export const VOICE_ID = "0b4c1d5e-6a7f-4c8d-9e0f-1a2b3c4d5e6f";
+export const FIREBASE = { projectId: "project", apiKey: "key" };
+
+export const CREATED = {
+  voice_id: VOICE_ID,
+  upload: {
+    method: "PUT",
+    url: "https://storage.example/upload",
+    headers: { "Content-Type": "audio/webm;codecs=opus" },
+    expires_at: "2999-01-01T00:00:00Z",
+    max_bytes: 1000,
+  },
+  document: `voices/${VOICE_ID}`,
+};
+
+export const RESULT = {
+  url: "https://storage.example/result?signature=1",
+  url_expires_at: "2999-01-01T00:00:00Z",
+  content_type: "audio/mpeg",
+  bytes: 3,
+  seconds: 1.5,
+  sha256: "ab",
+};
+
+export const DONE = { voice_id: VOICE_ID, status: "done", result: RESULT, timings: {} };
+
+type Answer = Response | Error | ((request: Request) => Promise<Response> | Response);
+
+export function json(
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): Response {
+  return new Response(JSON.stringify(body), { status, headers });
+}
+
+/** Answers each "METHOD path" with its list of answers, one after the other, the last for ever. */
+export class FakeNetwork {
+  readonly requests: Request[] = [];
+  readonly #answers: Map<string, Answer[]>;
+
+  constructor(answers: Record<string, Answer | Answer[]>) {
+    this.#answers = new Map(Object.entries(answers).map(([route, each]) => [route, [each].flat()]));
+  }
+
+  asked(route: string): Request[] {
+    return this.requests.filter((request) => routeOf(request) === route);
+  }
+
+  readonly fetch: typeof fetch = async (input, init) => {
+    const request = new Request(input, init);
+    request.signal.throwIfAborted();
+    this.requests.push(request.clone());
+    const answers = this.#answers.get(routeOf(request));
+    if (answers === undefined) throw new Error(`Nobody expects ${routeOf(request)}`);
+    const answer = (answers.length > 1 ? answers.shift() : answers[0]) as Answer;
+    if (answer instanceof Error) throw answer;
+    return answer instanceof Response ? answer.clone() : await answer(request);
+  };
+}
+
+function routeOf(request: Request): string {
+  return `${request.method} ${new URL(request.url).pathname}`;
+}
+
+/** A document that the test writes. */
+export class FakeFirestore {
+  subscriptions = 0;
+  #onDocument: ((data: Readonly<Record<string, unknown>> | null) => void) | null = null;
+  #onError: ((error: unknown) => void) | null = null;
+  readonly listened: Promise<string>;
+  #heard: (path: string) => void = () => undefined;
+
+  constructor() {
+    this.listened = new Promise((resolve) => {
+      this.#heard = resolve;
+    });
+  }
+
+  readonly load = async (): Promise<Listen> => (path, onDocument, onError) => {
+    this.subscriptions += 1;
+    this.#onDocument = onDocument;
+    this.#onError = onError;
+    this.#heard(path);
+    return () => {
+      this.subscriptions -= 1;
+    };
+  };
+
+  write(...documents: readonly (Readonly<Record<string, unknown>> | null)[]): void {
+    for (const data of documents) this.#onDocument?.(data);
+  }
+
+  fail(error: unknown): void {
+    this.#onError?.(error);
+  }
+}
+
+/** Time that passes only when the test says so. */
+export class FakeClock {
+  readonly pauses: number[] = [];
+  readonly #passes: (seconds: number) => boolean;
+
+  constructor(passes: (seconds: number) => boolean = () => false) {
+    this.#passes = passes;
+  }
+
+  readonly pause = (seconds: number, signal: AbortSignal): Promise<void> => {
+    this.pauses.push(seconds);
+    if (this.#passes(seconds)) return Promise.resolve();
+    return new Promise((_, reject) => {
+      if (signal.aborted) reject(signal.reason);
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    });
+  };
+}

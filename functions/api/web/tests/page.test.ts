@@ -1,0 +1,103 @@
+import { describe, expect, test } from "vitest";
+import { VoiceAvatarError } from "../src/client/voiceAvatar.js";
+import { PageError, problemOf } from "../src/page/problems.js";
+import { contentTypeOf, judge, outline } from "../src/page/sound.js";
+import { preferredLanguage, WORDS } from "../src/page/words.js";
+import { contentSecurityPolicy } from "../tools/contentSecurityPolicy.js";
+
+const LIMITS = { minSeconds: 1, maxSeconds: 10 };
+
+function sound(seconds: number, amplitude = 0.5) {
+  return { blob: new Blob(), seconds, samples: new Float32Array(100).fill(amplitude) };
+}
+
+describe("what the page refuses itself", () => {
+  test.each([
+    ["too_short", sound(0.9)],
+    ["too_long", sound(10.6)],
+    ["silent", sound(3, 0.002)],
+  ])("%s", (code, recording) => {
+    expect(() => judge(recording, LIMITS)).toThrow(code);
+  });
+
+  test("but not what encoders add to the longest recording", () => {
+    expect(() => judge(sound(10.4), LIMITS)).not.toThrow();
+  });
+
+  test("nor what this browser cannot decode: the service judges that", () => {
+    expect(() => judge(null, LIMITS)).not.toThrow();
+  });
+});
+
+test("an outline has as many levels as were asked for, the loudest being 1", () => {
+  const samples = new Float32Array(1000);
+  samples.fill(0.1, 500, 750);
+  samples.fill(0.4, 750);
+  const levels = outline({ blob: new Blob(), seconds: 1, samples }, 4);
+  expect(levels).toEqual([0, 0, expect.closeTo(0.5, 5), 1]);
+});
+
+test.each([
+  ["hello.m4a", "audio/x-m4a", "audio/mp4"],
+  ["hello.webm", "video/webm", "audio/webm"],
+  ["HELLO.WAV", "", "audio/wav"],
+  ["hello", "audio/flac", "audio/flac"],
+  ["notes", "", "application/octet-stream"],
+])("the file %s of type '%s' goes as %s", (name, type, expected) => {
+  expect(contentTypeOf(new File([], name, { type }))).toBe(expected);
+});
+
+describe("problems", () => {
+  test("of a recording that would fail again are told as hopeless", () => {
+    expect(problemOf(new VoiceAvatarError("corrupt", ""))).toEqual({
+      key: "unsupported",
+      code: null,
+      hopeless: true,
+    });
+  });
+
+  test("of the service's own making show their code", () => {
+    expect(problemOf(new VoiceAvatarError("attempts_exhausted", ""))).toEqual({
+      key: "server",
+      code: "attempts_exhausted",
+      hopeless: false,
+    });
+  });
+
+  test("of the microphone have no code to show", () => {
+    expect(problemOf(new PageError("no_microphone")).code).toBeNull();
+  });
+});
+
+describe("languages", () => {
+  test.each([
+    [["ja-JP", "en"], "ja"],
+    [["fr-FR", "ja"], "ja"],
+    [["de"], "en"],
+    [[], "en"],
+  ] as const)("%j reads %s", (languages, expected) => {
+    expect(preferredLanguage(languages)).toBe(expected);
+  });
+
+  test("say the same things", () => {
+    expect(Object.keys(WORDS.ja)).toEqual(Object.keys(WORDS.en));
+    expect(Object.keys(WORDS.ja.problems)).toEqual(Object.keys(WORDS.en.problems));
+  });
+});
+
+describe("the content security policy", () => {
+  test("of a site names just its origins", () => {
+    const policy = contentSecurityPolicy({ api: "https://api.example/base", firebase: {} });
+    expect(policy).toContain(
+      "connect-src 'self' https://api.example https://storage.googleapis.com https://firestore.googleapis.com;",
+    );
+    expect(policy).toContain("script-src 'self';");
+    expect(policy).not.toMatch(/unsafe|\*/);
+  });
+
+  test("of the local cloud reaches this machine and nothing else", () => {
+    expect(contentSecurityPolicy(null)).toContain(
+      "connect-src 'self' http://127.0.0.1:* http://localhost:*;",
+    );
+  });
+});

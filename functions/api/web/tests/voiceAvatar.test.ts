@@ -1,0 +1,407 @@
+import { describe, expect, test } from "vitest";
+import {
+  type ConvertProgress,
+  type Surroundings,
+  VoiceAvatar,
+  VoiceAvatarError,
+  type VoiceUpdate,
+} from "../src/client/voiceAvatar.js";
+import {
+  CREATED,
+  DONE,
+  FakeClock,
+  FakeFirestore,
+  FakeNetwork,
+  FIREBASE,
+  json,
+  RESULT,
+  VOICE_ID,
+} from "./fakes.js";
+
+const POST = "POST /api/v1/voices";
+const WAIT = `GET /api/v1/conversion/${VOICE_ID}`;
+const DELETE = `DELETE /api/v1/voices/${VOICE_ID}`;
+const VOICE = { voiceId: VOICE_ID, document: `voices/${VOICE_ID}` };
+const RECORDING = new Blob(["speech"], { type: "audio/webm;codecs=opus" });
+const OPTIONS = { contentType: "audio/webm;codecs=opus" };
+
+function client(
+  parts: Partial<Surroundings>,
+  firebase: typeof FIREBASE | null = FIREBASE,
+): VoiceAvatar {
+  const nothing = new FakeNetwork({});
+  return new VoiceAvatar(
+    { api: "https://api.example/", firebase },
+    { fetch: nothing.fetch, pause: new FakeClock().pause, put: async () => undefined, ...parts },
+  );
+}
+
+async function failure(work: Promise<unknown>): Promise<VoiceAvatarError> {
+  const error: unknown = await work.then(
+    () => null,
+    (reason: unknown) => reason,
+  );
+  if (error instanceof VoiceAvatarError) return error;
+  throw new Error(`Expected a VoiceAvatarError, got ${error}`);
+}
+
+describe("createVoice", () => {
+  test("announces what will be uploaded and how it is to be converted", async () => {
+    const network = new FakeNetwork({ [POST]: json(201, CREATED) });
+    const voice = await client({ fetch: network.fetch }).createVoice({
+      character: "mei",
+      pitchShift: -3,
+      outputFormat: "mp3",
+      contentType: "audio/webm;codecs=opus",
+    });
+    expect(await network.requests[0]?.json()).toEqual({
+      character: "mei",
+      pitch_shift: -3,
+      output_format: "mp3",
+      content_type: "audio/webm;codecs=opus",
+    });
+    expect(voice.upload.headers).toEqual({ "Content-Type": "audio/webm;codecs=opus" });
+    expect(voice.upload.expiresAt.getUTCFullYear()).toBe(2999);
+  });
+
+  test("gives a problem's code, status and Retry-After", async () => {
+    const problem = { code: "rate_limited", detail: "Too many voices." };
+    const network = new FakeNetwork({ [POST]: json(429, problem, { "Retry-After": "7" }) });
+    const error = await failure(client({ fetch: network.fetch }).createVoice(OPTIONS));
+    expect(error).toMatchObject({
+      code: "rate_limited",
+      status: 429,
+      retryAfter: 7,
+      message: "Too many voices.",
+    });
+  });
+
+  test("calls an unreachable service a network error", async () => {
+    const network = new FakeNetwork({ [POST]: new TypeError("Failed to fetch") });
+    const error = await failure(client({ fetch: network.fetch }).createVoice(OPTIONS));
+    expect(error).toMatchObject({ code: "network", message: "api.example could not be reached." });
+  });
+
+  test("refuses an answer that the API does not promise", async () => {
+    const network = new FakeNetwork({ [POST]: json(201, { voice_id: VOICE_ID }) });
+    const error = await failure(client({ fetch: network.fetch }).createVoice(OPTIONS));
+    expect(error).toMatchObject({
+      code: "bad_response",
+      message: 'The answer has no object "upload".',
+    });
+  });
+});
+
+test("characters have absolute addresses, and none that is not http", async () => {
+  const entry = {
+    id: "mei",
+    name: { ja: "メイ", en: "Mei" },
+    credit: "Team",
+    licence: { name: "CC BY 3.0", url: "https://licence.example/by" },
+    terms_url: "javascript:alert(1)",
+    colour: "#ff0000",
+    portrait_url: "/portraits/mei.svg",
+    limits: { min_seconds: 1, max_seconds: 10 },
+  };
+  const network = new FakeNetwork({ "GET /api/v1/characters": json(200, { characters: [entry] }) });
+  const [character] = await client({ fetch: network.fetch }).characters();
+  expect(character).toMatchObject({
+    portraitUrl: "https://api.example/portraits/mei.svg",
+    termsUrl: null,
+    licence: { name: "CC BY 3.0", url: "https://licence.example/by" },
+    limits: { minSeconds: 1, maxSeconds: 10 },
+  });
+});
+
+test("upload refuses a recording over the limit before a byte is sent", async () => {
+  const network = new FakeNetwork({ [POST]: json(201, CREATED) });
+  const avatar = client({
+    fetch: network.fetch,
+    put: () => Promise.reject(new Error("nothing may be sent")),
+  });
+  const voice = await avatar.createVoice(OPTIONS);
+  const error = await failure(avatar.upload(voice, new Blob(["x".repeat(1001)])));
+  expect(error.code).toBe("too_large");
+});
+
+describe("watch, listening to the document", () => {
+  test("tells each change once and resolves with the result", async () => {
+    const firestore = new FakeFirestore();
+    const updates: VoiceUpdate[] = [];
+    const result = client({ loadListen: firestore.load }).watch(VOICE, {
+      onUpdate: (update) => updates.push(update),
+    });
+    expect(await firestore.listened).toBe(`voices/${VOICE_ID}`);
+    firestore.write(
+      { status: "waiting" },
+      { status: "waiting" },
+      { status: "queued" },
+      { status: "converting", stage: "decode" },
+      { status: "converting", stage: "network" },
+      { status: "done", result: { ...RESULT, url_expires_at: { toDate: () => new Date(0) } } },
+    );
+    expect(await result).toEqual({
+      url: RESULT.url,
+      urlExpiresAt: new Date(0),
+      contentType: "audio/mpeg",
+      bytes: 3,
+      seconds: 1.5,
+      sha256: "ab",
+    });
+    expect(updates.map(({ status, stage }) => stage ?? status)).toEqual([
+      "waiting",
+      "queued",
+      "decode",
+      "network",
+      "done",
+    ]);
+    expect(firestore.subscriptions).toBe(0);
+  });
+
+  test("rejects with the voice's own code when it failed", async () => {
+    const firestore = new FakeFirestore();
+    const result = client({ loadListen: firestore.load }).watch(VOICE);
+    await firestore.listened;
+    firestore.write({
+      status: "failed",
+      error: { code: "silent", message: "Nothing to be heard." },
+    });
+    expect(await failure(result)).toMatchObject({
+      code: "silent",
+      message: "Nothing to be heard.",
+    });
+  });
+
+  test("rejects when the voice is deleted meanwhile", async () => {
+    const firestore = new FakeFirestore();
+    const result = client({ loadListen: firestore.load }).watch(VOICE);
+    await firestore.listened;
+    firestore.write({ status: "waiting" }, null);
+    expect((await failure(result)).code).toBe("unknown_voice");
+  });
+
+  test("an abort rejects with its own reason and ends the subscription", async () => {
+    const firestore = new FakeFirestore();
+    const abort = new AbortController();
+    const result = client({ loadListen: firestore.load }).watch(VOICE, { signal: abort.signal });
+    await firestore.listened;
+    abort.abort();
+    await expect(result).rejects.toHaveProperty("name", "AbortError");
+    expect(firestore.subscriptions).toBe(0);
+  });
+
+  test("gives up after the caller's time", async () => {
+    const firestore = new FakeFirestore();
+    const clock = new FakeClock((seconds) => seconds === 30);
+    const result = client({ loadListen: firestore.load, pause: clock.pause }).watch(VOICE, {
+      seconds: 30,
+    });
+    expect((await failure(result)).code).toBe("timed_out");
+  });
+});
+
+describe("watch, waiting on the API", () => {
+  test("never loads the SDK where no Firebase project is configured", async () => {
+    const network = new FakeNetwork({ [WAIT]: json(200, DONE) });
+    const loadListen = () => Promise.reject(new Error("must not be loaded"));
+    const result = await client({ fetch: network.fetch, loadListen }, null).watch(VOICE);
+    expect(result.url).toBe(RESULT.url);
+  });
+
+  test("takes over when the SDK cannot be loaded", async () => {
+    const network = new FakeNetwork({ [WAIT]: json(200, DONE) });
+    const loadListen = () => Promise.reject(new TypeError("import failed"));
+    expect((await client({ fetch: network.fetch, loadListen }).watch(VOICE)).url).toBe(RESULT.url);
+  });
+
+  test("takes over when the listener fails", async () => {
+    const firestore = new FakeFirestore();
+    const network = new FakeNetwork({ [WAIT]: json(200, DONE) });
+    const result = client({ fetch: network.fetch, loadListen: firestore.load }).watch(VOICE);
+    await firestore.listened;
+    firestore.fail(new Error("permission-denied"));
+    expect((await result).url).toBe(RESULT.url);
+    expect(firestore.subscriptions).toBe(0);
+  });
+
+  test("takes over when the listener stays silent", async () => {
+    const firestore = new FakeFirestore();
+    const network = new FakeNetwork({ [WAIT]: json(200, DONE) });
+    const clock = new FakeClock((seconds) => seconds === 10);
+    const avatar = client({ fetch: network.fetch, loadListen: firestore.load, pause: clock.pause });
+    expect((await avatar.watch(VOICE)).url).toBe(RESULT.url);
+  });
+
+  test("asks again after Retry-After as often as the answer is 504", async () => {
+    const later = json(504, { code: "still_converting" }, { "Retry-After": "2" });
+    const network = new FakeNetwork({ [WAIT]: [...Array(9).fill(later), json(200, DONE)] });
+    const clock = new FakeClock((seconds) => seconds === 2);
+    await client({ fetch: network.fetch, pause: clock.pause }, null).watch(VOICE);
+    expect(network.asked(WAIT)).toHaveLength(10);
+    expect(clock.pauses.filter((seconds) => seconds === 2)).toHaveLength(9);
+  });
+
+  test("outlasts a broken connection, with longer and longer pauses", async () => {
+    const broken = new TypeError("Failed to fetch");
+    const network = new FakeNetwork({ [WAIT]: [broken, broken, broken, json(200, DONE)] });
+    const clock = new FakeClock((seconds) => seconds < 100);
+    await client({ fetch: network.fetch, pause: clock.pause }, null).watch(VOICE);
+    expect(clock.pauses).toEqual([300, 1, 2, 4]);
+  });
+
+  test("gives up on a service that stays down", async () => {
+    const network = new FakeNetwork({ [WAIT]: new TypeError("Failed to fetch") });
+    const clock = new FakeClock((seconds) => seconds < 100);
+    const error = await failure(
+      client({ fetch: network.fetch, pause: clock.pause }, null).watch(VOICE),
+    );
+    expect(error.code).toBe("network");
+    expect(network.asked(WAIT)).toHaveLength(7);
+  });
+
+  test("rejects with the voice's own code when it failed", async () => {
+    const network = new FakeNetwork({ [WAIT]: json(422, { code: "too_short", detail: "0.3 s" }) });
+    const error = await failure(client({ fetch: network.fetch }, null).watch(VOICE));
+    expect(error).toMatchObject({ code: "too_short", status: 422 });
+  });
+});
+
+describe("convert", () => {
+  test("announces the voice while the recording still lasts", async () => {
+    const firestore = new FakeFirestore();
+    const network = new FakeNetwork({ [POST]: json(201, CREATED) });
+    const steps: string[] = [];
+    let finish: (recording: Blob) => void = () => undefined;
+    const recording = new Promise<Blob>((resolve) => {
+      finish = resolve;
+    });
+    const sent: Blob[] = [];
+    const put: Surroundings["put"] = async (_target, blob) => {
+      sent.push(blob);
+      firestore.write({ status: "queued" }, { status: "done", result: RESULT });
+    };
+    const onProgress = (progress: ConvertProgress): void => {
+      steps.push(progress.step === "update" ? progress.update.status : progress.step);
+    };
+    const outcome = client({ fetch: network.fetch, loadListen: firestore.load, put }).convert(
+      recording,
+      {
+        ...OPTIONS,
+        onProgress,
+      },
+    );
+    await firestore.listened;
+    expect(steps).toEqual(["created"]);
+    expect(sent).toEqual([]);
+    finish(RECORDING);
+    expect((await outcome).result.url).toBe(RESULT.url);
+    expect(sent).toEqual([RECORDING]);
+    expect(steps).toEqual(["created", "queued", "done", "uploaded"]);
+    expect(network.asked(DELETE)).toEqual([]);
+  });
+
+  test("deletes the voice when there will be no recording", async () => {
+    const firestore = new FakeFirestore();
+    const network = new FakeNetwork({
+      [POST]: json(201, CREATED),
+      [DELETE]: new Response(null, { status: 204 }),
+    });
+    let refuse: (error: Error) => void = () => undefined;
+    const recording = new Promise<Blob>((_, reject) => {
+      refuse = reject;
+    });
+    const outcome = client({ fetch: network.fetch, loadListen: firestore.load }).convert(
+      recording,
+      OPTIONS,
+    );
+    await firestore.listened;
+    refuse(new Error("no microphone"));
+    await expect(outcome).rejects.toThrow("no microphone");
+    expect(network.asked(DELETE)).toHaveLength(1);
+    expect(firestore.subscriptions).toBe(0);
+  });
+
+  test("deletes the voice when it is aborted", async () => {
+    const firestore = new FakeFirestore();
+    const abort = new AbortController();
+    const network = new FakeNetwork({
+      [POST]: json(201, CREATED),
+      [DELETE]: new Response(null, { status: 204 }),
+    });
+    const put: Surroundings["put"] = async () => abort.abort();
+    const outcome = client({ fetch: network.fetch, loadListen: firestore.load, put }).convert(
+      RECORDING,
+      {
+        ...OPTIONS,
+        signal: abort.signal,
+      },
+    );
+    await expect(outcome).rejects.toHaveProperty("name", "AbortError");
+    expect(network.asked(DELETE)).toHaveLength(1);
+  });
+
+  test("keeps a voice whose conversion failed, so that its error can be read", async () => {
+    const firestore = new FakeFirestore();
+    const network = new FakeNetwork({ [POST]: json(201, CREATED) });
+    const avatar = client({ fetch: network.fetch, loadListen: firestore.load });
+    const onProgress = (progress: ConvertProgress): void => {
+      if (progress.step !== "uploaded") return;
+      firestore.write({ status: "failed", error: { code: "corrupt", message: "Broken file." } });
+    };
+    const outcome = avatar.convert(RECORDING, { ...OPTIONS, onProgress });
+    expect((await failure(outcome)).code).toBe("corrupt");
+    expect(network.asked(DELETE)).toEqual([]);
+  });
+
+  test("takes a refused second upload for the answer to the first that got lost", async () => {
+    const firestore = new FakeFirestore();
+    const network = new FakeNetwork({ [POST]: json(201, CREATED) });
+    const put: Surroundings["put"] = async () => {
+      firestore.write({ status: "done", result: RESULT });
+      throw new VoiceAvatarError("already_uploaded", "There already.");
+    };
+    const outcome = client({ fetch: network.fetch, loadListen: firestore.load, put }).convert(
+      RECORDING,
+      OPTIONS,
+    );
+    expect((await outcome).voice.voiceId).toBe(VOICE_ID);
+  });
+});
+
+describe("download", () => {
+  const parsed = {
+    url: RESULT.url,
+    urlExpiresAt: null,
+    contentType: "audio/mpeg",
+    bytes: 3,
+    seconds: 1.5,
+    sha256: null,
+  };
+
+  test("asks for a fresh address when the first has expired", async () => {
+    const fresh = { ...DONE, result: { ...RESULT, url: "https://storage.example/fresh" } };
+    const network = new FakeNetwork({
+      "GET /result": new Response("expired", { status: 400 }),
+      "GET /fresh": new Response("mp3"),
+      [WAIT]: json(200, fresh),
+    });
+    const blob = await client({ fetch: network.fetch }).download(VOICE, parsed);
+    expect(await blob.text()).toBe("mp3");
+    expect(blob.type).toBe("audio/mpeg");
+  });
+
+  test("says so when the service has no fresh address either", async () => {
+    const network = new FakeNetwork({
+      "GET /result": new Response("expired", { status: 403 }),
+      [WAIT]: json(200, DONE),
+    });
+    const error = await failure(client({ fetch: network.fetch }).download(VOICE, parsed));
+    expect(error.code).toBe("link_expired");
+  });
+});
+
+test("deleting a voice that is gone already is no error", async () => {
+  const network = new FakeNetwork({ [DELETE]: json(404, { code: "unknown_voice" }) });
+  await client({ fetch: network.fetch }).deleteVoice(VOICE_ID);
+  expect(network.asked(DELETE)[0]?.keepalive).toBe(true);
+});
