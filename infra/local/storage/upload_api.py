@@ -67,7 +67,7 @@ class UploadApi:
 
     async def cancel(self, request: Request) -> Response:
         """End a session."""
-        self._uploads.cancel(_bucket(request), _session_id(request))
+        await self._uploads.cancel(_bucket(request), _session_id(request))
         return Response(status_code=499)
 
     async def _media(self, request: Request, body: Body) -> StoredObject:
@@ -119,7 +119,7 @@ class UploadApi:
         bucket, session_id = _bucket(request), _session_id(request)
         content_range = _content_range(request, body)
         if content_range.positions is None and content_range.total is None:
-            return self._uploads.progress(bucket, session_id)
+            return await self._uploads.progress(bucket, session_id)
         return await self._uploads.receive(
             bucket,
             session_id,

@@ -6,11 +6,14 @@ not the last one, whole multiples of 256 KiB are kept, as in Cloud Storage.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self
+from weakref import WeakValueDictionary
 
 from starlette.requests import ClientDisconnect
 
@@ -28,7 +31,7 @@ from infra.local.storage.preconditions import Preconditions
 from infra.local.storage.resources import Json, StoredObject, microseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from datetime import datetime
 
     from infra.local.storage.bodies import Body
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 QUANTUM = 256 * 1024
 LIFETIME = timedelta(days=7)
 _PIECE = 1024 * 1024
+_PATIENCE_S = 5.0
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)")
 
 
@@ -91,7 +95,7 @@ class Uploads:
         self._contents = contents
         self._objects = objects
         self._now = now
-        self._busy: set[str] = set()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def open(self, draft: Draft, expected: ExpectedDigests, total: int | None) -> str:
         """Start a session and return its id, which is a secret.
@@ -112,24 +116,25 @@ class Uploads:
         self._catalogue.put_session(session)
         return session.session_id
 
-    def progress(self, bucket: str, session_id: str) -> Progress:
+    async def progress(self, bucket: str, session_id: str) -> Progress:
         """How far a session is.
 
         Raises:
             NotFoundError: there is no such session, or no longer.
+            BusyError: another request brings bytes and does not end.
         """
-        return self._progress(self._find(bucket, session_id))
+        async with self._alone(session_id):
+            return self._progress(self._find(bucket, session_id))
 
-    def cancel(self, bucket: str, session_id: str) -> None:
+    async def cancel(self, bucket: str, session_id: str) -> None:
         """End a session and forget what was received.
 
         Raises:
             NotFoundError: there is no such session, or no longer.
+            BusyError: another request brings bytes and does not end.
         """
-        session = self._find(bucket, session_id)
-        if session_id in self._busy:
-            raise BusyError("The upload session is receiving bytes.")
-        self._discard(session)
+        async with self._alone(session_id):
+            self._discard(self._find(bucket, session_id))
 
     async def receive(
         self,
@@ -145,23 +150,33 @@ class Uploads:
 
         Raises:
             NotFoundError: there is no such session, or no longer.
-            BusyError: the bytes do not join what is there, or another request brings some.
+            BusyError: the bytes do not join what is there, or another request brings some and
+                does not end.
             InvalidArgumentError: the request contradicts itself or the session.
             BadDigestError: the content does not have the announced checksum; the session is over.
             PreconditionFailedError: somebody was faster; the session is over.
         """
-        session = self._find(bucket, session_id)
-        if session.result is not None:
-            return self._progress(session)
-        if session_id in self._busy:
-            raise BusyError("Another request is writing to this upload session.")
-        self._busy.add(session_id)
-        try:
+        async with self._alone(session_id):
+            session = self._find(bucket, session_id)
+            if session.result is not None:
+                return self._progress(session)
             total = _agreed_total(session, content_range)
             await self._take(session, content_range, body, total)
             return await self._advance(session, content_range, total, expected, base_url)
+
+    @asynccontextmanager
+    async def _alone(self, session_id: str) -> AsyncIterator[None]:
+        """One request at a time; the next one waits for an interrupted one to be tidied up."""
+        lock = self._locks.setdefault(session_id, asyncio.Lock())
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await lock.acquire()
+        except TimeoutError:
+            raise BusyError("Another request is writing to this upload session.") from None
+        try:
+            yield
         finally:
-            self._busy.discard(session_id)
+            lock.release()
 
     async def _take(
         self, session: UploadSession, content_range: ContentRange, body: Body, total: int | None

@@ -61,7 +61,9 @@ def test_generations_are_microseconds_and_always_rise(bucket: Any, server: Serve
     assert abs(generations[0] - now) < 60e6
 
 
-def test_generations_rise_even_if_the_newest_object_was_deleted(bucket: Any, server: Server) -> None:
+def test_generations_rise_even_if_the_newest_object_was_deleted(
+    bucket: Any, server: Server
+) -> None:
     blob = bucket.blob("a")
     blob.upload_from_string(b"x")
     first = blob.generation
@@ -232,7 +234,9 @@ def test_listing_can_be_bounded_by_offsets_and_count(bucket: Any) -> None:
     for name in "abcdef":
         bucket.blob(name).upload_from_string(b"x")
 
-    assert [blob.name for blob in bucket.list_blobs(start_offset="b", end_offset="e")] == list("bcd")
+    assert [blob.name for blob in bucket.list_blobs(start_offset="b", end_offset="e")] == list(
+        "bcd"
+    )
     assert [blob.name for blob in bucket.list_blobs(max_results=2)] == list("ab")
 
 
@@ -401,12 +405,18 @@ def test_everything_is_still_there_after_a_restart(
     tmp_path: Path, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = os.urandom(100_000)
-    with served(tmp_path, key, RecordingTopic()) as server, connected(server, monkeypatch) as client:
+    with (
+        served(tmp_path, key, RecordingTopic()) as server,
+        connected(server, monkeypatch) as client,
+    ):
         blob = client.create_bucket("uploads").blob("a")
         blob.upload_from_string(data, content_type="audio/wav")
     (tmp_path / "contents" / "half-written-by-a-killed-server").write_bytes(b"so")
 
-    with served(tmp_path, key, RecordingTopic()) as server, connected(server, monkeypatch) as client:
+    with (
+        served(tmp_path, key, RecordingTopic()) as server,
+        connected(server, monkeypatch) as client,
+    ):
         found = client.bucket("uploads").get_blob("a")
 
         assert found.download_as_bytes(checksum="md5") == data

@@ -388,7 +388,8 @@ def test_a_size_at_the_edge_of_the_signed_range_is_stored(
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize(
-    ("size", "code"), [(0, "EntityTooSmall"), (1001, "EntityTooLarge"), (5_000_000, "EntityTooLarge")]
+    ("size", "code"),
+    [(0, "EntityTooSmall"), (1001, "EntityTooLarge"), (5_000_000, "EntityTooLarge")],
 )
 def test_a_size_outside_the_signed_range_is_refused(
     bucket: Any,

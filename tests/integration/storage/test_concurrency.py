@@ -1,0 +1,97 @@
+"""Many clients at once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import requests
+
+from tests.integration.storage.serving import Server, download_url, upload_url
+
+
+def test_of_simultaneous_first_writers_exactly_one_wins(bucket: Any, credentials: Any) -> None:
+    url, headers = upload_url(bucket.blob("a"), credentials)
+    start = threading.Barrier(8)
+
+    def write(index: int) -> tuple[int, bytes]:
+        data = bytes([index]) * 500
+        start.wait()
+        return requests.put(url, data=data, headers=headers, timeout=20).status_code, data
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(write, range(8)))
+
+    winners = [data for status, data in results if status == 200]
+    assert sorted(status for status, _ in results) == [200, *[412] * 7]
+    assert winners == [bucket.blob("a").download_as_bytes()]
+
+
+def test_writers_that_overlap_in_time_are_decided_by_who_finishes_first(
+    bucket: Any, credentials: Any, http: requests.Session
+) -> None:
+    url, headers = upload_url(bucket.blob("a"), credentials)
+    sending, finished = threading.Event(), threading.Event()
+
+    def slowly() -> Any:
+        yield b"slow"
+        sending.set()
+        finished.wait(20)
+        yield b"er"
+
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(requests.put, url, data=slowly(), headers=headers, timeout=20)
+        assert sending.wait(20)
+        fast = http.put(url, data=b"faster", headers=headers)
+        finished.set()
+
+    assert (fast.status_code, slow.result().status_code) == (200, 412)
+    assert bucket.blob("a").download_as_bytes() == b"faster"
+
+
+def test_concurrent_uploads_and_downloads_do_not_mix(
+    bucket: Any, server: Server, credentials: Any
+) -> None:
+    def round_trip(index: int) -> bool:
+        data = os.urandom(300_000 + index)
+        limits = {"x-goog-content-length-range": "1,1000000"}
+        url, headers = upload_url(bucket.blob(str(index)), credentials, headers=limits)
+        requests.put(url, data=data, headers=headers, timeout=20).raise_for_status()
+        back = requests.get(download_url(bucket.blob(str(index)), credentials), timeout=20)
+        return hashlib.sha256(back.content).digest() == hashlib.sha256(data).digest()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(round_trip, range(24)))
+    assert len(list((server.root / "contents").iterdir())) == 24
+
+
+def test_an_object_that_is_replaced_while_it_is_read_is_read_to_its_end(
+    bucket: Any, credentials: Any, http: requests.Session
+) -> None:
+    old = os.urandom(20_000_000)
+    blob = bucket.blob("a")
+    blob.upload_from_string(old)
+
+    with http.get(download_url(blob, credentials), stream=True) as response:
+        beginning = response.raw.read(1000)
+        bucket.blob("a").upload_from_string(b"new")
+        bucket.blob("a").delete()
+        rest = response.raw.read()
+
+    assert beginning + rest == old
+
+
+def test_a_reader_that_goes_away_leaves_the_server_well(
+    bucket: Any, credentials: Any, http: requests.Session
+) -> None:
+    blob = bucket.blob("a")
+    blob.upload_from_string(os.urandom(20_000_000))
+    url = download_url(blob, credentials)
+
+    with requests.get(url, stream=True, timeout=20) as response:
+        response.raw.read(10)
+
+    assert http.get(url, headers={"Range": "bytes=0-9"}).status_code == 206

@@ -1,0 +1,223 @@
+"""Notifications of changes, as Cloud Storage publishes them."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from google.api_core import exceptions
+
+from tests.integration.storage.serving import (
+    PROJECT,
+    RecordingTopic,
+    Server,
+    connected,
+    served,
+    upload_url,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import requests
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+
+@pytest.fixture
+def notification(bucket: Any) -> Any:
+    made = bucket.notification(
+        topic_name="uploads-topic",
+        event_types=["OBJECT_FINALIZE"],
+        payload_format="JSON_API_V1",
+        custom_attributes={"origin": "local"},
+    )
+    made.create()
+    return made
+
+
+def test_a_signed_upload_is_told_in_the_wire_format_of_cloud_storage(
+    bucket: Any,
+    notification: Any,
+    credentials: Any,
+    topic: RecordingTopic,
+    http: requests.Session,
+    server: Server,
+) -> None:
+    url, headers = upload_url(bucket.blob("v/ü.webm"), credentials)
+    http.put(url, data=b"sound", headers=headers)
+
+    message = topic.next()
+
+    resource = http.get(f"{server.url}/storage/v1/b/uploads/o/v%2F%C3%BC.webm").json()
+    event_time = message.attributes.pop("eventTime")
+    assert message.topic == f"projects/{PROJECT}/topics/uploads-topic"
+    assert message.attributes == {
+        "notificationConfig": (
+            f"projects/_/buckets/uploads/notificationConfigs/{notification.notification_id}"
+        ),
+        "eventType": "OBJECT_FINALIZE",
+        "payloadFormat": "JSON_API_V1",
+        "bucketId": "uploads",
+        "objectId": "v/ü.webm",
+        "objectGeneration": resource["generation"],
+        "origin": "local",
+    }
+    assert json.loads(message.data) == resource
+    assert resource["size"] == "5"
+    assert event_time.endswith("Z")
+    assert datetime.fromisoformat(event_time) == bucket.get_blob("v/ü.webm").time_created.replace(
+        microsecond=datetime.fromisoformat(event_time).microsecond
+    )
+
+
+def test_replacing_an_object_tells_both_generations(bucket: Any, topic: RecordingTopic) -> None:
+    blob = bucket.blob("a")
+    blob.upload_from_string(b"old")
+    old = str(blob.generation)
+    bucket.notification(topic_name="t", payload_format="NONE").create()
+
+    blob.upload_from_string(b"new")
+
+    messages = {
+        message.attributes["eventType"]: message for message in (topic.next(), topic.next())
+    }
+    finalized, deleted = messages["OBJECT_FINALIZE"], messages["OBJECT_DELETE"]
+    assert finalized.attributes["objectGeneration"] == str(blob.generation)
+    assert finalized.attributes["overwroteGeneration"] == old
+    assert deleted.attributes["objectGeneration"] == old
+    assert deleted.attributes["overwrittenByGeneration"] == str(blob.generation)
+    assert finalized.data == deleted.data == b""
+
+
+def test_each_kind_of_change_is_told(bucket: Any, topic: RecordingTopic) -> None:
+    bucket.notification(topic_name="t", payload_format="JSON_API_V1").create()
+    blob = bucket.blob("a", chunk_size=256 * 1024)
+
+    blob.upload_from_string(b"x")
+    assert topic.next().attributes["eventType"] == "OBJECT_FINALIZE"
+    blob.metadata = {"k": "v"}
+    blob.patch()
+    updated = topic.next()
+    assert updated.attributes["eventType"] == "OBJECT_METADATA_UPDATE"
+    assert json.loads(updated.data)["metadata"] == {"k": "v"}
+    bucket.copy_blob(blob, bucket, "b")
+    assert topic.next().attributes["objectId"] == "b"
+    blob.delete()
+    assert topic.next().attributes["eventType"] == "OBJECT_DELETE"
+
+
+def test_only_what_was_asked_for_is_told(bucket: Any, topic: RecordingTopic) -> None:
+    bucket.notification(
+        topic_name="t",
+        event_types=["OBJECT_DELETE"],
+        blob_name_prefix="v/",
+        payload_format="NONE",
+    ).create()
+    for name in ("other", "v/1"):
+        bucket.blob(name).upload_from_string(b"x")
+    for name in ("other", "v/1"):
+        bucket.blob(name).delete()
+
+    assert topic.next().attributes["objectId"] == "v/1"
+    assert topic.is_empty()
+
+
+def test_an_upload_that_is_refused_is_not_told(
+    bucket: Any, notification: Any, topic: RecordingTopic
+) -> None:
+    with pytest.raises(exceptions.PreconditionFailed):
+        bucket.blob("a").upload_from_string(b"x", if_generation_match=7)
+    bucket.blob("b").upload_from_string(b"x")
+
+    assert topic.next().attributes["objectId"] == "b"
+    assert topic.is_empty()
+
+
+def test_publishing_is_repeated_until_it_succeeds(
+    bucket: Any, notification: Any, topic: RecordingTopic
+) -> None:
+    topic.fail(5)
+
+    bucket.blob("a").upload_from_string(b"x")
+
+    assert topic.next().attributes["objectId"] == "a"
+
+
+def test_a_message_that_fails_does_not_hold_up_the_others(
+    bucket: Any, notification: Any, topic: RecordingTopic
+) -> None:
+    topic.fail(3)
+
+    for index in range(20):
+        bucket.blob(str(index)).upload_from_string(b"x")
+
+    told = {topic.next().attributes["objectId"] for _ in range(20)}
+    assert told == {str(index) for index in range(20)}
+
+
+def test_what_was_not_published_is_published_after_a_restart(
+    tmp_path: Path, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead, alive = RecordingTopic(), RecordingTopic()
+    dead.fail(math.inf)
+    with served(tmp_path, key, dead) as server, connected(server, monkeypatch) as client:
+        bucket = client.create_bucket("uploads")
+        bucket.notification(topic_name="t", payload_format="JSON_API_V1").create()
+        blob = bucket.blob("a")
+        blob.upload_from_string(b"x")
+        assert dead.failed.wait(10)
+
+    with served(tmp_path, key, alive):
+        message = alive.next()
+
+    assert message.attributes["objectGeneration"] == str(blob.generation)
+    with served(tmp_path, key, alive) as server, connected(server, monkeypatch) as client:
+        client.bucket("uploads").blob("b").upload_from_string(b"x")
+        assert alive.next().attributes["objectId"] == "b"
+        assert alive.is_empty()
+
+
+def test_configurations_can_be_listed_read_and_deleted(
+    bucket: Any, notification: Any, topic: RecordingTopic
+) -> None:
+    other = bucket.notification(topic_name="other", payload_format="NONE")
+    other.create()
+
+    listed = list(bucket.list_notifications())
+    found = bucket.get_notification(notification.notification_id)
+    notification.delete()
+
+    assert [item.topic_name for item in listed] == ["uploads-topic", "other"]
+    assert found.custom_attributes == {"origin": "local"}
+    assert found.event_types == ["OBJECT_FINALIZE"]
+    assert not notification.exists()
+    assert other.exists()
+    with pytest.raises(exceptions.NotFound):
+        notification.delete()
+    bucket.blob("a").upload_from_string(b"x")
+    assert topic.next().topic == f"projects/{PROJECT}/topics/other"
+    assert topic.is_empty()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"topic": "t"},
+        {"topic": "//pubsub.googleapis.com/projects//topics/t"},
+        {"topic": "//pubsub.googleapis.com/projects/p/topics/t", "event_types": ["OBJECT_READ"]},
+        {"topic": "//pubsub.googleapis.com/projects/p/topics/t", "payload_format": "XML"},
+        {"topic": "//pubsub.googleapis.com/projects/p/topics/t", "custom_attributes": ["x"]},
+    ],
+)
+def test_a_malformed_configuration_is_refused(
+    bucket: Any, server: Server, http: requests.Session, body: dict[str, Any]
+) -> None:
+    url = f"{server.url}/storage/v1/b/uploads/notificationConfigs"
+
+    response = http.post(url, json=body)
+
+    assert response.status_code == 400
