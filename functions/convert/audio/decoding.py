@@ -6,24 +6,17 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import socket
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-import numpy as np
-
-from functions.convert.audio.recording import (
-    MAX_CHANNELS,
-    MAX_SAMPLE_RATE,
-    MIN_SAMPLE_RATE,
-    DecodeLimits,
-    Recording,
-    check,
-    downmix,
-    too_long,
+from functions.convert.audio.outcome import (
+    BYTES_PER_SAMPLE,
+    MAX_SENT_CHANNELS,
+    DecoderUnavailableError,
+    Outcome,
 )
+from functions.convert.audio.recording import MAX_SAMPLE_RATE, DecodeLimits, Recording
 from functions.convert.audio.wire import PROCESS_ID, READY, START, Exit, Job, Verdict
 from shared.media import SNIFF_BYTES, Container, sniff
 from shared.voice import ErrorCode, VoiceError
@@ -39,47 +32,12 @@ _CLOSE_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 1.0
 
 _TRIES: Final = 2
-_SENT_CHANNELS: Final = 2
-_BYTES_PER_SAMPLE: Final = 4
 _READ_BYTES: Final = 1 << 18
-
-# What a program dies of when its input makes it do what it must not.
-_CRASHES: Final = frozenset(
-    -number
-    for number in (
-        signal.SIGABRT,
-        signal.SIGBUS,
-        signal.SIGFPE,
-        signal.SIGILL,
-        signal.SIGSEGV,
-        signal.SIGSYS,
-        signal.SIGTRAP,
-    )
-)
 
 _ZYGOTE: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from functions.convert.audio.zygote import main; main()"
 )
-
-
-class DecoderUnavailableError(Exception):
-    """A recording could not be decoded for reasons that are not its own; trying again may help."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What came back from one decoding process.
-
-    Attributes:
-        body: interleaved float32 samples.
-        verdict: what it said, or None if it ended before it could say anything.
-        exit: how it ended, or None if the zygote ended, too.
-    """
-
-    body: memoryview
-    verdict: Verdict | None
-    exit: Exit | None
 
 
 class _Zygote:
@@ -99,18 +57,18 @@ class _Zygote:
         """
         control, theirs = socket.socketpair()
         control.setblocking(False)
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-I",
-                "-c",
-                _ZYGOTE,
-                json.dumps(sys.path),
-                stdin=theirs.fileno(),
-                stdout=asyncio.subprocess.DEVNULL,
-                env=_environment(),
-                start_new_session=True,
-            )
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-I", "-c", _ZYGOTE, json.dumps(sys.path)),
+                    stdin=theirs.fileno(),
+                    stdout=asyncio.subprocess.DEVNULL,
+                    env=_environment(),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            control.close()
+            raise DecoderUnavailableError("no process can be started for decoding") from error
         zygote = cls(process, control)
         try:
             await zygote._await_ready()
@@ -233,13 +191,13 @@ class Decoder:
         async with self._slots:
             for _ in range(_TRIES):
                 outcome = await self._run(data, container, limits)
-                if outcome is not None and not _was_killed(outcome, limits):
-                    return await asyncio.to_thread(_conclude, outcome, container, limits)
+                if outcome is not None and not outcome.was_killed(limits):
+                    return await asyncio.to_thread(outcome.conclude, container, limits)
         raise DecoderUnavailableError("the decoding process was killed")
 
     async def _run(
         self, data: bytes | memoryview, container: Container, limits: DecodeLimits
-    ) -> _Outcome | None:
+    ) -> Outcome | None:
         """Run one decoding process; None if there was no zygote to fork it."""
         job = Job(
             container=container,
@@ -268,12 +226,14 @@ class Decoder:
                     body = await _receive(content, _max_answer(limits))
                     ending = await _receive(status, Exit.SIZE)
             except TimeoutError:
+                # In time the process was killed, or else the zygote does not work any more.
+                zygote.abandon()
                 raise DecoderUnavailableError("the decoding process does not answer") from None
         exit_ = Exit.unpack(bytes(ending))
         if exit_ is None:
             zygote.abandon()
         verdict = Verdict.unpack(body[-Verdict.SIZE :])
-        return _Outcome(memoryview(body)[: -Verdict.SIZE], verdict, exit_)
+        return Outcome(memoryview(body)[: -Verdict.SIZE], verdict, exit_)
 
     def _tell_process(self, started: bytearray) -> None:
         if self._on_process is None or len(started) != PROCESS_ID.size:
@@ -347,64 +307,4 @@ async def _receive(source: socket.socket, max_bytes: int) -> bytearray:
 def _max_answer(limits: DecodeLimits) -> int:
     """More than an honest decoding process sends: its last chunk may pass the longest length."""
     frames = round((limits.longest + 2) * MAX_SAMPLE_RATE)
-    return frames * _SENT_CHANNELS * _BYTES_PER_SAMPLE + Verdict.SIZE
-
-
-def _was_killed(outcome: _Outcome, limits: DecodeLimits) -> bool:
-    """Whether somebody else ended the process: the recording is not to blame, as far as known."""
-    if outcome.exit is None:
-        return True
-    return outcome.exit.status == -signal.SIGKILL and outcome.exit.cpu_seconds < limits.cpu_seconds
-
-
-def _conclude(outcome: _Outcome, container: Container, limits: DecodeLimits) -> Recording:
-    """Turn what a decoding process left behind into a recording, or into the error it stands for.
-
-    Raises:
-        VoiceError: as `Decoder.decode`.
-        DecoderUnavailableError: the process ran out of time without using it.
-    """
-    verdict = outcome.verdict
-    if outcome.exit is None or outcome.exit.status != 0 or verdict is None:
-        raise _failure(outcome)
-    if verdict.code == ErrorCode.TOO_LONG:
-        raise too_long(limits)
-    if verdict.code:
-        raise VoiceError(_known(verdict.code), verdict.message)
-    sent = 2 if verdict.channels == 2 else 1  # noqa: PLR2004 - more channels come mixed
-    if (
-        not MIN_SAMPLE_RATE <= verdict.sample_rate <= MAX_SAMPLE_RATE
-        or not 1 <= verdict.channels <= MAX_CHANNELS
-        or len(outcome.body) != verdict.samples * sent * _BYTES_PER_SAMPLE
-    ):
-        raise VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
-    frames = np.frombuffer(outcome.body, dtype=np.float32).reshape(-1, sent)
-    with np.errstate(invalid="ignore", over="ignore"):
-        recording = Recording(
-            samples=downmix(frames),
-            sample_rate=verdict.sample_rate,
-            container=container,
-            codec=verdict.codec,
-            channels=verdict.channels,
-            damaged=verdict.damaged,
-            cpu_seconds=outcome.exit.cpu_seconds,
-            confined=verdict.confined,
-        )
-        check(recording, limits)
-    return recording
-
-
-def _failure(outcome: _Outcome) -> Exception:
-    """What it means that the process ended without a verdict."""
-    status = None if outcome.exit is None else outcome.exit.status
-    if status in _CRASHES:
-        return VoiceError(ErrorCode.CORRUPT, "The recording is damaged so that it cannot be read.")
-    if status == -signal.SIGALRM:
-        return DecoderUnavailableError("the decoding process got too little processor time")
-    return VoiceError(
-        ErrorCode.TOO_COMPLEX, "The recording takes more time or memory to decode than it may."
-    )
-
-
-def _known(code: str) -> ErrorCode:
-    return ErrorCode(code) if code in set(ErrorCode) else ErrorCode.CORRUPT
+    return frames * MAX_SENT_CHANNELS * BYTES_PER_SAMPLE + Verdict.SIZE

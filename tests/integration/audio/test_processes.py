@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from functions.convert.audio.decoding import Decoder, DecoderUnavailableError
+from functions.convert.audio.decoding import Decoder
+from functions.convert.audio.outcome import DecoderUnavailableError
 from functions.convert.audio.recording import DecodeLimits
 from tests.integration.audio.recordings import recording
 

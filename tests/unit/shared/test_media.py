@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.media import (
+    ALLOWED_UPLOADS,
+    CONTENT_TYPES,
+    Container,
+    UnsupportedContentTypeError,
+    content_type_matches,
+    parse_content_type,
+    result_content_type,
+    result_extension,
+    sniff,
+)
+from shared.voice import OutputFormat
+
+EBML = b"\x1aE\xdf\xa3"
+
+
+@pytest.mark.parametrize(
+    ("text", "media_type"),
+    [
+        ("audio/webm", "audio/webm"),
+        ("audio/webm;codecs=opus", "audio/webm"),
+        ("audio/mp4; codecs=mp4a.40.2", "audio/mp4"),
+        ("Audio/OGG ; codecs=opus", "audio/ogg"),
+        ("video/webm", "video/webm"),
+        ("audio/x-wav", "audio/x-wav"),
+    ],
+)
+def test_a_content_type_is_read_without_its_parameters(text: str, media_type: str) -> None:
+    assert parse_content_type(text) == media_type
+
+
+@pytest.mark.parametrize(
+    "text", ["", "audio", "text/html", "audio/webm2", "application/json", "*/*"]
+)
+def test_a_content_type_recordings_cannot_have_is_refused_by_name(text: str) -> None:
+    with pytest.raises(UnsupportedContentTypeError, match="use one of application/ogg, audio/aac"):
+        parse_content_type(text)
+
+
+@pytest.mark.parametrize("container", Container)
+def test_every_container_has_types_and_all_of_them_may_be_uploaded(container: Container) -> None:
+    assert CONTENT_TYPES[container]
+    for media_type in CONTENT_TYPES[container]:
+        assert parse_content_type(f"{media_type};x=y") in ALLOWED_UPLOADS
+        assert content_type_matches(container, f"{media_type.upper()};x=y")
+
+
+@pytest.mark.parametrize(
+    ("container", "content_type", "matches"),
+    [
+        (Container.WEBM, "audio/webm;codecs=opus", True),
+        (Container.MATROSKA, "audio/webm;codecs=opus", True),
+        (Container.WEBM, "video/x-matroska", True),
+        (Container.MP4, "audio/aac", True),
+        (Container.WAV, "audio/webm", False),
+        (Container.MP4, "audio/webm", False),
+        (Container.MP3, "audio/mp4", False),
+        (Container.OGG, "text/html", False),
+    ],
+)
+def test_what_a_recording_is_called_is_compared_with_what_it_is(
+    container: Container, content_type: str, *, matches: bool
+) -> None:
+    assert content_type_matches(container, content_type) is matches
+
+
+@pytest.mark.parametrize(
+    ("head", "container"),
+    [
+        (EBML + b"\x9f\x42\x86\x81\x01\x42\x82\x84webm", Container.WEBM),
+        (EBML + b"\x9f\x42\x82\x88matroska", Container.MATROSKA),
+        (b"\0\0\0\x20ftypiso5", Container.MP4),
+        (b"OggS\0\x02", Container.OGG),
+        (b"RIFF\0\0\0\0WAVEfmt ", Container.WAV),
+        (b"RF64\xff\xff\xff\xffWAVEds64", Container.WAV),
+        (b"fLaC\0\0\0\x22", Container.FLAC),
+        (b"\xff\xfb\x90\x64", Container.MP3),
+        (b"\xff\xf3\x44\xc4", Container.MP3),
+        (b"\xff\xe3\x44\xc4", Container.MP3),
+        (b"\xff\xf1\x50\x80", Container.ADTS),
+        (b"\xff\xf9\x50\x80", Container.ADTS),
+        (b"ID3\x04\0\0\0\0\0\x02xx\xff\xfb\x90\x64", Container.MP3),
+        (b"ID3\x04\0\0\0\0\0\x02xx\xff\xf1\x50\x80", Container.ADTS),
+        (b"ID3\x04\0\0\0\0\0\x02xxfLaC", Container.FLAC),
+        (b"ID3\x04\0\0\x7f\x7f\x7f\x7f", Container.MP3),
+    ],
+)
+def test_containers_are_known_by_their_first_bytes(head: bytes, container: Container) -> None:
+    assert sniff(head) is container
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"\xff",
+        b"\xff\xfb",
+        b"RIFF\0\0\0\0AVI ",
+        b"XXXX\0\0\0\0WAVE",
+        b"#EXTM3U\n",
+        b"ffconcat version 1.0\n",
+        b"<?xml version='1.0'?><MPD/>",
+        b"\xff\xd8\xff\xe0JFIF",
+        b"\xff\xfb\xf0\x64",
+        b"\xff\xfb\x9c\x64",
+        b"\xff\xeb\x90\x64",
+        b"\xff\xff\x90\x64",
+        b"\xff\xfe<\0?\0x\0m\0l\0",
+        b"\0" * 100,
+    ],
+)
+def test_what_is_none_of_the_containers_is_not_taken_for_one(head: bytes) -> None:
+    assert sniff(head) is None
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_make_sniffing_fail(head: bytes) -> None:
+    assert sniff(head) in {None, *Container}
+
+
+@pytest.mark.parametrize("output_format", OutputFormat)
+def test_every_result_has_a_type_that_names_its_container(output_format: OutputFormat) -> None:
+    containers = {
+        OutputFormat.WAV: Container.WAV,
+        OutputFormat.MP3: Container.MP3,
+        OutputFormat.M4A: Container.MP4,
+        OutputFormat.OGG: Container.OGG,
+    }
+    media_type = result_content_type(output_format)
+    assert content_type_matches(containers[output_format], media_type)
+    assert result_extension(output_format) == f".{output_format}"
