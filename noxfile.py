@@ -1,0 +1,172 @@
+"""The commands a person types; `nox --list` shows them.
+
+Every command makes the virtual environment it needs at its first run and uses it again afterwards.
+Commands that need the same packages share one, which nox's own environments cannot: hence
+`python=False` and `Environment`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import nox
+
+nox.options.sessions = ["lint", "tests"]
+nox.needs_version = ">=2025.2.9"
+
+ROOT = Path(__file__).parent
+WEB = ROOT / "functions" / "api" / "web"
+DEPLOYABLES = ("api", "convert", "dead_letter", "on_upload")
+CONSTRAINTS = "requirements/constraints.txt"
+REQUIREMENTS = (
+    *sorted(ROOT.glob("requirements/*.in")),
+    *sorted(ROOT.glob("functions/*/requirements.in")),
+)
+
+
+@nox.session(python=False)
+def demo(session: nox.Session) -> None:
+    """Send a sample recording through the whole pipeline and show every step."""
+    Environment(session, "local").python("-m", "infra.local", "demo", *session.posargs)
+
+
+@nox.session(python=False)
+def convert(session: nox.Session) -> None:
+    """Convert your own files: nox -s convert -- IN [OUT] [--format mp3] [--help]."""
+    environment = Environment(session, "local")
+    # Paths are relative to where the user is, not to the repository.
+    session.chdir(os.environ.get("PWD", str(ROOT)))
+    environment.python("-m", "infra.local", "convert", *(session.posargs or ["--help"]))
+
+
+@nox.session(python=False)
+def serve(session: nox.Session) -> None:
+    """Keep the local cloud up, with the page, until Ctrl-C."""
+    environment = Environment(session, "local")
+    build_page(session)
+    environment.python("-m", "infra.local", "serve", *session.posargs)
+
+
+@nox.session(python=False)
+def tests(session: nox.Session) -> None:
+    """Run all tests that need no browser."""
+    environment = Environment(session, "tests")
+    ignored = () if session.posargs else ("--ignore=tests/browser",)
+    environment.python("-m", "coverage", "erase")
+    environment.python("-m", "coverage", "run", "-m", "pytest", *ignored, *session.posargs)
+    environment.python("-m", "coverage", "combine", "-q")
+    environment.python("-m", "coverage", "report")
+
+
+@nox.session(python=False)
+def browser(session: nox.Session) -> None:
+    """Run the tests that drive a real browser."""
+    environment = Environment(session, "browser")
+    build_page(session)
+    environment.python("-m", "pytest", *(session.posargs or ["tests/browser"]))
+
+
+@nox.session(python=False)
+def lint(session: nox.Session) -> None:
+    """Check style and types."""
+    environment = Environment(session, "lint")
+    environment.python("-m", "ruff", "check", ".")
+    environment.python("-m", "ruff", "format", "--check", ".")
+    environment.python("-m", "mypy")
+
+
+@nox.session(python=False, default=False)
+def character(session: nox.Session) -> None:
+    """Check a character bundle and tell how fast it is: nox -s character -- FOLDER."""
+    Environment(session, "local").python("-m", "functions.convert.bundle", *session.posargs)
+
+
+@nox.session(python=False, default=False)
+def lock(session: nox.Session) -> None:
+    """Choose the newest versions of all dependencies anew and write them down."""
+    environment = Environment(session, "lock")
+    environment.compile_lock(CONSTRAINTS, "requirements/lint.in", "requirements/browser.in")
+    for name in DEPLOYABLES:
+        folder = f"functions/{name}"
+        environment.compile_lock(
+            f"{folder}/requirements.txt", f"{folder}/requirements.in", "-c", CONSTRAINTS
+        )
+
+
+class Environment:
+    """A virtual environment with what `requirements/NAME.in` lists, in the locked versions.
+
+    Args:
+        session: what runs the commands.
+        name: which requirements.
+    """
+
+    def __init__(self, session: nox.Session, name: str) -> None:
+        self._session = session
+        self._folder = ROOT / ".nox" / name
+        bin_folder = "Scripts" if os.name == "nt" else "bin"
+        self._python = str(self._folder / bin_folder / "python")
+        self._install(f"requirements/{name}.in")
+
+    def python(self, *arguments: str) -> None:
+        """Run Python in it, with the repository's packages."""
+        self._session.run(
+            self._python,
+            *arguments,
+            env={"PYTHONPATH": str(ROOT)},
+            external=True,
+            # Long enough for the local cloud to stop everything in order after Ctrl-C.
+            interrupt_timeout=20.0,
+            terminate_timeout=10.0,
+        )
+
+    def compile_lock(self, output: str, *arguments: str) -> None:
+        """Write a lock file that names versions and nothing of the machine it was made on."""
+        form = ("--quiet", "--strip-extras", "--no-header", "--no-annotate")
+        silent = ("--no-emit-index-url", "--no-emit-trusted-host", "--no-emit-find-links")
+        self.python("-m", "piptools", "compile", "-U", *form, *silent, "-o", output, *arguments)
+
+    def _install(self, requirements: str) -> None:
+        wanted = digest_of([ROOT / CONSTRAINTS, *REQUIREMENTS])
+        stamp = self._folder / "installed.sha256"
+        if stamp.is_file() and stamp.read_text() == wanted:
+            return
+        run, quiet = self._session.run, ("--quiet", "--disable-pip-version-check")
+        run(sys.executable, "-m", "virtualenv", "--quiet", str(self._folder), external=True)
+        locked = ("-r", requirements, "-c", CONSTRAINTS)
+        run(self._python, "-m", "pip", "install", *quiet, *locked, external=True)
+        stamp.write_text(wanted)
+
+
+def digest_of(paths: list[Path]) -> str:
+    """Return what changes when one of some files does."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def build_page(session: nox.Session) -> None:
+    """Build the page, if npm is there and the page's sources changed since the last time."""
+    npm = shutil.which("npm")
+    if npm is None:
+        session.warn("npm was not found: there will be no page; install Node.js 20 or newer")
+        return
+    wanted, stamp = digest_of(page_sources()), WEB / "dist" / ".built"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    with session.chdir(WEB):
+        session.run(npm, "ci", "--no-audit", "--no-fund", external=True)
+        session.run(npm, "run", "build", external=True)
+    stamp.write_text(wanted)
+
+
+def page_sources() -> list[Path]:
+    """Return everything that the built page is made of."""
+    outside = {"dist", "node_modules"}
+    paths = (path for path in sorted(WEB.rglob("*")) if path.is_file())
+    return [path for path in paths if not outside & set(path.relative_to(WEB).parts)]
