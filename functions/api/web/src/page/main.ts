@@ -20,12 +20,11 @@ async function main(): Promise<void> {
   await page.open();
 }
 
-/** `config.json` beside the page; without one the API is where the page came from. */
+/** `config.json` beside the page; without one, or without an `api` in it, that is where the page came from. */
 async function siteConfig(): Promise<VoiceAvatarConfig> {
-  const own = { api: new URL(".", location.href).href };
   const response = await fetch("./config.json", { cache: "no-cache" }).catch(() => null);
-  if (!response?.ok) return own;
-  return { ...own, ...((await response.json()) as Partial<VoiceAvatarConfig>) };
+  const config = response?.ok ? ((await response.json()) as Partial<VoiceAvatarConfig>) : {};
+  return { ...config, api: new URL(config.api || ".", location.href).href };
 }
 
 function initialLanguage(): Language {

@@ -338,6 +338,7 @@ export class Page {
       canDelete: this.#voice !== null && problem.key !== "unknown_voice",
       notice: SILENCE,
     });
+    window.scrollTo({ top: 0 });
   }
 
   /** Stops recording or waiting; the client erases what it had announced. */
