@@ -72,7 +72,7 @@ resource "google_artifact_registry_repository_iam_member" "build" {
   member     = google_service_account.this["build"].member
 }
 
-# Erasing a voice means finding its objects and deleting them, and neither writing nor more.
+# Erasing means finding objects and deleting them, and neither writing nor changing any.
 resource "google_project_iam_custom_role" "eraser" {
   role_id     = "${replace(var.name, "-", "_")}_eraser"
   project     = var.project_id
@@ -80,36 +80,36 @@ resource "google_project_iam_custom_role" "eraser" {
   permissions = ["storage.objects.delete", "storage.objects.get", "storage.objects.list"]
 }
 
-resource "google_storage_bucket_iam_member" "api_erases" {
-  for_each = { results = google_storage_bucket.results.name, uploads = google_storage_bucket.uploads.name }
+# The api erases voices, on_upload an upload whose voice was erased before it came, and convert the
+# results of attempts that may not be committed.
+resource "google_storage_bucket_iam_member" "eraser" {
+  for_each = {
+    api_results       = { account = "api", bucket = google_storage_bucket.results.name }
+    api_uploads       = { account = "api", bucket = google_storage_bucket.uploads.name }
+    convert_results   = { account = "convert", bucket = google_storage_bucket.results.name }
+    on_upload_uploads = { account = "on_upload", bucket = google_storage_bucket.uploads.name }
+  }
 
-  bucket = each.value
+  bucket = each.value.bucket
   role   = google_project_iam_custom_role.eraser.id
-  member = google_service_account.this["api"].member
+  member = google_service_account.this[each.value.account].member
 }
 
-# It erases an upload whose voice was deleted meanwhile.
-resource "google_storage_bucket_iam_member" "on_upload_erases" {
-  bucket = google_storage_bucket.uploads.name
-  role   = google_project_iam_custom_role.eraser.id
-  member = google_service_account.this["on_upload"].member
-}
-
-resource "google_storage_bucket_iam_member" "api_uploads" {
+# An address that is signed can do what its signer may: put one object here ...
+resource "google_storage_bucket_iam_member" "api_creates_uploads" {
   bucket = google_storage_bucket.uploads.name
   role   = "roles/storage.objectCreator"
   member = google_service_account.this["api"].member
 }
 
-resource "google_storage_bucket_iam_member" "convert_reads" {
-  for_each = { results = google_storage_bucket.results.name, uploads = google_storage_bucket.uploads.name }
-
-  bucket = each.value
+resource "google_storage_bucket_iam_member" "convert_reads_uploads" {
+  bucket = google_storage_bucket.uploads.name
   role   = "roles/storage.objectViewer"
   member = google_service_account.this["convert"].member
 }
 
-resource "google_storage_bucket_iam_member" "convert_writes" {
+# ... and get one here, which the eraser's role lets it.
+resource "google_storage_bucket_iam_member" "convert_creates_results" {
   bucket = google_storage_bucket.results.name
   role   = "roles/storage.objectCreator"
   member = google_service_account.this["convert"].member

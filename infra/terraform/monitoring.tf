@@ -24,9 +24,15 @@ locals {
       service     = local.names.convert
     }
     failed = {
-      description = "Conversions failed; permanent means that the recording was at fault"
+      description = "Conversions failed for good, by code"
       event       = "conversion_failed"
-      labels      = { code = "code", permanent = "permanent" }
+      labels      = { code = "code" }
+      service     = local.names.convert
+    }
+    retried = {
+      description = "Messages sent back to be delivered again, because something failed in passing"
+      event       = "nacked"
+      labels      = {}
       service     = local.names.convert
     }
     overloaded = {
@@ -83,6 +89,9 @@ locals {
       }
     },
   )
+
+  # Errors that are never the recording's fault.
+  own_errors = ["deadline_exceeded", "internal"]
 
   # What a metric of ours is called in a filter of Cloud Monitoring.
   metric = {
@@ -242,26 +251,32 @@ resource "google_monitoring_alert_policy" "errors" {
   severity              = "ERROR"
   user_labels           = var.labels
 
-  conditions {
-    display_name = "More than ${var.error_rate_objective * 100} % of the started conversions fail by our fault"
+  dynamic "conditions" {
+    for_each = {
+      "fail for good" = "${local.metric.failed} AND metric.labels.code = one_of(${join(", ", [for code in local.own_errors : "\"${code}\""])})"
+      "are put off"   = local.metric.retried
+    }
+    content {
+      display_name = "More than ${var.error_rate_objective * 100} % of the conversions ${conditions.key} by our fault"
 
-    condition_threshold {
-      filter             = "${local.metric.failed} AND metric.labels.permanent = \"false\""
-      denominator_filter = local.metric.started
-      comparison         = "COMPARISON_GT"
-      duration           = "300s"
-      threshold_value    = var.error_rate_objective
+      condition_threshold {
+        filter             = conditions.value
+        denominator_filter = local.metric.started
+        comparison         = "COMPARISON_GT"
+        duration           = "300s"
+        threshold_value    = var.error_rate_objective
 
-      aggregations {
-        alignment_period     = "300s"
-        cross_series_reducer = "REDUCE_SUM"
-        per_series_aligner   = "ALIGN_DELTA"
-      }
+        aggregations {
+          alignment_period     = "300s"
+          cross_series_reducer = "REDUCE_SUM"
+          per_series_aligner   = "ALIGN_DELTA"
+        }
 
-      denominator_aggregations {
-        alignment_period     = "300s"
-        cross_series_reducer = "REDUCE_SUM"
-        per_series_aligner   = "ALIGN_DELTA"
+        denominator_aggregations {
+          alignment_period     = "300s"
+          cross_series_reducer = "REDUCE_SUM"
+          per_series_aligner   = "ALIGN_DELTA"
+        }
       }
     }
   }

@@ -270,7 +270,7 @@ variable "max_instances" {
 variable "max_upload_bytes" {
   description = "Largest recording that is accepted, in bytes."
   type        = number
-  default     = 10485760
+  default     = 8000000
   nullable    = false
 
   validation {
@@ -374,7 +374,7 @@ variable "region" {
 variable "result_url_seconds" {
   description = "How long the address of a result works."
   type        = number
-  default     = 3600
+  default     = 43200
   nullable    = false
 
   validation {
@@ -410,7 +410,7 @@ variable "wait_objective_seconds" {
 variable "wait_seconds" {
   description = "How long GET /api/v1/conversion/{voice_id} waits for a result before it answers 504."
   type        = number
-  default     = 60
+  default     = 50
   nullable    = false
 
   validation {

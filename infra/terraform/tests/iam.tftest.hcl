@@ -106,14 +106,13 @@ run "only_what_is_needed" {
   }
 
   assert {
-    condition = alltrue([
-      for role in concat(
-        values(google_storage_bucket_iam_member.convert_reads)[*].role,
-        [google_storage_bucket_iam_member.convert_writes.role, google_storage_bucket_iam_member.api_uploads.role],
-      ) :
-      contains(["roles/storage.objectCreator", "roles/storage.objectViewer"], role)
-    ])
-    error_message = "a service may do more with the objects than read and create them"
+    condition = (
+      google_storage_bucket_iam_member.api_creates_uploads.role == "roles/storage.objectCreator"
+      && google_storage_bucket_iam_member.convert_creates_results.role == "roles/storage.objectCreator"
+      && google_storage_bucket_iam_member.convert_reads_uploads.role == "roles/storage.objectViewer"
+      && alltrue([for member in google_storage_bucket_iam_member.eraser : member.role == google_project_iam_custom_role.eraser.id])
+    )
+    error_message = "a service may do more with the objects than read, create and erase them"
   }
 
   assert {

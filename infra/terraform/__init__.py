@@ -1,0 +1,1 @@
+"""Everything in Google Cloud, and the check of it."""

@@ -1,0 +1,145 @@
+"""Checks the Terraform module and its examples: formatting, validity and their own tests.
+
+Where a provider registry is in reach, the real providers do it. Where none is, a schema check does
+that stands in for them, if there is one: `../shared/tools/terraform-check` beside the checkout, or
+wherever TERRAFORM_CHECK says. Otherwise nothing but the formatting can be checked, and that is said.
+
+    python -m infra.terraform.check
+
+Exit code: 0 nothing found, 1 something found, 2 it could not be checked.
+"""
+# ruff: noqa: S603, T201 - a command for a terminal, which runs terraform
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+ROOT: Final = Path(__file__).parents[2]
+MODULE: Final = ROOT / "infra/terraform"
+FOLDERS: Final = (MODULE, MODULE / "examples/minimal", MODULE / "examples/full")
+TRIAL: Final = MODULE / "tests/trial.tfvars"
+REGISTRY: Final = "https://registry.terraform.io/.well-known/terraform.json"
+REGISTRY_SECONDS: Final = 5.0
+STEPS: Final = (
+    ("init", "-backend=false", "-input=false", "-no-color"),
+    ("validate", "-no-color"),
+    ("test", "-no-color"),
+)
+
+PASSED, FOUND, NOT_CHECKED = 0, 1, 2
+
+
+class Run(Protocol):
+    """Runs a command in the foreground."""
+
+    def __call__(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+        """Return its exit code; `environment` is added to this process's own."""
+        ...
+
+
+def check(
+    *, terraform: str | None, registry_answers: Callable[[], bool], stand_in: Path | None, run: Run
+) -> int:
+    """Check everything as well as it can be checked here.
+
+    Args:
+        terraform: the terraform program; None if there is none.
+        registry_answers: whether a provider registry is in reach.
+        stand_in: the schema check's program; None if there is none.
+        run: runs commands.
+
+    Returns:
+        PASSED, FOUND or NOT_CHECKED.
+    """
+    if terraform is None:
+        print("NOT CHECKED: terraform is not on the PATH; install version 1.9 or newer.")
+        return NOT_CHECKED
+    if run([terraform, f"-chdir={MODULE}", "fmt", "-check", "-recursive", "-diff"], {}):
+        print("FOUND: run terraform fmt -recursive in infra/terraform.")
+        return FOUND
+    if registry_answers():
+        return _check_with_providers(terraform, run)
+    if stand_in is not None:
+        return _check_with_stand_in(stand_in, run)
+    print(
+        "NOT CHECKED beyond the formatting: no provider registry answers, and there is no schema "
+        "check at ../shared/tools/terraform-check or where TERRAFORM_CHECK says. Run this again "
+        f"where {REGISTRY} can be reached."
+    )
+    return NOT_CHECKED
+
+
+def _check_with_providers(terraform: str, run: Run) -> int:
+    print("Checking with the real providers from the registry.")
+    for folder in FOLDERS:
+        with tempfile.TemporaryDirectory() as data:
+            for step in STEPS:
+                _heading(folder, step[0])
+                if run([terraform, f"-chdir={folder}", *step], {"TF_DATA_DIR": data}):
+                    print(f"FOUND: terraform {step[0]} in {folder.relative_to(ROOT)}, see above.")
+                    return FOUND
+    print("PASSED with the real providers.")
+    return PASSED
+
+
+def _check_with_stand_in(program: Path, run: Run) -> int:
+    print(f"No provider registry answers; checking with the schema check {program.name}.")
+    environment = {"CHECK_TERRAFORM_PYTHON": sys.executable}
+    for folder in FOLDERS:
+        values = ["--var-file", str(TRIAL)] if folder == MODULE else []
+        code = run([str(program), *values, str(folder)], environment)
+        if code == NOT_CHECKED:
+            print(f"NOT CHECKED: the schema check could not run in {folder.relative_to(ROOT)}.")
+            return NOT_CHECKED
+        if code:
+            print(f"FOUND: in {folder.relative_to(ROOT)}, see above.")
+            return FOUND
+    print("PASSED with the schema check, which knows the providers' schemas and not Google's API.")
+    return PASSED
+
+
+def _heading(folder: Path, step: str) -> None:
+    print(f"== terraform {step} in {folder.relative_to(ROOT)}", flush=True)
+
+
+def _registry_answers() -> bool:
+    try:
+        with urllib.request.urlopen(REGISTRY, timeout=REGISTRY_SECONDS) as answer:
+            return bool(answer.status == 200)  # noqa: PLR2004 - OK
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _find_stand_in() -> Path | None:
+    folder = os.environ.get("TERRAFORM_CHECK") or str(ROOT.parent / "shared/tools/terraform-check")
+    program = Path(folder) / "check-terraform"
+    return program if program.is_file() else None
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    return subprocess.run(command, env={**os.environ, **environment}, check=False).returncode
+
+
+def main() -> int:
+    """Check what is in this checkout with what is on this machine."""
+    return check(
+        terraform=shutil.which("terraform"),
+        registry_answers=_registry_answers,
+        stand_in=_find_stand_in(),
+        run=_run,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+# Everything switched on: owners, a domain with a limit per visitor, keys of one's own, busy hours,
+# alerts. State lies in a bucket, so that more than one person can apply.
+
+terraform {
+  required_version = ">= 1.9"
+
+  required_providers {
+    google = {
+      source  = "hashicorp/google"
+      version = ">= 6.50, < 8"
+    }
+    google-beta = {
+      source  = "hashicorp/google-beta"
+      version = ">= 6.50, < 8"
+    }
+  }
+
+  # terraform init -backend-config=bucket=BUCKET
+  backend "gcs" {
+    prefix = "voice-avatar"
+  }
+}
+
+variable "alert_email" {
+  description = "Who is told when something is wrong."
+  type        = string
+}
+
+variable "domain" {
+  description = "Domain of the api, such as \"api.example.com\"; its A record points to load_balancer_address."
+  type        = string
+}
+
+variable "kms_key" {
+  description = "Key that everything is encrypted with, in the region."
+  type        = string
+}
+
+variable "origins" {
+  description = "Origins of the pages."
+  type        = list(string)
+}
+
+variable "project_id" {
+  description = "The Google Cloud project; it exists and has a billing account."
+  type        = string
+}
+
+variable "region" {
+  description = "Where everything runs and is stored."
+  type        = string
+  default     = "asia-northeast1"
+}
+
+provider "google" {
+  project = var.project_id
+  region  = var.region
+}
+
+provider "google-beta" {
+  project = var.project_id
+  region  = var.region
+}
+
+module "voice_avatar" {
+  source = "../.."
+
+  alert_emails    = [var.alert_email]
+  allowed_origins = var.origins
+  busy_hours = {
+    evening = { days = "*", from = 18, to = 24, min_instances = 4, time_zone = "Asia/Tokyo" }
+    lunch   = { days = "MON-FRI", from = 12, to = 13, min_instances = 2, time_zone = "Asia/Tokyo" }
+  }
+  custom_domain           = var.domain
+  firebase_authentication = { anonymous = true, email = true }
+  function_min_instances  = { api = 1, on_upload = 1 }
+  kms_key                 = var.kms_key
+  labels                  = { service = "voice-avatar" }
+  max_instances           = { api = 50, convert = 100, on_upload = 20 }
+  min_instances           = 1
+  project_id              = var.project_id
+  rate_limit_per_minute   = 60
+  region                  = var.region
+  wait_objective_seconds  = 3
+}
+
+output "api_url" {
+  description = "Where the api answers."
+  value       = module.voice_avatar.api_url
+}
+
+output "buckets" {
+  description = "Names of the buckets for recordings and results."
+  value       = module.voice_avatar.buckets
+}
+
+output "dashboard" {
+  description = "Where the dashboard is."
+  value       = module.voice_avatar.dashboard
+}
+
+output "load_balancer_address" {
+  description = "What the domain's A record must point to."
+  value       = module.voice_avatar.load_balancer_address
+}
+
+output "page_configuration" {
+  description = "Content of the page's config.json."
+  value       = module.voice_avatar.page_configuration
+}
+
+output "topics" {
+  description = "Names of the topics and of the dead-letter topics."
+  value       = module.voice_avatar.topics
+}
