@@ -1,0 +1,1 @@
+"""How the demo character was made: data, training, export and measured quality."""

@@ -1,0 +1,284 @@
+"""Training pairs in memory, and the disturbances that cost nothing to make anew each time."""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from training import features
+from training.features import MelSpectrum
+from training.generate import Example
+from training.network import OUTPUT_RATE, warped_axis
+from training.phones import DEVOICED, INVENTORY, VOWELS
+from training.target import CEPSTRUM_SIZE
+
+CROP = 160
+CONTEXT = 120
+SPAN = CROP + 2 * CONTEXT
+MAX_LAG = 4
+HELD_OUT_EVERY = 60
+# Shares of the groups in a batch: natural speech and human-derived voices weigh most.
+SHARES = {
+    "natural": 0.22, "words": 0.06, "festival/ja": 0.14, "festival/native": 0.13, "flite/ja": 0.12,
+    "flite/native": 0.14, "espeak/ja": 0.09, "espeak/native": 0.09, "mei": 0.07,
+}  # fmt: skip
+
+
+def group_of(speaker: str) -> str:
+    """The kind of source that a speaker such as ``"flite/awb/ja"`` belongs to."""
+    kind, _, rest = speaker.partition("/")
+    if kind in {"mei", "natural", "words"}:
+        return kind
+    japanese = rest.endswith("/ja") or rest.startswith("ja")
+    return f"{kind}/{'ja' if japanese else 'native'}"
+
+
+def envelope_axis(points: int = 72) -> NDArray[np.float64]:
+    """Cosine matrix [35, points] from a cepstrum to log amplitude on a mel-like axis to 12 kHz."""
+    top = 2595 * np.log10(1 + OUTPUT_RATE / 2 / 700)
+    hertz = 700 * (10 ** (np.linspace(0, top, points) / 2595) - 1)
+    result: NDArray[np.float64] = np.cos(np.arange(CEPSTRUM_SIZE)[:, None] * warped_axis(hertz))
+    return result
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tensors of one step: power of the source with context, and the target of its middle."""
+
+    power: Tensor
+    f0: Tensor
+    voicing: Tensor
+    voiced: Tensor
+    cepstrum: Tensor
+    phones: Tensor
+    weight: Tensor
+
+
+class Dataset:
+    """All shards of a folder; picks up new ones when asked to."""
+
+    def __init__(self, folder: Path, seed: int, points: int = 72) -> None:
+        self._folder = folder
+        self._seen: set[Path] = set()
+        self._random = np.random.default_rng(seed)
+        self._groups: dict[str, list[Example]] = defaultdict(list)
+        self._axis = envelope_axis(points).astype(np.float32)
+        self._lags: dict[str, int] = {}
+        self.held_out: list[Example] = []
+        self._weights = np.array([_importance(name) for name in INVENTORY], np.float32)
+        self.refresh()
+
+    def refresh(self) -> int:
+        """Reads shards that were not read yet; how many seconds there are now."""
+        fresh: dict[str, list[Example]] = defaultdict(list)
+        for file in sorted(self._folder.glob("*.pickle")):
+            if file in self._seen:
+                continue
+            self._seen.add(file)
+            for index, example in enumerate(pickle.loads(file.read_bytes())):
+                if len(example.log_f0) > 60 and (example.log_f0 > 0).sum() > 20:
+                    if index % HELD_OUT_EVERY == 7:
+                        self.held_out.append(example)
+                    else:
+                        fresh[group_of(example.speaker)].append(example)
+        for group, examples in fresh.items():
+            if group not in self._lags:
+                self._lags[group] = self._lag(examples)
+            self._groups[group] += examples
+        return sum(len(e.log_f0) for g in self._groups.values() for e in g) // 100
+
+    @property
+    def lags(self) -> dict[str, int]:
+        """Frames by which each group's labels were found to be late."""
+        return dict(self._lags)
+
+    def statistics(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Mean and spread of the target's cepstra over a sample of the examples."""
+        every = [e for g in self._groups.values() for e in g]
+        sample = self._random.choice(len(every), min(len(every), 400), replace=False)
+        cepstra = np.concatenate([every[i].cepstra.astype(np.float32) for i in sample])
+        return cepstra.mean(0), cepstra.std(0)
+
+    def log_f0(self) -> NDArray[np.float32]:
+        """Log f0 of every voiced frame of the target speaking with her own melody."""
+        values = [e.log_f0[e.log_f0 > 0] for e in self._groups["mei"]]
+        return np.concatenate(values)
+
+    def batch(self, size: int) -> Batch:
+        """Random crops, groups by their shares."""
+        names = [name for name in SHARES if self._groups[name]]
+        shares = np.array([SHARES[name] for name in names])
+        rows = []
+        for group in self._random.choice(len(names), size, p=shares / shares.sum()):
+            examples = self._groups[names[group]]
+            example = examples[self._random.integers(len(examples))]
+            version = int(self._random.integers(len(example.mels)))
+            start = int(self._random.integers(-10, max(len(example.log_f0) - CROP + 10, 1)))
+            rows.append(self._row(example, version, start))
+        return self._collate(rows)
+
+    def validation(self, limit: int = 96) -> list[Batch]:
+        """The middle of held-out examples, undisturbed."""
+        chosen = self.held_out[:limit]
+        rows = [self._row(e, 0, max(0, (len(e.log_f0) - CROP) // 2)) for e in chosen]
+        return [self._collate(rows[i : i + 16]) for i in range(0, len(rows), 16)]
+
+    def _row(self, example: Example, version: int, start: int) -> tuple[NDArray[np.float32], ...]:
+        lag = self._lags.get(group_of(example.speaker), 0)
+        mel = example.mels[version]
+        power = np.full((SPAN, features.BANDS), features.POWER_FLOOR, np.float32)
+        first = start - CONTEXT - lag
+        low, high = max(first, 0), min(first + SPAN, len(mel))
+        if low < high:
+            power[low - first : high - first] = np.exp(mel[low:high].astype(np.float32))
+        index = np.clip(np.arange(start, start + CROP), 0, len(example.log_f0) - 1)
+        inside = (np.arange(start, start + CROP) == index).astype(np.float32)
+        voiced = example.log_f0 > 0
+        frames = np.arange(len(voiced))
+        melody = np.interp(frames, frames[voiced], example.log_f0[voiced])[index]
+        phones = example.phones[index]
+        return (
+            power, np.exp(melody).astype(np.float32), (voiced[index] * inside).astype(np.float32),
+            example.cepstra[index].astype(np.float32), phones.astype(np.int64),
+            self._weights[phones] * inside,
+        )  # fmt: skip
+
+    def _collate(self, rows: list[tuple[NDArray[np.float32], ...]]) -> Batch:
+        power, f0, voiced, cepstrum, phones, weight = (
+            torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)
+        )
+        return Batch(power, f0, voiced.clone(), voiced, cepstrum, phones, weight)
+
+    def _lag(self, examples: list[Example]) -> int:
+        """By how many frames the sources' loudness follows the target's too early (positive)."""
+        lags = range(-MAX_LAG, MAX_LAG + 1)
+        total = np.zeros(len(lags))
+        for example in examples[:80]:
+            logs = example.cepstra.astype(np.float32) @ self._axis
+            target = np.log(np.exp(2 * (logs - 8)).mean(1) + 1e-4)
+            source = np.log(np.exp(example.mels[0].astype(np.float32)).mean(1) + 1e-6)
+            inner = slice(MAX_LAG + 4, -MAX_LAG - 4)
+            if len(target) > 60 and source[inner].std() > 0:
+                total += [np.corrcoef(target[inner], np.roll(source, lag)[inner])[0, 1] for lag in lags]
+        return int(np.argmax(total)) - MAX_LAG
+
+
+def _importance(phone: str) -> float:
+    if phone in {"sil", "pau", "cl"}:
+        return 0.5
+    return 1.0 if phone in VOWELS | DEVOICED else 1.7
+
+
+class Disturbance:
+    """Rooms, lines, noise and other vocal tracts on mel power, and errors of the f0 tracker."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = torch.Generator().manual_seed(seed)
+        hiss = np.random.default_rng(seed).standard_normal(60 * features.RATE).astype(np.float32)
+        self._hiss = torch.from_numpy(np.exp(MelSpectrum().log_power(hiss, 5990)))
+        self._hiss /= self._hiss.mean()
+
+    def __call__(self, batch: Batch) -> Batch:
+        power = self._tract(batch.power)
+        power = self._room(power)
+        power = power * torch.exp(self._curve(len(power), 0.45))[:, None]
+        power = self._band(self._noise(power))
+        power = self._hide_context(power)
+        return Batch(
+            power, batch.f0 * torch.exp(0.05 * self._normal(len(power), 1)),
+            self._doubt(batch.voiced), batch.voiced, batch.cepstrum, batch.phones, batch.weight,
+        )  # fmt: skip
+
+    def _uniform(self, *shape: int) -> Tensor:
+        return torch.rand(*shape, generator=self._random)
+
+    def _normal(self, *shape: int) -> Tensor:
+        return torch.randn(*shape, generator=self._random)
+
+    def _sometimes(self, count: int, share: float) -> Tensor:
+        return self._uniform(count) < share
+
+    def _curve(self, count: int, spread: float) -> Tensor:
+        """Smooth random curves over the bands, in nepers of power."""
+        knots = self._normal(count, 1, 7) * spread
+        return functional.interpolate(knots, features.BANDS, mode="linear", align_corners=True)[:, 0]
+
+    def _tract(self, power: Tensor) -> Tensor:
+        """Stretches the band axis by up to 13 % in three of five."""
+        count = len(power)
+        stretch = torch.exp((self._uniform(count, 1) - 0.5) * 0.26)
+        stretch = torch.where(self._sometimes(count, 0.6)[:, None], stretch, torch.ones_like(stretch))
+        position = (torch.arange(features.BANDS) * stretch).clamp(0, features.BANDS - 1.001)
+        below = position.long()
+        share = (position - below)[:, None]
+        index = below[:, None].expand(-1, power.shape[1], -1)
+        return power.gather(2, index) * (1 - share) + power.gather(2, index + 1) * share
+
+    def _room(self, power: Tensor) -> Tensor:
+        """Adds the decaying tail of what was heard before, in one of three."""
+        count, length = len(power), 40
+        decay = torch.exp(-0.138 / (0.15 + 0.45 * self._uniform(count, 1)))
+        kernel = decay ** torch.arange(length, 0, -1)
+        strength = 10 ** (-1.9 + 1.2 * self._uniform(count, 1)) * self._sometimes(count, 0.33)[:, None]
+        signal = functional.pad(power.transpose(1, 2), (length, 0))[:, :, :-1]
+        folded = signal.transpose(0, 1)
+        tail = functional.conv1d(folded, (kernel * strength)[:, None], groups=count)
+        return power + tail.permute(1, 2, 0)
+
+    def _noise(self, power: Tensor) -> Tensor:
+        """Coloured noise at 3 to 40 dB in three of five, another speaker at 8 to 25 dB in few."""
+        count, span = power.shape[:2]
+        level = power.mean(-1)
+        loud = (level * level).sum(1) / level.sum(1).clamp_min(1e-9)
+        start = int(torch.randint(len(self._hiss) - span * count, (1,), generator=self._random))
+        hiss = self._hiss[start : start + span * count].reshape(count, span, -1)
+        tilt = torch.linspace(2.5, -2.5, features.BANDS) * (self._uniform(count, 1) * 1.4 - 0.4)
+        colour = torch.exp(self._curve(count, 0.6) + tilt)
+        colour = colour / colour.mean(1, keepdim=True)
+        decibels = 3 + 37 * self._uniform(count) ** 0.8
+        amount = loud * 10 ** (-decibels / 10) * self._sometimes(count, 0.6)
+        power = power + hiss * colour[:, None] * amount[:, None, None]
+        other = power.roll(1, 0)
+        others = (loud / loud.roll(1, 0)).clamp(max=1e4) * 10 ** (-(8 + 17 * self._uniform(count)) / 10)
+        others = others * self._sometimes(count, 0.06)
+        return power + other * others[:, None, None]
+
+    def _band(self, power: Tensor) -> Tensor:
+        """A telephone's or a cheap microphone's upper and lower edge in one of five."""
+        count = len(power)
+        band = torch.arange(features.BANDS)
+        upper = 48 + 32 * self._uniform(count, 1)
+        lower = 8 * self._uniform(count, 1)
+        cut = torch.exp(-1.2 * ((band - upper).clamp(min=0) + (lower - band).clamp(min=0)))
+        cut = torch.where(self._sometimes(count, 0.2)[:, None], cut, torch.ones_like(cut))
+        return power * cut[:, None] + features.POWER_FLOOR
+
+    def _hide_context(self, power: Tensor) -> Tensor:
+        """Some recordings are short: the level and mean are then known from little speech."""
+        count, span = power.shape[:2]
+        hide = self._sometimes(count, 0.45)
+        left = (self._uniform(count) * CONTEXT).long()
+        right = span - (self._uniform(count) * CONTEXT).long()
+        frame = torch.arange(span)
+        outside = (frame < left[:, None]) | (frame >= right[:, None])
+        mask = (outside & hide[:, None])[:, :, None]
+        return torch.where(mask, torch.full_like(power, features.POWER_FLOOR), power)
+
+    def _doubt(self, voiced: Tensor) -> Tensor:
+        """Voicing as an erring tracker sees it: soft, late, flipped for a while, or unknown."""
+        count, frames = voiced.shape
+        soft = functional.avg_pool1d(functional.pad(voiced[:, None], (2, 2), mode="replicate"), 5, 1)[:, 0]
+        seen = torch.where(self._sometimes(count, 0.5)[:, None], soft, voiced)
+        seen = (seen * (0.75 + 0.25 * self._uniform(count, 1)) + 0.1 * self._uniform(count, 1)).clamp(0, 1)
+        flips = functional.max_pool1d((self._uniform(count, 1, frames) < 0.015).float(), 7, 1, 3)[:, 0]
+        flips = flips * self._sometimes(count, 0.6)[:, None]
+        seen = seen * (1 - flips) + (1 - seen) * flips
+        return torch.where(self._sometimes(count, 0.2)[:, None], torch.full_like(seen, 0.5), seen)

@@ -1,0 +1,222 @@
+"""The demo character's network: mel spectrum in, vocal tract filter and voicing out.
+
+The target's voice is itself parametric, so the network learns its parameters (the
+mel-generalised cepstrum that drives HTS's synthesis filter and the voicing) instead
+of samples. `HarmonicVoice` speaks them: pulses below the voicing limit and noise above
+it, one minimum-phase filter per frame, overlap-add (K. Tokuda et al., "Mel-generalized
+cepstral analysis", ICSLP 1994; T. Yoshimura et al., "Mixed excitation for HMM-based
+speech synthesis", Eurospeech 2001).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from training import features
+from training.phones import INVENTORY
+from training.target import CEPSTRUM_SIZE, WARPING
+from training.target import RATE as TARGET_RATE
+
+OUTPUT_RATE = 24_000
+OUTPUT_HOP = 240
+FFT_SIZE = 1024
+BINS = FFT_SIZE // 2 + 1
+LOG_F0_MEAN, LOG_F0_SPREAD = math.log(330.0), 0.23
+LEVEL_FLOOR = 3e-4
+MEAN_PRIOR_FRAMES = 40.0
+# Odd taps of the voice's own low-pass filter (31 taps at 48 kHz), doubled: 15 taps at 24 kHz.
+VOICING_LIMIT = (
+    -0.0197, -0.0009, 0.0415, 0.0, -0.0900, 0.0044, 0.3184, 0.5046,
+    0.3184, 0.0044, -0.0900, 0.0, 0.0415, -0.0009, -0.0197,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Size:
+    """Widths and depths of the network."""
+
+    channels: int = 160
+    encoder_blocks: int = 6
+    decoder_blocks: int = 5
+    content: int = 64
+
+
+class GatedBlock(nn.Module):
+    """Residual block: dilated convolution, tanh gated by a sigmoid, pointwise convolution."""
+
+    def __init__(self, channels: int, dilation: int) -> None:
+        super().__init__()
+        self.wide = nn.Conv1d(channels, 2 * channels, 3, padding=dilation, dilation=dilation)
+        self.narrow = nn.Conv1d(channels, channels, 1)
+        with torch.no_grad():
+            self.narrow.weight.mul_(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        signal, gate = self.wide(x).chunk(2, 1)
+        return x + self.narrow(torch.tanh(signal) * torch.sigmoid(gate))
+
+
+def _blocks(channels: int, count: int) -> nn.Sequential:
+    return nn.Sequential(*(GatedBlock(channels, (1, 2, 4)[i % 3]) for i in range(count)))
+
+
+class Network(nn.Module):
+    """Mel spectrum, melody and voicing to the target's cepstrum and voicing."""
+
+    cepstrum_mean: Tensor
+    cepstrum_spread: Tensor
+    mel_mean: Tensor
+
+    def __init__(self, size: Size | None = None) -> None:
+        super().__init__()
+        size = size or Size()
+        self.size = size
+        self.entry = nn.Conv1d(features.BANDS, size.channels, 5, padding=2)
+        self.encoder = _blocks(size.channels, size.encoder_blocks)
+        self.content = nn.Conv1d(size.channels, size.content, 1)
+        self.phones = nn.Conv1d(size.content, len(INVENTORY), 1)
+        self.join = nn.Conv1d(size.content + 2, size.channels, 3, padding=1)
+        self.decoder = _blocks(size.channels, size.decoder_blocks)
+        self.exit = nn.Conv1d(size.channels, CEPSTRUM_SIZE + 1, 1)
+        self.register_buffer("cepstrum_mean", torch.zeros(CEPSTRUM_SIZE))
+        self.register_buffer("cepstrum_spread", torch.ones(CEPSTRUM_SIZE))
+        self.register_buffer("mel_mean", torch.full((features.BANDS,), -5.0))
+
+    def hear(self, mel: Tensor) -> Tensor:
+        """Content [batch, content, frames] of a normalised mel spectrum [batch, frames, bands]."""
+        return self.content(self.encoder(self.entry(mel.transpose(1, 2) * 0.4)))
+
+    def speak(self, content: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor]:
+        """Cepstrum [batch, frames, 35] and voicing logit [batch, frames]."""
+        melody = (torch.log(f0) - LOG_F0_MEAN) / LOG_F0_SPREAD
+        x = torch.cat([content, melody[:, None], voicing[:, None]], 1)
+        out = self.exit(self.decoder(self.join(x))).transpose(1, 2)
+        cepstrum = out[..., :CEPSTRUM_SIZE] * self.cepstrum_spread + self.cepstrum_mean
+        return cepstrum, out[..., CEPSTRUM_SIZE]
+
+    def forward(self, mel: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor]:
+        return self.speak(self.hear(mel), f0, voicing)
+
+    def normalise(self, power: Tensor) -> Tensor:
+        """Mel power [batch, frames, bands] to what `hear` takes.
+
+        The level is divided by the energy-weighted mean level, and the mean spectrum of the
+        loud frames, drawn towards the usual mean when there are few of them, is taken away:
+        what is left depends little on microphone, distance and speaker.
+        """
+        level = power.mean(-1)
+        loud = (level * level).sum(1) / level.sum(1).clamp_min(1e-12)
+        log = torch.log(power / loud.clamp_min(1e-12)[:, None, None] + LEVEL_FLOOR)
+        height = torch.log(torch.exp(log).mean(-1))
+        weight = torch.sigmoid((height + 4) * 1.5)[..., None]
+        total = (weight * log).sum(1, keepdim=True) + MEAN_PRIOR_FRAMES * self.mel_mean
+        return log - total / (weight.sum(1, keepdim=True) + MEAN_PRIOR_FRAMES)
+
+
+def warped_axis(hertz: np.ndarray) -> np.ndarray:
+    """Phase of the target's all-pass warping at frequencies, in radians."""
+    omega = 2 * np.pi * hertz / TARGET_RATE
+    return omega + 2 * np.arctan2(WARPING * np.sin(omega), 1 - WARPING * np.cos(omega))
+
+
+class HarmonicVoice(nn.Module):
+    """Speaks cepstra: excitation, filter in the frequency domain, overlap-add.
+
+    The Fourier transforms are matrix products on the even and odd halves of a frame, which
+    needs a quarter of the work of the full matrices and only standard operators.
+    """
+
+    log_gain: Tensor
+    phase: Tensor
+    cosine: Tensor
+    sine: Tensor
+    window: Tensor
+    limit: Tensor
+    weight: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        axis = warped_axis(np.arange(BINS) * OUTPUT_RATE / FFT_SIZE)
+        order = np.arange(CEPSTRUM_SIZE)[:, None]
+        bins, samples = np.arange(BINS)[None], np.arange(BINS)[:, None]
+        angle = 2 * np.pi * ((bins * samples) % FFT_SIZE) / FFT_SIZE
+        weight = np.full(BINS, 2.0)
+        weight[[0, -1]] = 1.0
+        length = 2 * OUTPUT_HOP
+        tables = {
+            "log_gain": np.cos(order * axis),
+            "phase": -np.sin(order * axis),
+            "cosine": np.cos(angle),
+            "sine": np.sin(angle),
+            "window": 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length),
+            "limit": np.array(VOICING_LIMIT)[None, None],
+            "weight": weight / FFT_SIZE,
+        }
+        for name, table in tables.items():
+            self.register_buffer(name, torch.tensor(table, dtype=torch.float32), persistent=False)
+
+    def pulses(self, f0: Tensor) -> Tensor:
+        """Band-limited pulses of unit power, [batch, (frames + 1) * hop], beginning a hop early."""
+        before = torch.cat([f0[:, :1], f0], 1)[:, :, None].double()
+        after = torch.cat([f0, f0[:, -1:]], 1)[:, :, None].double()
+        step = torch.arange(1, OUTPUT_HOP + 1, dtype=torch.float64, device=f0.device)
+        ramp = step * (step - 1) / (2 * OUTPUT_HOP)
+        turns = (before * step + (after - before) * ramp) / OUTPUT_RATE
+        whole = torch.cumsum(turns[:, :, -1], 1) - turns[:, :, -1]
+        cycles = (turns + whole[:, :, None]).flatten(1)
+        hertz = (before + (after - before) * (step - 1) / OUTPUT_HOP).flatten(1).float()
+        distance = (cycles - torch.round(cycles)).float() * OUTPUT_RATE / hertz
+        angle = math.pi * distance
+        shape = torch.where(angle.abs() < 1e-3, torch.ones_like(angle), torch.sin(angle) / (angle + 1e-12))
+        return shape * torch.sqrt(OUTPUT_RATE / hertz) - torch.sqrt(hertz / OUTPUT_RATE)
+
+    def frames(self, signal: Tensor) -> Tensor:
+        """Windowed frames [batch, frames, 2 * hop]."""
+        hops = signal.reshape(signal.shape[0], -1, OUTPUT_HOP)
+        return torch.cat([hops[:, :-1], hops[:, 1:]], -1) * self.window
+
+    def forward(self, cepstrum: Tensor, voiced: Tensor, f0: Tensor, noise: Tensor) -> Tensor:
+        """Samples [batch, frames * hop]; `voiced` is 0..1 per frame, `noise` standard normal."""
+        tonal = self.pulses(f0) - noise
+        tonal = functional.conv1d(tonal[:, None], self.limit, padding=7)[:, 0]
+        excitation = self.frames(noise) + voiced[..., None] * self.frames(tonal)
+        real, imaginary = self._forward_transform(excitation)
+        gain = torch.exp(cepstrum @ self.log_gain - math.log(32768 * math.sqrt(2)))
+        angle = cepstrum @ self.phase
+        filter_real, filter_imaginary = gain * torch.cos(angle), gain * torch.sin(angle)
+        spoken = self._inverse_transform(
+            real * filter_real - imaginary * filter_imaginary,
+            real * filter_imaginary + imaginary * filter_real,
+        )
+        return _overlap_add(spoken)
+
+    def _forward_transform(self, frame: Tensor) -> tuple[Tensor, Tensor]:
+        ahead = frame[..., OUTPUT_HOP:]
+        behind = torch.flip(frame[..., 1 : OUTPUT_HOP + 1], [-1])
+        even = torch.cat([ahead[..., :1], ahead[..., 1:] + behind[..., 1:]], -1)
+        odd = ahead - behind
+        return even @ self.cosine[:OUTPUT_HOP], -(odd @ self.sine[:OUTPUT_HOP])
+
+    def _inverse_transform(self, real: Tensor, imaginary: Tensor) -> Tensor:
+        """Samples -hop .. FFT_SIZE - hop around each frame's centre."""
+        even = (real * self.weight) @ self.cosine
+        odd = (imaginary * self.weight) @ self.sine
+        ahead, behind = even - odd, torch.flip(even + odd, [-1])
+        before = behind[..., -1 - OUTPUT_HOP : -1]
+        return torch.cat([before, ahead[..., :-1], behind[..., : BINS - 1 - OUTPUT_HOP]], -1)
+
+
+def _overlap_add(frames: Tensor) -> Tensor:
+    batch, count, length = frames.shape
+    hops = -(-length // OUTPUT_HOP)
+    padded = functional.pad(frames, (0, hops * OUTPUT_HOP - length))
+    parts = padded.reshape(batch, count, hops, OUTPUT_HOP)
+    total = sum(functional.pad(parts[:, :, j], (0, 0, j, hops - j)) for j in range(hops))
+    assert isinstance(total, Tensor)
+    return total.reshape(batch, -1)[:, OUTPUT_HOP : OUTPUT_HOP + count * OUTPUT_HOP]

@@ -1,0 +1,1 @@
+"""Speakers whose speech is converted during training, each with its phone times."""

@@ -1,0 +1,35 @@
+"""The voices of flite, which prints the end time of every phone."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import soundfile
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class TimedSpeech:
+    """Samples (float32), their rate, and (phone, end in seconds) in the speaker's phone set."""
+
+    wave: NDArray[np.float32]
+    rate: int
+    phones: list[tuple[str, float]]
+
+
+def speak(
+    scratch: Path, voice: str, stretch: float, *, text: str = "", phones: str = ""
+) -> TimedSpeech:
+    """Speaks a text, or phones of flite's own set where no text is given."""
+    with TemporaryDirectory(dir=scratch) as folder:
+        file = Path(folder) / "wav"
+        command = ["flite", "-voice", voice, "--setf", f"duration_stretch={stretch:.3f}"]
+        command += ["-o", str(file), "-psdur", *(["-t", text] if text else ["-p", phones])]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        wave, rate = soundfile.read(file, dtype="float32")
+    timed = [entry.rsplit(":", 1) for entry in printed.split() if ":" in entry]
+    return TimedSpeech(wave, rate, [(phone, float(end)) for phone, end in timed])

@@ -1,0 +1,201 @@
+"""Trains the network on what was generated, with checkpoints; can be stopped and resumed."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from training.dataset import CONTEXT, CROP, Batch, Dataset, Disturbance, envelope_axis
+from training.network import Network
+
+NEPERS_TO_DECIBELS = 20 / math.log(10)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how fast.
+
+    Attributes:
+        minutes: wall-clock of the whole training, resumed parts included.
+        batch: crops of 1.6 s per step.
+        rate: peak learning rate; flat, then falling along a cosine from `flat` on.
+        threads: of PyTorch.
+    """
+
+    minutes: float
+    batch: int = 8
+    rate: float = 1.2e-3
+    flat: float = 0.4
+    threads: int = 2
+    report_every: int = 100
+    save_every: int = 400
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Of one step; `spectrum` is the mean distance of log envelopes in decibels."""
+
+    total: Tensor
+    spectrum: float
+    voicing: float
+    phones: float
+
+
+class Objective(nn.Module):
+    """Distance of log spectral envelopes and of their changes, voicing, and phones heard."""
+
+    axis: Tensor
+
+    def __init__(self, points: int = 72) -> None:
+        super().__init__()
+        axis = torch.tensor(envelope_axis(points), dtype=torch.float32)
+        self.register_buffer("axis", axis, persistent=False)
+
+    def forward(self, network: Network, batch: Batch) -> Losses:
+        mel = network.normalise(batch.power)[:, CONTEXT : CONTEXT + CROP]
+        content = network.hear(mel)
+        cepstrum, logit = network.speak(content, batch.f0, batch.voicing)
+        error = (cepstrum - batch.cepstrum) @ self.axis
+        total_weight = batch.weight.sum()
+        spectrum = (error.abs().mean(-1) * batch.weight).sum() / total_weight
+        change = (error[:, 1:] - error[:, :-1]).abs().mean(-1)
+        changes = (change * batch.weight[:, 1:]).sum() / total_weight
+        voicing = functional.binary_cross_entropy_with_logits(logit, batch.voiced, batch.weight)
+        spoken = functional.cross_entropy(network.phones(content), batch.phones, reduction="none")
+        phones = (spoken * batch.weight).sum() / total_weight
+        total = spectrum + 0.5 * changes + 0.15 * voicing + 0.06 * phones
+        return Losses(
+            total,
+            float(spectrum.detach()) * NEPERS_TO_DECIBELS,
+            float(voicing.detach()),
+            float(phones.detach()),
+        )
+
+
+class Trainer:
+    """One training run in a folder: ``checkpoint.pt`` is replaced as it goes on."""
+
+    def __init__(self, data: Path, folder: Path, plan: Plan, seed: int = 1) -> None:
+        torch.set_num_threads(plan.threads)
+        torch.manual_seed(seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._plan, self._file = plan, folder / "checkpoint.pt"
+        self._data = Dataset(data, seed)
+        self._disturb = Disturbance(seed)
+        self._objective = Objective()
+        self.network = Network()
+        self._average = copy.deepcopy(self.network)
+        self._optimiser = torch.optim.AdamW(
+            self.network.parameters(), plan.rate, betas=(0.9, 0.98), weight_decay=1e-3
+        )
+        self._step, self._spent = 0, 0.0
+        if self._file.exists():
+            self._resume()
+        else:
+            self._measure()
+
+    def _measure(self) -> None:
+        """Fixes the scales of the network's input and output from the data."""
+        mean, spread = (torch.from_numpy(part) for part in self._data.statistics())
+        heard = []
+        for _ in range(12):
+            power = self._data.batch(16).power
+            with torch.no_grad():
+                self.network.mel_mean.zero_()
+                level = power.mean(-1)
+                loud = (level * level).sum(1) / level.sum(1)
+                log = torch.log(power / loud[:, None, None] + 3e-4)
+                weight = torch.sigmoid((torch.log(torch.exp(log).mean(-1)) + 4) * 1.5)[..., None]
+                heard.append((weight * log).sum((0, 1)) / weight.sum((0, 1)))
+        for network in (self.network, self._average):
+            network.cepstrum_mean.copy_(mean)
+            network.cepstrum_spread.copy_(spread)
+            network.mel_mean.copy_(torch.stack(heard).mean(0))
+            nn.init.normal_(network.exit.weight, std=0.02)
+            nn.init.zeros_(network.exit.bias)
+        self._average.load_state_dict(self.network.state_dict())
+
+    def _resume(self) -> None:
+        saved = torch.load(self._file, weights_only=True)
+        self.network.load_state_dict(saved["network"])
+        self._average.load_state_dict(saved["average"])
+        self._optimiser.load_state_dict(saved["optimiser"])
+        self._step, self._spent = saved["step"], saved["spent"]
+        print(f"resumed at step {self._step}", flush=True)
+
+    def _save(self) -> None:
+        partial = self._file.with_suffix(".partial")
+        state = {
+            "network": self.network.state_dict(), "average": self._average.state_dict(),
+            "optimiser": self._optimiser.state_dict(), "step": self._step, "spent": self._spent,
+        }  # fmt: skip
+        torch.save(state, partial)
+        partial.rename(self._file)
+
+    def run(self) -> Network:
+        """Trains until the plan's minutes are spent; the averaged network."""
+        began, spent_before = time.monotonic(), self._spent
+        print(f"lags {self._data.lags}, {len(self._data.held_out)} held out", flush=True)
+        recent: list[Losses] = []
+        while self._spent < self._plan.minutes * 60:
+            recent.append(self._train_once())
+            self._spent = spent_before + time.monotonic() - began
+            if self._step % self._plan.report_every == 0:
+                self._report(recent)
+                recent = []
+            if self._step % self._plan.save_every == 0:
+                self._save()
+                seconds = self._data.refresh()
+                print(f"  {seconds / 60:.0f} min of pairs; held out: {self._validate()}", flush=True)
+        self._save()
+        print(f"done after {self._step} steps; held out: {self._validate()}", flush=True)
+        return self._average
+
+    def _train_once(self) -> Losses:
+        for group in self._optimiser.param_groups:
+            group["lr"] = self._rate()
+        losses: Losses = self._objective(self.network, self._disturb(self._data.batch(self._plan.batch)))
+        self._optimiser.zero_grad(set_to_none=True)
+        losses.total.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self._optimiser.step()
+        self._step += 1
+        keep = min(0.9985, (1 + self._step) / (10 + self._step))
+        with torch.no_grad():
+            pairs = zip(self._average.parameters(), self.network.parameters(), strict=True)
+            for average, current in pairs:
+                average.lerp_(current, 1 - keep)
+        return losses
+
+    def _rate(self) -> float:
+        share = self._spent / (self._plan.minutes * 60)
+        warm = min(1.0, (self._step + 1) / 200)
+        if share < self._plan.flat:
+            return self._plan.rate * warm
+        fall = (share - self._plan.flat) / (1 - self._plan.flat)
+        return self._plan.rate * warm * (0.5 * (1 + math.cos(math.pi * min(fall, 1.0))) + 0.005)
+
+    def _report(self, recent: list[Losses]) -> None:
+        count = len(recent)
+        means = [sum(getattr(x, n) for x in recent) / count for n in ("spectrum", "voicing", "phones")]
+        done = self._spent / (self._plan.minutes * 60)
+        print(
+            f"{done:4.0%} step {self._step} {self._step / max(self._spent, 1e-3):.2f}/s "
+            f"spectrum {means[0]:.3f} dB voicing {means[1]:.3f} phones {means[2]:.3f} "
+            f"rate {self._rate():.1e}",
+            flush=True,
+        )
+
+    def _validate(self) -> str:
+        self._average.eval()
+        with torch.no_grad():
+            losses = [self._objective(self._average, b) for b in self._data.validation()]
+        parts = ("spectrum", "voicing", "phones")
+        return ", ".join(f"{n} {sum(getattr(x, n) for x in losses) / len(losses):.3f}" for n in parts)
