@@ -31,6 +31,7 @@ from infra.local.storage.xml_api import XmlApi
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
+    from logging import Logger
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -54,7 +55,7 @@ def create_app(
     signers: Mapping[str, RSAPrivateKey] | None = None,
     now: Callable[[], datetime] = current_time,
     backoff: Backoff | None = None,
-    logger: logging.Logger | None = None,
+    logger: Logger | None = None,
 ) -> Starlette:
     """The storage server as an ASGI application; it needs the lifespan protocol.
 
@@ -70,16 +71,16 @@ def create_app(
     Raises:
         CatalogueInUseError: at startup, where another server uses `root`.
     """
+    logger = logger or logging.getLogger(__name__)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[_State]:
         with Catalogue(root / "catalogue.sqlite") as catalogue:
             contents = Contents(root / "contents")
-            notifications = Notifications(
-                catalogue, publish, backoff or Backoff(), logger or logging.getLogger(__name__)
-            )
+            notifications = Notifications(catalogue, publish, backoff or Backoff(), logger)
             _forget_leftovers(catalogue, contents, now())
             delivery = asyncio.create_task(notifications.run())
+            delivery.add_done_callback(_report_failure(logger))
             try:
                 api = _api(
                     catalogue=catalogue,
@@ -164,6 +165,14 @@ def _app(routes: list[Route], answer: Callable[[StorageError, Request], Response
             ClientDisconnect: went_away,
         },
     )
+
+
+def _report_failure(logger: Logger) -> Callable[[asyncio.Task[None]], None]:
+    def report(delivery: asyncio.Task[None]) -> None:
+        if not delivery.cancelled() and (error := delivery.exception()) is not None:
+            logger.critical("No notification is published any more.", exc_info=error)
+
+    return report
 
 
 def _forget_leftovers(catalogue: Catalogue, contents: Contents, now: datetime) -> None:

@@ -33,7 +33,6 @@ class Body:
         self.announced = parsed_number(request.headers.get("content-length"), "Content-Length")
         self._pieces = request.stream()
         self._received = 0
-        self._ended = False
 
     def __aiter__(self) -> Self:
         return self
@@ -48,7 +47,6 @@ class Body:
         try:
             piece = await anext(self._pieces)
         except StopAsyncIteration:
-            self._ended = True
             if self.announced not in {None, self._received}:
                 raise IncompleteBodyError(
                     f"{self._received} of {self.announced} bytes arrived."
@@ -59,9 +57,11 @@ class Body:
 
     async def drain(self) -> None:
         """Read on, up to a limit, and forget: a client that still sends would miss the answer."""
-        limit = self._received + _MOST_DRAINED_BYTES
-        while not self._ended and self._received < limit:
-            self._received += len(await anext(self._pieces, b"")) or limit
+        limit = _MOST_DRAINED_BYTES
+        async for piece in self._pieces:
+            limit -= len(piece)
+            if limit < 0:
+                return
 
 
 @asynccontextmanager

@@ -46,6 +46,7 @@ _PARAMETERS = (
     "x-goog-signature",
 )
 _SCOPE_SUFFIX = ("auto", "storage", "goog4_request")
+_HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2})+")
 _DATE = re.compile(r"\d{8}T\d{6}Z")
 
 
@@ -193,10 +194,9 @@ def _parsed_signed_headers(text: str) -> tuple[str, ...]:
 
 
 def _parsed_signature(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        raise _malformed("X-Goog-Signature", "It must be in hexadecimal.") from None
+    if not _HEXADECIMAL.fullmatch(text):
+        raise _malformed("X-Goog-Signature", "It must be in hexadecimal.")
+    return bytes.fromhex(text)
 
 
 def _canonical_header_values(headers: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from google.auth.crypt import RSASigner
 from google.cloud import storage
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+    from cryptography.hazmat.primitives.asymmetric import rsa
 
 PROJECT = "local-project"
 SITE = "https://site.example"

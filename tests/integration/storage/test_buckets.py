@@ -140,6 +140,7 @@ def test_a_malformed_cors_configuration_is_refused(
     ],
 )
 def test_a_web_page_cannot_drive_the_json_api(
+    *,
     bucket: Any,
     server: Server,
     http: requests.Session,

@@ -58,8 +58,9 @@ def test_a_preflight_allows_what_the_bucket_allows(
         {"headers": f"{WANTED},authorization"},
     ],
 )
+@pytest.mark.usefixtures("bucket")
 def test_a_preflight_for_anything_else_allows_nothing(
-    bucket: Any, server: Server, http: requests.Session, question: dict[str, str]
+    server: Server, http: requests.Session, question: dict[str, str]
 ) -> None:
     response = preflight(http, f"{server.url}/uploads/a", **question)
 

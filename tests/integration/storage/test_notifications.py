@@ -39,6 +39,7 @@ def notification(bucket: Any) -> Any:
 
 
 def test_a_signed_upload_is_told_in_the_wire_format_of_cloud_storage(
+    *,
     bucket: Any,
     notification: Any,
     credentials: Any,
@@ -125,9 +126,8 @@ def test_only_what_was_asked_for_is_told(bucket: Any, topic: RecordingTopic) -> 
     assert topic.is_empty()
 
 
-def test_an_upload_that_is_refused_is_not_told(
-    bucket: Any, notification: Any, topic: RecordingTopic
-) -> None:
+@pytest.mark.usefixtures("notification")
+def test_an_upload_that_is_refused_is_not_told(bucket: Any, topic: RecordingTopic) -> None:
     with pytest.raises(exceptions.PreconditionFailed):
         bucket.blob("a").upload_from_string(b"x", if_generation_match=7)
     bucket.blob("b").upload_from_string(b"x")
@@ -136,9 +136,8 @@ def test_an_upload_that_is_refused_is_not_told(
     assert topic.is_empty()
 
 
-def test_publishing_is_repeated_until_it_succeeds(
-    bucket: Any, notification: Any, topic: RecordingTopic
-) -> None:
+@pytest.mark.usefixtures("notification")
+def test_publishing_is_repeated_until_it_succeeds(bucket: Any, topic: RecordingTopic) -> None:
     topic.fail(5)
 
     bucket.blob("a").upload_from_string(b"x")
@@ -146,8 +145,9 @@ def test_publishing_is_repeated_until_it_succeeds(
     assert topic.next().attributes["objectId"] == "a"
 
 
+@pytest.mark.usefixtures("notification")
 def test_a_message_that_fails_does_not_hold_up_the_others(
-    bucket: Any, notification: Any, topic: RecordingTopic
+    bucket: Any, topic: RecordingTopic
 ) -> None:
     topic.fail(3)
 
@@ -213,8 +213,9 @@ def test_configurations_can_be_listed_read_and_deleted(
         {"topic": "//pubsub.googleapis.com/projects/p/topics/t", "custom_attributes": ["x"]},
     ],
 )
+@pytest.mark.usefixtures("bucket")
 def test_a_malformed_configuration_is_refused(
-    bucket: Any, server: Server, http: requests.Session, body: dict[str, Any]
+    server: Server, http: requests.Session, body: dict[str, Any]
 ) -> None:
     url = f"{server.url}/storage/v1/b/uploads/notificationConfigs"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
+import itertools
 import os
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,7 +33,7 @@ def test_what_is_uploaded_comes_back_with_its_type_and_metadata(bucket: Any) -> 
     assert (found.content_type, found.size, found.metageneration) == ("audio/webm", 5, 1)
     assert found.metadata == {"character": "robot", "größe": "ü"}
     assert found.cache_control == "no-store"
-    assert isinstance(found.time_created, datetime.datetime)
+    assert isinstance(found.time_created, datetime)
     assert found.name == "folder/voice.webm"
 
 
@@ -51,11 +52,11 @@ def test_generations_are_microseconds_and_always_rise(bucket: Any, server: Serve
     blob = bucket.blob("a")
     generations = []
     for ahead in (0, 0, -3600, -7200):
-        server.clock.ahead = datetime.timedelta(seconds=ahead)
+        server.clock.ahead = timedelta(seconds=ahead)
         blob.upload_from_string(b"x")
         generations.append(blob.generation)
 
-    now = datetime.datetime.now(datetime.UTC).timestamp() * 1e6
+    now = datetime.now(UTC).timestamp() * 1e6
 
     assert generations == sorted(set(generations))
     assert abs(generations[0] - now) < 60e6
@@ -68,7 +69,7 @@ def test_generations_rise_even_if_the_newest_object_was_deleted(
     blob.upload_from_string(b"x")
     first = blob.generation
     blob.delete()
-    server.clock.ahead = -datetime.timedelta(hours=1)
+    server.clock.ahead = -timedelta(hours=1)
 
     blob.upload_from_string(b"x")
 
@@ -124,7 +125,7 @@ def test_a_range_of_an_object_can_be_downloaded(bucket: Any) -> None:
     ],
 )
 def test_ranges_are_answered_as_http_says(
-    bucket: Any, server: Server, header: str, status: int, body: bytes, content_range: str | None
+    *, bucket: Any, server: Server, header: str, status: int, body: bytes, content_range: str | None
 ) -> None:
     bucket.blob("a").upload_from_string(b"0123456789")
     url = f"{server.url}/download/storage/v1/b/uploads/o/a?alt=media"
@@ -226,7 +227,7 @@ def test_listing_pages_without_gap_or_repetition(bucket: Any) -> None:
     pages = [[blob.name for blob in page] for page in folders.pages]
 
     assert paged == names
-    assert sum(pages, []) == ["d", "e"]
+    assert list(itertools.chain.from_iterable(pages)) == ["d", "e"]
     assert folders.prefixes == {"a/", "b/", "c/"}
 
 
@@ -348,7 +349,8 @@ def test_writes_obey_their_preconditions(bucket: Any) -> None:
     assert bucket.get_blob("a") is None
 
 
-def test_errors_have_the_shape_of_the_json_api(bucket: Any, server: Server) -> None:
+@pytest.mark.usefixtures("bucket")
+def test_errors_have_the_shape_of_the_json_api(server: Server) -> None:
     response = requests.get(f"{server.url}/storage/v1/b/uploads/o/missing", timeout=5)
 
     assert response.status_code == 404
@@ -381,8 +383,9 @@ def test_errors_have_the_shape_of_the_json_api(bucket: Any, server: Server) -> N
         ("PATCH", "/storage/v1/b/uploads/o/missing", 404),
     ],
 )
+@pytest.mark.usefixtures("bucket")
 def test_a_request_that_makes_no_sense_is_refused_in_json(
-    bucket: Any, server: Server, method: str, path: str, status: int
+    server: Server, method: str, path: str, status: int
 ) -> None:
     response = requests.request(method, f"{server.url}{path}", timeout=5)
 

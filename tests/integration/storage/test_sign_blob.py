@@ -61,6 +61,7 @@ def test_a_url_signed_without_a_key_is_obeyed(
     ],
 )
 def test_a_request_that_cannot_be_signed_is_refused(
+    *,
     server: Server,
     http: requests.Session,
     path: str,

@@ -44,7 +44,7 @@ class Pipe(io.RawIOBase):
 
 
 def crc32c_of(data: bytes) -> str:
-    return base64.b64encode(google_crc32c.Checksum(data).digest()).decode()
+    return base64.b64encode(google_crc32c.value(data).to_bytes(4, "big")).decode()
 
 
 def session_for(
@@ -212,8 +212,9 @@ def test_bytes_that_are_there_already_are_skipped(
     assert bucket.blob("a").download_as_bytes() == data
 
 
+@pytest.mark.usefixtures("bucket")
 def test_of_a_piece_that_is_not_the_last_whole_quanta_are_kept(
-    bucket: Any, server: Server, http: requests.Session
+    server: Server, http: requests.Session
 ) -> None:
     location, _ = session_for(server, http)
 
@@ -222,8 +223,9 @@ def test_of_a_piece_that_is_not_the_last_whole_quanta_are_kept(
     assert response.headers["Range"] == f"bytes=0-{QUANTUM - 1}"
 
 
+@pytest.mark.usefixtures("bucket")
 def test_a_gap_is_refused_so_that_the_client_asks_where_to_go_on(
-    bucket: Any, server: Server, http: requests.Session
+    server: Server, http: requests.Session
 ) -> None:
     location, _ = session_for(server, http)
 
@@ -254,8 +256,9 @@ def test_a_content_range_that_contradicts_itself_or_the_session_is_refused(
     assert bucket.blob("a").download_as_bytes() == b"y" * 20
 
 
+@pytest.mark.usefixtures("bucket")
 def test_a_completed_session_answers_the_object_again(
-    bucket: Any, server: Server, http: requests.Session
+    server: Server, http: requests.Session
 ) -> None:
     location, _ = session_for(server, http)
     first = put(http, location, "bytes 0-3/4", b"once")
@@ -276,7 +279,8 @@ def test_a_session_without_content_range_takes_the_whole_body(
     assert bucket.blob("a").download_as_bytes() == b"whole"
 
 
-def test_a_cancelled_session_is_over(bucket: Any, server: Server, http: requests.Session) -> None:
+@pytest.mark.usefixtures("bucket")
+def test_a_cancelled_session_is_over(server: Server, http: requests.Session) -> None:
     location, _ = session_for(server, http)
     put(http, location, f"bytes 0-{QUANTUM - 1}/*", b"x" * QUANTUM)
 
@@ -285,7 +289,8 @@ def test_a_cancelled_session_is_over(bucket: Any, server: Server, http: requests
     assert contents(server) == []
 
 
-def test_a_session_ends_after_a_week(bucket: Any, server: Server, http: requests.Session) -> None:
+@pytest.mark.usefixtures("bucket")
+def test_a_session_ends_after_a_week(server: Server, http: requests.Session) -> None:
     location, _ = session_for(server, http)
 
     server.clock.ahead = timedelta(days=7, seconds=1)
@@ -293,8 +298,9 @@ def test_a_session_ends_after_a_week(bucket: Any, server: Server, http: requests
     assert put(http, location, "bytes 0-3/4", b"late").status_code == 404
 
 
+@pytest.mark.usefixtures("bucket")
 def test_a_session_belongs_to_its_bucket(
-    client: Any, bucket: Any, server: Server, http: requests.Session
+    client: Any, server: Server, http: requests.Session
 ) -> None:
     client.create_bucket("results")
     location, _ = session_for(server, http)
@@ -399,7 +405,6 @@ def test_a_name_that_is_not_allowed_is_refused(
     assert list(bucket.list_blobs()) == []
 
 
-def test_a_name_that_is_no_utf_8_is_refused(
-    bucket: Any, server: Server, http: requests.Session
-) -> None:
+@pytest.mark.usefixtures("bucket")
+def test_a_name_that_is_no_utf_8_is_refused(server: Server, http: requests.Session) -> None:
     assert http.get(f"{server.url}/storage/v1/b/uploads/o/%ff").status_code == 400
