@@ -127,8 +127,10 @@ def _correlate(frames: Array) -> tuple[Array, Array]:
     spectrum = np.fft.rfft(frames * window, _FFT)[:, :_BINS]
     power = spectrum.real**2 + spectrum.imag**2
     correlation = np.fft.irfft(np.sqrt(power), _FFT)[:, : _LAST_LAG + 1]
-    scale = 1.0 / np.maximum(correlation[:, :1], np.float32(1e-12))
-    return correlation * scale * correction, np.sqrt(power.sum(axis=1))
+    correlation *= 1.0 / np.maximum(correlation[:, :1], np.float32(1e-12))
+    correlation *= correction
+    levels: Array = np.sqrt(power.sum(axis=1))
+    return correlation.astype(np.float32, copy=False), levels
 
 
 @lru_cache(maxsize=1)
@@ -168,7 +170,8 @@ def _favour_register(candidates: _Candidates, path: Path) -> Array:
     if not voiced.any():
         return candidates.strengths
     beyond = np.abs(candidates.octaves - np.median(octaves[voiced])) - _REGISTER_OCTAVES
-    return candidates.strengths - _REGISTER_COST * np.maximum(beyond, 0.0)
+    favoured: Array = candidates.strengths - _REGISTER_COST * np.maximum(beyond, 0.0)
+    return favoured
 
 
 def _choose(candidates: _Candidates, strengths: Array) -> Path:
@@ -188,7 +191,8 @@ def _quietness(levels: Array) -> Array:
     """Tell how far a frame lies below the level of the speech: 0 well above silence, up to 2."""
     power = levels**2
     speech = np.sqrt((power**2).sum() / max(float(power.sum()), 1e-20))
-    return np.maximum(0.0, 2.0 - levels / max(float(speech), 1e-9) / _SILENCE).astype(np.float32)
+    quietness: Array = np.maximum(0.0, 2.0 - levels / max(float(speech), 1e-9) / _SILENCE)
+    return quietness.astype(np.float32)
 
 
 def _follow(candidates: _Candidates, path: Path) -> tuple[Array, NDArray[np.bool_]]:

@@ -1,0 +1,181 @@
+"""The engine `harmonic`: a network that shapes pulses and noise, steered by the speaker's melody.
+
+One graph, role `harmonic`. With T frames of 10 ms and R the character's sample rate, it takes
+
+    wave     float32 [1, 160 T]            the recording at 16 kHz; frame t is centred at 160 t
+    f0       float32 [1, T]                fundamental frequency to speak at, in Hz, above 0
+    voicing  float32 [1, T]                1 where the recording is voiced, otherwise 0: a hint
+    noise    float32 [1, (T + 1) R / 100]  standard normal
+
+and gives `audio`, float32 [1, T R / 100]. Its pulses start one frame before the first sample with
+phase 0, and their phase is the sum of f0 / R over samples, f0 running straight from frame to frame.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from functions.convert.engines.base import (
+    BundleError,
+    Character,
+    ConversionOptions,
+    NoClock,
+    Samples,
+    SessionSettings,
+    StageClock,
+)
+from functions.convert.engines.chunks import cut_at_pauses
+from functions.convert.engines.contracts import GraphContract, TensorContract
+from functions.convert.engines.f0 import HOP
+from functions.convert.engines.levels import FRAMES_PER_SECOND
+from functions.convert.engines.phases import join_phases
+from functions.convert.engines.pitch import plan_pitch
+from functions.convert.engines.recording import Analysis, analyse, finish, speak_in_chunks
+from functions.convert.engines.samples import check_samples, converted_length
+from functions.convert.engines.session import GraphSession
+from shared.characters import MANIFEST, CharacterManifest, Pitch
+
+ROLE = "harmonic"
+_CONTRACT = GraphContract(
+    inputs=(
+        TensorContract("wave", [(1, "160*frames")]),
+        TensorContract("f0", [(1, "frames")]),
+        TensorContract("voicing", [(1, "frames")]),
+        TensorContract("noise", [(1, "samples")]),
+    ),
+    outputs=(TensorContract("audio", [(1, "samples")]),),
+)
+_TRIAL_FRAMES = (8, 9)
+
+
+def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
+    """Say what graphs the engine needs.
+
+    Raises:
+        BundleError: the manifest does not suit the engine.
+    """
+    _pitch_of(manifest)
+    _hop_of(manifest)
+    return {ROLE: _CONTRACT}
+
+
+def build(character: Character, settings: SessionSettings) -> "HarmonicEngine":
+    """Build the engine; see EngineBuilder."""
+    engine = HarmonicEngine(character.manifest, GraphSession(character.graphs[ROLE], settings))
+    engine.try_out(character.graphs[ROLE].file)
+    return engine
+
+
+@dataclass(frozen=True)
+class _Controls:
+    """What steers the network, for all frames of a recording: [T], and noise [(T + 1) hop]."""
+
+    f0: Samples
+    voicing: Samples
+    noise: Samples
+
+
+class HarmonicEngine:
+    """Converts with one `harmonic` graph; see Engine.
+
+    Args:
+        manifest: of the character.
+        session: its graph.
+    """
+
+    def __init__(self, manifest: CharacterManifest, session: GraphSession) -> None:
+        self._manifest = manifest
+        self._session = session
+        self._pitch = _pitch_of(manifest)
+        self._hop = _hop_of(manifest)
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the converted audio in Hz."""
+        return self._manifest.sample_rate
+
+    def convert(
+        self,
+        samples: Samples,
+        sample_rate: int,
+        options: ConversionOptions,
+        stopwatch: StageClock | None = None,
+    ) -> Samples:
+        """Convert one recording; see Engine."""
+        check_samples(samples, sample_rate, self._manifest)
+        clock = stopwatch or NoClock()
+        length = converted_length(len(samples), sample_rate, self.sample_rate)
+        analysis = analyse(samples, sample_rate, clock)
+        if not analysis.speech.any():
+            return np.zeros(length, np.float32)
+        with clock.stage("network"):
+            voice = self._speak(analysis, options)
+        with clock.stage("post"):
+            return finish(voice, self.sample_rate, length, analysis)
+
+    def try_out(self, file: str) -> None:
+        """Run the graph on the shortest input and on one that is a frame longer.
+
+        Raises:
+            BundleError: it fails, or its output is not what it must be.
+        """
+        for frames in _TRIAL_FRAMES:
+            inputs = {
+                "wave": np.zeros((1, frames * HOP), np.float32),
+                "f0": np.full((1, frames), self._pitch.median_hz, np.float32),
+                "voicing": np.ones((1, frames), np.float32),
+                "noise": np.zeros((1, (frames + 1) * self._hop), np.float32),
+            }
+            audio = self._session.try_out(inputs, "audio")
+            if audio.shape != (1, frames * self._hop):
+                raise BundleError(
+                    f"{file}: output 'audio': expected float32 [1, {frames * self._hop}] for"
+                    f" {frames} frames, found {list(audio.shape)}."
+                )
+            if not np.isfinite(audio).all():
+                raise BundleError(
+                    f"{file}: output 'audio': expected finite samples for a silent recording,"
+                    " found others."
+                )
+
+    def _speak(self, analysis: Analysis, options: ConversionOptions) -> Samples:
+        """Let the network speak all of a recording, piece by piece: float32 [T hop]."""
+        frames = len(analysis.speech)
+        random = np.random.default_rng(options.seed)
+        controls = _Controls(
+            f0=plan_pitch(analysis.track, self._pitch, options.pitch_shift),
+            voicing=analysis.track.voicing,
+            noise=random.standard_normal((frames + 1) * self._hop, np.float32),
+        )
+        chunks = cut_at_pauses(analysis.levels.frames)
+        contours = join_phases(chunks, controls.f0)
+
+        def speak(index: int) -> Samples:
+            chunk = chunks[index]
+            inputs = {
+                "wave": analysis.wave[chunk.first * HOP : chunk.last * HOP],
+                "f0": contours[index],
+                "voicing": controls.voicing[chunk.first : chunk.last],
+                "noise": controls.noise[chunk.first * self._hop : (chunk.last + 1) * self._hop],
+            }
+            batch = {name: value[None] for name, value in inputs.items()}
+            return self._session.run(batch, "audio").ravel()
+
+        return speak_in_chunks(analysis, chunks, speak, self._hop)
+
+
+def _pitch_of(manifest: CharacterManifest) -> Pitch:
+    if manifest.pitch is None:
+        raise BundleError(
+            f"{MANIFEST}: field 'pitch': expected an object for the engine harmonic, found null."
+        )
+    return manifest.pitch
+
+
+def _hop_of(manifest: CharacterManifest) -> int:
+    if manifest.sample_rate % FRAMES_PER_SECOND:
+        raise BundleError(
+            f"{MANIFEST}: field 'sample_rate': expected a multiple of {FRAMES_PER_SECOND},"
+            f" found {manifest.sample_rate}."
+        )
+    return manifest.sample_rate // FRAMES_PER_SECOND

@@ -1,0 +1,90 @@
+"""Samples as they come: checked, brought to another rate, freed of rumble."""
+
+import numpy as np
+import soxr
+
+from functions.convert.engines.base import Samples
+from shared.characters import CharacterManifest
+from shared.voice import ErrorCode, VoiceError
+
+LOWEST_RATE = 4_000
+HIGHEST_RATE = 384_000
+_LOUDEST = 64.0  # decoders overshoot 1 a little; beyond this, samples are not audio
+_RUMBLE_SECONDS = 0.02
+
+
+def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifest) -> None:
+    """Refuse what cannot be converted.
+
+    Args:
+        samples: expected to be mono float32 [N].
+        sample_rate: in Hz.
+        manifest: of the character, for its limits.
+
+    Raises:
+        ValueError: the caller handed over something else than mono float32 audio.
+        VoiceError: samples that are not finite (`corrupt`), or a length outside of the character's
+            limits (`too_short`, `too_long`).
+    """
+    if samples.ndim != 1 or samples.dtype != np.float32:
+        raise ValueError(f"expected float32 [N], found {samples.dtype} {list(samples.shape)}")
+    if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
+        raise ValueError(f"expected {LOWEST_RATE} to {HIGHEST_RATE} Hz, found {sample_rate} Hz")
+    _check_length(len(samples) / sample_rate, manifest)
+    loudest = float(np.max(np.abs(samples), initial=0.0))
+    if not loudest <= _LOUDEST:  # also false if it is not a number
+        raise VoiceError(
+            ErrorCode.CORRUPT,
+            f"The recording holds samples that are not audio (up to {loudest}, expected about 1).",
+        )
+
+
+def _check_length(seconds: float, manifest: CharacterManifest) -> None:
+    limits = manifest.limits
+    if seconds < limits.min_seconds:
+        raise VoiceError(
+            ErrorCode.TOO_SHORT,
+            f"The recording lasts {seconds:.2f} s; {manifest.name.en} needs at least"
+            f" {limits.min_seconds:g} s.",
+        )
+    if seconds > limits.max_seconds:
+        raise VoiceError(
+            ErrorCode.TOO_LONG,
+            f"The recording lasts {seconds:.2f} s; {manifest.name.en} converts at most"
+            f" {limits.max_seconds:g} s.",
+        )
+
+
+def converted_length(length: int, rate: int, new_rate: int) -> int:
+    """Count the samples that `length` samples become at another rate, rounded half up."""
+    return (2 * length * new_rate + rate) // (2 * rate)
+
+
+def resample(samples: Samples, rate: int, new_rate: int) -> Samples:
+    """Bring samples to another rate, aligned in time, with exactly the converted length."""
+    if rate == new_rate:
+        return samples
+    resampled = soxr.resample(samples, rate, new_rate, quality="HQ")
+    return fit_length(resampled, converted_length(len(samples), rate, new_rate))
+
+
+def fit_length(samples: Samples, length: int) -> Samples:
+    """Cut samples, or add silence, so that there are exactly `length`."""
+    if len(samples) >= length:
+        return samples[:length]
+    return np.pad(samples, (0, length - len(samples)))
+
+
+def remove_rumble(samples: Samples, sample_rate: int) -> Samples:
+    """Subtract a moving average of a moving average: no offset, and little below 40 Hz.
+
+    The response is 1 - sinc(0.02 s * f)^2, with linear phase: 0 at 0 Hz, 0.95 at 75 Hz.
+    """
+    width = round(_RUMBLE_SECONDS * sample_rate) | 1
+    return samples - _moving_average(_moving_average(samples, width), width)
+
+
+def _moving_average(samples: Samples, width: int) -> Samples:
+    padded = np.pad(samples, (width // 2 + 1, width // 2))
+    total = np.cumsum(padded, dtype=np.float64)
+    return ((total[width:] - total[:-width]) / width).astype(np.float32)

@@ -1,0 +1,67 @@
+"""ONNX Runtime sessions for graphs that are not trusted."""
+
+import numpy as np
+import onnxruntime
+
+from functions.convert.engines.base import BundleError, Graph, Samples, SessionSettings
+
+_ERRORS_ONLY = 3
+
+
+class GraphSession:
+    """One loaded graph; threads run it at the same time, without a lock.
+
+    Args:
+        graph: the verified graph.
+        settings: how to run it.
+
+    Raises:
+        BundleError: the runtime refuses the graph.
+    """
+
+    def __init__(self, graph: Graph, settings: SessionSettings) -> None:
+        self._file = graph.file
+        try:
+            self._session = onnxruntime.InferenceSession(
+                graph.content, _options(settings), providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # its exceptions share no narrower base
+            raise BundleError(
+                f"{graph.file}: expected a graph that ONNX Runtime"
+                f" {onnxruntime.__version__} loads, found: {_first_line(error)}."
+            ) from error
+
+    def run(self, inputs: dict[str, Samples], output: str) -> Samples:
+        """Run the graph once and return one of its outputs."""
+        return np.asarray(self._session.run([output], inputs)[0], np.float32)
+
+    def try_out(self, inputs: dict[str, Samples], output: str) -> Samples:
+        """Run the graph once to see whether it works.
+
+        Raises:
+            BundleError: it does not, and why.
+        """
+        try:
+            return self.run(inputs, output)
+        except Exception as error:  # its exceptions share no narrower base
+            shapes = ", ".join(f"'{name}' {list(value.shape)}" for name, value in inputs.items())
+            raise BundleError(
+                f"{self._file}: expected a graph that takes {shapes}, found: {_first_line(error)}."
+            ) from error
+
+
+def _options(settings: SessionSettings) -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = settings.threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.log_severity_level = _ERRORS_ONLY
+    # A thread that spins takes the processor from the other conversions.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    # Without this, bytes that pass as both formats would be checked as one and run as the other.
+    options.add_session_config_entry("session.load_model_format", "ONNX")
+    return options
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else repr(error)

@@ -1,0 +1,312 @@
+"""A look into an ONNX file before any runtime sees it: what it needs, and whether that is safe.
+
+Only the few fields that matter are read, straight from the protocol buffers wire format
+(https://protobuf.dev/programming-guides/encoding/; field numbers from onnx.proto of ONNX 1.17), so
+that the container needs no second copy of the ONNX library. Whatever is malformed is refused.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+STANDARD_DOMAINS = frozenset({b"", b"ai.onnx"})
+MAX_DEPTH = 16
+MAX_NODES = 100_000
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FIXED_SIZES = {_FIXED64: 8, _FIXED32: 4}
+_LONGEST_VARINT = 10
+_VARINT_BITS = 0xFFFF_FFFF_FFFF_FFFF
+_CONTINUED = 0x80
+_LONGEST_NAME = 200
+
+_MODEL_GRAPH, _MODEL_OPSET, _MODEL_TRAINING, _MODEL_FUNCTION = 7, 8, 20, 25
+_OPSET_DOMAIN = 1
+_FUNCTION_NAME = 1
+_GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 5, 11, 12
+_GRAPH_SPARSE_INITIALIZER = 15
+_NODE_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN = 4, 5, 7
+_ATTRIBUTE_TENSORS = frozenset({5, 10})
+_ATTRIBUTE_GRAPHS = frozenset({6, 11})
+_ATTRIBUTE_SPARSE_TENSORS = frozenset({22, 23})
+_SPARSE_TENSOR_PARTS = frozenset({1, 2})
+_TENSOR_NAME, _TENSOR_EXTERNAL_DATA, _TENSOR_DATA_LOCATION = 8, 13, 14
+_ENTRY_KEY, _ENTRY_VALUE = 1, 2
+_VALUE_NAME, _VALUE_TYPE = 1, 2
+_TYPE_TENSOR = 1
+_TENSOR_TYPE_ELEMENT, _TENSOR_TYPE_SHAPE = 1, 2
+_SHAPE_DIMENSION = 1
+_DIMENSION_VALUE, _DIMENSION_NAME = 1, 2
+
+_ELEMENT_TYPES = MappingProxyType(
+    {
+        1: "float32",
+        2: "uint8",
+        3: "int8",
+        4: "uint16",
+        5: "int16",
+        6: "int32",
+        7: "int64",
+        8: "string",
+        9: "bool",
+        10: "float16",
+        11: "float64",
+        12: "uint32",
+        13: "uint64",
+        16: "bfloat16",
+    }
+)
+
+
+class UnsafeModelError(ValueError):
+    """An ONNX file that will not be run; the message is one sentence without the file's name."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output of a graph.
+
+    Attributes:
+        name: of the tensor.
+        element_type: "float32", "int64", ...
+        shape: its sizes; a name or None where the size is not fixed. None if nothing is said.
+    """
+
+    name: str
+    element_type: str
+    shape: tuple[int | str | None, ...] | None
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.element_type} of any shape"
+        sizes = ", ".join("?" if size is None else str(size) for size in self.shape)
+        return f"{self.element_type} [{sizes}]"
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a graph takes and gives, by name, in the graph's order."""
+
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+
+
+def inspect_model(content: bytes) -> ModelFacts:
+    """Refuse a model that needs more than the standard operators and its own bytes.
+
+    Args:
+        content: the whole ONNX file.
+
+    Raises:
+        UnsafeModelError: it is malformed, uses an operator of another domain than ai.onnx, defines
+            functions, or wants data from outside of the file.
+    """
+    reader = _Reader()
+    try:
+        reader.read_model(memoryview(content))
+    except _MalformedError as error:
+        raise UnsafeModelError(f"expected an ONNX model, found {error}.") from error
+    return reader.facts()
+
+
+class _MalformedError(ValueError):
+    """Bytes that are no protocol buffers message of the expected kind."""
+
+
+@dataclass
+class _Reader:
+    """Walks through all of a model, collecting the main graph's inputs and outputs."""
+
+    inputs: dict[str, Tensor] = field(default_factory=dict)
+    outputs: dict[str, Tensor] = field(default_factory=dict)
+    nodes: int = 0
+
+    def facts(self) -> ModelFacts:
+        return ModelFacts(MappingProxyType(self.inputs), MappingProxyType(self.outputs))
+
+    def read_model(self, message: memoryview) -> None:
+        graphs = []
+        for number, value in _messages(message, "ModelProto"):
+            if number == _MODEL_GRAPH:
+                graphs.append(value)
+            elif number == _MODEL_OPSET:
+                self._read_operator_set(value)
+            elif number == _MODEL_TRAINING:
+                raise UnsafeModelError(
+                    "expected a graph for inference, found training information."
+                )
+            elif number == _MODEL_FUNCTION:
+                raise UnsafeModelError(
+                    f"expected standard operators only, found the local function"
+                    f" '{_text(value, _FUNCTION_NAME)}'."
+                )
+        if len(graphs) != 1:
+            raise _MalformedError(f"{len(graphs)} graphs")
+        self._read_graph(graphs[0], depth=0)
+
+    def _read_operator_set(self, message: memoryview) -> None:
+        for number, value in _messages(message, "OperatorSetIdProto"):
+            if number == _OPSET_DOMAIN:
+                _check_domain(value, "operator set")
+
+    def _read_graph(self, message: memoryview, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise UnsafeModelError(f"expected graphs nested at most {MAX_DEPTH} deep, found more.")
+        initialised = set()
+        for number, value in _messages(message, "GraphProto"):
+            if number == _GRAPH_NODE:
+                self._read_node(value, depth)
+            elif number == _GRAPH_INITIALIZER:
+                initialised.add(_check_tensor(value))
+            elif number == _GRAPH_SPARSE_INITIALIZER:
+                _check_sparse_tensor(value)
+            elif depth == 0 and number in {_GRAPH_INPUT, _GRAPH_OUTPUT}:
+                tensor = _read_value_info(value)
+                (self.inputs if number == _GRAPH_INPUT else self.outputs)[tensor.name] = tensor
+        if depth == 0:
+            for name in initialised:
+                self.inputs.pop(name, None)
+
+    def _read_node(self, message: memoryview, depth: int) -> None:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise UnsafeModelError(f"expected at most {MAX_NODES} operators, found more.")
+        for number, value in _messages(message, "NodeProto"):
+            if number == _NODE_ATTRIBUTE:
+                self._read_attribute(value, depth)
+            elif number == _NODE_DOMAIN:
+                _check_domain(value, f"operator '{_text(message, _NODE_TYPE)}'")
+
+    def _read_attribute(self, message: memoryview, depth: int) -> None:
+        for number, value in _messages(message, "AttributeProto"):
+            if number in _ATTRIBUTE_TENSORS:
+                _check_tensor(value)
+            elif number in _ATTRIBUTE_SPARSE_TENSORS:
+                _check_sparse_tensor(value)
+            elif number in _ATTRIBUTE_GRAPHS:
+                self._read_graph(value, depth + 1)
+
+
+def _check_domain(domain: memoryview, what: str) -> None:
+    if domain not in STANDARD_DOMAINS:
+        raise UnsafeModelError(
+            f"{what}: expected the standard domain ai.onnx, found '{_decoded(domain)}'."
+        )
+
+
+def _check_tensor(message: memoryview) -> str:
+    """Refuse a tensor whose data lie elsewhere; return its name."""
+    name = ""
+    location: str | None = None
+    for number, wire, value in _fields(message):
+        if number == _TENSOR_NAME and isinstance(value, memoryview):
+            name = _decoded(value)
+        elif number == _TENSOR_EXTERNAL_DATA and isinstance(value, memoryview):
+            key, entry = _text(value, _ENTRY_KEY), _text(value, _ENTRY_VALUE)
+            location = entry if key == "location" else location or ""
+        elif number == _TENSOR_DATA_LOCATION and wire == _VARINT and value != 0:
+            location = location or ""
+    if location is not None:
+        where = f" in '{location}'" if location else ""
+        raise UnsafeModelError(
+            f"tensor '{name}': expected its data inside the file, found external data{where}."
+        )
+    return name
+
+
+def _check_sparse_tensor(message: memoryview) -> None:
+    for number, value in _messages(message, "SparseTensorProto"):
+        if number in _SPARSE_TENSOR_PARTS:
+            _check_tensor(value)
+
+
+def _read_value_info(message: memoryview) -> Tensor:
+    name = _text(message, _VALUE_NAME)
+    kind = _only(message, _VALUE_TYPE, name)
+    tensor = None if kind is None else _only(kind, _TYPE_TENSOR, name)
+    if tensor is None:
+        return Tensor(name, "no tensor", None)
+    element = [value for number, _, value in _fields(tensor) if number == _TENSOR_TYPE_ELEMENT]
+    code = element[-1] if element else 0
+    type_name = _ELEMENT_TYPES.get(code, "unknown") if isinstance(code, int) else "unknown"
+    shape = _only(tensor, _TENSOR_TYPE_SHAPE, name)
+    return Tensor(name, type_name, None if shape is None else _read_shape(shape))
+
+
+def _read_shape(message: memoryview) -> tuple[int | str | None, ...]:
+    dimensions = _messages(message, "TensorShapeProto")
+    return tuple(
+        _read_dimension(value) for number, value in dimensions if number == _SHAPE_DIMENSION
+    )
+
+
+def _read_dimension(message: memoryview) -> int | str | None:
+    size: int | str | None = None
+    for number, _, value in _fields(message):
+        if number == _DIMENSION_VALUE and isinstance(value, int):
+            size = value
+        elif number == _DIMENSION_NAME and isinstance(value, memoryview):
+            size = _decoded(value) or None
+    return size
+
+
+def _only(message: memoryview, number: int, name: str) -> memoryview | None:
+    """Find the embedded message that may stand only once."""
+    found = [value for at, value in _messages(message, name) if at == number]
+    if len(found) > 1:
+        raise _MalformedError(f"the type of '{name}' more than once")
+    return found[0] if found else None
+
+
+def _text(message: memoryview, number: int) -> str:
+    texts = [value for found, value in _messages(message, "text") if found == number]
+    return _decoded(texts[-1]) if texts else ""
+
+
+def _decoded(value: memoryview) -> str:
+    return bytes(value[:_LONGEST_NAME]).decode("utf-8", errors="replace")
+
+
+def _messages(message: memoryview, kind: str) -> Iterator[tuple[int, memoryview]]:
+    """Yield the fields that carry bytes: number and content."""
+    try:
+        for number, wire, value in _fields(message):
+            if wire == _BYTES and isinstance(value, memoryview):
+                yield number, value
+    except _MalformedError as error:
+        raise _MalformedError(f"{error} in {kind}") from error
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
+    """Yield every field of a message: number, wire type, and value (integer or bytes)."""
+    position, end = 0, len(message)
+    while position < end:
+        tag, position = _varint(message, position)
+        number, wire = tag >> 3, tag & 7
+        if number == 0:
+            raise _MalformedError("field number 0")
+        if wire == _VARINT:
+            integer, position = _varint(message, position)
+            yield number, wire, integer
+            continue
+        if wire == _BYTES:
+            size, position = _varint(message, position)
+        elif wire in _FIXED_SIZES:
+            size = _FIXED_SIZES[wire]
+        else:
+            raise _MalformedError(f"wire type {wire}")
+        if position + size > end:
+            raise _MalformedError("a field that is cut off")
+        yield number, wire, message[position : position + size]
+        position += size
+
+
+def _varint(message: memoryview, position: int) -> tuple[int, int]:
+    if position < len(message) and message[position] < _CONTINUED:
+        return message[position], position + 1
+    value = 0
+    for index, byte in enumerate(message[position : position + _LONGEST_VARINT]):
+        value |= (byte & ~_CONTINUED) << (7 * index)
+        if byte < _CONTINUED:
+            return value & _VARINT_BITS, position + index + 1
+    raise _MalformedError("an unfinished number")

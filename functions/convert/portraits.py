@@ -1,0 +1,132 @@
+"""Portraits: pictures that a page can show without running anything."""
+
+from xml.etree import ElementTree as ET
+
+from functions.convert.engines.base import BundleError
+
+MAX_PORTRAIT_BYTES = 64 * 1024
+
+_NAMESPACE = "{http://www.w3.org/2000/svg}"
+_ELEMENTS = frozenset(
+    [
+        "svg",
+        "title",
+        "desc",
+        "g",
+        "defs",
+        "path",
+        "rect",
+        "circle",
+        "ellipse",
+        "line",
+        "polyline",
+        "polygon",
+        "text",
+        "tspan",
+        "linearGradient",
+        "radialGradient",
+        "stop",
+        "clipPath",
+        "mask",
+    ]
+)
+_ATTRIBUTES = frozenset(
+    [
+        "aria-label",
+        "clip-path",
+        "clip-rule",
+        "clipPathUnits",
+        "cx",
+        "cy",
+        "d",
+        "dx",
+        "dy",
+        "fill",
+        "fill-opacity",
+        "fill-rule",
+        "font-family",
+        "font-size",
+        "font-weight",
+        "fx",
+        "fy",
+        "gradientTransform",
+        "gradientUnits",
+        "height",
+        "id",
+        "mask",
+        "offset",
+        "opacity",
+        "points",
+        "preserveAspectRatio",
+        "r",
+        "role",
+        "rx",
+        "ry",
+        "spreadMethod",
+        "stop-color",
+        "stop-opacity",
+        "stroke",
+        "stroke-dasharray",
+        "stroke-linecap",
+        "stroke-linejoin",
+        "stroke-miterlimit",
+        "stroke-opacity",
+        "stroke-width",
+        "text-anchor",
+        "transform",
+        "version",
+        "viewBox",
+        "width",
+        "x",
+        "x1",
+        "x2",
+        "y",
+        "y1",
+        "y2",
+    ]
+)
+
+
+def check_portrait(file: str, content: bytes) -> None:
+    """Refuse an SVG that is more than a static drawing.
+
+    Only elements and attributes that draw are allowed; references may only lead to the drawing's
+    own parts.
+
+    Args:
+        file: its name, for errors.
+        content: of the file.
+
+    Raises:
+        BundleError: it is too large, no SVG, or holds something else than a drawing.
+    """
+    if len(content) > MAX_PORTRAIT_BYTES:
+        raise BundleError(
+            f"{file}: expected at most {MAX_PORTRAIT_BYTES} bytes, found {len(content)}."
+        )
+    # Entities and processing instructions come before any parser: they can be used against it.
+    if b"<!" in content or b"<?" in content.removeprefix(b"<?xml "):
+        raise BundleError(f"{file}: expected a plain SVG, found a declaration or a comment.")
+    try:
+        root = ET.fromstring(content)  # noqa: S314 - no entities, see above
+    except (ET.ParseError, ValueError) as error:
+        raise BundleError(f"{file}: expected an SVG, found {error}.") from error
+    if root.tag != f"{_NAMESPACE}svg":
+        raise BundleError(f"{file}: expected an SVG, found the element '{root.tag}'.")
+    for element in root.iter():
+        _check_element(file, element)
+
+
+def _check_element(file: str, element: ET.Element) -> None:
+    tag = element.tag.removeprefix(_NAMESPACE)
+    if tag not in _ELEMENTS:
+        raise BundleError(f"{file}: expected only elements that draw, found '{tag}'.")
+    for name, value in element.attrib.items():
+        if name not in _ATTRIBUTES:
+            raise BundleError(f"{file}: expected only attributes that draw, found '{name}'.")
+        own_parts = value.replace("url(#", "")
+        if "url(" in own_parts.lower() or "\\" in own_parts or "/*" in own_parts:
+            raise BundleError(
+                f"{file}: attribute '{name}': expected no address outside of the drawing,"
+                f" found '{value[:80]}'."
+            )
