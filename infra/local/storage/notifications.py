@@ -110,10 +110,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waiting times between attempts to publish, in seconds; doubled from first to longest."""
+    """Times in seconds: between attempts, doubled from first to longest, and for one attempt."""
 
     first: float = 0.1
     longest: float = 10.0
+    attempt: float = 30.0
 
     def delay(self, failures: int) -> float:
         """How long to wait after so many failures, with jitter."""
@@ -164,7 +165,8 @@ class Notifications:
     async def _published(self, message: OutboxMessage, failures: int) -> bool:
         async with self._places:
             try:
-                await self._publish(message.topic, message.data, message.attributes)
+                async with asyncio.timeout(self._backoff.attempt):
+                    await self._publish(message.topic, message.data, message.attributes)
             except Exception as error:  # noqa: BLE001 - whatever it was, the message must not be lost
                 self._logger.warning(
                     "Publishing to %s failed %d times, will be repeated: %s: %s",

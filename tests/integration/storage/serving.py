@@ -45,13 +45,20 @@ class RecordingTopic:
     def __init__(self) -> None:
         self._messages: queue.Queue[Message] = queue.Queue()
         self._failures_left = 0.0
+        self._hangs_left = 0
         self.failed = threading.Event()
 
     def fail(self, times: float) -> None:
         self._failures_left = times
 
+    def hang(self, times: int) -> None:
+        self._hangs_left = times
+
     async def publish(self, topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
         await asyncio.sleep(0)
+        if self._hangs_left > 0:
+            self._hangs_left -= 1
+            await asyncio.Event().wait()
         if self._failures_left > 0:
             self._failures_left -= 1
             self.failed.set()
@@ -109,7 +116,7 @@ def served(
         keys={UPLOADER: key.public_key()},
         signers={UPLOADER: key},
         now=clock,
-        backoff=Backoff(first=0.01, longest=0.05),
+        backoff=Backoff(first=0.01, longest=0.05, attempt=1.0),
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app, log_level="warning", lifespan="on", ws="none")

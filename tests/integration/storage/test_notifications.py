@@ -146,6 +146,15 @@ def test_publishing_is_repeated_until_it_succeeds(bucket: Any, topic: RecordingT
 
 
 @pytest.mark.usefixtures("notification")
+def test_an_attempt_that_hangs_is_given_up_and_repeated(bucket: Any, topic: RecordingTopic) -> None:
+    topic.hang(1)
+
+    bucket.blob("a").upload_from_string(b"x")
+
+    assert topic.next().attributes["objectId"] == "a"
+
+
+@pytest.mark.usefixtures("notification")
 def test_a_message_that_fails_does_not_hold_up_the_others(
     bucket: Any, topic: RecordingTopic
 ) -> None:

@@ -299,6 +299,30 @@ def test_composing_joins_contents(bucket: Any) -> None:
     assert (found.component_count, found.md5_hash) == (3, None)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"sourceObjects": []},
+        {"sourceObjects": ["a"]},
+        {"sourceObjects": [{"name": ""}]},
+        {"sourceObjects": [{"name": "a"}], "destination": 1},
+        {"sourceObjects": [{"name": "a"}] * 33},
+    ],
+)
+def test_a_composition_that_makes_no_sense_is_refused(
+    bucket: Any, server: Server, body: dict[str, Any]
+) -> None:
+    bucket.blob("a").upload_from_string(b"x")
+
+    response = requests.post(
+        f"{server.url}/storage/v1/b/uploads/o/whole/compose", json=body, timeout=5
+    )
+
+    assert response.status_code == 400
+    assert bucket.get_blob("whole") is None
+
+
 @pytest.mark.parametrize("condition", [1, 12345])
 def test_reads_obey_if_generation_match(bucket: Any, condition: int) -> None:
     blob = bucket.blob("a")

@@ -445,6 +445,58 @@ def test_a_signed_payload_hash_binds_the_content(
     assert accepted.status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"x-goog-acl": "public-read"}, 501, "NotImplemented"),
+        ({"x-goog-copy-source": "/results/secret"}, 501, "NotImplemented"),
+        ({"x-goog-content-length-range": "1-1000"}, 400, "InvalidArgument"),
+        ({"x-goog-if-generation-match": "none"}, 400, "InvalidArgument"),
+        ({"x-goog-hash": "sha1=abc"}, 400, "InvalidArgument"),
+    ],
+)
+def test_a_signed_header_that_makes_no_sense_here_is_refused_by_name(
+    *,
+    bucket: Any,
+    credentials: Any,
+    http: requests.Session,
+    headers: dict[str, str],
+    status: int,
+    code: str,
+) -> None:
+    url, all_headers = upload_url(bucket.blob("a"), credentials, headers=headers)
+
+    response = http.put(url, data=SOUND, headers=all_headers)
+
+    assert (response.status_code, error_code(response)) == (status, code)
+    assert next(iter(headers)) in response.text
+    assert bucket.get_blob("a") is None
+
+
+def test_a_response_override_cannot_smuggle_a_header(
+    bucket: Any, credentials: Any, http: requests.Session
+) -> None:
+    blob = bucket.blob("a")
+    blob.upload_from_string(SOUND)
+
+    response = http.get(download_url(blob, credentials, response_type="a\r\nX-Evil: 1"))
+
+    assert (response.status_code, error_code(response)) == (400, "InvalidArgument")
+    assert "X-Evil" not in response.headers
+
+
+@pytest.mark.parametrize("name", ["x" * 1025, ".well-known/acme-challenge/a", "a\rb"])
+def test_a_signed_upload_to_a_name_that_is_not_allowed_is_refused(
+    bucket: Any, server: Server, credentials: Any, http: requests.Session, name: str
+) -> None:
+    url, headers = upload_url(bucket.blob(name), credentials)
+
+    response = http.put(url, data=SOUND, headers=headers)
+
+    assert (response.status_code, error_code(response)) == (400, "InvalidArgument")
+    assert list((server.root / "contents").iterdir()) == []
+
+
 def test_an_upload_whose_client_goes_away_stores_nothing(
     bucket: Any, server: Server, credentials: Any
 ) -> None:
