@@ -202,9 +202,9 @@ class Decoder:
         job = Job(
             container=container,
             max_seconds=limits.longest,
-            cpu_seconds=limits.cpu_seconds,
+            cpu_seconds=limits.cpu_allowance,
             memory_bytes=limits.memory_bytes,
-            wall_seconds=limits.wall_seconds,
+            wall_seconds=limits.wall_allowance,
         )
         zygote = await self._running_zygote()
         with contextlib.ExitStack() as sockets:
@@ -219,7 +219,7 @@ class Decoder:
             their_content.close()
             their_status.close()
             try:
-                async with asyncio.timeout(limits.wall_seconds + _GRACE_SECONDS):
+                async with asyncio.timeout(limits.wall_allowance + _GRACE_SECONDS):
                     started = await _receive(status, PROCESS_ID.size)
                     self._tell_process(started)
                     await _send(content, job, data)

@@ -66,7 +66,7 @@ class Outcome:
         """Whether somebody else ended the process, so that the recording need not be to blame."""
         if self.exit is None:
             return True
-        in_time = self.exit.cpu_seconds < limits.cpu_seconds
+        in_time = self.exit.cpu_seconds < limits.cpu_allowance
         return self.exit.status == -signal.SIGKILL and in_time
 
     def conclude(self, container: Container, limits: DecodeLimits) -> Recording:

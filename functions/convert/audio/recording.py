@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +35,9 @@ is far too quiet still -50 dB. Converted silence has to be below -60 dB, too.
 MAX_PEAK: Final = 8.0
 """Float samples over full scale are kept up to here (+18 dB); more than that is another scale."""
 
+# Slow processors decode a hundred and fast ones a thousand.
+_SECONDS_DECODED_PER_SECOND: Final = 20
+
 _CANCELLATION: Final = 0.1
 """Two channels whose mean has less than this part of their level are in opposite phase."""
 
@@ -49,8 +53,8 @@ class DecodeLimits:
         min_seconds: the shortest recording; a tenth less is accepted.
         max_seconds: the longest recording; half a second more is accepted.
         max_bytes: the largest encoded recording.
-        cpu_seconds: processor time of the decoding process.
-        wall_seconds: time the decoding process may take altogether.
+        cpu_seconds: processor time of the decoding process, beside what long recordings need.
+        wall_seconds: time the decoding process may take altogether, likewise.
         memory_bytes: address space of the decoding process beyond what it starts with.
     """
 
@@ -60,6 +64,16 @@ class DecodeLimits:
     cpu_seconds: int = 4
     wall_seconds: float = 15.0
     memory_bytes: int = 256 * 1024 * 1024
+
+    @property
+    def cpu_allowance(self) -> int:
+        """Processor time in whole seconds; one more for every twenty of the longest recording."""
+        return math.ceil(self.cpu_seconds + self.max_seconds / _SECONDS_DECODED_PER_SECOND)
+
+    @property
+    def wall_allowance(self) -> float:
+        """Time in seconds; one more for every twenty of the longest recording."""
+        return self.wall_seconds + self.max_seconds / _SECONDS_DECODED_PER_SECOND
 
     @property
     def longest(self) -> float:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import resource
 import selectors
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn
 
 from functions.convert.audio import confinement, demuxing
 from functions.convert.audio.wire import PROCESS_ID, READY, START, Exit, Job, Verdict
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _CONTROL: Final = 0
 _SOCKETS_OF_A_JOB: Final = 2
 _MAX_DESCRIPTORS: Final = 256
+_WRITE_BYTES: Final = 1 << 17
 
 
 class Zygote:
@@ -62,8 +64,12 @@ class Zygote:
         )
         if len(start) == 0:
             return False
-        if len(descriptors) == _SOCKETS_OF_A_JOB:
-            self._start(*(socket.socket(fileno=descriptor) for descriptor in descriptors))
+        sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+        if len(sockets) == _SOCKETS_OF_A_JOB:
+            self._start(*sockets)
+        else:
+            for received in sockets:
+                received.close()
         return True
 
     def _start(self, data: socket.socket, status: socket.socket) -> None:
@@ -141,14 +147,15 @@ def _decode(data: int) -> None:
         cpu_seconds=job.cpu_seconds, memory_bytes=job.memory_bytes, wall_seconds=job.wall_seconds
     )
     confined = confinement.filter_system_calls()
-    _write(data, _judge(data, job, confined=confined).pack())
+    # Small pieces would wake up the service for every one of them.
+    with open(data, "wb", buffering=_WRITE_BYTES, closefd=False) as answer:
+        answer.write(_judge(_read(data), job, answer, confined=confined).pack())
 
 
-def _judge(data: int, job: Job, *, confined: bool) -> Verdict:
+def _judge(recording: bytes, job: Job, answer: BinaryIO, *, confined: bool) -> Verdict:
     try:
-        demuxer = demuxing.Demuxer(_read(data), job.container)
-        for chunk in demuxer.chunks(job.max_seconds):
-            _write(data, chunk.tobytes())
+        demuxer = demuxing.Demuxer(recording, job.container)
+        answer.writelines(chunk.tobytes() for chunk in demuxer.chunks(job.max_seconds))
     except VoiceError as error:
         return Verdict(code=error.code, message=error.message, confined=confined)
     except MemoryError:
@@ -192,12 +199,6 @@ def _read(descriptor: int, size: int | None = None) -> bytes:
     return b"".join(pieces)
 
 
-def _write(descriptor: int, content: bytes | memoryview) -> None:
-    rest = memoryview(content)
-    while len(rest) > 0:
-        rest = rest[os.write(descriptor, rest) :]
-
-
 def _ignore(signals: Iterable[signal.Signals]) -> None:
     for number in signals:
         signal.signal(number, signal.SIG_IGN)
@@ -208,6 +209,8 @@ def main() -> None:
     # When the service is asked to stop it may still finish a recording: the end of the control
     # socket, which comes with the end of the service, ends the zygote.
     _ignore((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_MAX_DESCRIPTORS, most))
     demuxing.warm_up()
     gc.collect()
     gc.freeze()

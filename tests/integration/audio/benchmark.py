@@ -9,6 +9,7 @@ import asyncio
 import statistics
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.convert.audio.decoding import Decoder
@@ -33,10 +34,8 @@ async def main() -> None:
         for name in FLAVOURS:
             data = recording(name, 5.0)
             cpu_seconds: list[float] = []
-            inside = await _median(lambda data=data: _in_process(data))
-            outside = await _median(
-                lambda data=data, spent=cpu_seconds: _round_trip(decoder, data, spent)
-            )
+            inside = await _median(partial(_in_process, data))
+            outside = await _median(partial(_round_trip, decoder, data, cpu_seconds))
             cpu = 1000 * statistics.median(cpu_seconds)
             _print(f"{name:<40}{inside:>12.1f}{outside:>12.1f}{cpu:>10.1f}")
         data = recording("webm from Chrome or Firefox", 5.0)

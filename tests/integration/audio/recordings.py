@@ -52,6 +52,9 @@ FLAVOURS: Final[Mapping[str, Flavour]] = MappingProxyType(
         "fragmented mp4 from Safari or Chrome": Flavour(
             Container.MP4, "mp4", "aac", dict(_FRAGMENTED)
         ),
+        "fragmented mp4 with opus from Chrome": Flavour(
+            Container.MP4, "mp4", "libopus", dict(_FRAGMENTED), only_rate=48_000
+        ),
         "m4a file": Flavour(Container.MP4, "ipod", "aac"),
         "apple lossless file": Flavour(Container.MP4, "ipod", "alac"),
         "ogg opus from Firefox": Flavour(Container.OGG, "ogg", "libopus", only_rate=48_000),

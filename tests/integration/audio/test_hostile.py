@@ -189,6 +189,22 @@ async def test_impossible_samples_rates_channels_and_lengths_are_told_apart(
     assert await code_of(decoder, data) == code
 
 
+@pytest.mark.parametrize("name", ["mp3", "raw aac"])
+async def test_a_sample_rate_that_changes_in_the_middle_is_corrupt(
+    decoder: Decoder, name: str
+) -> None:
+    data = recording(name, 2, 48_000) + recording(name, 2, 44_100)
+    assert await code_of(decoder, data) == ErrorCode.CORRUPT
+
+
+async def test_recordings_one_after_another_in_one_file_are_one_recording(
+    decoder: Decoder,
+) -> None:
+    data = recording("ogg opus from Firefox", 2) + recording("ogg opus from Firefox", 2)
+    decoded = await decoder.decode(data, limits=LIMITS)
+    assert decoded.seconds == pytest.approx(4.0, abs=0.02)
+
+
 async def test_a_declared_size_is_not_believed(decoder: Decoder) -> None:
     data = raw_wav(pcm16(voice_like(2, 48_000)), declared=2**32 - 1)
     decoded = await decoder.decode(data, limits=LIMITS)

@@ -88,10 +88,9 @@ async def test_a_process_out_of_processor_time_means_a_recording_too_complex() -
 
 
 async def test_a_process_that_gets_no_processor_is_given_up() -> None:
-    limits = DecodeLimits(wall_seconds=0.001)
-    async with Decoder() as decoder:
+    async with Decoder(on_process=Processes(signal.SIGALRM)) as decoder:
         with pytest.raises(DecoderUnavailableError, match="too little processor time"):
-            await decoder.decode(recording("mp3"), limits=limits)
+            await decoder.decode(recording("mp3"), limits=LIMITS)
 
 
 async def test_a_process_that_is_stopped_is_killed_after_its_time() -> None:
@@ -184,6 +183,17 @@ async def test_a_closed_decoder_says_so() -> None:
     await decoder.aclose()
     with pytest.raises(DecoderUnavailableError, match="closed"):
         await decoder.decode(recording("mp3"), limits=LIMITS)
+
+
+async def test_the_zygote_has_one_thread_so_that_forking_it_is_safe() -> None:
+    threads: list[int] = []
+
+    def count(process: int) -> None:
+        threads.append(len(list(Path(f"/proc/{parent_of(process)}/task").iterdir())))
+
+    async with Decoder(on_process=count) as decoder:
+        await decoder.decode(recording("mp3"), limits=LIMITS)
+    assert threads == [1]
 
 
 async def test_the_zygote_knows_nothing_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:

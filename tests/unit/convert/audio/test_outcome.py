@@ -14,7 +14,7 @@ from shared.media import Container
 from shared.voice import ErrorCode, VoiceError
 from tests.integration.audio.recordings import voice_like
 
-LIMITS = DecodeLimits(cpu_seconds=4)
+LIMITS = DecodeLimits(max_seconds=10, cpu_seconds=4)
 VERDICT = Verdict(codec="opus", sample_rate=16_000, channels=1, samples=32_000)
 BODY = memoryview(voice_like(2, 16_000).tobytes())
 CLEAN = Exit(0, 0.01)
