@@ -140,6 +140,10 @@ class Catalogue:
         )
         return [_bucket(row) for row in rows]
 
+    def all_buckets(self) -> list[Bucket]:
+        """The buckets of every project."""
+        return [_bucket(row) for row in self._connection.execute("SELECT * FROM buckets")]
+
     def put_bucket(self, bucket: Bucket) -> None:
         """Insert or replace a bucket."""
         self._connection.execute(

@@ -10,6 +10,7 @@ from infra.local.storage.errors import (
     InvalidArgumentError,
     ObjectNotFoundError,
 )
+from infra.local.storage.lifecycle import is_expired
 from infra.local.storage.names import checked_object_name
 from infra.local.storage.notifications import DELETE, FINALIZE, METADATA_UPDATE, Event
 from infra.local.storage.preconditions import Preconditions
@@ -234,6 +235,19 @@ class Objects:
             event = Event(DELETE, live, microseconds(self._now()))
             self._notifications.record(event, base_url)
         self._contents.delete(live.content_id)
+
+    def delete_expired(self, base_url: str) -> None:
+        """Remove the objects whose time is over by their bucket's lifecycle rules."""
+        now = self._now()
+        for bucket in self._catalogue.all_buckets():
+            lifecycle = bucket.fields.get("lifecycle", {})
+            expired = [
+                stored
+                for stored, _ in self._entries(bucket.name, Listing())
+                if isinstance(stored, StoredObject) and is_expired(lifecycle, stored, now)
+            ]
+            for stored in expired:
+                self.delete(stored.bucket, stored.name, stored.generation, _NO_CONDITIONS, base_url)
 
     def copy(self, source: StoredObject, draft: Draft, base_url: str) -> StoredObject:
         """Make another object with the same content.
