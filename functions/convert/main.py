@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-CHARACTERS: Final = Path(__file__).parent / "characters"
 DRAIN_SECONDS: Final = 8.0
 """Cloud Run kills an instance ten seconds after SIGTERM."""
 
@@ -91,19 +90,19 @@ async def _started_decoder(
     decoder = Decoder(max_processes=config.concurrency)
     starting = asyncio.create_task(decoder.start())
     try:
-        performers = await asyncio.to_thread(load_performers, config.threads)
+        performers = await asyncio.to_thread(load_performers, config.characters_dir, config.threads)
         await starting
         yield decoder, performers
     finally:
         await decoder.aclose()
 
 
-def load_performers(threads: int) -> dict[str, Performer]:
-    """Load every character of this container, each verified."""
+def load_performers(folder: Path, threads: int) -> dict[str, Performer]:
+    """Load every character bundle of a folder, each verified."""
     session = SessionSettings(threads=threads)
     return {
         name: Performer(character.manifest, build_engine(character, session))
-        for name, character in load_characters(CHARACTERS).items()
+        for name, character in load_characters(folder).items()
     }
 
 

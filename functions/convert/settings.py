@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -22,6 +23,7 @@ class ConvertSettings(PushSettings, SigningSettings):
         max_upload_bytes: the largest.
         result_url_seconds: how long the address of a result works.
         threads: how many threads one conversion's network uses.
+        characters_dir: folder of the character bundles.
     """
 
     host: str = "0.0.0.0"  # noqa: S104 - a container is reached from outside
@@ -33,3 +35,4 @@ class ConvertSettings(PushSettings, SigningSettings):
     max_upload_bytes: Annotated[int, Field(ge=1000, le=256_000_000)] = 8_000_000
     result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 43_200
     threads: Annotated[int, Field(ge=1, le=16)] = 1
+    characters_dir: Path = Path(__file__).parent / "characters"

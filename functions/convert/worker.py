@@ -2,7 +2,8 @@
 
 Whatever goes wrong ends in one of three ways: the voice is failed and the message acknowledged; the
 voice is handed back and the message delivered again; or another attempt owns the voice, and this
-one commits nothing.
+one commits nothing, leaves nothing behind, and has the message delivered again: the other attempt
+may have come from the same message, which an acknowledgement would end for both.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class Worker:
         Raises:
             OverloadedError: this instance has enough to do.
             AbandonedError: this instance stops; the voice was handed back.
+            LeaseLostError: another attempt has the voice, or it is gone.
             Exception: everything else that should make Pub/Sub deliver the message again.
         """
         wish = parse_conversion_message(message)
@@ -101,9 +103,13 @@ class Worker:
             async with lease.kept(), self._admission.turn():
                 outcome = await self._work(lease)
         except LeaseLostError as reason:
-            extra = {"event": "lease_lost", "attempt": lease.attempt}
+            extra: dict[str, Any] = {"event": "lease_lost", "attempt": lease.attempt}
             _LOG.warning("nothing committed: %s", reason, extra=extra)
-            return
+            await self._conversion.discard(lease.voice)
+            raise
+        except asyncio.CancelledError:
+            await lease.release()
+            raise
         self.has_converted = True
         if outcome is not None:
             _log_end(lease, outcome, uploaded_at)
@@ -121,10 +127,6 @@ class Worker:
                 await lease.release()
                 raise
             await self._fail_late(lease)
-        except asyncio.CancelledError:
-            if self._is_draining:
-                await lease.release()
-            raise
         except LeaseLostError:
             raise
         except Exception:
@@ -135,11 +137,7 @@ class Worker:
         return None
 
     async def _commit(self, lease: Lease, outcome: Outcome) -> None:
-        try:
-            await lease.finish(outcome.result, outcome.seconds, outcome.timings)
-        except LeaseLostError:
-            await self._conversion.discard(outcome.result)
-            raise
+        await lease.finish(outcome.result, outcome.seconds, outcome.timings)
         if lease.attempt > 1:
             # A worker that died after storing and before committing has left its result behind.
             await self._conversion.discard_others(lease.voice)

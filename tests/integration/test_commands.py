@@ -1,0 +1,151 @@
+"""The commands a person types, run as that person runs them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import av
+import numpy as np
+import psutil
+import pytest
+
+from tests.integration.served import (
+    SAMPLE,
+    command,
+    environment,
+    require_emulators,
+    run,
+    served_process,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    "kind", ["--embedded", pytest.param("--emulators", marks=pytest.mark.emulators)]
+)
+def test_the_demo_ends_with_the_path_of_a_file_that_plays(kind: str, tmp_path: Path) -> None:
+    if kind == "--emulators":
+        require_emulators()
+    output = tmp_path / "demo.wav"
+
+    finished = run("demo", kind, "--output", output)
+
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    lines = finished.stdout.splitlines()
+    assert lines[-1] == str(output)
+    said = finished.stdout
+    steps = ["starting", "POST", "signed address", "converting", "done", "downloaded"]
+    assert [said.index(step) for step in steps] == sorted(said.index(step) for step in steps)
+    with av.open(str(output)) as container:
+        frames = [frame.to_ndarray() for frame in container.decode(audio=0)]
+    assert np.abs(np.concatenate(frames, axis=1)).max() > 1000
+
+
+def write_recording(path: Path, codec: str, rate: int, layout: str) -> Path:
+    """Write the sample recording anew, in another format."""
+    with av.open(str(SAMPLE)) as source, av.open(str(path), "w") as target:
+        stream = target.add_stream(codec, rate=rate, layout=layout)
+        resampler = av.AudioResampler(format=stream.format, layout=layout, rate=rate)
+        frames = [*source.decode(audio=0), None]
+        for frame in frames:
+            for resampled in resampler.resample(frame):
+                resampled.pts = None
+                target.mux(stream.encode(resampled))
+        target.mux(stream.encode(None))
+    return path
+
+
+FORMATS = [
+    ("a.wav", "pcm_s16le", 8_000, "mono"),
+    ("b.wav", "pcm_f32le", 96_000, "stereo"),
+    ("c.mp3", "libmp3lame", 44_100, "stereo"),
+    ("d.m4a", "aac", 48_000, "mono"),
+    ("e.ogg", "libopus", 48_000, "stereo"),
+    ("f.webm", "libopus", 48_000, "mono"),
+    ("g.flac", "flac", 96_000, "stereo"),
+]
+
+
+def test_a_folder_of_every_format_is_converted(tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    for name, codec, rate, layout in FORMATS:
+        write_recording(folder / name, codec, rate, layout)
+
+    finished = run("convert", "--embedded", "recordings", "results", cwd=tmp_path)
+
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    results = sorted(path.name for path in (tmp_path / "results").iterdir())
+    assert results == [f"{letter}.wav" for letter in "abcdefg"]
+
+
+def test_one_bad_file_fails_alone_and_the_exit_code_tells(tmp_path: Path) -> None:
+    good = write_recording(tmp_path / "good.wav", "pcm_s16le", 16_000, "mono")
+    bad = tmp_path / "bad.wav"
+    bad.write_text("this is no recording")
+
+    finished = run("convert", "--embedded", good, bad, "--output", "results", cwd=tmp_path)
+
+    assert finished.returncode == 1
+    assert "unsupported_format" in finished.stdout
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["good.wav"]
+
+
+def test_a_result_that_is_there_already_is_not_overwritten(tmp_path: Path) -> None:
+    recording = write_recording(tmp_path / "hello.wav", "pcm_s16le", 16_000, "mono")
+    (tmp_path / "hello-mei.mp3").write_bytes(b"precious")
+
+    finished = run("convert", "--embedded", recording, "--format", "mp3", cwd=tmp_path)
+
+    assert finished.returncode == 1
+    assert "--overwrite" in finished.stdout.replace("\n", "")
+    assert (tmp_path / "hello-mei.mp3").read_bytes() == b"precious"
+
+
+def test_a_missing_input_is_one_clear_sentence(tmp_path: Path) -> None:
+    finished = run("convert", "--embedded", "nowhere.wav", cwd=tmp_path)
+
+    assert finished.returncode == 2
+    assert finished.stderr.strip() == "error: nowhere.wav does not exist"
+
+
+@pytest.mark.emulators
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_running(number: signal.Signals, tmp_path: Path) -> None:
+    with served_process(tmp_path, "--emulators") as process:
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert len(children) >= 7
+
+        process.send_signal(number)
+        process.wait()
+
+        _, alive = psutil.wait_procs(children, timeout=20)
+    assert [child.name() for child in alive] == []
+
+
+def test_ctrl_c_during_a_conversion_stops_everything(tmp_path: Path) -> None:
+    output = tmp_path / "demo.wav"
+    process = subprocess.Popen(
+        command("demo", "--embedded", "--output", output),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "the api listens" in line:
+            break
+    children = psutil.Process(process.pid).children(recursive=True)
+
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+
+    assert process.returncode == 130
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert alive == []
+    assert not os.path.exists(output)

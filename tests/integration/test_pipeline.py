@@ -1,0 +1,253 @@
+"""A recording goes the whole way, spoken to as any foreign program would."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import threading
+import wave
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import requests
+from google.cloud import firestore, storage
+
+from tests.integration.served import SAMPLE, served_cloud
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SECONDS = 60
+RATE = 16_000
+
+
+@pytest.fixture(
+    scope="module",
+    params=["--embedded", pytest.param("--emulators", marks=pytest.mark.emulators)],
+    ids=["embedded", "emulators"],
+)
+def endpoints(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Any]]:
+    with served_cloud(tmp_path_factory.mktemp("cloud"), request.param) as served:
+        yield served
+
+
+def create(endpoints: dict[str, Any], **wish: Any) -> dict[str, Any]:
+    wish.setdefault("content_type", "audio/webm")
+    response = requests.post(f"{endpoints['api']}/api/v1/voices", json=wish, timeout=SECONDS)
+    assert response.status_code == 201, response.text
+    created: dict[str, Any] = response.json()
+    return created
+
+
+def upload(created: dict[str, Any], recording: bytes, **changed_headers: str) -> requests.Response:
+    signed = created["upload"]
+    headers = {**signed["headers"], **changed_headers}
+    return requests.put(signed["url"], headers=headers, data=recording, timeout=SECONDS)
+
+
+def wait(endpoints: dict[str, Any], voice_id: str) -> requests.Response:
+    return requests.get(f"{endpoints['api']}/api/v1/conversion/{voice_id}", timeout=SECONDS)
+
+
+def convert(endpoints: dict[str, Any], recording: bytes, **wish: Any) -> requests.Response:
+    created = create(endpoints, **wish)
+    response = upload(created, recording)
+    assert response.ok, response.text
+    return wait(endpoints, created["voice_id"])
+
+
+def wav(samples: np.ndarray[Any, np.dtype[Any]], rate: int = RATE) -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as writer:
+        writer.setnchannels(1)
+        writer.setsampwidth(2)
+        writer.setframerate(rate)
+        writer.writeframes((np.clip(samples, -1, 1) * 32767).astype("<i2").tobytes())
+    return file.getvalue()
+
+
+def humming(seconds: float) -> np.ndarray[Any, np.dtype[Any]]:
+    time = np.arange(int(seconds * RATE)) / RATE
+    return sum(np.sin(2 * np.pi * 120 * n * time) / n for n in range(1, 12)) * 0.1
+
+
+def read_wav(content: bytes) -> tuple[np.ndarray[Any, np.dtype[Any]], int]:
+    with wave.open(io.BytesIO(content)) as reader:
+        samples = np.frombuffer(reader.readframes(reader.getnframes()), "<i2") / 32768
+        return samples, reader.getframerate()
+
+
+def test_a_recording_comes_back_as_the_character(endpoints: dict[str, Any]) -> None:
+    response = convert(endpoints, SAMPLE.read_bytes())
+
+    assert response.status_code == 200, response.text
+    result = response.json()["result"]
+    content = requests.get(result["url"], timeout=SECONDS)
+    samples, rate = read_wav(content.content)
+    assert rate == 24_000
+    assert len(samples) / rate == pytest.approx(result["seconds"], abs=0.001)
+    assert np.sqrt(np.mean(samples**2)) > 0.01
+    assert np.abs(samples).max() < 1.0
+    assert result["synthetic"]["digital_source_type"].endswith("trainedAlgorithmicMedia")
+
+
+@pytest.mark.parametrize("output_format", ["mp3", "m4a", "ogg"])
+def test_the_result_has_the_format_that_was_asked_for(
+    endpoints: dict[str, Any], output_format: str
+) -> None:
+    response = convert(endpoints, SAMPLE.read_bytes(), output_format=output_format)
+
+    result = response.json()["result"]
+    magic = {"mp3": (b"ID3", 0), "m4a": (b"ftyp", 4), "ogg": (b"OggS", 0)}[output_format]
+    content = requests.get(result["url"], timeout=SECONDS).content
+    assert content[magic[1] :].startswith(magic[0])
+    assert len(content) == result["bytes"]
+
+
+def test_the_same_voice_can_be_waited_for_again(endpoints: dict[str, Any]) -> None:
+    created = create(endpoints)
+    upload(created, SAMPLE.read_bytes())
+
+    first = wait(endpoints, created["voice_id"]).json()
+    assert wait(endpoints, created["voice_id"]).json() == first
+
+
+def test_a_client_without_signed_uploads_gets_its_voice_too(endpoints: dict[str, Any]) -> None:
+    created = create(endpoints)
+
+    form = {"voice_id": created["voice_id"]}
+    files = {"file": ("hello.webm", SAMPLE.read_bytes(), "audio/webm")}
+    response = requests.put(
+        f"{endpoints['api']}/api/v1/voices", data=form, files=files, timeout=SECONDS
+    )
+
+    assert response.status_code == 202, response.text
+    assert wait(endpoints, created["voice_id"]).status_code == 200
+
+
+BAD_RECORDINGS = {
+    "silent": (wav(np.zeros(3 * RATE)), "audio/wav"),
+    "too_short": (wav(humming(0.4)), "audio/wav"),
+    "too_long": (wav(humming(12)), "audio/wav"),
+    "unsupported_format": (b"<!doctype html><title>not audio</title>" * 50, "audio/webm"),
+    "content_type_mismatch": (wav(humming(2)), "audio/webm"),
+    "corrupt": (b"\x1aE\xdf\xa3" + SAMPLE.read_bytes()[4:60], "audio/webm"),
+}
+
+
+@pytest.mark.parametrize("code", BAD_RECORDINGS)
+def test_a_bad_recording_fails_with_its_code(endpoints: dict[str, Any], code: str) -> None:
+    recording, content_type = BAD_RECORDINGS[code]
+
+    response = convert(endpoints, recording, content_type=content_type)
+
+    assert response.status_code == 422, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["code"] == code
+    assert response.json()["detail"]
+
+
+def test_a_signed_address_works_only_as_signed(endpoints: dict[str, Any]) -> None:
+    created = create(endpoints)
+    recording = SAMPLE.read_bytes()
+    other = create(endpoints)
+
+    def moved(url: str) -> dict[str, Any]:
+        return {**created, "upload": {**created["upload"], "url": url}}
+
+    url = created["upload"]["url"]
+    assert upload(created, recording, **{"Content-Type": "audio/ogg"}).status_code == 403
+    assert upload(moved(url.replace("Expires=", "Expires=1")), recording).status_code == 403
+    elsewhere = moved(url.replace(created["voice_id"], other["voice_id"]))
+    assert upload(elsewhere, recording).status_code == 403
+    too_large = bytes(created["upload"]["max_bytes"] + 1)
+    assert upload(created, too_large).status_code == 400
+    assert upload(created, recording).status_code == 200
+    assert upload(created, recording).status_code == 412
+
+
+def test_an_erased_voice_is_gone_with_its_recording_and_result(endpoints: dict[str, Any]) -> None:
+    created = create(endpoints)
+    upload(created, SAMPLE.read_bytes())
+    result = wait(endpoints, created["voice_id"]).json()["result"]
+
+    address = f"{endpoints['api']}/api/v1/voices/{created['voice_id']}"
+    assert requests.delete(address, timeout=SECONDS).status_code == 204
+
+    assert wait(endpoints, created["voice_id"]).status_code == 404
+    assert requests.get(result["url"], timeout=SECONDS).status_code == 404
+    assert requests.delete(address, timeout=SECONDS).status_code == 404
+
+
+def test_many_visitors_are_served_at_once(endpoints: dict[str, Any]) -> None:
+    created = [create(endpoints) for _ in range(8)]
+    answers: dict[str, int] = {}
+
+    def visit(voice: dict[str, Any]) -> None:
+        answers[voice["voice_id"]] = wait(endpoints, voice["voice_id"]).status_code
+
+    waiting = [threading.Thread(target=visit, args=(voice,)) for voice in created]
+    for thread in waiting:
+        thread.start()
+    for voice in created:
+        upload(voice, SAMPLE.read_bytes())
+    for thread in waiting:
+        thread.join()
+
+    assert answers == {voice["voice_id"]: 200 for voice in created}
+
+
+@pytest.mark.emulators
+def test_a_foreign_program_needs_only_endpoints_json_and_googles_libraries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served_cloud(tmp_path, "--emulators"):
+        endpoints = json.loads((tmp_path / "endpoints.json").read_text())
+        assert endpoints.keys() == {
+            "api",
+            "page",
+            "firestore",
+            "pubsub",
+            "storage",
+            "project_id",
+            "pid",
+        }
+        monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", endpoints["firestore"])
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", endpoints["storage"])
+        created = create(endpoints)
+        states: list[dict[str, Any]] = []
+        final = threading.Event()
+
+        def see(snapshots: Any, _changes: Any, _read_time: Any) -> None:
+            states.append(snapshots[0].to_dict())
+            if states[-1]["status"] in {"done", "failed"}:
+                final.set()
+
+        with firestore.Client(project=endpoints["project_id"]) as client:
+            watch = client.document(created["document"]).on_snapshot(see)
+            upload(created, SAMPLE.read_bytes())
+            assert final.wait(SECONDS)
+            watch.unsubscribe()
+        order = ["waiting", "queued", "converting", "done"]
+        seen = [state["status"] for state in states]
+        assert seen == sorted(seen, key=order.index)
+        assert (seen[0], seen[-1]) == ("waiting", "done")
+        result = states[-1]["result"]
+        bucket = storage.Client(project=endpoints["project_id"]).bucket(result["bucket"])
+        content = bucket.blob(result["object"]).download_as_bytes()
+        assert read_wav(content)[1] == 24_000
+    assert not (tmp_path / "endpoints.json").exists()
+    assert not _is_alive(endpoints["pid"])
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
