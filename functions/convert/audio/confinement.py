@@ -34,6 +34,7 @@ _OFFSET_ARCHITECTURE: Final = 4
 _ALLOW: Final = 0x7FFF0000
 _REFUSE: Final = 0x00050000 | errno.EPERM
 _KILL: Final = 0x80000000
+_INSTRUCTION_BYTES: Final = 8
 
 
 class _Machine(NamedTuple):
@@ -106,52 +107,70 @@ _MACHINES: Final = {
 }
 
 
-def die_with_parent(parent: int) -> None:
-    """End this process as soon as the process `parent`, its parent, ends (Linux only)."""
-    if sys.platform == "linux":
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+class Confinement:
+    """Confines processes; everything that can be done before they are forked is done when made."""
+
+    def __init__(self) -> None:
+        is_linux = sys.platform == "linux"
+        machine = _MACHINES.get(platform.machine()) if is_linux else None
+        self._prctl = ctypes.CDLL(None, use_errno=True).prctl if is_linux else None
+        self._filter = None if machine is None else _Filter.of(_program(machine))
+        self._address_space = _address_space()
+
+    def die_with_parent(self, parent: int) -> None:
+        """End this process as soon as the process `parent`, its parent, ends (Linux only)."""
+        self._control(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    def limit(self, *, cpu_seconds: int, memory_bytes: int, wall_seconds: float) -> None:
+        """Set the operating system's limits for this process; they cannot be raised again.
+
+        Args:
+            cpu_seconds: processor time from the start of the process, then SIGXCPU.
+            memory_bytes: address space beyond what was in use when this object was made.
+            wall_seconds: time from now, then SIGALRM.
+        """
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, wall_seconds)
+        # At the hard limit comes SIGKILL, at the soft one a signal that tells why.
+        _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)
+        _lower(resource.RLIMIT_AS, self._address_space + memory_bytes)
+        for nothing_of in (
+            resource.RLIMIT_CORE,
+            resource.RLIMIT_FSIZE,
+            resource.RLIMIT_NOFILE,
+            resource.RLIMIT_NPROC,
+        ):
+            _lower(nothing_of, 0)
+
+    def filter_system_calls(self) -> bool:
+        """Refuse (EPERM) every system call that decoding does not need; tell if that worked."""
+        if self._filter is None:
+            return False
+        self._control(_PR_SET_NO_NEW_PRIVS, 1)
+        address = ctypes.addressof(self._filter)
+        return self._control(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, address) == 0
+
+    def _control(self, option: int, *arguments: int) -> int:
+        if self._prctl is None:
+            return -1
+        padded = (*arguments, 0, 0, 0, 0)[:4]
+        return int(self._prctl(option, *(ctypes.c_ulong(argument) for argument in padded)))
 
 
-def limit(*, cpu_seconds: int, memory_bytes: int, wall_seconds: float) -> None:
-    """Set the operating system's limits for this process; they cannot be raised again.
+class _Filter(ctypes.Structure):
+    """The kernel's `struct sock_fprog`: a number of instructions and where they are."""
 
-    Args:
-        cpu_seconds: processor time from the start of the process, then SIGXCPU.
-        memory_bytes: address space beyond what is in use now.
-        wall_seconds: time from now, then SIGALRM.
-    """
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, wall_seconds)
-    # At the hard limit comes SIGKILL, at the soft one a signal that tells why.
-    _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)
-    _lower(resource.RLIMIT_AS, _address_space() + memory_bytes)
-    for nothing_of in (
-        resource.RLIMIT_CORE,
-        resource.RLIMIT_FSIZE,
-        resource.RLIMIT_NOFILE,
-        resource.RLIMIT_NPROC,
-    ):
-        _lower(nothing_of, 0)
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
-
-def filter_system_calls() -> bool:
-    """Refuse (EPERM) every system call that decoding does not need; tell whether that worked."""
-    machine = _MACHINES.get(platform.machine()) if sys.platform == "linux" else None
-    if machine is None:
-        return False
-    program = _program(machine)
-    instructions = ctypes.create_string_buffer(program, len(program))
-
-    class _Filter(ctypes.Structure):
-        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
-
-    filter_ = _Filter(len(program) // 8, ctypes.addressof(instructions))
-    return (
-        _prctl(_PR_SET_NO_NEW_PRIVS, 1) == 0
-        and _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(filter_)) == 0
-    )
+    @classmethod
+    def of(cls, program: bytes) -> _Filter:
+        memory = ctypes.create_string_buffer(program, len(program))
+        filter_ = cls(len(program) // _INSTRUCTION_BYTES, ctypes.addressof(memory))
+        # The structure holds an address only: it must not outlive the memory.
+        filter_.memory = memory
+        return filter_
 
 
 def _program(machine: _Machine) -> bytes:
@@ -172,12 +191,6 @@ def _program(machine: _Machine) -> bytes:
 
 def _instruction(code: int, operand: int, *, if_true: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, 0, operand)
-
-
-def _prctl(option: int, *arguments: int) -> int:
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    padded = (*arguments, 0, 0, 0, 0)[:4]
-    return int(prctl(option, *(ctypes.c_ulong(argument) for argument in padded)))
 
 
 def _lower(kind: int, soft: int, hard: int | None = None) -> None:

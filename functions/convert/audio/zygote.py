@@ -18,7 +18,8 @@ import socket
 import sys
 from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn
 
-from functions.convert.audio import confinement, demuxing
+from functions.convert.audio import demuxing
+from functions.convert.audio.confinement import Confinement
 from functions.convert.audio.wire import PROCESS_ID, READY, START, Exit, Job, Verdict
 from shared.voice import ErrorCode, VoiceError
 
@@ -34,8 +35,9 @@ _WRITE_BYTES: Final = 1 << 17
 class Zygote:
     """Forks one process per recording and reports how each ended."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, confinement: Confinement) -> None:
         self._control = control
+        self._confinement = confinement
         self._children: dict[int, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
 
@@ -82,7 +84,7 @@ class Zygote:
                 status.send(PROCESS_ID.pack(0) + Exit(-signal.SIGKILL, 0.0).pack())
             return
         if child == 0:
-            _become_decoder(data.detach(), status.detach(), zygote)
+            _become_decoder(data.detach(), status.detach(), zygote, self._confinement)
         data.close()
         status.setblocking(False)
         self._children[child] = status
@@ -126,7 +128,7 @@ def _ignore_signal(_number: int, _frame: object) -> None:
     """Do nothing: the wake-up descriptor tells."""
 
 
-def _become_decoder(data: int, status: int, zygote: int) -> NoReturn:
+def _become_decoder(data: int, status: int, zygote: int, confinement: Confinement) -> NoReturn:
     """Decode the recording that comes over the descriptor `data`, and end this process."""
     try:
         confinement.die_with_parent(zygote)
@@ -135,13 +137,13 @@ def _become_decoder(data: int, status: int, zygote: int) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.closerange(0, data)
         os.closerange(data + 1, _MAX_DESCRIPTORS)
-        _decode(data)
+        _decode(data, confinement)
     except BaseException:  # noqa: BLE001 - nothing of the zygote may run on in its child
         os._exit(70)
     os._exit(0)
 
 
-def _decode(data: int) -> None:
+def _decode(data: int, confinement: Confinement) -> None:
     job = Job.unpack(_read(data, Job.SIZE))
     confinement.limit(
         cpu_seconds=job.cpu_seconds, memory_bytes=job.memory_bytes, wall_seconds=job.wall_seconds
@@ -215,4 +217,4 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
-    Zygote(socket.socket(fileno=os.dup(_CONTROL))).serve()
+    Zygote(socket.socket(fileno=os.dup(_CONTROL)), Confinement()).serve()
