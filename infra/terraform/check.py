@@ -2,7 +2,7 @@
 
 Where a provider registry is in reach, the real providers do it. Where none is, a schema check does
 that stands in for them, if there is one: `../shared/tools/terraform-check` beside the checkout, or
-wherever TERRAFORM_CHECK says. Otherwise nothing but the formatting can be checked, and that is said.
+wherever TERRAFORM_CHECK says. Otherwise only the formatting can be checked, and that is said.
 
     python -m infra.terraform.check
 

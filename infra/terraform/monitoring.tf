@@ -1,6 +1,6 @@
 locals {
   # Stages whose times the conversion container logs with `conversion_done`, in their order.
-  stages = ["decode", "resample", "f0", "network", "post", "encode", "store"]
+  stages = ["read", "decode", "resample", "f0", "network", "post", "encode", "store"]
 
   # One counter for each thing worth counting: the event that is logged, by which service, and the
   # fields that tell its kinds apart.
@@ -68,27 +68,25 @@ locals {
   }
 
   # The same for durations in milliseconds: `value` is the field that holds it.
-  durations = merge(
-    {
-      ready = {
-        description = "From the start of an instance to its readiness"
-        event       = "instance_started"
-        value       = "ready_ms"
-      }
-      wait = {
-        description = "From the end of the upload to the result"
-        event       = "conversion_done"
-        value       = "wait_ms"
-      }
-    },
-    {
-      for stage in local.stages : "stage_${stage}" => {
-        description = "Stage ${stage} of a conversion"
-        event       = "conversion_done"
-        value       = "stages.${stage}"
-      }
-    },
-  )
+  whole_durations = {
+    ready = {
+      description = "From the start of an instance to its readiness"
+      event       = "instance_started"
+      value       = "ready_ms"
+    }
+    wait = {
+      description = "From the end of the upload to the result"
+      event       = "conversion_done"
+      value       = "wait_ms"
+    }
+  }
+  durations = merge(local.whole_durations, {
+    for stage in local.stages : "stage_${stage}" => {
+      description = "Stage ${stage} of a conversion"
+      event       = "conversion_done"
+      value       = "stages.${stage}"
+    }
+  })
 
   # Errors that are never the recording's fault.
   own_errors = ["deadline_exceeded", "internal"]

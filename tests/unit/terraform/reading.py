@@ -1,0 +1,76 @@
+"""Reading the Terraform module as data."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hcl2
+
+ROOT = Path(__file__).parents[3]
+MODULE = ROOT / "infra/terraform"
+
+
+@dataclass(frozen=True)
+class TerraformModule:
+    """What the module's files say, expressions as they are written.
+
+    Attributes:
+        locals: local values by name.
+        resources: bodies by (type, name).
+        variables: bodies by name, in their order.
+    """
+
+    locals: dict[str, Any]
+    resources: dict[tuple[str, str], dict[str, Any]]
+    variables: dict[str, dict[str, Any]]
+
+    def of_type(self, kind: str) -> dict[str, dict[str, Any]]:
+        """Return the resources of one type by their names."""
+        return {name: body for (one, name), body in self.resources.items() if one == kind}
+
+    def environment(self, deployable: str) -> dict[str, str]:
+        """Return what a deployable is told: variable and expression."""
+        own = self.locals[f"environment_{deployable}"]
+        return {**self.locals["environment_common"], **own}
+
+    def default(self, expression: str) -> Any:
+        """Return the default of the variable that an expression is, None if it has none."""
+        if found := re.fullmatch(r"(?:tostring\()?var\.(\w+)\)?", expression):
+            return self.variables[found[1]].get("default")
+        if found := re.fullmatch(r"(?:tostring\()?var\.(\w+)\.(\w+)\)?", expression):
+            kind = self.variables[found[1]]["type"]
+            optional = re.search(rf"\b{found[2]}\W+optional\(number, ([\d.]+)\)", str(kind))
+            return float(optional[1]) if optional else None
+        return None
+
+
+def plain(value: Any) -> Any:
+    """Take the parser's quotes and its ${} off, and unpack blocks of one."""
+    if isinstance(value, dict):
+        return {plain(key): plain(one) for key, one in value.items() if key != "__is_block__"}
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    if not isinstance(value, str):
+        return value
+    if len(value) > 1 and value.startswith('"') and value.endswith('"'):
+        return value[1:-1].replace('\\"', '"')
+    return value[2:-1] if value.startswith("${") and value.endswith("}") else value
+
+
+def read_module() -> TerraformModule:
+    """Read every file of the module."""
+    module = TerraformModule({}, {}, {})
+    for path in sorted(MODULE.glob("*.tf")):
+        with path.open() as file:
+            content = plain(hcl2.load(file))
+        for block in content.get("locals", []):
+            module.locals.update(block)
+        for block in content.get("resource", []):
+            for kind, named in block.items():
+                module.resources.update({(kind, name): body for name, body in named.items()})
+        for block in content.get("variable", []):
+            module.variables.update(block)
+    return module

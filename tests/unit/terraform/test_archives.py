@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.terraform.reading import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.terraform.reading import TerraformModule
+
+FUNCTIONS = ("api", "dead_letter", "on_upload")
+
+# What Cloud Functions does first: an error here is one that the deployment would end with.
+LOAD = "from functions_framework.aio import create_asgi_app; create_asgi_app({name!r}, 'main.py')"
+
+
+def unpack(terraform: TerraformModule, name: str, folder: Path) -> list[str]:
+    """Make the folder that Cloud Functions unpacks a function's archive into."""
+    excluded = terraform.locals["archive_excluded"]
+    files = [
+        path.relative_to(ROOT).as_posix()
+        for pattern in terraform.locals["archive_patterns"][name]
+        for path in ROOT.glob(pattern)
+    ]
+    kept = [file for file in files if not file.startswith(excluded)]
+    for file in kept:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / file, folder / file)
+    (folder / "main.py").write_text(entry_point(name))
+    return kept
+
+
+def entry_point(name: str) -> str:
+    """Return what Terraform writes into the archive's main.py."""
+    text = (ROOT / "infra/terraform/functions.tf").read_text()
+    found = re.search(r'filename = "main.py"\n\s+content  = "(.*)\\n"', text)
+    assert found
+    return found[1].replace("${each.key}", name)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_starts_from_nothing_but_its_archive(
+    terraform: TerraformModule, tmp_path: Path, name: str
+) -> None:
+    unpack(terraform, name, tmp_path)
+    program = LOAD.format(name=name)
+
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_archive_holds_no_other_deployable_and_no_packages(
+    terraform: TerraformModule, tmp_path: Path, name: str
+) -> None:
+    files = unpack(terraform, name, tmp_path)
+    own = re.compile(
+        rf"functions/__init__\.py|functions/{name}/.*\.py|shared/.*\.py"
+        r"|functions/convert/characters/[\w-]+/(character\.json|portrait\.svg)"
+    )
+
+    assert [file for file in files if not own.fullmatch(file)] == []
+    assert not [file for file in files if "node_modules" in file or "/web/" in file]
+
+
+def test_the_api_gets_every_character_that_the_container_has(
+    terraform: TerraformModule, tmp_path: Path
+) -> None:
+    files = unpack(terraform, "api", tmp_path)
+    there = {
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.glob("functions/convert/characters/*/character.json")
+    }
+
+    assert {file for file in files if file.endswith("character.json")} == there
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_archive_has_the_functions_own_requirements(name: str) -> None:
+    text = (ROOT / "infra/terraform/functions.tf").read_text()
+
+    assert 'file("${local.source_root}/functions/${each.key}/requirements.txt")' in text
+    assert (ROOT / f"functions/{name}/requirements.txt").is_file()

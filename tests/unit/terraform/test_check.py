@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.terraform.check import FOLDERS, FOUND, NOT_CHECKED, PASSED, check
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+class Machine:
+    """Notes what is run; a command that contains one of `failing` ends with the code given."""
+
+    def __init__(self, failing: Mapping[str, int] | None = None) -> None:
+        self.failing = failing or {}
+        self.commands: list[str] = []
+
+    def __call__(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+        self.commands.append(" ".join([*command, *environment]))
+        codes = [code for part, code in self.failing.items() if part in command]
+        return max(codes, default=0)
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    return tmp_path / "check-terraform"
+
+
+def test_with_a_registry_the_real_providers_check_the_module_and_both_examples() -> None:
+    machine = Machine()
+
+    code = check(terraform="tf", registry_answers=lambda: True, stand_in=None, run=machine)
+
+    assert code == PASSED
+    for folder in FOLDERS:
+        for step in ("init", "validate", "test"):
+            assert [one for one in machine.commands if one.startswith(f"tf -chdir={folder} {step}")]
+
+
+@pytest.mark.parametrize("step", ["fmt", "init", "validate", "test"])
+def test_what_a_step_finds_is_found(step: str) -> None:
+    machine = Machine({step: 1})
+
+    code = check(terraform="tf", registry_answers=lambda: True, stand_in=None, run=machine)
+
+    assert code == FOUND
+
+
+def test_without_a_registry_the_schema_check_stands_in(stand_in: Path) -> None:
+    machine = Machine()
+
+    code = check(terraform="tf", registry_answers=lambda: False, stand_in=stand_in, run=machine)
+
+    assert code == PASSED
+    checked = [one for one in machine.commands if one.startswith(str(stand_in))]
+    assert len(checked) == len(FOLDERS)
+    assert "trial.tfvars" in checked[0]
+
+
+def test_what_the_schema_check_finds_is_found(stand_in: Path) -> None:
+    machine = Machine({str(FOLDERS[-1]): 1})
+
+    code = check(terraform="tf", registry_answers=lambda: False, stand_in=stand_in, run=machine)
+
+    assert code == FOUND
+
+
+def test_a_schema_check_that_cannot_run_has_checked_nothing(
+    stand_in: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = Machine({str(FOLDERS[0]): 2})
+
+    code = check(terraform="tf", registry_answers=lambda: False, stand_in=stand_in, run=machine)
+
+    assert code == NOT_CHECKED
+    assert "NOT CHECKED" in capsys.readouterr().out
+
+
+def test_with_neither_it_says_that_it_could_not_check(capsys: pytest.CaptureFixture[str]) -> None:
+    code = check(terraform="tf", registry_answers=lambda: False, stand_in=None, run=Machine())
+
+    assert code == NOT_CHECKED
+    assert "NOT CHECKED beyond the formatting" in capsys.readouterr().out
+
+
+def test_without_terraform_it_says_what_to_install(capsys: pytest.CaptureFixture[str]) -> None:
+    code = check(terraform=None, registry_answers=lambda: True, stand_in=None, run=Machine())
+
+    assert code == NOT_CHECKED
+    assert "install version 1.9 or newer" in capsys.readouterr().out

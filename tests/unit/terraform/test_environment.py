@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.api.settings import ApiSettings
+from functions.convert.settings import ConvertSettings
+from functions.dead_letter.settings import DeadLetterSettings
+from functions.on_upload.settings import OnUploadSettings
+from shared.settings import CommonSettings, Environment, load
+
+if TYPE_CHECKING:
+    from tests.unit.terraform.reading import TerraformModule
+
+SETTINGS: dict[str, type[CommonSettings]] = {
+    "api": ApiSettings,
+    "convert": ConvertSettings,
+    "dead_letter": DeadLetterSettings,
+    "on_upload": OnUploadSettings,
+}
+LOCAL_ONLY = {"SIGNING_KEY_FILE", "WEB_ROOT", "PAGE_CONFIG"}
+
+# What stands for an expression that only an apply can know.
+EXAMPLES = {
+    r'^google_service_account\.this\["\w+"\]\.email$': "somebody@a-project.iam.gserviceaccount.com",
+    r"^google_storage_bucket\.\w+\.name$": "a-project-voice-avatar-bucket",
+    r"^google_pubsub_topic\.\w+\[\"\w+\"\]\.name$": "voice-avatar-topic",
+    r"^google_cloud_run_v2_service\.convert\.uri$": "https://convert.example.com",
+    r"^local\.audiences\.\w+$": "https://receiver.example.com",
+    r"^tostring\(local\.timeouts\.conversion_deadline\)$": "60",
+    r"^var\.project_id$": "a-project",
+    r'^join\(",", var\.allowed_origins\)$': "https://voice.example.com",
+    r"^var\.firebase_authentication == null \? \"off\" : \"on\"$": "off",
+}
+
+
+def evaluate(terraform: TerraformModule, expression: str) -> str:
+    """Return what an apply with the defaults would set."""
+    if (default := terraform.default(expression)) is not None:
+        return str(default)
+    for pattern, example in EXAMPLES.items():
+        if re.search(pattern, expression):
+            return example
+    assert re.fullmatch(r"[\w-]+", expression), f"no example for the expression {expression}"
+    return expression
+
+
+@pytest.fixture(params=sorted(SETTINGS))
+def deployable(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def values(terraform: TerraformModule, deployable: str) -> dict[str, str]:
+    told = terraform.environment(deployable)
+    return {name: evaluate(terraform, expression) for name, expression in told.items()}
+
+
+def read(kind: type[CommonSettings], values: dict[str, str]) -> CommonSettings:
+    """Read settings from these variables and no others."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            patch.delenv(name)
+        for name, value in values.items():
+            patch.setenv(name, value)
+        return load(kind)
+
+
+def test_every_variable_that_the_settings_require_is_set(
+    deployable: str, values: dict[str, str]
+) -> None:
+    settings = read(SETTINGS[deployable], values)
+
+    assert settings.environment is Environment.PRODUCTION
+
+
+def test_no_variable_is_set_that_the_settings_do_not_have(
+    deployable: str, values: dict[str, str]
+) -> None:
+    known = {name.upper() for name in SETTINGS[deployable].model_fields}
+
+    assert values.keys() <= known
+
+
+def test_nothing_is_set_that_only_the_local_cloud_may_have(values: dict[str, str]) -> None:
+    assert not values.keys() & LOCAL_ONLY
+
+
+def test_the_defaults_are_those_of_the_code(terraform: TerraformModule, deployable: str) -> None:
+    fields: dict[str, Any] = SETTINGS[deployable].model_fields
+    for name, expression in terraform.environment(deployable).items():
+        default = terraform.default(expression)
+        if default is not None:
+            assert default == fields[name.lower()].default, name
+
+
+def test_each_deployable_gets_the_variables_meant_for_it(terraform: TerraformModule) -> None:
+    for name, function in terraform.locals["functions"].items():
+        own = f"local.environment_{name}"
+        assert function["environment"] == f"merge(local.environment_common, {own})"
+    container = terraform.resources["google_cloud_run_v2_service", "convert"]["template"][0]
+    told = str(container["containers"][0]["dynamic"])
+    assert "merge(local.environment_common, local.environment_convert)" in told
+
+
+def test_the_functions_are_served_as_asynchronous_ones(terraform: TerraformModule) -> None:
+    function = terraform.resources["google_cloudfunctions2_function", "this"]
+    told = function["service_config"][0]["environment_variables"]
+
+    assert told == 'merge(each.value.environment, {FUNCTION_USE_ASGI = "true"})'

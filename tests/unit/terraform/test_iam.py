@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.unit.terraform.reading import MODULE
+
+if TYPE_CHECKING:
+    from tests.unit.terraform.reading import TerraformModule
+
+PROJECT_WIDE = {
+    "google_project_iam_member.firestore": "roles/datastore.user",
+    "google_project_iam_member.build_logs": "roles/logging.logWriter",
+    "google_project_iam_member.build_sources": "roles/storage.objectViewer",
+}
+
+
+def test_a_role_is_granted_on_the_project_only_where_there_is_nothing_smaller(
+    terraform: TerraformModule,
+) -> None:
+    granted = {
+        f"{kind}.{name}": body.get("role")
+        for (kind, name), body in terraform.resources.items()
+        if kind.startswith("google_project_iam_") and kind != "google_project_iam_custom_role"
+    }
+
+    assert granted == PROJECT_WIDE
+
+
+def test_every_role_on_the_project_but_writing_logs_has_a_condition(
+    terraform: TerraformModule,
+) -> None:
+    members = terraform.of_type("google_project_iam_member")
+
+    assert {name for name, body in members.items() if "condition" not in body} == {"build_logs"}
+
+
+def test_nothing_replaces_the_bindings_that_others_have_made(terraform: TerraformModule) -> None:
+    kinds = {kind for kind, _ in terraform.resources}
+
+    assert not [kind for kind in kinds if kind.endswith(("_iam_binding", "_iam_policy"))]
+
+
+def test_everybody_may_call_the_api_and_nothing_else(terraform: TerraformModule) -> None:
+    public = {
+        name: body
+        for (_, name), body in terraform.resources.items()
+        if str(body.get("member", "")).startswith("all")
+    }
+
+    assert public.keys() == {"public_api"}
+    assert public["public_api"]["count"] == "var.public_api ? 1 : 0"
+    assert public["public_api"]["name"] == 'google_cloudfunctions2_function.this["api"].name'
+    text = "".join(path.read_text() for path in MODULE.glob("*.tf"))
+    assert text.count("allUsers") == 1
+    assert "allAuthenticatedUsers" not in text
+
+
+def test_an_account_signs_for_itself_only(terraform: TerraformModule) -> None:
+    members = terraform.of_type("google_service_account_iam_member")
+    creators = {
+        name: body
+        for name, body in members.items()
+        if body["role"] == "roles/iam.serviceAccountTokenCreator"
+    }
+
+    assert creators.keys() == {"signs_for_itself"}
+    itself = creators["signs_for_itself"]
+    assert itself["service_account_id"] == "google_service_account.this[each.key].name"
+    assert itself["member"] == "google_service_account.this[each.key].member"
+
+
+def test_no_service_account_has_a_key(terraform: TerraformModule) -> None:
+    assert terraform.of_type("google_service_account_key") == {}
+
+
+def test_every_subscription_lives_for_ever_and_keeps_messages_for_a_week(
+    terraform: TerraformModule,
+) -> None:
+    subscriptions = terraform.of_type("google_pubsub_subscription")
+
+    assert subscriptions.keys() == {"work", "dead_push", "dead_retained"}
+    for body in subscriptions.values():
+        assert body["expiration_policy"] == [{"ttl": ""}]
+        assert body["message_retention_duration"] == "local.retention"
+    for name in ("work", "dead_push"):
+        assert "oidc_token" in subscriptions[name]["push_config"][0]
+    assert "dead_letter_policy" in subscriptions["work"]
+
+
+def test_no_bucket_can_be_made_public(terraform: TerraformModule) -> None:
+    for body in terraform.of_type("google_storage_bucket").values():
+        assert body["public_access_prevention"] == "enforced"
+        assert body["uniform_bucket_level_access"] is True

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pathspec
+import pytest
+
+from infra.image.dockerfile import DockerfileError, read
+from tests.unit.terraform.reading import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.unit.terraform.reading import TerraformModule
+
+DOCKERFILE = ROOT / "functions/convert/Dockerfile"
+NEEDED = [
+    "functions/__init__.py",
+    "functions/convert/main.py",
+    "functions/convert/requirements.txt",
+    "functions/convert/characters/a-character/character.json",
+    "functions/convert/characters/a-character/a-graph.onnx",
+    "shared/voice.py",
+]
+UNWANTED = [
+    "README.md",
+    "functions/api/main.py",
+    "functions/api/web/node_modules/a-package/index.js",
+    "functions/convert/__pycache__/main.cpython-311.pyc",
+    "infra/terraform/main.tf",
+    "tests/unit/terraform/test_image.py",
+    "training/a-checkpoint.pt",
+]
+
+
+def let_through(ignore_file: str, paths: list[str]) -> list[str]:
+    lines = (ROOT / ignore_file).read_text().splitlines()
+    ignored = pathspec.GitIgnoreSpec.from_lines(lines)
+    return [path for path in paths if not ignored.match_file(path)]
+
+
+@pytest.mark.parametrize("ignore_file", [".dockerignore", ".gcloudignore"])
+def test_an_upload_holds_what_the_image_is_made_of_and_nothing_else(ignore_file: str) -> None:
+    assert let_through(ignore_file, NEEDED + UNWANTED) == NEEDED
+
+
+def test_a_change_of_anything_in_the_image_makes_a_new_image(terraform: TerraformModule) -> None:
+    patterns = pathspec.GitIgnoreSpec.from_lines(
+        f"/{pattern}" for pattern in terraform.locals["image_patterns"]
+    )
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for top in ("functions/convert", "shared")
+        for path in (ROOT / top).rglob("*")
+        if path.is_file()
+    ]
+    inside = let_through(".dockerignore", [*found, "functions/__init__.py", ".dockerignore"])
+
+    assert [path for path in inside if not patterns.match_file(path)] == []
+    assert patterns.match_file("functions/convert/Dockerfile")
+
+
+def test_the_functions_and_the_container_run_the_same_python(terraform: TerraformModule) -> None:
+    version = terraform.locals["python_version"]
+
+    for stage in read(DOCKERFILE):
+        assert re.match(rf"python:{re.escape(version)}\.\d+-slim-", stage.base)
+    assert f"python{version}" in DOCKERFILE.read_text()
+
+
+def test_everything_that_is_copied_from_the_checkout_is_let_through() -> None:
+    build, _ = read(DOCKERFILE)
+    for copied in build.find("COPY"):
+        source = copied.split()[0]
+        assert [path for path in NEEDED if path.startswith(source)], copied
+
+
+def test_the_container_runs_as_nobody_in_particular_and_starts_convert() -> None:
+    _, final = read(DOCKERFILE)
+
+    assert final.user > 1000
+    assert final.command == ["python", "-m", "functions.convert.main"]
+    assert final.find("WORKDIR") == ["/app"]
+
+
+def test_the_port_of_the_image_is_the_one_that_cloud_run_asks(terraform: TerraformModule) -> None:
+    _, final = read(DOCKERFILE)
+
+    assert final.find("EXPOSE") == [str(terraform.locals["port"])]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("FROM a\nADD b /c\n", r"line 2: 'ADD b /c' is not understood"),
+        ("FROM a\nRUN b && \\\n    c\n", "line 2"),
+        ("FROM a\nENV B c\n", "NAME=value"),
+        ("FROM a\nENV B=c\nUSER nobody\n", "USER must be numbers"),
+        ("FROM a\nENV B=c\nUSER 5\nCMD python\n", "exactly one CMD"),
+    ],
+)
+def test_a_dockerfile_that_cannot_be_followed_is_refused(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    path = tmp_path / "Dockerfile"
+    path.write_text(text)
+
+    def follow() -> list[tuple[dict[str, str], int, list[str]]]:
+        return [(stage.environment, stage.user, stage.command) for stage in read(path)]
+
+    with pytest.raises(DockerfileError, match=reason):
+        follow()

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.voice import ErrorCode
+from tests.unit.terraform.reading import ROOT, read_module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.unit.terraform.reading import TerraformModule
+
+MODULE = read_module()
+METRICS = {**MODULE.locals["counters"], **MODULE.locals["whole_durations"]}
+
+
+def sources(deployable: str) -> Iterator[Path]:
+    for folder in (ROOT / "functions" / deployable, ROOT / "shared"):
+        yield from (path for path in folder.rglob("*.py") if "node_modules" not in path.parts)
+
+
+def texts(function: ast.AST, value: ast.expr | None) -> set[str]:
+    """Return what an expression can be: a text, or a name that the function gives one to."""
+    if isinstance(value, ast.Name):
+        assigned = [
+            one.value
+            for one in ast.walk(function)
+            if isinstance(one, ast.Assign)
+            and any(isinstance(name, ast.Name) and name.id == value.id for name in one.targets)
+        ]
+        nodes = [node for one in assigned for node in ast.walk(one)]
+    else:
+        nodes = [value] if value else []
+    return {
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+
+
+def added_fields(function: ast.AST) -> set[str]:
+    """Return the fields that a function adds to its `extra` afterwards."""
+    targets = [
+        target
+        for one in ast.walk(function)
+        if isinstance(one, ast.Assign)
+        for target in one.targets
+    ]
+    return {
+        str(target.slice.value)
+        for target in targets
+        if isinstance(target, ast.Subscript)
+        and isinstance(target.value, ast.Name)
+        and target.value.id == "extra"
+        and isinstance(target.slice, ast.Constant)
+    }
+
+
+def logged_events(deployable: str) -> dict[str, set[str]]:
+    """Return the fields that each event of a deployable is logged with."""
+    events: dict[str, set[str]] = defaultdict(set)
+    for path in sources(deployable):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for node in ast.walk(function):
+                if not isinstance(node, ast.Dict):
+                    continue
+                fields = {
+                    str(key.value): value
+                    for key, value in zip(node.keys, node.values, strict=True)
+                    if isinstance(key, ast.Constant)
+                }
+                for event in texts(function, fields.get("event")):
+                    events[event] |= fields.keys() | added_fields(function)
+    return events
+
+
+def measured_stages() -> set[str]:
+    """Return the stages that the conversion container times."""
+    calls = [
+        node
+        for path in sources("convert")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "stage"
+        and node.args
+    ]
+    return {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", sorted(METRICS))
+def test_a_log_based_metric_names_an_event_and_fields_that_the_code_logs(name: str) -> None:
+    metric = METRICS[name]
+    deployable = metric.get("service", "local.names.convert").removeprefix("local.names.")
+    events = logged_events(deployable)
+    wanted = set(metric.get("labels", {}).values()) | {metric.get("value", "event")}
+
+    assert metric["event"] in events
+    assert wanted <= events[metric["event"]]
+
+
+def test_the_stages_on_the_dashboard_are_those_that_the_code_measures(
+    terraform: TerraformModule,
+) -> None:
+    assert set(terraform.locals["stages"]) == measured_stages()
+    assert "stages" in logged_events("convert")["conversion_done"]
+
+
+def test_the_errors_that_alarm_the_operator_are_codes_of_voices(
+    terraform: TerraformModule,
+) -> None:
+    assert set(terraform.locals["own_errors"]) <= {code.value for code in ErrorCode}
+
+
+def test_every_metric_on_the_dashboard_and_in_an_alert_exists(terraform: TerraformModule) -> None:
+    text = "".join(
+        (ROOT / "infra/terraform" / name).read_text() for name in ("dashboard.tf", "monitoring.tf")
+    )
+    named = set(re.findall(r"local\.metric\.(\w+)", text))
+    looped = {
+        name
+        for names in re.findall(r"for name in \[([^\]]*)\] :\n\s+\{ filter = local\.metric", text)
+        for name in re.findall(r'"(\w+)"', names)
+    }
+
+    assert named
+    assert looped
+    assert named | looped <= METRICS.keys()
+    assert METRICS.keys() - named - looped <= {"voices"}
+    assert terraform.locals["counters"].keys() <= METRICS.keys()

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import httpx
+import pytest
+
+from functions.convert.app import create_app
+from shared.push import push_app
+from shared.tokens import TokenRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.applications import Starlette
+
+    from functions.convert.worker import Worker
+    from shared.topics import PushMessage
+    from tests.unit.terraform.reading import TerraformModule
+
+
+class ReadyDecoder:
+    is_ready = True
+
+
+class IdleWorker:
+    has_converted = False
+    is_stuck = False
+
+    async def handle(self, message: PushMessage) -> None:
+        raise AssertionError(f"a push without a token was let in: {message}")
+
+
+class Doorkeeper:
+    """Lets nobody in."""
+
+    async def verify(self, authorization: str | None) -> Mapping[str, Any]:
+        raise TokenRefusedError(f"nobody comes in with {authorization}")
+
+
+@pytest.fixture
+def convert() -> Starlette:
+    return create_app(cast("Worker", IdleWorker()), Doorkeeper(), ReadyDecoder())
+
+
+@pytest.fixture
+def function() -> Starlette:
+    return push_app(Doorkeeper(), IdleWorker().handle)
+
+
+async def ask(app: Starlette, method: str, path: str) -> int:
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="https://service") as client:
+        return (await client.request(method, path, content=b"{}")).status_code
+
+
+def container(terraform: TerraformModule) -> dict[str, Any]:
+    service = terraform.resources["google_cloud_run_v2_service", "convert"]
+    return dict(service["template"][0]["containers"][0])
+
+
+@pytest.mark.parametrize("probe", ["startup_probe", "liveness_probe"])
+async def test_a_probe_asks_a_route_that_answers(
+    terraform: TerraformModule, convert: Starlette, probe: str
+) -> None:
+    path = container(terraform)[probe][0]["http_get"][0]["path"]
+
+    assert 200 <= await ask(convert, "GET", path) < 300
+
+
+async def test_a_stuck_container_fails_the_liveness_probe_alone(
+    terraform: TerraformModule,
+) -> None:
+    stuck = IdleWorker()
+    stuck.is_stuck = True
+    app = create_app(cast("Worker", stuck), Doorkeeper(), ReadyDecoder())
+    probes = container(terraform)
+
+    assert await ask(app, "GET", probes["liveness_probe"][0]["http_get"][0]["path"]) == 503
+    assert await ask(app, "GET", probes["startup_probe"][0]["http_get"][0]["path"]) < 300
+
+
+async def test_conversion_messages_are_pushed_to_a_route_that_asks_for_a_token(
+    terraform: TerraformModule, convert: Starlette
+) -> None:
+    assert await ask(convert, "POST", terraform.locals["receivers"]["conversions"]["path"]) == 401
+
+
+async def test_uploads_and_dead_letters_are_pushed_to_a_route_that_asks_for_a_token(
+    terraform: TerraformModule, function: Starlette
+) -> None:
+    receivers = (
+        terraform.locals["receivers"]["uploads"],
+        terraform.locals["dead_letter_receiver"],
+    )
+    for receiver in receivers:
+        assert await ask(function, "POST", receiver["path"]) == 401
+
+
+async def test_the_container_has_the_route_that_the_api_warms_it_up_with(
+    convert: Starlette,
+) -> None:
+    assert await ask(convert, "GET", "/warmup") == 200
+
+
+async def test_a_path_that_nobody_serves_would_be_noticed(convert: Starlette) -> None:
+    assert await ask(convert, "POST", "/elsewhere") == 404
