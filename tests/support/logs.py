@@ -1,0 +1,42 @@
+"""Reading what was logged."""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from shared.logs import CloudLoggingFormatter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class LogBook(logging.Handler):
+    """Keeps every entry in the form that Cloud Logging gets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(CloudLoggingFormatter("p"))
+        self.entries: list[dict[str, Any]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.entries.append(json.loads(self.format(record)))
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [entry for entry in self.entries if entry.get("event") == event]
+
+
+@contextmanager
+def log_book() -> Iterator[LogBook]:
+    """Keep what is logged inside."""
+    book, root = LogBook(), logging.getLogger()
+    level = root.level
+    root.addHandler(book)
+    root.setLevel(logging.DEBUG)
+    try:
+        yield book
+    finally:
+        root.removeHandler(book)
+        root.setLevel(level)

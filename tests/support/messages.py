@@ -1,0 +1,69 @@
+"""Messages as Pub/Sub pushes them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+from shared.topics import ConversionMessage, PublishError, PushMessage
+from tests.support.voices import an_upload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from shared.voice import Input
+
+
+def envelope(data: bytes, attributes: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the body of a push request."""
+    message = {
+        "data": base64.b64encode(data).decode(),
+        "attributes": dict(attributes or {}),
+        "messageId": "1",
+        "publishTime": "2026-03-04T05:06:07Z",
+    }
+    return {"message": message, "subscription": "projects/p/subscriptions/s"}
+
+
+def upload_notification(upload: Input, **attributes: str) -> PushMessage:
+    """Return what Cloud Storage tells of a finished upload."""
+    resource = {
+        "kind": "storage#object",
+        "name": upload.object,
+        "bucket": upload.bucket,
+        "generation": str(upload.generation),
+        "contentType": upload.content_type,
+        "size": str(upload.bytes),
+    }
+    told = {
+        "eventType": "OBJECT_FINALIZE",
+        "payloadFormat": "JSON_API_V1",
+        "bucketId": upload.bucket,
+        "objectId": upload.object,
+        "objectGeneration": str(upload.generation),
+        "eventTime": "2026-03-04T05:06:07.123456Z",
+    }
+    return PushMessage(json.dumps(resource).encode(), told | attributes)
+
+
+def conversion_message(voice_id: str, **attributes: str) -> PushMessage:
+    """Return the wish to convert a voice's recording."""
+    return PushMessage(ConversionMessage(voice_id, an_upload(voice_id)).encode(), attributes)
+
+
+class RecordingPublisher:
+    """Keeps what was published; fails as often as it is told."""
+
+    def __init__(self) -> None:
+        self.published: list[tuple[bytes, Mapping[str, str]]] = []
+        self.failures_left = 0
+
+    async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
+        if self.failures_left:
+            self.failures_left -= 1
+            raise PublishError("the topic is out of reach")
+        self.published.append((data, attributes))
+
+    async def aclose(self) -> None:
+        pass

@@ -1,0 +1,79 @@
+"""A TCP proxy whose connections can be cut, as a network does it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Self
+
+
+class Proxy:
+    """Passes bytes on between clients and a server at HOST:PORT.
+
+    `connections` counts the connections that were let through; while it refuses, each one that
+    comes is closed at once.
+    """
+
+    def __init__(self, target: str) -> None:
+        self._host, _, self._port = target.rpartition(":")
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._piping: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Condition()
+        self._refuses = False
+        self.connections = 0
+        self.refused = 0
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        self._server.close()
+        self.cut()
+        for task in self._piping:
+            task.cancel()
+        await asyncio.gather(*self._piping, return_exceptions=True)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def cut(self) -> None:
+        """End every connection, without a goodbye of the protocol inside."""
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+
+    def refuse(self, refuses: bool) -> None:  # noqa: FBT001 - a switch
+        self._refuses = refuses
+
+    async def until_refused(self, times: int) -> None:
+        """Wait until so many connections were refused."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.refused >= times)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._refuses:
+            self.refused += 1
+            writer.transport.abort()
+            await self._notify()
+            return
+        self.connections += 1
+        their_reader, their_writer = await asyncio.open_connection(self._host, int(self._port))
+        self._writers |= {writer, their_writer}
+        for source, sink in ((reader, their_writer), (their_reader, writer)):
+            task = asyncio.create_task(self._pipe(source, sink))
+            self._piping.add(task)
+            task.add_done_callback(self._piping.discard)
+        await self._notify()
+
+    async def _pipe(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await source.read(65_536):
+                sink.write(data)
+                await sink.drain()
+        sink.close()
+        self._writers.discard(sink)
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()

@@ -1,0 +1,222 @@
+"""What every `VoiceStore` must do; each adapter's tests inherit it and give the fixture `store`."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared import voice as voices_of
+from shared.store import ConflictError, UnknownVoiceError, VoiceExistsError, change
+from shared.voice import LeaseHeldError, Status
+from tests.support.voices import (
+    EVERY_STATE,
+    NOW,
+    a_done,
+    a_queued,
+    a_waiting,
+    an_upload,
+    stored,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from datetime import datetime
+
+    from shared.store import VoiceStore
+    from shared.voice import Voice
+
+
+async def until(states: AsyncIterator[Voice | None], wanted: Status | None) -> Voice | None:
+    """Read states until one has the wanted status; None waits for the document to be gone."""
+    async for voice in states:
+        if (voice.status if voice else None) is wanted:
+            return voice
+    raise AssertionError("the iteration ended")
+
+
+class VoiceStoreContract:
+    @pytest.mark.parametrize("state", EVERY_STATE)
+    async def test_a_voice_is_read_as_it_was_created(self, store: VoiceStore, state: str) -> None:
+        voice = EVERY_STATE[state]()
+
+        await store.create(voice)
+
+        assert (await store.read(voice.voice_id)).voice == voice
+
+    async def test_a_voice_is_created_once(self, store: VoiceStore) -> None:
+        voice = a_waiting()
+        await store.create(voice)
+
+        with pytest.raises(VoiceExistsError, match=voice.voice_id):
+            await store.create(replace(voice, character="other"))
+
+        assert (await store.read(voice.voice_id)).voice == voice
+
+    async def test_an_unknown_voice_is_named(self, store: VoiceStore) -> None:
+        voice_id = voices_of.new_voice_id()
+
+        with pytest.raises(UnknownVoiceError, match=voice_id) as caught:
+            await store.read(voice_id)
+
+        assert caught.value.voice_id == voice_id
+
+    async def test_a_voice_is_replaced_by_the_one_who_read_it(self, store: VoiceStore) -> None:
+        voice = a_waiting()
+        first = await stored(store, voice)
+        queued = voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+
+        second = await store.replace(first, queued)
+        failed = voices_of.fail(
+            queued, voices_of.VoiceError(voices_of.ErrorCode.CORRUPT, "x"), now=NOW
+        )
+        third = await store.replace(second, failed)
+
+        assert (second.voice, third.voice) == (queued, failed)
+        assert (await store.read(voice.voice_id)).voice == failed
+
+    async def test_whoever_read_an_older_state_changes_nothing(self, store: VoiceStore) -> None:
+        voice = a_waiting()
+        old = await stored(store, voice)
+        queued = voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+        await store.replace(old, queued)
+
+        with pytest.raises(ConflictError, match=voice.voice_id):
+            await store.replace(old, replace(voice, character="late"))
+
+        assert (await store.read(voice.voice_id)).voice == queued
+
+    async def test_of_two_who_read_the_same_one_replaces_it(self, store: VoiceStore) -> None:
+        snapshot = await stored(store, a_waiting())
+        wishes = [replace(snapshot.voice, character=name) for name in ("one", "two")]
+
+        outcomes = await asyncio.gather(
+            *(store.replace(snapshot, wish) for wish in wishes), return_exceptions=True
+        )
+
+        assert sorted(isinstance(outcome, ConflictError) for outcome in outcomes) == [False, True]
+        winner = next(
+            wish
+            for wish, end in zip(wishes, outcomes, strict=True)
+            if end is not None and not isinstance(end, BaseException)
+        )
+        assert (await store.read(snapshot.voice.voice_id)).voice == winner
+
+    async def test_a_deleted_voice_does_not_come_back(self, store: VoiceStore) -> None:
+        snapshot = await stored(store, a_waiting())
+        voice_id = snapshot.voice.voice_id
+
+        await store.delete(voice_id)
+
+        with pytest.raises(ConflictError):
+            await store.replace(snapshot, snapshot.voice)
+        with pytest.raises(UnknownVoiceError):
+            await store.read(voice_id)
+
+    async def test_deleting_what_is_not_there_is_no_error(self, store: VoiceStore) -> None:
+        await store.delete(voices_of.new_voice_id())
+
+    async def test_times_are_the_stores_own_and_never_go_back(self, store: VoiceStore) -> None:
+        first = await stored(store, a_waiting())
+        second = await store.replace(first, replace(first.voice, character="other"))
+        third = await store.read(first.voice.voice_id)
+
+        assert first.read_at <= second.read_at <= third.read_at
+        assert third.read_at.utcoffset() == timedelta(0)
+
+    async def test_of_two_workers_one_gets_the_lease(self, store: VoiceStore) -> None:
+        voice = a_queued()
+        await store.create(voice)
+
+        def take(current: Voice, now: datetime) -> Voice:
+            return voices_of.lease(current, an_upload(voice.voice_id), now=now)
+
+        outcomes = await asyncio.gather(
+            change(store, voice.voice_id, take),
+            change(store, voice.voice_id, take),
+            return_exceptions=True,
+        )
+
+        assert sorted(isinstance(outcome, LeaseHeldError) for outcome in outcomes) == [False, True]
+        assert (await store.read(voice.voice_id)).voice.attempt == 1
+
+    async def test_a_watcher_gets_the_present_state_and_every_last_one(
+        self, store: VoiceStore
+    ) -> None:
+        voice = a_waiting()
+        snapshot = await stored(store, voice)
+
+        async with store.watch(voice.voice_id) as states:
+            assert await anext(states) == voice
+            queued = voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+            snapshot = await store.replace(snapshot, queued)
+            assert await anext(states) == queued
+            done = replace(a_done(), voice_id=voice.voice_id)
+            await store.replace(snapshot, done)
+            assert await anext(states) == done
+
+    async def test_a_watcher_learns_that_there_is_no_voice(self, store: VoiceStore) -> None:
+        async with store.watch(voices_of.new_voice_id()) as states:
+            assert await anext(states) is None
+
+    async def test_a_watcher_learns_of_a_voice_created_later(self, store: VoiceStore) -> None:
+        voice = a_waiting()
+
+        async with store.watch(voice.voice_id) as states:
+            assert await anext(states) is None
+            await store.create(voice)
+            assert await anext(states) == voice
+
+    async def test_a_watcher_learns_of_a_deletion(self, store: VoiceStore) -> None:
+        voice = a_waiting()
+        await store.create(voice)
+
+        async with store.watch(voice.voice_id) as states:
+            assert await anext(states) == voice
+            await store.delete(voice.voice_id)
+            assert await anext(states) is None
+
+    async def test_whoever_watches_late_gets_the_present_state_too(self, store: VoiceStore) -> None:
+        voice = a_waiting()
+        await store.create(voice)
+
+        async with store.watch(voice.voice_id) as early:
+            assert await anext(early) == voice
+            async with store.watch(voice.voice_id) as late:
+                assert await anext(late) == voice
+
+    async def test_every_watcher_is_told_and_one_who_leaves_disturbs_nobody(
+        self, store: VoiceStore
+    ) -> None:
+        voice = a_waiting()
+        snapshot = await stored(store, voice)
+        queued = voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+
+        async with AsyncExitStack() as stack:
+            watching = [
+                await stack.enter_async_context(store.watch(voice.voice_id)) for _ in range(3)
+            ]
+            async with store.watch(voice.voice_id) as leaving:
+                assert await anext(leaving) == voice
+            await store.replace(snapshot, queued)
+            seen = await asyncio.gather(*(until(states, Status.QUEUED) for states in watching))
+
+        assert seen == [queued] * 3
+
+    async def test_of_many_quick_states_the_last_one_is_never_missed(
+        self, store: VoiceStore
+    ) -> None:
+        snapshot = await stored(store, a_waiting())
+
+        async with store.watch(snapshot.voice.voice_id) as states:
+            for number in range(20):
+                wish = replace(snapshot.voice, stage=str(number))
+                snapshot = await store.replace(snapshot, wish)
+            async for voice in states:
+                assert voice is not None
+                if voice.stage == "19":
+                    break

@@ -1,0 +1,84 @@
+"""An event loop whose clock jumps: what waits for minutes is tested at once, in the right order."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+_Arguments = ParamSpec("_Arguments")
+
+STUCK_SECONDS = 10.0
+
+
+class StuckError(Exception):
+    """Nothing is scheduled and nothing happens: the test would wait for ever."""
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """Its time stands still while anything can run, threads included, and jumps to what is next."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._threads = 0
+        super().__init__(_JumpingSelector(self))
+
+    def time(self) -> float:
+        return self._now
+
+    def jump(self, seconds: float) -> None:
+        self._now += seconds
+
+    @property
+    def has_threads(self) -> bool:
+        return self._threads > 0
+
+    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:
+        running = super().run_in_executor(executor, func, *args)
+        self._threads += 1
+        running.add_done_callback(self._thread_ended)
+        return running
+
+    def _thread_ended(self, _running: object) -> None:
+        self._threads -= 1
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        events = super().select(0)
+        if events or (timeout is not None and timeout <= 0):
+            return events
+        if timeout is not None and not self._loop.has_threads:
+            self._loop.jump(timeout)
+            return []
+        events = super().select(STUCK_SECONDS)
+        if not events:
+            raise StuckError("nothing is scheduled and nothing happens")
+        return events
+
+
+def in_virtual_time(
+    test: Callable[_Arguments, Coroutine[Any, Any, None]],
+) -> Callable[_Arguments, None]:
+    """Make an asynchronous test run in a loop of its own whose clock jumps."""
+
+    @wraps(test)
+    def run(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> None:
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            runner.run(test(*arguments, **named))
+
+    return run
+
+
+async def settle() -> None:
+    """Let everything run that can run now."""
+    for _ in range(50):
+        await asyncio.sleep(0)

@@ -1,0 +1,95 @@
+"""Builders of voices in every state."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from shared import voice as voices_of
+from shared.objects import result_name, upload_name
+from shared.store import Snapshot
+from shared.voice import ErrorCode, Input, Options, Result, Voice, VoiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.store import VoiceStore
+
+NOW = datetime(2026, 3, 4, 5, 6, 7, 123456, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+ERROR = VoiceError(ErrorCode.SILENT, "There is no voice in the recording.")
+
+
+def an_upload(voice_id: str, **changes: Any) -> Input:
+    fields = {
+        "bucket": "uploads",
+        "object": upload_name(voice_id),
+        "generation": 1_700_000_000_000_001,
+        "content_type": "audio/webm;codecs=opus",
+        "bytes": 4321,
+    }
+    return Input(**(fields | changes))
+
+
+def a_result(voice_id: str, attempt: int = 1, **changes: Any) -> Result:
+    name = result_name(voice_id, attempt, "wav")
+    fields: dict[str, Any] = {
+        "bucket": "results",
+        "object": name,
+        "url": f"https://storage.example/results/{name}",
+        "url_expires_at": NOW + timedelta(hours=1),
+        "content_type": "audio/wav",
+        "bytes": 1234,
+        "seconds": 2.5,
+        "sha256": "ab" * 32,
+        "synthetic": {"comment": "Synthetic speech", "character": "mei"},
+    }
+    return Result(**(fields | changes))
+
+
+def a_waiting(owner: str | None = None, now: datetime = NOW, **options: Any) -> Voice:
+    return voices_of.create(
+        voices_of.new_voice_id(), "mei", Options(**options), now=now, owner=owner
+    )
+
+
+def a_queued() -> Voice:
+    voice = a_waiting()
+    return voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+
+
+def a_converting(now: datetime = NOW) -> Voice:
+    voice = a_queued()
+    return voices_of.lease(voice, an_upload(voice.voice_id), now=now)
+
+
+def a_done() -> Voice:
+    voice = a_converting()
+    return voices_of.finish(
+        voice,
+        voice.attempt,
+        a_result(voice.voice_id),
+        now=NOW,
+        seconds=2.5,
+        timings={"decode": 1.5, "network": 20.0},
+    )
+
+
+def a_failed(error: VoiceError = ERROR) -> Voice:
+    voice = a_converting()
+    return voices_of.fail_attempt(voice, voice.attempt, error, now=NOW)
+
+
+EVERY_STATE: dict[str, Callable[[], Voice]] = {
+    "waiting": a_waiting,
+    "queued": a_queued,
+    "converting": a_converting,
+    "done": a_done,
+    "failed": a_failed,
+}
+
+
+async def stored(store: VoiceStore, voice: Voice) -> Snapshot:
+    """Put a voice into a store."""
+    await store.create(voice)
+    return await store.read(voice.voice_id)

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from shared.objects import result_name, upload_name, voice_of_upload
+from shared.voice import InvalidVoiceIdError, new_voice_id
+
+
+def test_an_upload_is_named_by_its_voice_and_leads_back_to_it() -> None:
+    voice_id = new_voice_id()
+
+    assert voice_of_upload(upload_name(voice_id)) == voice_id
+
+
+def test_every_attempt_has_a_result_of_its_own_below_the_voice() -> None:
+    voice_id = new_voice_id()
+
+    names = {result_name(voice_id, attempt, "mp3") for attempt in (1, 2, 11)}
+
+    assert names == {f"{voice_id}/1.mp3", f"{voice_id}/2.mp3", f"{voice_id}/11.mp3"}
+
+
+@pytest.mark.parametrize("name", ["", "../etc/passwd", "voice.webm", f"{new_voice_id()}/1.wav"])
+def test_a_strange_object_belongs_to_no_voice(name: str) -> None:
+    assert voice_of_upload(name) is None
+
+
+def test_no_name_is_made_of_what_is_no_voice_id() -> None:
+    with pytest.raises(InvalidVoiceIdError):
+        upload_name("../x")
+    with pytest.raises(InvalidVoiceIdError):
+        result_name("../x", 1, "wav")

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.local.memory_voices import MemoryVoices
+from shared.store import COMPETITION_LIMIT, ConflictError, Snapshot, UnknownVoiceError, change
+from tests.support.voices import a_waiting
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shared.voice import Voice
+
+
+class ContestedVoices(MemoryVoices):
+    """Somebody else writes between reading and replacing, so often."""
+
+    def __init__(self, rivals: int) -> None:
+        super().__init__()
+        self.rivals_left = rivals
+
+    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
+        if self.rivals_left:
+            self.rivals_left -= 1
+            theirs = replace(snapshot.voice, attempt=snapshot.voice.attempt + 1)
+            await super().replace(snapshot, theirs)
+        return await super().replace(snapshot, voice)
+
+
+def rename(voice: Voice, _now: datetime) -> Voice:
+    return replace(voice, character="new")
+
+
+async def test_a_change_is_made_on_top_of_what_rivals_wrote() -> None:
+    store, voice = ContestedVoices(COMPETITION_LIMIT - 1), a_waiting()
+    await store.create(voice)
+
+    snapshot = await change(store, voice.voice_id, rename)
+
+    assert (snapshot.voice.character, snapshot.voice.attempt) == ("new", COMPETITION_LIMIT - 1)
+
+
+async def test_a_change_that_always_loses_gives_up() -> None:
+    store, voice = ContestedVoices(COMPETITION_LIMIT), a_waiting()
+    await store.create(voice)
+
+    with pytest.raises(ConflictError, match=f"{COMPETITION_LIMIT} times in a row"):
+        await change(store, voice.voice_id, rename)
+
+
+async def test_a_transition_gets_the_stores_time_and_may_refuse() -> None:
+    store, voice = MemoryVoices(), a_waiting()
+    await store.create(voice)
+    before = (await store.read(voice.voice_id)).read_at
+
+    def refuse(_voice: Voice, now: datetime) -> Voice:
+        assert now >= before
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await change(store, voice.voice_id, refuse)
+    assert (await store.read(voice.voice_id)).voice == voice
+
+
+async def test_an_unknown_voice_cannot_be_changed() -> None:
+    with pytest.raises(UnknownVoiceError):
+        await change(MemoryVoices(), a_waiting().voice_id, rename)
