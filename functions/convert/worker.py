@@ -95,8 +95,9 @@ class Worker:
         try:
             lease = await take_lease(self._voices, wish.voice_id, wish.upload)
         except (ForbiddenTransitionError, UnknownVoiceError) as reason:
-            extra = {"event": "duplicate", "reason": str(reason)}
-            _LOG.info("message ignored: %s", reason, extra=extra)
+            _LOG.info(
+                "message ignored: %s", reason, extra={"event": "duplicate", "reason": str(reason)}
+            )
             return
         _log_start(lease, cold=not self.has_converted)
         try:

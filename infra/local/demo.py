@@ -67,7 +67,8 @@ def _show_state(steps: Steps, voice: Voice) -> None:
 
 
 def _show_result(steps: Steps, voice: Voice) -> None:
-    stages = ", ".join(f"{name} {ms:.0f}" for name, ms in voice.timings.items())
+    slowest_first = sorted(voice.timings.items(), key=lambda stage: -stage[1])
+    stages = ", ".join(f"{name} {ms:.0f}" for name, ms in slowest_first)
     steps.show(f"stages in milliseconds: {stages}")
     if voice.result is not None and voice.input is not None:
         steps.show(

@@ -157,7 +157,8 @@ def _die_with_parent() -> Callable[[], None] | None:
     pr_set_pdeathsig = 1
 
     def ask() -> None:
-        libc.prctl(pr_set_pdeathsig, signal.SIGKILL)
+        # Not SIGKILL: a server with worker processes must be able to stop them.
+        libc.prctl(pr_set_pdeathsig, signal.SIGTERM)
 
     return ask
 

@@ -26,7 +26,7 @@ def main(port: str, root: str, key_file: str, pubsub: str) -> None:
         keys={key.email: key.private_key.public_key()},
         signers={key.email: key.private_key},
     )
-    uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning", access_log=False)
+    uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning", ws="none")
 
 
 if __name__ == "__main__":

@@ -228,11 +228,12 @@ def test_a_foreign_program_needs_only_endpoints_json_and_googles_libraries(
             if states[-1]["status"] in {"done", "failed"}:
                 final.set()
 
-        with firestore.Client(project=endpoints["project_id"]) as client:
-            watch = client.document(created["document"]).on_snapshot(see)
-            upload(created, SAMPLE.read_bytes())
-            assert final.wait(SECONDS)
-            watch.unsubscribe()
+        client = firestore.Client(project=endpoints["project_id"])
+        watch = client.document(created["document"]).on_snapshot(see)
+        upload(created, SAMPLE.read_bytes())
+        assert final.wait(SECONDS)
+        watch.unsubscribe()
+        client.close()
         order = ["waiting", "queued", "converting", "done"]
         seen = [state["status"] for state in states]
         assert seen == sorted(seen, key=order.index)
