@@ -24,7 +24,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pathspec
 
@@ -67,10 +67,12 @@ class Workshop:
 
     Args:
         folder: the folder; empty at first.
+        python: the interpreter that stands for the base image's.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, python: str) -> None:
         self.folder = folder
+        self._python = python
         self._context = _context_files()
 
     def place(self, path: str) -> Path:
@@ -105,8 +107,39 @@ class Workshop:
     def _run(self, command: str) -> None:
         _say(f"RUN {command}")
         words = shlex.split(self.here(command))
-        programs = {"python": [sys.executable], "pip": [sys.executable, "-m", "pip"]}
+        programs = {"python": [self._python], "pip": [sys.executable, "-m", "pip"]}
         subprocess.run([*programs[words[0]], *words[1:]], check=True)
+
+
+def find_python(user: int) -> str:
+    """Return an interpreter of this version that the container's user may run.
+
+    One in root's home, say, is not: its files are closed to everybody else.
+
+    Raises:
+        ImageError: there is none.
+    """
+    name = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    own = str(Path(sys.executable).resolve())
+    for path in (own, f"/usr/local/bin/{name}", f"/usr/bin/{name}"):
+        if not Path(path).is_file():
+            continue
+        try:
+            trial = subprocess.run([path, "-c", ""], check=False, cwd="/", **_as_user(user))
+        except PermissionError:
+            continue
+        if trial.returncode == 0:
+            return path
+    raise ImageError(
+        f"no {name} is open to user {user}; install one in /usr, or run this as an ordinary user"
+    )
+
+
+def _as_user(user: int) -> dict[str, Any]:
+    """Return what makes a process another user's: only root can, and others need it less."""
+    if os.geteuid() != 0:
+        return {}
+    return {"user": user, "group": user, "extra_groups": []}
 
 
 def _context_files() -> list[str]:
@@ -140,7 +173,6 @@ def _running(workshop: Workshop, stage: Stage, port: int) -> Iterator[subprocess
         os.chmod(writable, 0o777)  # noqa: S103, PTH101 - stands for the container's own /tmp
         credentials = Path(writable) / "credentials.json"
         credentials.write_text(json.dumps(CREDENTIALS))
-        is_root = os.geteuid() == 0
         process = subprocess.Popen(
             [str(program), *command[1:]],
             cwd=workshop.here(stage.find("WORKDIR")[-1]),
@@ -152,10 +184,7 @@ def _running(workshop: Workshop, stage: Stage, port: int) -> Iterator[subprocess
                 "PORT": str(port),
                 "TMPDIR": writable,
             },
-            # Only root can become somebody else; the files are unwritable for everybody else too.
-            user=stage.user if is_root else None,
-            group=stage.user if is_root else None,
-            extra_groups=[] if is_root else None,
+            **_as_user(stage.user),
         )
         try:
             yield process
@@ -248,7 +277,7 @@ def exercise(folder: Path) -> None:
         subprocess.CalledProcessError: a step failed.
     """
     build, final = read(DOCKERFILE)
-    workshop = Workshop(folder)
+    workshop = Workshop(folder, find_python(final.user))
     print(f"Building with Python {platform.python_version()} (the image: {build.base})")
     workshop.build(build)
     for command in final.find("RUN"):
