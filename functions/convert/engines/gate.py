@@ -15,9 +15,13 @@ _HUM_RANGE_DB = 6.0
 _ABOVE_FLOOR_DB = 6.0
 _BELOW_SPEECH_DB = (50.0, 14.0)  # where the threshold lies at most and at least
 
+_NOTHING_DB = -75.0
+_NOTHING_BELOW_SPEECH_DB = 60.0
+
 _BEFORE = 10  # frames kept open before and after speech: soft consonants, the end of a phrase
 _AFTER = 15
-_SHORTEST = 3  # a shorter sound without voice, away from speech, is a click
+_SPILL = 3  # but not further than this into what is no sound at all
+_SHORTEST = 6  # a shorter sound without voice, away from speech, is a click
 _RAMP = 7
 
 _RANGES_DB = (10.0, 20.0, 35.0)
@@ -45,7 +49,9 @@ def find_speech(levels: SpeechLevels, voiced: Frames) -> Frames:
         levels.floor + _ABOVE_FLOOR_DB, levels.speech - deepest, levels.speech - highest
     )
     audible = levels.frames > max(float(threshold), SILENT_DB)
-    return _widen(_without_clicks(audible) | voiced)
+    around = _any_of(_without_clicks(audible) | voiced, _AFTER, _BEFORE)
+    nothing = max(_NOTHING_DB, levels.speech - _NOTHING_BELOW_SPEECH_DB)
+    return around & _any_of(levels.frames > nothing, _SPILL, _SPILL)
 
 
 def gate_gains(levels: SpeechLevels, speech: Frames) -> Samples:
@@ -65,10 +71,6 @@ def _without_clicks(audible: Frames) -> Frames:
     """Drop runs shorter than _SHORTEST frames (a morphological opening)."""
     enough = _all_of(audible, _SHORTEST)
     return _any_of(enough, _SHORTEST - 1, 0)
-
-
-def _widen(frames: Frames) -> Frames:
-    return _any_of(frames, _AFTER, _BEFORE)
 
 
 def _all_of(frames: Frames, count: int) -> Frames:

@@ -85,6 +85,6 @@ def remove_rumble(samples: Samples, sample_rate: int) -> Samples:
 
 
 def _moving_average(samples: Samples, width: int) -> Samples:
-    padded = np.pad(samples, (width // 2 + 1, width // 2))
+    padded = np.pad(samples, (width // 2 + 1, width // 2), mode="edge")
     total = np.cumsum(padded, dtype=np.float64)
     return ((total[width:] - total[:-width]) / width).astype(np.float32)
