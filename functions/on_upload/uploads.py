@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from shared.buckets import Bucket
     from shared.store import VoiceStore
-    from shared.topics import Publisher, PushMessage
+    from shared.topics import Publisher, PushMessage, UploadEvent
     from shared.voice import Input, Voice
 
 _LOG = logging.getLogger(__name__)
@@ -50,23 +50,25 @@ class UploadHandler:
             _LOG.warning("an upload that belongs to no voice", extra=extra)
             return
         with about_voice(voice_id):
-            await self._handle_upload(voice_id, event.upload)
+            await self._handle_upload(voice_id, event)
 
-    async def _handle_upload(self, voice_id: str, upload: Input) -> None:
+    async def _handle_upload(self, voice_id: str, event: UploadEvent) -> None:
         try:
             voice = (await self._voices.read(voice_id)).voice
         except UnknownVoiceError:
-            await self._erase(upload)
+            await self._erase(event.upload)
             return
         if voice.status is not Status.WAITING:
-            _log_duplicate(voice, upload)
+            _log_duplicate(voice, event.upload)
             return
-        await self._queue(voice_id, upload)
+        await self._queue(voice_id, event)
 
-    async def _queue(self, voice_id: str, upload: Input) -> None:
+    async def _queue(self, voice_id: str, event: UploadEvent) -> None:
+        upload = event.upload
         # Publish first: a crash before the record repeats the message, the other order loses it.
         message = ConversionMessage(voice_id, upload)
-        await self._conversions.publish(message.encode(), {"voice_id": voice_id})
+        attributes = {"voice_id": voice_id, "uploaded_at": event.happened_at}
+        await self._conversions.publish(message.encode(), attributes)
 
         def transition(voice: Voice, now: datetime) -> Voice:
             return queue(voice, upload, now=now)
