@@ -1,0 +1,211 @@
+"""What a thousand conversions and a warm instance-day cost: measured CPU seconds times prices.
+
+    python -m infra.cost [RECORDING]
+
+CPU seconds are those of all processes that a conversion keeps busy, from the recording's bytes to
+the result's; they do not depend on what else the machine does, as the time by the clock would.
+"""
+# ruff: noqa: T201 - a command for a terminal
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+from functions.convert.audio.decoding import Decoder
+from functions.convert.audio.recording import DecodeLimits
+from functions.convert.conversion import Conversion
+from functions.convert.main import load_performers
+from shared.media import CONTENT_TYPES, sniff
+from shared.voice import Input, Options, OutputFormat, Status, Voice, new_voice_id
+
+if TYPE_CHECKING:
+    from shared.buckets import Bucket
+
+SAMPLE: Final = Path(__file__).parent / "local/samples/hello.webm"
+CHARACTERS: Final = Path(__file__).parents[1] / "functions/convert/characters"
+ROUNDS: Final = 20
+SECONDS_OF_A_DAY: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """US dollars for us-central1, looked up on 21 November 2026 in archived copies of the pages.
+
+    Cloud Run with request-based billing: https://cloud.google.com/run/pricing
+    Firestore: https://cloud.google.com/firestore/pricing
+    Cloud Storage: https://cloud.google.com/storage/pricing-examples
+    """
+
+    cpu_second: float = 0.000_024
+    gib_second: float = 0.000_002_5
+    idle_cpu_second: float = 0.000_002_5
+    idle_gib_second: float = 0.000_002_5
+    request: float = 0.4 / 1e6
+    document_read: float = 0.03 / 1e5
+    document_write: float = 0.09 / 1e5
+    document_expiry: float = 0.01 / 1e5
+    object_write: float = 0.005 / 1e3
+    object_read: float = 0.0004 / 1e3
+    gib_to_the_internet: float = 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one conversion uses beside its CPU seconds.
+
+    Attributes:
+        cpus: of an instance of the conversion container (convert_cpu).
+        gib: of its memory (convert_memory).
+        waiting_seconds: for Firestore and Cloud Storage, in which an instance is paid for too.
+        function_seconds: of the functions api and on_upload together, each with one CPU and
+            half a GiB.
+        requests: to the api (voice), on_upload, and the container (warm-up, message).
+        document_reads: by the services and by a page that listens.
+        document_writes: create, queued, lease, stages, done.
+        object_writes: recording and result; the notification is counted as one more.
+        object_reads: the recording by the container, the result by the visitor.
+    """
+
+    cpus: float = 2
+    gib: float = 1
+    waiting_seconds: float = 0.3
+    function_seconds: float = 0.3
+    requests: int = 4
+    document_reads: int = 10
+    document_writes: int = 8
+    object_writes: int = 3
+    object_reads: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One conversion: CPU seconds, seconds of the recording, bytes of the result."""
+
+    cpu_seconds: float
+    seconds: float
+    bytes: int
+
+
+class _Shelf:
+    """Stands for both buckets: gives the recording, takes results, signs nothing."""
+
+    name = "a-bucket"
+
+    def __init__(self, recording: bytes) -> None:
+        self._recording = recording
+
+    async def read(self, *_name_and_generation: object, **_limits: object) -> bytes:
+        return self._recording
+
+    async def write(self, _name: str, _content: BinaryIO, **_facts: object) -> None:
+        return
+
+    async def sign_download(self, _name: str, **_terms: object) -> tuple[str, datetime]:
+        return "https://storage.example.com", datetime.now(UTC)
+
+
+def measure(recording: bytes, output_format: OutputFormat) -> Measurement:
+    """Convert a recording often enough to tell what one conversion takes."""
+    few, _ = _used(recording, output_format, 1)
+    many, (seconds, size) = _used(recording, output_format, 1 + ROUNDS)
+    return Measurement((many - few) / ROUNDS, seconds, size)
+
+
+def _used(
+    recording: bytes, output_format: OutputFormat, rounds: int
+) -> tuple[float, tuple[float, int]]:
+    begin = _cpu_seconds()
+    facts = asyncio.run(_convert(recording, output_format, rounds))
+    return _cpu_seconds() - begin, facts
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of every process it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -> tuple[float, int]:
+    shelf = cast("Bucket", _Shelf(recording))
+    performers = load_performers(CHARACTERS, threads=1)
+    async with Decoder(max_processes=1) as decoder:
+        conversion = Conversion(
+            uploads=shelf,
+            results=shelf,
+            decoder=decoder,
+            performers=performers,
+            limits=DecodeLimits(min_seconds=1, max_seconds=60, max_bytes=100_000_000),
+            result_lifetime=timedelta(hours=1),
+        )
+        voice = _voice(recording, output_format, next(iter(performers)))
+        for _ in range(rounds):
+            outcome = await conversion.run(voice, lambda _stage: None)
+    return outcome.seconds, outcome.result.bytes
+
+
+def _voice(recording: bytes, output_format: OutputFormat, character: str) -> Voice:
+    container = sniff(recording)
+    if container is None:
+        raise SystemExit("This is no recording of a known kind.")
+    now, content_type = datetime.now(UTC), CONTENT_TYPES[container][0]
+    return Voice(
+        voice_id=new_voice_id(),
+        character=character,
+        created_at=now,
+        updated_at=now,
+        expire_at=now,
+        status=Status.CONVERTING,
+        options=Options(output_format=output_format, content_type=content_type),
+        input=Input("a-bucket", "a-recording", 1, content_type, len(recording)),
+        attempt=1,
+    )
+
+
+def conversion_dollars(measured: Measurement, usage: Usage, prices: Prices) -> dict[str, float]:
+    """Return what one conversion costs by kind, with nobody else on its instance."""
+    billed = measured.cpu_seconds + usage.waiting_seconds
+    return {
+        "conversion container": billed
+        * (usage.cpus * prices.cpu_second + usage.gib * prices.gib_second),
+        "functions": usage.function_seconds * (prices.cpu_second + 0.5 * prices.gib_second),
+        "requests": usage.requests * prices.request,
+        "Firestore": usage.document_reads * prices.document_read
+        + usage.document_writes * prices.document_write
+        + prices.document_expiry,
+        "Cloud Storage": usage.object_writes * prices.object_write
+        + usage.object_reads * prices.object_read,
+        "result to the visitor": measured.bytes / 2**30 * prices.gib_to_the_internet,
+    }
+
+
+def warm_day_dollars(usage: Usage, prices: Prices) -> float:
+    """Return what one idle instance of the conversion container costs a day."""
+    idle = usage.cpus * prices.idle_cpu_second + usage.gib * prices.idle_gib_second
+    return idle * SECONDS_OF_A_DAY
+
+
+def main() -> None:
+    """Measure and print the table of docs/deploy.md."""
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else SAMPLE
+    recording = path.read_bytes()
+    measured = {kind: measure(recording, kind) for kind in (OutputFormat.WAV, OutputFormat.M4A)}
+    prices, usage = Prices(), Usage()
+    columns = [conversion_dollars(one, usage, prices) for one in measured.values()]
+    print(f"| per 1000 conversions, US$ | {' | '.join(measured)} |\n|---|{'---:|' * len(measured)}")
+    for name in columns[0]:
+        print(f"| {name} | {' | '.join(f'{1000 * one[name]:.3f}' for one in columns)} |")
+    totals = (f"**{1000 * sum(one.values()):.2f}**" for one in columns)
+    print(f"| **together** | {' | '.join(totals)} |")
+    cpu = ", ".join(f"{one.cpu_seconds:.3f} s for {kind}" for kind, one in measured.items())
+    print(f"\nCPU: {cpu}; recording: {next(iter(measured.values())).seconds:.1f} s")
+    print(f"A warm instance-day: US$ {warm_day_dollars(usage, prices):.2f}")
+
+
+if __name__ == "__main__":
+    main()
