@@ -12,8 +12,12 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nox
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 nox.options.sessions = ["lint", "tests"]
 nox.needs_version = ">=2025.2.9"
@@ -79,6 +83,14 @@ def lint(session: nox.Session) -> None:
     environment.python("-m", "mypy")
 
 
+@nox.session(python=False)
+def terraform(session: nox.Session) -> None:
+    """Check the Terraform module and its examples, with a registry or without."""
+    could_not_check = 2
+    environment = Environment(session, "tests")
+    environment.python("-m", "infra.terraform.check", success_codes=[0, could_not_check])
+
+
 @nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
     """Check a character bundle and tell how fast it is: nox -s character -- FOLDER."""
@@ -112,13 +124,14 @@ class Environment:
         self._python = str(self._folder / bin_folder / "python")
         self._install(f"requirements/{name}.in")
 
-    def python(self, *arguments: str) -> None:
+    def python(self, *arguments: str, success_codes: Sequence[int] = (0,)) -> None:
         """Run Python in it, with the repository's packages."""
         self._session.run(
             self._python,
             *arguments,
             env={"PYTHONPATH": str(ROOT)},
             external=True,
+            success_codes=success_codes,
             # Long enough for the local cloud to stop everything in order after Ctrl-C.
             interrupt_timeout=20.0,
             terminate_timeout=10.0,
