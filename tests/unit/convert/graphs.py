@@ -38,7 +38,7 @@ def content(graph: GraphProto) -> bytes:
 
 def serialized(message: ModelProto) -> bytes:
     """Make the bytes of a model."""
-    return bytes(message.SerializeToString())  # type: ignore[no-untyped-call]
+    return bytes(message.SerializeToString())
 
 
 def harmonic_graph(amplitude: float = 0.1, noise: float = 0.0) -> GraphProto:
