@@ -1,0 +1,95 @@
+/** What the browser tests do with the client and the Firestore SDK, apart from any page. */
+import { deleteApp, type FirebaseApp, FirebaseError, initializeApp } from "firebase/app";
+import {
+  addDoc,
+  collection,
+  connectFirestoreEmulator,
+  deleteDoc,
+  doc,
+  type Firestore,
+  getDoc,
+  getDocs,
+  getFirestore,
+  limit,
+  onSnapshot,
+  query,
+  setDoc,
+  updateDoc,
+  where,
+} from "firebase/firestore";
+import {
+  type ConvertProgress,
+  VoiceAvatar,
+  type VoiceAvatarConfig,
+} from "../src/client/voiceAvatar.js";
+
+type Site = VoiceAvatarConfig & { readonly firestoreEmulator: string };
+
+/** Does everything a visitor could try with the documents; tells "ok" or the error's code of each. */
+async function tryEverything(
+  site: Site,
+  voiceId: string,
+  user: string | null,
+): Promise<Record<string, string>> {
+  const { app, firestore } = open(site, user);
+  const voices = collection(firestore, "voices");
+  const voice = doc(voices, voiceId);
+  const attempts: Record<string, () => Promise<unknown>> = {
+    get: () => getDoc(voice),
+    "get none": () => getDoc(doc(voices, crypto.randomUUID())),
+    listen: () => new Promise((resolve, reject) => onSnapshot(voice, resolve, reject)),
+    list: () => getDocs(voices),
+    "list one": () => getDocs(query(voices, limit(1))),
+    "query by status": () => getDocs(query(voices, where("status", "==", "done"), limit(1))),
+    "query by owner": () => getDocs(query(voices, where("owner", "==", null), limit(1))),
+    create: () => addDoc(voices, { status: "done" }),
+    overwrite: () => setDoc(voice, { status: "done" }),
+    update: () => updateDoc(voice, { status: "done" }),
+    delete: () => deleteDoc(voice),
+    "write below": () => addDoc(collection(voice, "notes"), {}),
+    "read elsewhere": () => getDoc(doc(firestore, "settings", "secret")),
+    "write elsewhere": () => setDoc(doc(firestore, "settings", "secret"), {}),
+  };
+  const outcomes: Record<string, string> = {};
+  for (const [name, attempt] of Object.entries(attempts)) outcomes[name] = await outcomeOf(attempt);
+  await deleteApp(app);
+  return outcomes;
+}
+
+/** Converts a recording with the client alone; tells the steps and the result. */
+async function convert(
+  site: Site,
+  audio: string,
+  contentType: string,
+): Promise<{ steps: string[]; url: string }> {
+  const bytes = Uint8Array.from(atob(audio), (character) => character.charCodeAt(0));
+  const steps: string[] = [];
+  const onProgress = (progress: ConvertProgress): void => {
+    const step = progress.step === "update" ? progress.update.status : progress.step;
+    if (steps.at(-1) !== step) steps.push(step);
+  };
+  const recording = new Blob([bytes], { type: contentType });
+  const { result } = await new VoiceAvatar(site).convert(recording, { contentType, onProgress });
+  return { steps, url: result.url };
+}
+
+function open(site: Site, user: string | null): { app: FirebaseApp; firestore: Firestore } {
+  const app = initializeApp({ ...site.firebase }, crypto.randomUUID());
+  const firestore = getFirestore(app);
+  const { hostname, port } = new URL(`http://${site.firestoreEmulator}`);
+  const token = user === null ? {} : { mockUserToken: { user_id: user } };
+  connectFirestoreEmulator(firestore, hostname, Number(port), token);
+  return { app, firestore };
+}
+
+async function outcomeOf(attempt: () => Promise<unknown>): Promise<string> {
+  try {
+    await attempt();
+    return "ok";
+  } catch (error) {
+    if (error instanceof FirebaseError) return error.code;
+    throw error;
+  }
+}
+
+Object.assign(window, { harness: { tryEverything, convert } });

@@ -1,0 +1,178 @@
+"""A real local cloud, a real browser, and visitors with a recorded voice as their microphone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.browser.endpoints import ROOT, Endpoints, running_cloud
+from tests.browser.sounds import decode, silence, write_wav
+from tests.browser.visitor import Visitor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Browser, Playwright
+
+WEB = ROOT / "functions" / "api" / "web"
+SAMPLE = ROOT / "infra" / "local" / "samples" / "hello.webm"
+
+_FLAGS = (
+    "--autoplay-policy=user-gesture-required",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-sync",
+    "--no-first-run",
+    "--no-sandbox",
+)
+
+
+class OpenPage(Protocol):
+    """Opens the page for a new visitor; `microphone` is a WAV file, or None for no microphone."""
+
+    def __call__(
+        self, *, microphone: Path | None = ..., permission: str = ..., **context: Any
+    ) -> Visitor: ...
+
+
+@pytest.fixture(scope="session")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
+    """A local cloud; VOICE_AVATAR_ENDPOINTS may name the endpoints.json of a running one."""
+    given = os.environ.get("VOICE_AVATAR_ENDPOINTS")
+    if given:
+        yield Endpoints.read(Path(given))
+        return
+    with running_cloud(tmp_path_factory.mktemp("cloud")) as endpoints:
+        yield endpoints
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.fail(
+            "Chromium is missing: install it (Debian: apt-get install chromium) or set CHROMIUM"
+        )
+    return found
+
+
+@pytest.fixture(scope="session")
+def hello(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project's sample recording, as a microphone can play it."""
+    return write_wav(tmp_path_factory.mktemp("voices") / "hello.wav", decode(SAMPLE))
+
+
+@pytest.fixture(scope="session")
+def muted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A microphone that is muted."""
+    return write_wav(tmp_path_factory.mktemp("voices") / "muted.wav", silence(5))
+
+
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def launch(playwright: Playwright, chromium: str) -> Iterator[Callable[[Path | None], Browser]]:
+    """Browsers by the recording that is their microphone; a browser has one for its whole life."""
+    browsers: dict[Path | None, Browser] = {}
+
+    def launch(microphone: Path | None) -> Browser:
+        if microphone not in browsers:
+            fake = "--use-fake-device-for-media-stream"
+            file = f"--use-file-for-fake-audio-capture={microphone}"
+            flags = [*_FLAGS, *([] if microphone is None else [fake, file])]
+            browsers[microphone] = playwright.chromium.launch(executable_path=chromium, args=flags)
+        return browsers[microphone]
+
+    yield launch
+    for browser in browsers.values():
+        browser.close()
+
+
+@pytest.fixture
+def new_visitor(
+    launch: Callable[[Path | None], Browser], cloud: Endpoints, hello: Path
+) -> Iterator[OpenPage]:
+    """Visitors before their page is opened, for tests that prepare something first."""
+    visitors: list[Visitor] = []
+
+    def new(
+        *, microphone: Path | None = hello, permission: str = "granted", **context: Any
+    ) -> Visitor:
+        browser = launch(microphone)
+        opened = browser.new_context(**{"locale": "en-GB", **context})
+        visitor = Visitor(opened.new_page(), opened, cloud)
+        session = opened.new_cdp_session(visitor.page)
+        target = session.send("Target.getTargetInfo")["targetInfo"]
+        session.send(
+            "Browser.setPermission",
+            {
+                "permission": {"name": "microphone"},
+                "setting": permission,
+                "origin": cloud.api,
+                "browserContextId": target["browserContextId"],
+            },
+        )
+        visitor.watch()
+        visitors.append(visitor)
+        return visitor
+
+    yield new
+    for visitor in visitors:
+        visitor.context.close()
+        assert visitor.complaints == []
+
+
+@pytest.fixture
+def open_page(new_visitor: OpenPage) -> OpenPage:
+    def opened(**options: Any) -> Visitor:
+        visitor = new_visitor(**options)
+        visitor.open()
+        return visitor
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def harness(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The client and the Firestore SDK as one script, apart from the page."""
+    folder = tmp_path_factory.mktemp("harness")
+    _npm(
+        "exec", "--", "vite", "build", "--config", "vite.harness.config.ts", "--outDir", str(folder)
+    )
+    return (folder / "harness.iife.js").read_text()
+
+
+@pytest.fixture(scope="session")
+def page_size() -> str:
+    """What the check of the page's size says."""
+    return _npm("run", "--silent", "size")
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The axe-core accessibility checker."""
+    return (WEB / "node_modules" / "axe-core" / "axe.min.js").read_text()
+
+
+def _npm(*arguments: str) -> str:
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.fail("npm is missing: install Node.js 20 or newer")
+    ended = subprocess.run(  # noqa: S603 - the page's own scripts
+        [npm, *arguments], cwd=WEB, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout

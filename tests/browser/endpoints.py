@@ -1,0 +1,76 @@
+"""Where a running local cloud's services are."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+STOP_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What `endpoints.json` tells.
+
+    Attributes:
+        api: base address of the HTTP API.
+        page: address of the page.
+        storage: base address of Cloud Storage.
+        firestore: `HOST:PORT` of the Firestore emulator.
+        project_id: the project whose documents there are.
+    """
+
+    api: str
+    page: str
+    storage: str
+    firestore: str
+    project_id: str
+
+    @classmethod
+    def read(cls, path: Path) -> Endpoints:
+        """Read `endpoints.json`."""
+        told: dict[str, Any] = json.loads(path.read_text())
+        if told["page"] is None:
+            raise RuntimeError(
+                "the page is not built: run `npm ci && npm run build` in functions/api/web"
+            )
+        if told["firestore"] is None:
+            raise RuntimeError("the browser tests need the Firestore emulator (see README.md)")
+        return cls(
+            told["api"], told["page"], told["storage"], told["firestore"], told["project_id"]
+        )
+
+
+@contextmanager
+def running_cloud(folder: Path) -> Iterator[Endpoints]:
+    """Start a local cloud with Google's emulators, and stop it at the end."""
+    command = [sys.executable, "-m", "infra.local", "serve", "--emulators", "--folder", str(folder)]
+    process = subprocess.Popen(  # noqa: S603 - the repository's own command
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    with process:
+        try:
+            yield _wait(process, folder / "endpoints.json")
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=STOP_SECONDS)
+
+
+def _wait(process: subprocess.Popen[str], path: Path) -> Endpoints:
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if path.is_file():
+            return Endpoints.read(path)
+    raise RuntimeError(f"the local cloud did not come up:\n{''.join(said)}")

@@ -1,0 +1,239 @@
+"""A visitor's ways through the page that end well."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.browser.sounds import MICROPHONE_RATE, decode, loudness, median_pitch, write_wav
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.browser.conftest import OpenPage
+    from tests.browser.endpoints import Endpoints
+    from tests.browser.visitor import Visitor
+
+
+def test_a_spoken_sentence_comes_back_in_the_characters_voice(
+    open_page: OpenPage, hello: Path, tmp_path: Path
+) -> None:
+    visitor = open_page()
+    visitor.speak(seconds=4)
+    visitor.wait_for("done")
+    visitor.wait_until_played()
+    result = decode(visitor.download(tmp_path))
+
+    assert loudness(result) > 0.01
+    assert len(result) / MICROPHONE_RATE == pytest.approx(_seconds(visitor, "#own"), abs=0.2)
+    assert median_pitch(decode(hello)) < 180
+    assert median_pitch(result) > 250
+
+
+def test_the_recording_goes_straight_into_cloud_storage_as_what_it_is(open_page: OpenPage) -> None:
+    visitor = open_page()
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+
+    (upload,) = visitor.sent("PUT", visitor.cloud.storage)
+    assert "X-Goog-Signature=" in upload.url
+    assert upload.headers["content-type"] == "audio/webm;codecs=opus"
+    (wish,) = visitor.wishes()
+    assert wish["content_type"] == "audio/webm;codecs=opus"
+
+
+def test_the_stages_arrive_through_firestore_and_nothing_asks_the_api(open_page: OpenPage) -> None:
+    visitor = open_page()
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+
+    seen = visitor.seen()
+    assert seen[:4] == ["loading", "start", "recording", "busy"]
+    # The record of "queued" may be overtaken by the conversion's own; the last two are one moment.
+    stages = [stage for stage in seen[4:] if stage != "queued"]
+    assert stages in (
+        ["uploading", "converting", "done"],
+        ["uploading", "converting", "done", "done"],
+    )
+    assert visitor.sent("GET", "/api/v1/conversion/") == []
+    assert visitor.sent("POST", "Firestore/Listen/channel") != []
+
+
+def test_the_client_alone_sees_every_status(
+    open_page: OpenPage, harness: str, cloud: Endpoints, hello: Path
+) -> None:
+    visitor = open_page()
+    visitor.page.evaluate(harness)
+    audio = base64.b64encode(hello.read_bytes()).decode()
+    told = visitor.page.evaluate(
+        "([site, audio]) => window.harness.convert(site, audio, 'audio/wav')",
+        [_site(cloud), audio],
+    )
+    statuses = [step for step in told["steps"] if step in _STATUSES]
+    assert statuses in (list(_STATUSES), ["waiting", "converting", "done"])
+    assert httpx.get(told["url"]).headers["content-type"] == "audio/wav"
+
+
+def test_the_warm_up_starts_when_the_recording_starts(open_page: OpenPage) -> None:
+    visitor = open_page()
+    with visitor.page.expect_request("**/api/v1/voices"):
+        visitor.press()
+    visitor.wait_for("recording")
+    assert visitor.sent("PUT", visitor.cloud.storage) == []
+    visitor.page.keyboard.press("Escape")
+    visitor.wait_for("start")
+
+
+def test_the_firestore_sdk_is_not_loaded_before_it_is_needed(open_page: OpenPage) -> None:
+    visitor = open_page()
+    assert visitor.sent("GET", "firestoreListener") == []
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+    assert len(visitor.sent("GET", "firestoreListener")) == 1
+
+
+def test_without_firestore_the_page_waits_on_the_api(new_visitor: OpenPage) -> None:
+    visitor = new_visitor()
+    body = json.dumps({"api": visitor.cloud.api, "firebase": None, "firestoreEmulator": None})
+    visitor.answer("**/config.json", "GET", body=body)
+    visitor.open()
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+    assert len(visitor.sent("GET", "/api/v1/conversion/")) == 1
+    assert visitor.sent("GET", "firestoreListener") == []
+
+
+def test_a_firestore_that_cannot_be_reached_is_replaced_by_the_api(new_visitor: OpenPage) -> None:
+    visitor = new_visitor()
+    visitor.page.route("**/assets/firestoreListener*", lambda route: route.abort())
+    visitor.open()
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+    assert len(visitor.sent("GET", "/api/v1/conversion/")) == 1
+
+
+@pytest.mark.parametrize("way", ["drop", "choose"])
+def test_a_file_is_taken_instead_of_a_recording(open_page: OpenPage, hello: Path, way: str) -> None:
+    visitor = open_page(microphone=None)
+    if way == "drop":
+        visitor.drop(hello)
+    else:
+        visitor.choose(hello)
+    visitor.wait_for("done")
+    (wish,) = visitor.wishes()
+    assert wish["content_type"] == "audio/wav"
+    assert visitor.seen()[:3] == ["loading", "start", "busy"]
+
+
+def test_the_pitch_can_be_set_by_hand_and_the_same_recording_converted_again(
+    open_page: OpenPage,
+) -> None:
+    visitor = open_page()
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+    assert not visitor.page.is_visible("#convert-again")
+    visitor.page.check("[name=pitch][value=hand]", force=True)
+    visitor.page.fill("#shift", "-5")
+    assert visitor.text("#shift-value") == "-5 semitones"
+    visitor.page.click("#convert-again")
+    visitor.wait_for("busy")
+    visitor.wait_for("done")
+    wishes = [wish["pitch_shift"] for wish in visitor.wishes()]
+    assert wishes == ["auto", -5]
+
+
+def test_escape_while_recording_erases_the_voice(open_page: OpenPage, cloud: Endpoints) -> None:
+    visitor = open_page()
+    visitor.press()
+    visitor.wait_for("recording")
+    voice_id = visitor.voice_id()
+    with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
+        visitor.page.keyboard.press("Escape")
+    visitor.wait_for("start")
+    assert _status(cloud, voice_id) == 404
+
+
+def test_cancel_while_waiting_erases_the_voice(open_page: OpenPage, cloud: Endpoints) -> None:
+    visitor = open_page()
+    visitor.holding_upload(lambda: visitor.speak(seconds=2))
+    assert visitor.text("#main-label") == "Cancel"
+    with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
+        visitor.press()
+    visitor.wait_for("start")
+    assert _status(cloud, visitor.voice_id()) == 404
+
+
+def test_delete_now_erases_what_was_converted(open_page: OpenPage, cloud: Endpoints) -> None:
+    visitor = open_page()
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+    with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
+        visitor.page.click("#delete")
+    visitor.wait_for("start")
+    assert visitor.text("#status") == "Deleted. Nothing of it is kept."
+    assert _status(cloud, visitor.voice_id()) == 404
+    (result,) = visitor.sent("GET", visitor.cloud.storage)
+    assert httpx.get(result.url).status_code == 404
+
+
+def test_the_own_recording_can_be_heard_while_it_is_converted(open_page: OpenPage) -> None:
+    visitor = open_page()
+    held = visitor.holding_upload(lambda: visitor.speak(seconds=2))
+    visitor.page.click("#own .play")
+    visitor.page.wait_for_selector("#own .play[aria-label='Pause: You']")
+    held.go_on()
+    visitor.wait_for("done")
+
+
+def test_everything_works_with_the_keyboard_alone(open_page: OpenPage) -> None:
+    visitor = open_page()
+    visitor.page.focus("#language")
+    visitor.page.keyboard.press("Tab")
+    assert visitor.page.evaluate("document.activeElement.id") == "main"
+    visitor.page.keyboard.press("Enter")
+    visitor.wait_for("recording")
+    visitor.page.wait_for_function(
+        "() => Number(document.querySelector('#main-label').textContent) < 8"
+    )
+    visitor.page.keyboard.press("Space")
+    visitor.wait_for("done")
+    assert visitor.page.evaluate("document.activeElement.id") == "main"
+
+
+def test_the_recording_ends_by_itself_at_the_limit(open_page: OpenPage) -> None:
+    visitor = open_page()
+    visitor.press()
+    visitor.wait_for("done")
+    assert _seconds(visitor, "#own") == pytest.approx(9.9, abs=0.3)
+
+
+def test_a_recording_at_an_unusual_rate_is_taken_from_a_file(
+    open_page: OpenPage, hello: Path, tmp_path: Path
+) -> None:
+    visitor = open_page(microphone=None)
+    slow = write_wav(tmp_path / "slow.wav", decode(hello, rate=11_025), rate=11_025)
+    visitor.drop(slow, "audio/x-wav")
+    visitor.wait_for("done")
+
+
+_STATUSES = ("waiting", "queued", "converting", "done")
+
+
+def _site(cloud: Endpoints) -> dict[str, object]:
+    return {
+        "api": cloud.api,
+        "firebase": {"projectId": cloud.project_id, "apiKey": "local"},
+        "firestoreEmulator": cloud.firestore,
+    }
+
+
+def _seconds(visitor: Visitor, row: str) -> float:
+    return float(visitor.text(f"{row} .length").split()[0])
+
+
+def _status(cloud: Endpoints, voice_id: str) -> int:
+    return httpx.get(f"{cloud.api}/api/v1/conversion/{voice_id}", timeout=60).status_code

@@ -1,0 +1,155 @@
+"""The page for everybody: languages, assistive technology, small screens, its size and policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+if TYPE_CHECKING:
+    from tests.browser.conftest import OpenPage
+    from tests.browser.endpoints import Endpoints
+    from tests.browser.visitor import Visitor
+
+_AXE = """
+async () => {
+  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+  const { violations } = await axe.run({ runOnly: { type: "tag", values: tags } });
+  return violations.map(({ id, impact, nodes }) =>
+    `${impact}: ${id}: ${nodes.map((node) => node.target.join(" ")).join(", ")}`);
+}
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("locale", ["en-GB", "ja-JP"])
+def test_no_scene_has_an_accessibility_violation(
+    open_page: OpenPage, axe: str, scheme: str, locale: str
+) -> None:
+    visitor = open_page(color_scheme=scheme, locale=locale, reduced_motion="reduce")
+    visitor.page.evaluate(axe)
+    assert _violations(visitor) == []
+    visitor.press()
+    visitor.wait_for("recording")
+    assert _violations(visitor) == []
+    visitor.page.keyboard.press("Escape")
+    visitor.wait_for("start")
+    held = visitor.holding_upload(lambda: visitor.speak(seconds=2))
+    assert _violations(visitor) == []
+    held.go_on()
+    visitor.wait_for("done")
+    visitor.page.check("[name=pitch][value=hand]", force=True)
+    assert _violations(visitor) == []
+    visitor.page.click("#again")
+    visitor.wait_for("recording")
+    visitor.press()
+    visitor.wait_for("problem")
+    assert _violations(visitor) == []
+
+
+@pytest.mark.parametrize(
+    ("locale", "headline", "other"),
+    [
+        ("ja-JP", "あなたのことばを、メイの声で。", "English"),
+        ("en-US", "Your words, in Mei\u2019s voice.", "日本語"),
+        ("de-DE", "Your words, in Mei\u2019s voice.", "日本語"),
+    ],
+)
+def test_the_page_speaks_the_browsers_language_and_can_be_switched(
+    open_page: OpenPage, locale: str, headline: str, other: str
+) -> None:
+    visitor = open_page(locale=locale)
+    assert visitor.text("h1").replace("\n", "") == headline
+    assert visitor.text("#language") == other
+    visitor.page.click("#language")
+    switched = visitor.text("h1")
+    assert switched.replace("\n", "") != headline
+    visitor.page.reload()
+    visitor.wait_for("start")
+    assert visitor.text("h1") == switched
+
+
+@pytest.mark.parametrize("width", [320, 360, 400])
+@pytest.mark.parametrize("locale", ["en-GB", "ja-JP"])
+def test_nothing_is_cut_off_on_a_phone(open_page: OpenPage, width: int, locale: str) -> None:
+    visitor = open_page(viewport={"width": width, "height": 640}, locale=locale)
+    assert _overflow(visitor) == []
+    held = visitor.holding_upload(lambda: visitor.speak(seconds=2))
+    assert _overflow(visitor) == []
+    held.go_on()
+    visitor.wait_for("done")
+    assert _overflow(visitor) == []
+
+
+def test_credit_licence_and_terms_are_shown_before_anything_is_spoken(
+    open_page: OpenPage, cloud: Endpoints
+) -> None:
+    character = httpx.get(f"{cloud.api}/api/v1/characters").json()["characters"][0]
+    visitor = open_page()
+    shown = visitor.page.inner_text(".character")
+    assert character["name"]["en"] in shown
+    assert character["credit"] in shown
+    assert character["licence"]["name"] in shown
+    assert visitor.page.get_attribute(".character a:last-child", "href") == character["terms_url"]
+
+
+def test_a_character_without_a_portrait_has_a_monogram(
+    new_visitor: OpenPage, cloud: Endpoints
+) -> None:
+    characters = httpx.get(f"{cloud.api}/api/v1/characters").json()
+    characters["characters"][0]["portrait_url"] = None
+    visitor = new_visitor()
+    visitor.answer("**/api/v1/characters", "GET", json=characters)
+    visitor.open()
+    assert visitor.text(".portrait") == characters["characters"][0]["name"]["en"][0]
+
+
+def test_markup_in_what_the_service_says_stays_text(
+    new_visitor: OpenPage, cloud: Endpoints
+) -> None:
+    characters = httpx.get(f"{cloud.api}/api/v1/characters").json()
+    characters["characters"][0]["credit"] = "<img src=x onerror=alert(1)>"
+    characters["characters"][0]["terms_url"] = "javascript:alert(1)"
+    visitor = new_visitor()
+    visitor.answer("**/api/v1/characters", "GET", json=characters)
+    visitor.open()
+    assert "<img src=x onerror=alert(1)>" in visitor.text(".character")
+    assert visitor.page.locator("a[href^=javascript]").count() == 0
+
+
+def test_the_policy_stops_scripts_and_connections_from_elsewhere(open_page: OpenPage) -> None:
+    visitor = open_page()
+    reached: bool = visitor.page.evaluate(
+        "() => fetch('https://elsewhere.example/').then(() => true, () => false)"
+    )
+    ran: bool = visitor.page.evaluate(
+        """() => {
+          const script = document.createElement("script");
+          try { script.textContent = "window.ran = true"; } catch {}
+          document.head.append(script);
+          return window.ran === true;
+        }"""
+    )
+    assert (reached, ran) == (False, False)
+    assert [each for each in visitor.complaints if "Content Security Policy" in each] != []
+    visitor.complaints.clear()
+
+
+def test_the_pages_own_javascript_is_small(page_size: str) -> None:
+    assert "bytes compressed" in page_size
+
+
+def _violations(visitor: Visitor) -> list[Any]:
+    found: list[Any] = visitor.page.evaluate(_AXE)
+    return found
+
+
+def _overflow(visitor: Visitor) -> list[Any]:
+    found: list[Any] = visitor.page.evaluate(
+        """() => [...document.querySelectorAll("main *, header *, footer *")]
+          .filter((each) => each.checkVisibility() && !each.closest("svg, .visually-hidden"))
+          .filter((each) => each.getBoundingClientRect().right > innerWidth + 0.5)
+          .map((each) => each.outerHTML.slice(0, 80))"""
+    )
+    return found

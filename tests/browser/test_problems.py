@@ -1,0 +1,164 @@
+"""What a visitor reads when something goes wrong, and that nothing is lost by it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.browser.sounds import decode, write_wav
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.browser.conftest import OpenPage
+
+EXPIRED = "<?xml version='1.0' encoding='UTF-8'?><Error><Code>ExpiredToken</Code></Error>"
+RESULTS = "**/*X-Goog-Signature*"
+
+
+def test_a_refused_microphone(open_page: OpenPage) -> None:
+    visitor = open_page(permission="denied")
+    visitor.press()
+    assert visitor.problem() == "The microphone is blocked."
+    assert "address bar" in visitor.text("#problem-text")
+    assert visitor.text("#main-label") == "Try again"
+
+
+def test_no_microphone(open_page: OpenPage) -> None:
+    visitor = open_page(microphone=None)
+    visitor.press()
+    assert visitor.problem() == "No microphone was found."
+
+
+def test_a_voice_that_nobody_will_speak_is_erased(open_page: OpenPage) -> None:
+    visitor = open_page()
+    with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
+        visitor.press()
+        visitor.wait_for("recording")
+        visitor.press()
+    assert visitor.problem() == "That was too short."
+
+
+def test_a_muted_microphone(open_page: OpenPage, muted: Path) -> None:
+    visitor = open_page(microphone=muted)
+    visitor.speak(seconds=2)
+    assert visitor.problem() == "Nothing was to be heard."
+    assert visitor.text("#main-label") == "Record"
+    assert visitor.sent("PUT", visitor.cloud.storage) == []
+
+
+def test_a_file_that_is_too_long(open_page: OpenPage, hello: Path, tmp_path: Path) -> None:
+    visitor = open_page(microphone=None)
+    visitor.drop(write_wav(tmp_path / "long.wav", np.tile(decode(hello), 3)))
+    assert visitor.problem() == "That is too long."
+    assert visitor.sent("POST", "/api/v1/voices") == []
+
+
+def test_a_file_that_is_too_large(open_page: OpenPage, tmp_path: Path) -> None:
+    visitor = open_page(microphone=None)
+    path = tmp_path / "large.mp3"
+    path.write_bytes(bytes(9_000_000))
+    visitor.choose(path)
+    assert visitor.problem() == "That file is too large."
+    assert visitor.sent("PUT", visitor.cloud.storage) == []
+
+
+def test_a_file_that_is_no_audio_is_judged_by_the_service(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    visitor = open_page(microphone=None)
+    path = tmp_path / "notes.wav"
+    path.write_text("These are only notes. " * 500)
+    visitor.drop(path)
+    assert visitor.problem() == "This file cannot be read as audio."
+    assert len(visitor.sent("PUT", visitor.cloud.storage)) == 1
+
+
+def test_a_file_of_another_kind(open_page: OpenPage, tmp_path: Path) -> None:
+    visitor = open_page(microphone=None)
+    path = tmp_path / "picture.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    visitor.drop(path, "image/png")
+    assert visitor.problem() == "This file cannot be read as audio."
+
+
+def test_going_offline_in_the_middle_loses_nothing(open_page: OpenPage) -> None:
+    visitor = open_page()
+    held = visitor.holding_upload(lambda: visitor.speak(seconds=2))
+    visitor.context.set_offline(offline=True)
+    visitor.page.wait_for_function(
+        "() => document.querySelector('#status').textContent.startsWith('You are offline.')"
+    )
+    held.break_off()
+    assert visitor.problem() == "The connection broke off."
+    assert visitor.page.is_visible("#own .play")
+    visitor.answer_truly()
+    visitor.context.set_offline(offline=False)
+    visitor.wait_for("done")
+    # The SDK asks an image elsewhere whether there is a network at all; the policy forbids it.
+    visitor.complaints[:] = [each for each in visitor.complaints if "cleardot" not in each]
+
+
+def test_an_expired_upload_address_can_be_tried_again(open_page: OpenPage) -> None:
+    visitor = open_page()
+    visitor.answer(RESULTS, "PUT", status=400, body=EXPIRED, content_type="application/xml")
+    visitor.speak(seconds=2)
+    assert visitor.problem() == "The upload came too late."
+    visitor.answer_truly()
+    visitor.press()
+    visitor.wait_for("done")
+
+
+def test_an_expired_link_to_the_result_can_be_tried_again(open_page: OpenPage) -> None:
+    visitor = open_page()
+    visitor.answer(RESULTS, "GET", status=400, body=EXPIRED, content_type="application/xml")
+    visitor.speak(seconds=2)
+    assert visitor.problem() == "The link to the result has expired."
+    assert len(visitor.sent("GET", "/api/v1/conversion/")) == 1
+    visitor.answer_truly()
+    visitor.press()
+    visitor.wait_for("done")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "sentence"),
+    [
+        (429, "rate_limited", "A little slower, please."),
+        (503, "maintenance", "Something went wrong on our side."),
+        (422, "unknown_character", "This character is not here any more."),
+    ],
+)
+def test_what_the_service_refuses_is_told_after_speaking_and_can_be_tried_again(
+    open_page: OpenPage, status: int, code: str, sentence: str
+) -> None:
+    visitor = open_page()
+    visitor.answer(
+        "**/api/v1/voices",
+        "POST",
+        status=status,
+        json={
+            "type": "about:blank",
+            "title": "No",
+            "status": status,
+            "code": code,
+            "detail": "No.",
+        },
+    )
+    visitor.speak(seconds=2)
+    assert visitor.problem() == sentence
+    assert visitor.page.is_visible("#problem-code") == (code == "maintenance")
+    visitor.answer_truly()
+    visitor.press()
+    visitor.wait_for("done")
+
+
+def test_a_service_that_cannot_be_reached_at_first(new_visitor: OpenPage) -> None:
+    visitor = new_visitor()
+    visitor.page.route("**/api/v1/characters", lambda route: route.abort())
+    visitor.page.goto(visitor.cloud.page)
+    assert visitor.problem() == "The service cannot be reached."
+    visitor.answer_truly()
+    visitor.press()
+    visitor.wait_for("start")

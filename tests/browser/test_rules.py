@@ -1,0 +1,104 @@
+"""What a stranger with the browser SDK can do to the documents."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.browser.conftest import OpenPage
+    from tests.browser.endpoints import Endpoints
+
+FORBIDDEN = {
+    "list",
+    "list one",
+    "query by status",
+    "query by owner",
+    "create",
+    "overwrite",
+    "update",
+    "delete",
+    "write below",
+    "read elsewhere",
+    "write elsewhere",
+}
+
+READING = {"get", "get none", "listen"}
+
+Outcomes = dict[str, str]
+
+
+@pytest.fixture
+def try_everything(
+    open_page: OpenPage, harness: str, cloud: Endpoints
+) -> Callable[[str, str | None], Outcomes]:
+    """Tries everything as a visitor, signed in or not; the outcome of each attempt."""
+    visitor = open_page(microphone=None)
+    visitor.page.evaluate(harness)
+    site = {
+        "api": cloud.api,
+        "firebase": {"projectId": cloud.project_id, "apiKey": "local"},
+        "firestoreEmulator": cloud.firestore,
+    }
+
+    def try_everything(voice_id: str, user: str | None) -> Outcomes:
+        outcomes: Outcomes = visitor.page.evaluate(
+            "([site, voice, user]) => window.harness.tryEverything(site, voice, user)",
+            [site, voice_id, user],
+        )
+        # The SDK reports each refusal on the console, too.
+        visitor.complaints[:] = [each for each in visitor.complaints if "Firestore" not in each]
+        return outcomes
+
+    return try_everything
+
+
+def test_whoever_holds_the_id_may_read_the_voice_and_nothing_else(
+    try_everything: Callable[[str, str | None], Outcomes], cloud: Endpoints
+) -> None:
+    outcomes = try_everything(_voice(cloud, owner=None), None)
+    assert {outcomes.pop(name) for name in READING} == {"ok"}
+    assert outcomes == dict.fromkeys(FORBIDDEN, "permission-denied")
+
+
+def test_an_owned_voice_is_closed_to_everyone_else(
+    try_everything: Callable[[str, str | None], Outcomes], cloud: Endpoints
+) -> None:
+    voice_id = _voice(cloud, owner="mika")
+    everything = FORBIDDEN | {"get", "listen"}
+    for stranger in (None, "jun"):
+        outcomes = try_everything(voice_id, stranger)
+        assert outcomes.pop("get none") == "ok"
+        assert outcomes == dict.fromkeys(everything, "permission-denied")
+
+
+def test_the_owner_may_read_and_not_write(
+    try_everything: Callable[[str, str | None], Outcomes], cloud: Endpoints
+) -> None:
+    outcomes = try_everything(_voice(cloud, owner="mika"), "mika")
+    assert {outcomes.pop(name) for name in READING} == {"ok"}
+    assert outcomes == dict.fromkeys(FORBIDDEN, "permission-denied")
+
+
+def _voice(cloud: Endpoints, owner: str | None) -> str:
+    voice_id = str(uuid.uuid4())
+    fields: dict[str, Any] = {
+        "status": {"stringValue": "done"},
+        "owner": {"nullValue": None} if owner is None else {"stringValue": owner},
+    }
+    documents = (
+        f"http://{cloud.firestore}/v1/projects/{cloud.project_id}/databases/(default)/documents"
+    )
+    response = httpx.patch(
+        f"{documents}/voices/{voice_id}",
+        json={"fields": fields},
+        # The emulator's word for a service, which the rules do not touch.
+        headers={"Authorization": "Bearer owner"},
+    )
+    response.raise_for_status()
+    return voice_id

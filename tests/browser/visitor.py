@@ -1,0 +1,205 @@
+"""A visitor of the page, as the tests move one."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from playwright.sync_api import BrowserContext, Page, Request, Route
+
+    from tests.browser.endpoints import Endpoints
+
+CONVERSION_MILLISECONDS = 20_000
+
+_WATCH_SCENES = """
+window.seen = [];
+const last = {};
+const note = (kind, what) => {
+  if (what && last[kind] !== what) window.seen.push(what);
+  last[kind] = what;
+};
+new MutationObserver(() => {
+  const scene = document.body?.dataset.scene;
+  note("scene", scene);
+  if (scene !== "busy") return;
+  note("stage", document.querySelector("#stages [aria-current]")?.dataset.stage);
+}).observe(document, {subtree: true, childList: true, attributes: true});
+"""
+
+_DROP = """
+([name, type, content]) => {
+  const bytes = Uint8Array.from(atob(content), (character) => character.charCodeAt(0));
+  const data = new DataTransfer();
+  data.items.add(new File([bytes], name, { type }));
+  for (const kind of ["dragenter", "dragover", "drop"]) {
+    const options = { dataTransfer: data, bubbles: true, cancelable: true };
+    document.querySelector("main").dispatchEvent(new DragEvent(kind, options));
+  }
+}
+"""
+
+
+@dataclass(slots=True)
+class HeldUpload:
+    """An upload that goes on only when the test says so."""
+
+    route: Route
+
+    def go_on(self) -> None:
+        """Let it reach Cloud Storage."""
+        self.route.continue_()
+
+    def break_off(self) -> None:
+        """Break the connection."""
+        self.route.abort("internetdisconnected")
+
+
+# Without slots: Playwright keeps its wrappers of a bound method in its object.
+@dataclass
+class Visitor:
+    """One visitor with one page.
+
+    Attributes:
+        page: the page, open.
+        context: the browser context of the page alone.
+        cloud: where the services are.
+        requests: every request that the page has sent, in order.
+        complaints: what the page must never cause: script errors and policy violations.
+    """
+
+    page: Page
+    context: BrowserContext
+    cloud: Endpoints
+    requests: list[Request] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def watch(self) -> None:
+        """Remember requests, scenes and complaints from now on."""
+        self.page.add_init_script(_WATCH_SCENES)
+        self.page.on("request", self._note)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", lambda message: self._listen(message.type, message.text))
+
+    def open(self) -> None:
+        """Open the page and wait until it can be used."""
+        self.page.goto(self.cloud.page)
+        self.wait_for("start")
+
+    def wait_for(self, scene: str, timeout: float = CONVERSION_MILLISECONDS) -> None:
+        """Wait until the page shows a scene."""
+        self.page.wait_for_selector(f"body[data-scene={scene}]", timeout=timeout)
+
+    def press(self) -> None:
+        """Press the big button."""
+        self.page.click("#main")
+
+    def speak(self, seconds: float) -> None:
+        """Record for so many seconds, as the page's countdown tells them."""
+        self.press()
+        self.wait_for("recording")
+        self.page.wait_for_function(
+            "(left) => Number(document.querySelector('#main-label').textContent) <= left",
+            arg=10 - seconds,
+        )
+        self.press()
+
+    def drop(self, path: Path, content_type: str = "") -> None:
+        """Drop a file onto the page."""
+        content = base64.b64encode(path.read_bytes()).decode()
+        self.page.evaluate(_DROP, [path.name, content_type, content])
+
+    def choose(self, path: Path) -> None:
+        """Choose a file."""
+        self.page.set_input_files("#file", path)
+
+    def text(self, selector: str) -> str:
+        """Return what is to be read at a place."""
+        return self.page.inner_text(selector)
+
+    def problem(self) -> str:
+        """Wait for a problem and return its headline."""
+        self.wait_for("problem")
+        return self.text("h1")
+
+    def wait_until_played(self) -> None:
+        """Wait until the result has been played to its end."""
+        self.page.wait_for_function(
+            """() => {
+              const row = document.querySelector("#converted");
+              const icon = row.querySelector("use").getAttribute("href");
+              return icon === "#icon-play" && row.style.getPropertyValue("--played") === "1.0000";
+            }"""
+        )
+
+    def download(self, folder: Path) -> Path:
+        """Download the result."""
+        with self.page.expect_download() as waiting:
+            self.page.click("#download")
+        path = folder / waiting.value.suggested_filename
+        waiting.value.save_as(path)
+        return path
+
+    def seen(self) -> list[str]:
+        """Return the scenes and stages that were shown, in order."""
+        scenes: list[str] = self.page.evaluate("window.seen")
+        return scenes
+
+    def sent(self, method: str, part: str) -> list[Request]:
+        """Return the page's requests with a method whose address contains a part."""
+        return [each for each in self.requests if each.method == method and part in each.url]
+
+    def wishes(self) -> list[dict[str, Any]]:
+        """Return what the page has asked of each voice."""
+        sent = self.sent("POST", "/api/v1/voices")
+        return [json.loads(request.post_data or "{}") for request in sent]
+
+    def voice_id(self) -> str:
+        """Return the id of the newest voice that the page has announced."""
+        response = self.sent("POST", "/api/v1/voices")[-1].response()
+        assert response is not None
+        return str(response.json()["voice_id"])
+
+    def holding_upload(self, begin: Callable[[], None]) -> HeldUpload:
+        """Do what begins an upload, and hold that upload."""
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            if route.request.method == "PUT" and not held:
+                held.append(route)
+            else:
+                route.continue_()
+
+        self.page.route(f"{self.cloud.storage}/**", hold)
+        with self.page.expect_request(lambda request: request.method == "PUT"):
+            begin()
+        self.page.wait_for_function("() => document.body.dataset.scene === 'busy'")
+        return HeldUpload(held[0])
+
+    def answer(self, pattern: str, method: str, **response: Any) -> None:
+        """Let a service answer something else from now on, with CORS as the real one has it."""
+        headers = {"Access-Control-Allow-Origin": "*", **response.pop("headers", {})}
+
+        def fulfil(route: Route) -> None:
+            if route.request.method == method:
+                route.fulfill(headers=headers, **response)
+            else:
+                route.continue_()
+
+        self.page.route(pattern, fulfil)
+
+    def answer_truly(self) -> None:
+        """Let every service answer for itself again."""
+        self.page.unroute_all()
+
+    def _note(self, request: Request) -> None:
+        self.requests.append(request)
+
+    def _listen(self, kind: str, text: str) -> None:
+        if kind == "error" and "Failed to load resource" not in text:
+            self.complaints.append(text)
