@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from google.cloud.firestore_v1 import AsyncClient
     from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
-    from google.cloud.firestore_v1.types import Document, ListenResponse
+    from google.cloud.firestore_v1.types import Document, DocumentChange, ListenResponse
 
     from shared.voice import Voice
 
@@ -54,6 +54,7 @@ class _WatchedDocument:
     waiters: set[Mailbox] = field(default_factory=set)
     seen: bool = False
     state: Voice | None = None
+    has_failed: bool = False
 
     def tell(self, state: Voice | None) -> None:
         self.seen, self.state = True, state
@@ -61,6 +62,7 @@ class _WatchedDocument:
             waiter.put(state)
 
     def fail(self, error: StoreUnavailableError) -> None:
+        self.has_failed = True
         for waiter in self.waiters:
             waiter.fail(error)
 
@@ -89,7 +91,10 @@ class DocumentListener:
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
         """Follow one document; see `shared.store.VoiceStore.watch`."""
         mailbox = Mailbox()
-        document = self._documents.get(voice_id) or self._start_watching(voice_id)
+        document = self._documents.get(voice_id)
+        if document is None or document.has_failed:
+            # Of one that failed nothing more is heard; its waiters are about to leave.
+            document = self._start_watching(voice_id)
         document.waiters.add(mailbox)
         if document.seen:
             mailbox.put(document.state)
@@ -148,7 +153,9 @@ class _Connection:
     async def listen(self, requests: AsyncIterator[ListenRequest]) -> AsyncIterator[ListenResponse]:
         api = cast("FirestoreAsyncClient", self._client._firestore_api)  # noqa: SLF001
         metadata = cast("Sequence[tuple[str, str]]", self._client._rpc_metadata)  # noqa: SLF001
-        stream = await api.listen(requests=requests, metadata=metadata)
+        # No retry here: the client's own would begin a stream anew without the requests that the
+        # broken one has swallowed, and nobody would ever be told anything.
+        stream = await api.listen(requests=requests, metadata=metadata, retry=None)
         return cast("AsyncIterator[ListenResponse]", stream)
 
     def request(self, *, add: _WatchedDocument | None = None, remove: int = 0) -> ListenRequest:
@@ -207,7 +214,7 @@ class _Stream:
             try:
                 await self._follow()
                 error: Exception = StoreUnavailableError("Firestore closed the stream")
-            except google_errors.GoogleAPICallError as broken:
+            except Exception as broken:  # noqa: BLE001 - whatever it is, nobody may wait in vain
                 error = broken
             failures = 1 if self._heard else failures + 1
             if isinstance(error, _HOPELESS) or failures > RECONNECTIONS:
@@ -235,8 +242,7 @@ class _Stream:
 
     def _take(self, response: ListenResponse) -> None:
         if "document_change" in response:
-            voice = self._connection.voice(response.document_change.document)
-            self._tell(response.document_change.target_ids, voice)
+            self._take_document(response.document_change)
         elif "document_delete" in response:
             self._tell(response.document_delete.removed_target_ids, None)
         elif "document_remove" in response:
@@ -246,23 +252,37 @@ class _Stream:
         elif "target_change" in response:
             self._take_target_change(response.target_change)
 
+    def _take_document(self, change: DocumentChange) -> None:
+        try:
+            voice = self._connection.voice(change.document)
+        except (KeyError, TypeError, ValueError) as error:
+            # One unreadable document must not end the stream of all the others.
+            unreadable = StoreUnavailableError(f"{change.document.name} is no voice: {error!r}")
+            for document in self._documents_of(change.target_ids):
+                document.fail(unreadable)
+            return
+        self._tell(change.target_ids, voice)
+
     def _take_target_change(self, change: TargetChange) -> None:
         kind = change.target_change_type
+        # No target ids mean all targets of the stream.
+        documents = self._documents_of(change.target_ids or tuple(self._documents))
         if kind == TargetChange.TargetChangeType.CURRENT:
-            # Everything that exists was sent before this; what was not does not exist.
-            unseen = [i for i in change.target_ids if not self._is_seen(i)]
-            self._tell(unseen, None)
+            for document in documents:
+                # Everything that exists was sent before this; what was not does not exist.
+                if not document.seen:
+                    document.tell(None)
+        elif kind == TargetChange.TargetChangeType.RESET:
+            for document in documents:
+                document.seen = False
         elif kind == TargetChange.TargetChangeType.REMOVE and change.cause.code:
             refused = StoreUnavailableError(f"Firestore refused to listen: {change.cause.message}")
-            for target_id in change.target_ids:
-                if target_id in self._documents:
-                    self._documents[target_id].fail(refused)
+            for document in documents:
+                document.fail(refused)
 
-    def _is_seen(self, target_id: int) -> bool:
-        document = self._documents.get(target_id)
-        return document is None or document.seen
+    def _documents_of(self, target_ids: Sequence[int]) -> list[_WatchedDocument]:
+        return [self._documents[i] for i in target_ids if i in self._documents]
 
     def _tell(self, target_ids: Sequence[int], state: Voice | None) -> None:
-        for target_id in target_ids:
-            if target_id in self._documents:
-                self._documents[target_id].tell(state)
+        for document in self._documents_of(target_ids):
+            document.tell(state)

@@ -1,0 +1,66 @@
+"""Google's emulators, started once for all tests that need them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from infra.local.cloud import RULES
+from infra.local.emulators import Emulators, EmulatorsMissingError, find_emulators
+from infra.local.names import PROJECT_ID
+from infra.local.processes import READY_SECONDS, Supervisor, free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session")
+def emulators() -> Emulators:
+    """How the emulators are started; without them, tests are skipped, but never unnoticed in CI."""
+    try:
+        return find_emulators()
+    except EmulatorsMissingError as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"the tests need Google's emulators: {error}")
+        pytest.skip(f"needs Google's emulators: {error}")
+
+
+@pytest.fixture(scope="session")
+def emulator_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("emulators")
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def firestore_emulator(emulators: Emulators, emulator_logs: Path) -> AsyncIterator[str]:
+    """The Firestore emulator with the project's rules, as HOST:PORT."""
+    (port,) = free_ports(1)
+    command = emulators.firestore_command(port, RULES)
+    async for address in _served("firestore", command, port, emulator_logs):
+        # The first call takes seconds on a busy machine; let no test's own deadline pay for it.
+        database = f"projects/{PROJECT_ID}/databases/(default)"
+        async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
+            await client.get(f"http://{address}/v1/{database}/documents/voices/none")
+        yield address
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def pubsub_emulator(emulators: Emulators, emulator_logs: Path) -> AsyncIterator[str]:
+    """The Pub/Sub emulator, as HOST:PORT."""
+    (port,) = free_ports(1)
+    async for address in _served("pubsub", emulators.pubsub_command(port), port, emulator_logs):
+        yield address
+
+
+async def _served(name: str, command: list[str], port: int, logs: Path) -> AsyncIterator[str]:
+    supervisor = Supervisor(logs)
+    try:
+        process = await supervisor.start(name, command, os.environ)
+        await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/")
+        yield f"127.0.0.1:{port}"
+    finally:
+        await supervisor.stop_all()

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared import voice as voices_of
+from shared.store import StoreUnavailableError
+from shared.voice import Status
+from tests.integration.firestore.conftest import TARGETS_PER_STREAM
+from tests.support.store_contract import until
+from tests.support.voices import NOW, a_waiting, an_upload, stored
+
+if TYPE_CHECKING:
+    from google.cloud.firestore_v1 import AsyncClient
+
+    from shared.firestore_listener import DocumentListener
+    from shared.firestore_store import FirestoreVoices
+    from shared.store import Snapshot, VoiceStore
+    from shared.voice import Voice
+    from tests.support.proxy import Proxy
+
+pytestmark = pytest.mark.emulators
+
+
+async def queue(store: VoiceStore, snapshot: Snapshot) -> Voice:
+    voice = snapshot.voice
+    queued = voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+    return (await store.replace(snapshot, queued)).voice
+
+
+async def test_many_waiters_share_few_streams_and_all_are_told(
+    store: FirestoreVoices, listener: DocumentListener
+) -> None:
+    snapshots = [await stored(store, a_waiting()) for _ in range(5)]
+
+    async with AsyncExitStack() as stack:
+        watching = [
+            await stack.enter_async_context(store.watch(snapshot.voice.voice_id))
+            for snapshot in snapshots
+            for _ in range(4)
+        ]
+        for states in watching:
+            assert await until(states, Status.WAITING)
+        # 5 documents, 2 on a stream, however many wait for each.
+        assert (TARGETS_PER_STREAM, listener.stream_count) == (2, 3)
+        queued = [await queue(store, snapshot) for snapshot in snapshots]
+        seen = await asyncio.gather(*(until(states, Status.QUEUED) for states in watching))
+
+    assert seen == [voice for voice in queued for _ in range(4)]
+    assert listener.stream_count == 0
+
+
+async def test_a_place_on_a_stream_is_used_again(
+    store: FirestoreVoices, listener: DocumentListener
+) -> None:
+    first, second, third = [await stored(store, a_waiting()) for _ in range(3)]
+
+    async with store.watch(first.voice.voice_id) as states:
+        assert await anext(states)
+        async with store.watch(second.voice.voice_id) as others:
+            assert await anext(others)
+        async with store.watch(third.voice.voice_id) as others:
+            assert await anext(others)
+            assert listener.stream_count == 1
+
+
+async def test_a_watched_voice_goes_on_after_the_connection_broke(
+    store: FirestoreVoices, store_behind_proxy: FirestoreVoices, proxy: Proxy
+) -> None:
+    snapshot = await stored(store, a_waiting())
+
+    async with store_behind_proxy.watch(snapshot.voice.voice_id) as states:
+        assert await anext(states) == snapshot.voice
+        proxy.refuse(True)
+        proxy.cut()
+        queued = await queue(store, snapshot)
+        await proxy.until_refused(1)
+        proxy.refuse(False)
+        assert await until(states, Status.QUEUED) == queued
+
+    assert proxy.connections >= 2
+
+
+async def test_a_voice_deleted_while_the_connection_was_broken_is_known_to_be_gone(
+    store: FirestoreVoices, store_behind_proxy: FirestoreVoices, proxy: Proxy
+) -> None:
+    snapshot = await stored(store, a_waiting())
+
+    async with store_behind_proxy.watch(snapshot.voice.voice_id) as states:
+        assert await anext(states) == snapshot.voice
+        proxy.refuse(True)
+        proxy.cut()
+        await store.delete(snapshot.voice.voice_id)
+        proxy.refuse(False)
+        assert await until(states, None) is None
+
+
+async def test_whoever_watches_when_the_listener_closes_is_told(
+    store: FirestoreVoices, listener: DocumentListener
+) -> None:
+    snapshot = await stored(store, a_waiting())
+
+    async with store.watch(snapshot.voice.voice_id) as states:
+        await anext(states)
+        await listener.aclose()
+        with pytest.raises(StoreUnavailableError, match="the listener was closed"):
+            await anext(states)
+    assert listener.stream_count == 0
+
+
+async def test_one_unreadable_document_disturbs_nobody_else(
+    store: FirestoreVoices, client: AsyncClient
+) -> None:
+    snapshot, broken = await stored(store, a_waiting()), a_waiting()
+    await client.document(f"voices/{broken.voice_id}").set({"status": "lost"})
+
+    async with (
+        store.watch(broken.voice_id) as unreadable,
+        store.watch(snapshot.voice.voice_id) as states,
+    ):
+        with pytest.raises(StoreUnavailableError, match="is no voice"):
+            await anext(unreadable)
+        assert await anext(states) == snapshot.voice
+        assert await queue(store, snapshot) == await until(states, Status.QUEUED)
