@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from shared.objects import StorageUnavailableError
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
+
+CLIENT_CLOSED_REQUEST: Final = 499
+"""nginx's status for an answer that nobody reads any more; no standard names it."""
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457's own word
@@ -49,12 +53,16 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
         """Return the problem as a response."""
         content = {
             "type": f"urn:voice-avatar:problem:{self.code}",
-            "title": HTTPStatus(self.status).phrase,
+            "title": _title(self.status),
             "status": self.status,
             "code": self.code,
             "detail": self.detail,
         }
         return JSONResponse(content, self.status, self.headers, media_type=MEDIA_TYPE)
+
+
+class ClientGoneError(Exception):
+    """The client closed its connection; nobody reads the answer."""
 
 
 def install(app: FastAPI) -> None:
@@ -80,7 +88,7 @@ async def _from_validation(_request: Request, error: Exception) -> JSONResponse:
 
 async def _from_http(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - as above
-    code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "_")
+    code = _title(error.status_code).lower().replace(" ", "_")
     return Problem(error.status_code, code, str(error.detail), error.headers).response()
 
 
@@ -103,6 +111,11 @@ async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
     return Problem(503, "unavailable", detail, {"Retry-After": "2"}).response()
 
 
+async def _client_gone(_request: Request, _error: Exception) -> JSONResponse:
+    detail = "The client closed the connection."
+    return Problem(CLIENT_CLOSED_REQUEST, "client_closed_request", detail).response()
+
+
 async def _from_surprise(_request: Request, error: Exception) -> JSONResponse:
     _LOG.error("unexpected error", exc_info=error, extra={"event": "unexpected_error"})
     return Problem(500, "internal", "Something unexpected went wrong; it was logged.").response()
@@ -113,10 +126,18 @@ _KNOWN: Final = {
     InvalidVoiceIdError: _invalid_voice_id,
     TokenRefusedError: _token_refused,
     CertificatesUnavailableError: _unavailable,
+    ClientDisconnect: _client_gone,
+    ClientGoneError: _client_gone,
     ConflictError: _unavailable,
     StorageUnavailableError: _unavailable,
     StoreUnavailableError: _unavailable,
 }
+
+
+def _title(status: int) -> str:
+    if status == CLIENT_CLOSED_REQUEST:
+        return "Client Closed Request"
+    return HTTPStatus(status).phrase
 
 
 def _explain(problem: Mapping[str, Any]) -> str:

@@ -6,19 +6,14 @@ import logging
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Path, Request, Response
 from fastapi.responses import FileResponse
 
 from functions.api import models, multipart
 from functions.api.problems import Problem
-from functions.api.waiting import (
-    ClientGoneError,
-    final_voice_or_problem,
-    wait_until_final,
-    while_connected,
-)
+from functions.api.waiting import final_voice_or_problem, wait_until_final, while_connected
 from shared.documents import document_path
 from shared.logs import about_voice
 from shared.store import UnknownVoiceError
@@ -36,9 +31,6 @@ if TYPE_CHECKING:
     from shared.voice import Voice
 
 _LOG = logging.getLogger(__name__)
-
-CLIENT_CLOSED_REQUEST: Final = 499
-"""nginx's status for an answer that nobody reads any more."""
 
 VoiceId = Annotated[str, Path(description="a version 4 UUID", max_length=64)]
 Authorization = Annotated[str | None, Header()]
@@ -142,13 +134,9 @@ def _add_waiting(router: APIRouter, services: Services) -> None:
             if services.reception.is_expired(voice, datetime.now(UTC)):
                 await services.reception.expire(voice)
             await services.warm_up.send()
-        try:
-            final = await while_connected(
-                request, lambda: wait_until_final(services.voices, voice_id, services.wait_seconds)
-            )
-        except ClientGoneError as error:
-            detail = "The client closed the connection."
-            raise Problem(CLIENT_CLOSED_REQUEST, "client_closed_request", detail) from error
+        final = await while_connected(
+            request, lambda: wait_until_final(services.voices, voice_id, services.wait_seconds)
+        )
         return _done(final_voice_or_problem(final))
 
 

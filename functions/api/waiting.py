@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from functions.api.problems import Problem
+from functions.api.problems import ClientGoneError, Problem
 from shared.store import UnknownVoiceError
 from shared.voice import Status
 
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
     from shared.store import VoiceStore
     from shared.voice import Voice
-
-
-class ClientGoneError(Exception):
-    """The client closed its connection; nobody reads the answer."""
 
 
 async def wait_until_final(voices: VoiceStore, voice_id: str, seconds: float) -> Voice:
