@@ -10,10 +10,11 @@ import asyncio
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import requests
 from google.api_core import exceptions as google_errors
+from google.auth import exceptions as auth_errors
 from google.cloud.storage.exceptions import DataCorruption
 
 from shared.objects import (
@@ -25,13 +26,16 @@ from shared.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from google.auth.credentials import Credentials
     from google.cloud.storage import Blob, Client
 
 CALL_SECONDS: Final = 20.0
 """How long one request to Cloud Storage may be silent."""
+
+WRITE_END_SECONDS: Final = 3.0
+"""How long a cancelled write is waited for: a stopping instance has ten seconds for everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +135,24 @@ class Bucket:
     ) -> ObjectFacts:
         """Write an object of a name not yet used; `content` is read as it is sent.
 
+        Where it is cancelled, nothing is written any more once it returns: a deletion that follows
+        is not overtaken.
+
         Raises:
             ObjectExistsError: the name is used.
             StorageUnavailableError: Cloud Storage did not answer.
         """
         blob = self._bucket.blob(name)
         with _storage_errors(f"{self.name}/{name}"):
-            await asyncio.to_thread(
-                blob.upload_from_file,
-                content,
-                size=size,
-                content_type=content_type,
-                if_generation_match=0,
-                timeout=CALL_SECONDS,
+            await _uninterrupted(
+                asyncio.to_thread(
+                    blob.upload_from_file,
+                    content,
+                    size=size,
+                    content_type=content_type,
+                    if_generation_match=0,
+                    timeout=CALL_SECONDS,
+                )
             )
         return _facts(blob)
 
@@ -192,6 +201,16 @@ class Bucket:
             return await asyncio.to_thread(sign)
 
 
+async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
+    """Do some work in a thread; if cancelled, pass that on when the thread has come to its end."""
+    working = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait({working}, timeout=WRITE_END_SECONDS)
+        raise
+
+
 def _facts(blob: Blob) -> ObjectFacts:
     return ObjectFacts(
         bucket=blob.bucket.name,
@@ -212,6 +231,8 @@ def _storage_errors(what: str) -> Iterator[None]:
         raise ObjectExistsError(f"{what} is there already") from error
     except (
         google_errors.GoogleAPICallError,
+        google_errors.RetryError,
+        auth_errors.GoogleAuthError,
         requests.RequestException,
         DataCorruption,
         OSError,

@@ -19,7 +19,7 @@ from shared.objects import StorageUnavailableError
 from shared.store import ConflictError, StoreUnavailableError
 from shared.tokens import CertificatesUnavailableError, TokenRefusedError
 from shared.topics import MalformedMessageError, PublishError, parse_push
-from shared.voice import LeaseHeldError
+from shared.voice import LeaseHeldError, LeaseLostError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -48,6 +48,7 @@ _PASSING: Final = (
     CertificatesUnavailableError,
     ConflictError,
     LeaseHeldError,
+    LeaseLostError,
     PublishError,
     StorageUnavailableError,
     StoreUnavailableError,

@@ -126,9 +126,9 @@ class Conversion:
             result = await self._store(voice, encoded, performer.marking)
         return Outcome(result, round(recording.seconds, 3), watch.milliseconds())
 
-    async def discard(self, result: Result) -> None:
-        """Delete the result of an attempt that may not commit it."""
-        await self._results.delete(result.object)
+    async def discard(self, voice: Voice) -> None:
+        """Delete what the voice's present attempt has stored and may not commit, if anything."""
+        await self._results.delete_all(f"{voice.voice_id}/{voice.attempt}.")
 
     async def discard_others(self, voice: Voice) -> None:
         """Delete what other attempts at a finished voice have stored."""
