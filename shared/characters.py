@@ -19,6 +19,7 @@ MAX_GRAPH_BYTES = 256 * 1024 * 1024
 MAX_GRAPHS = 8
 MAX_SEMITONES = 24.0
 
+_ANY_TEXT = re.compile(r"\s*\S.*", re.DOTALL)
 _ID = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _GRAPH_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.onnx")
@@ -245,9 +246,9 @@ class _Object:
 
     def text(self, name: str, longest: int, form: re.Pattern[str] | None, expected: str) -> str:
         value = self.take(name)
-        if not isinstance(value, str) or not value.strip() or len(value) > longest:
-            self.refuse(name, f"{expected} of 1 to {longest} characters", value)
-        if form and not form.fullmatch(value):
+        if form is None:
+            form, expected = _ANY_TEXT, f"{expected} of 1 to {longest} characters"
+        if not isinstance(value, str) or len(value) > longest or not form.fullmatch(value):
             self.refuse(name, expected, value)
         return value
 
