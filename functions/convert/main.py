@@ -28,7 +28,8 @@ from functions.convert.worker import Worker
 from shared import clients, logs, settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from hypercorn.typing import ASGIFramework
     from starlette.applications import Starlette
@@ -50,32 +51,67 @@ class Instance:
     worker: Worker
 
 
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What an instance speaks to; the results' bucket is able to sign."""
+
+    voices: VoiceStore
+    uploads: Bucket
+    results: Bucket
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What an instance works with: the decoder and the characters by id."""
+
+    decoder: Decoder
+    performers: Mapping[str, Performer]
+
+
+def open_services(config: ConvertSettings) -> Services:
+    """Open the clients; to be called in the event loop that uses them."""
+    signer = clients.open_signer(config)
+    return Services(
+        voices=clients.open_voices(config),
+        uploads=clients.open_bucket(config, config.uploads_bucket),
+        results=clients.open_bucket(config, config.results_bucket, signer),
+    )
+
+
 @asynccontextmanager
 async def open_instance(
-    config: ConvertSettings, *, voices: VoiceStore, uploads: Bucket, results: Bucket
+    config: ConvertSettings,
+    services: Services,
+    open_tools: Callable[[ConvertSettings], AbstractAsyncContextManager[Tools]] | None = None,
 ) -> AsyncIterator[Instance]:
-    """Start what an instance needs; it can convert as soon as this is entered."""
+    """Start what an instance needs; it can convert as soon as this is entered.
+
+    Args:
+        config: the settings.
+        services: what it speaks to; it does not close them.
+        open_tools: starts what it works with, in place of `started_tools`.
+    """
     limits = DecodeLimits(
         min_seconds=config.min_seconds,
         max_seconds=config.max_seconds,
         max_bytes=config.max_upload_bytes,
     )
-    async with _started_decoder(config) as (decoder, performers):
+    async with (open_tools or started_tools)(config) as tools:
         conversion = Conversion(
-            uploads=uploads,
-            results=results,
-            decoder=decoder,
-            performers=performers,
+            uploads=services.uploads,
+            results=services.results,
+            decoder=tools.decoder,
+            performers=tools.performers,
             limits=limits,
             result_lifetime=timedelta(seconds=config.result_url_seconds),
         )
         worker = Worker(
-            voices,
+            services.voices,
             conversion,
             Admission(running=config.concurrency, waiting=config.backlog),
             config.timeouts.conversion_deadline,
         )
-        app = create_app(worker, clients.open_push_verifier(config), decoder)
+        app = create_app(worker, clients.open_push_verifier(config), tools.decoder)
         try:
             yield Instance(app, worker)
         finally:
@@ -83,16 +119,15 @@ async def open_instance(
 
 
 @asynccontextmanager
-async def _started_decoder(
-    config: ConvertSettings,
-) -> AsyncIterator[tuple[Decoder, Mapping[str, Performer]]]:
+async def started_tools(config: ConvertSettings) -> AsyncIterator[Tools]:
+    """Start the decoder and load the characters; stop the decoder at the end."""
     # The decoder starts a process and the engines load graphs: side by side, for the cold start.
     decoder = Decoder(max_processes=config.concurrency)
     starting = asyncio.create_task(decoder.start())
     try:
         performers = await asyncio.to_thread(load_performers, config.characters_dir, config.threads)
         await starting
-        yield decoder, performers
+        yield Tools(decoder, performers)
     finally:
         await decoder.aclose()
 
@@ -106,20 +141,20 @@ def load_performers(folder: Path, threads: int) -> dict[str, Performer]:
     }
 
 
-async def serve(config: ConvertSettings) -> None:
-    """Serve until SIGTERM or SIGINT, then hand back what is under way."""
+async def serve(
+    config: ConvertSettings,
+    services: Services,
+    open_tools: Callable[[ConvertSettings], AbstractAsyncContextManager[Tools]] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then hand back what is under way; see `open_instance`."""
     # Imported here: the local cloud serves this application with a server of its own.
     from hypercorn.asyncio import serve as hypercorn_serve  # noqa: PLC0415
     from hypercorn.config import Config  # noqa: PLC0415
 
-    signer = clients.open_signer(config)
-    voices = clients.open_voices(config)
-    uploads = clients.open_bucket(config, config.uploads_bucket)
-    results = clients.open_bucket(config, config.results_bucket, signer)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_instance(config, voices=voices, uploads=uploads, results=results) as instance:
+    async with open_instance(config, services, open_tools) as instance:
 
         async def stopped() -> None:
             await stop.wait()
@@ -130,7 +165,11 @@ async def serve(config: ConvertSettings) -> None:
         server.graceful_timeout = DRAIN_SECONDS
         _LOG.info("serving", extra={"event": "instance_started", "ready_ms": _age_ms()})
         await hypercorn_serve(cast("ASGIFramework", instance.app), server, shutdown_trigger=stopped)
-    await voices.aclose()
+    await services.voices.aclose()
+
+
+async def _serve(config: ConvertSettings) -> None:
+    await serve(config, open_services(config))
 
 
 def _age_ms() -> float:
@@ -148,7 +187,7 @@ def main() -> None:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
         sys.exit(2)
     logs.configure(config.project_id, config.log_level)
-    asyncio.run(serve(config))
+    asyncio.run(_serve(config))
 
 
 if __name__ == "__main__":

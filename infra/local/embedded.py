@@ -95,9 +95,8 @@ async def _start_deployables(
     signer = clients.open_signer(config)
     uploads = clients.open_bucket(config, config.uploads_bucket, signer)
     results = clients.open_bucket(config, config.results_bucket, signer)
-    instance = await stack.enter_async_context(
-        convert.open_instance(config, voices=voices, uploads=uploads, results=results)
-    )
+    services = convert.Services(voices=voices, uploads=uploads, results=results)
+    instance = await stack.enter_async_context(convert.open_instance(config, services))
     servers.start(instance.app, addresses.convert)
 
     api_config = settings.load(ApiSettings, **_overrides(environments["api"]))
