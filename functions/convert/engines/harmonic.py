@@ -61,8 +61,11 @@ def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
 
 def build(character: Character, settings: SessionSettings) -> "HarmonicEngine":
     """Build the engine; see EngineBuilder."""
-    engine = HarmonicEngine(character.manifest, GraphSession(character.graphs[ROLE], settings))
-    engine.try_out(character.graphs[ROLE].file)
+    graph = character.graphs[ROLE]
+    # Measured: further optimisation makes these graphs no faster, but takes a quarter of the load.
+    session = GraphSession(graph, settings, is_optimised=True)
+    engine = HarmonicEngine(character.manifest, session)
+    engine.try_out(graph.file)
     return engine
 
 

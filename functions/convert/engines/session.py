@@ -14,16 +14,22 @@ class GraphSession:
     Args:
         graph: the verified graph.
         settings: how to run it.
+        is_optimised: whether it was made fast when it was exported, so that the runtime can save
+            itself most of that work when it loads it.
 
     Raises:
         BundleError: the runtime refuses the graph.
     """
 
-    def __init__(self, graph: Graph, settings: SessionSettings) -> None:
+    def __init__(
+        self, graph: Graph, settings: SessionSettings, *, is_optimised: bool = False
+    ) -> None:
         self._file = graph.file
         try:
             self._session = onnxruntime.InferenceSession(
-                graph.content, _options(settings), providers=["CPUExecutionProvider"]
+                graph.content,
+                _options(settings, is_optimised=is_optimised),
+                providers=["CPUExecutionProvider"],
             )
         except Exception as error:  # its exceptions share no narrower base
             raise BundleError(
@@ -50,8 +56,11 @@ class GraphSession:
             ) from error
 
 
-def _options(settings: SessionSettings) -> onnxruntime.SessionOptions:
+def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
+    if is_optimised:
+        levels = onnxruntime.GraphOptimizationLevel
+        options.graph_optimization_level = levels.ORT_ENABLE_BASIC
     options.intra_op_num_threads = settings.threads
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
