@@ -146,8 +146,7 @@ async def local_cloud(
         EmulatorsMissingError: `embedded` is False and they are missing.
         StartError: a service did not come up.
     """
-    # Imported here: each kind of cloud needs what the other does not.
-    from infra.local.embedded import embedded_cloud  # noqa: PLC0415
+    # Imported here and below: each kind of cloud needs what the other does not.
     from infra.local.emulated import emulated_cloud, find_or_reuse  # noqa: PLC0415
     from infra.local.emulators import EmulatorsMissingError  # noqa: PLC0415
 
@@ -162,6 +161,8 @@ async def local_cloud(
             async with emulated_cloud(options, emulators) as cloud:
                 yield cloud
             return
+    from infra.local.embedded import embedded_cloud  # noqa: PLC0415
+
     async with embedded_cloud(options) as cloud:
         yield cloud
 
