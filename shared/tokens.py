@@ -72,6 +72,8 @@ def fetch_certificates(address: str) -> Certificates:
         certificates = response.json()
     except (requests.RequestException, ValueError) as error:
         raise CertificatesUnavailableError(f"no certificates came from {address}") from error
+    if not isinstance(certificates, dict):
+        raise CertificatesUnavailableError(f"no certificates came from {address}")
     max_age = re.search(r"max-age=(\d+)", response.headers.get("cache-control", ""))
     return Certificates(certificates, float(max_age[1]) if max_age else 0.0)
 

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.on_upload.uploads import UploadHandler
+from infra.local.memory_voices import MemoryVoices
+from shared import voice as voices_of
+from shared.store import Snapshot, StoreUnavailableError
+from shared.topics import MalformedMessageError, PublishError, PushMessage, parse_conversion_message
+from shared.voice import Input, Status, Voice, new_voice_id
+from tests.support.buckets import MemoryBucket
+from tests.support.logs import LogBook, log_book
+from tests.support.messages import RecordingPublisher, upload_notification
+from tests.support.voices import EVERY_STATE, NOW, a_waiting, an_upload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from shared.buckets import Bucket
+
+
+class CrashingVoices(MemoryVoices):
+    """Cannot be written to, so often."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.crashes_left = 0
+
+    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
+        if self.crashes_left:
+            self.crashes_left -= 1
+            raise StoreUnavailableError("down")
+        return await super().replace(snapshot, voice)
+
+
+class WatchingPublisher(RecordingPublisher):
+    """Also keeps what status the voice had when its message went out, and may act then."""
+
+    def __init__(self, voices: MemoryVoices) -> None:
+        super().__init__()
+        self._voices = voices
+        self.statuses: list[Status] = []
+        self.overtakes = False
+        self.deletes = False
+
+    async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
+        await super().publish(data, attributes)
+        snapshot = await self._voices.read(attributes["voice_id"])
+        self.statuses.append(snapshot.voice.status)
+        if self.overtakes:
+            voice = snapshot.voice
+            leased = voices_of.lease(voice, an_upload(voice.voice_id), now=NOW)
+            await self._voices.replace(snapshot, leased)
+        if self.deletes:
+            await self._voices.delete(snapshot.voice.voice_id)
+
+
+class Stage:
+    """A handler and everything around it."""
+
+    def __init__(self) -> None:
+        self.voices = CrashingVoices()
+        self.topic = WatchingPublisher(self.voices)
+        self.bucket = MemoryBucket("uploads")
+        self.bucket_openings = 0
+        self.handler = UploadHandler(self.voices, self.topic, self._open_bucket)
+
+    def _open_bucket(self) -> Bucket:
+        self.bucket_openings += 1
+        return self.bucket
+
+    async def add(self, voice: Voice) -> Input:
+        await self.voices.create(voice)
+        return an_upload(voice.voice_id)
+
+    async def voice(self, voice_id: str) -> Voice:
+        return (await self.voices.read(voice_id)).voice
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+@pytest.fixture
+def book() -> Iterator[LogBook]:
+    with log_book() as kept:
+        yield kept
+
+
+async def test_a_finished_upload_is_published_first_and_recorded_then(
+    stage: Stage, book: LogBook
+) -> None:
+    upload = await stage.add(voice := a_waiting())
+
+    await stage.handler.handle(upload_notification(upload))
+
+    ((data, attributes),) = stage.topic.published
+    message = parse_conversion_message(PushMessage(data))
+    assert (message.voice_id, message.upload) == (voice.voice_id, upload)
+    assert attributes == {
+        "voice_id": voice.voice_id,
+        "uploaded_at": "2026-03-04T05:06:07.123456Z",
+    }
+    assert stage.topic.statuses == [Status.WAITING]
+    recorded = await stage.voice(voice.voice_id)
+    assert (recorded.status, recorded.input) == (Status.QUEUED, upload)
+    (entry,) = book.of("upload_received")
+    assert (entry["voice_id"], entry["bytes"]) == (voice.voice_id, 4321)
+    assert (entry["generation"], entry["content_type"]) == (upload.generation, upload.content_type)
+    assert stage.bucket_openings == 0
+
+
+async def test_what_is_not_published_is_not_recorded(stage: Stage) -> None:
+    upload = await stage.add(voice := a_waiting())
+    stage.topic.failures_left = 1
+
+    with pytest.raises(PublishError):
+        await stage.handler.handle(upload_notification(upload))
+    assert (await stage.voice(voice.voice_id)).status is Status.WAITING
+
+    await stage.handler.handle(upload_notification(upload))
+    assert (await stage.voice(voice.voice_id)).status is Status.QUEUED
+
+
+async def test_a_crash_between_publishing_and_recording_repeats_and_loses_nothing(
+    stage: Stage,
+) -> None:
+    upload = await stage.add(voice := a_waiting())
+    stage.voices.crashes_left = 1
+
+    with pytest.raises(StoreUnavailableError):
+        await stage.handler.handle(upload_notification(upload))
+    await stage.handler.handle(upload_notification(upload))
+
+    assert len({data for data, _ in stage.topic.published}) == 1
+    assert len(stage.topic.published) == 2
+    assert (await stage.voice(voice.voice_id)).status is Status.QUEUED
+
+
+@pytest.mark.parametrize("state", [state for state in EVERY_STATE if state != "waiting"])
+async def test_a_duplicate_is_known_by_the_object_whatever_its_message_id(
+    stage: Stage, book: LogBook, state: str
+) -> None:
+    upload = await stage.add(voice := EVERY_STATE[state]())
+    again = replace(upload_notification(upload), message_id="another")
+
+    await stage.handler.handle(again)
+
+    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+    assert [entry["reason"] for entry in book.of("duplicate")] == ["same upload"]
+
+
+async def test_another_generation_for_a_voice_that_has_its_recording_changes_nothing(
+    stage: Stage, book: LogBook
+) -> None:
+    upload = await stage.add(voice := EVERY_STATE["queued"]())
+
+    await stage.handler.handle(upload_notification(replace(upload, generation=2)))
+
+    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+    assert [entry["reason"] for entry in book.of("duplicate")] == ["voice is queued"]
+
+
+async def test_a_conversion_that_is_faster_than_its_record_is_left_alone(
+    stage: Stage, book: LogBook
+) -> None:
+    upload = await stage.add(voice := a_waiting())
+    stage.topic.overtakes = True
+
+    await stage.handler.handle(upload_notification(upload))
+
+    assert (await stage.voice(voice.voice_id)).status is Status.CONVERTING
+    assert book.of("overtaken")
+
+
+async def test_a_voice_deleted_between_publishing_and_recording_stays_deleted(
+    stage: Stage, book: LogBook
+) -> None:
+    upload = await stage.add(a_waiting())
+    stage.topic.deletes = True
+
+    await stage.handler.handle(upload_notification(upload))
+
+    assert book.of("overtaken")
+
+
+async def test_the_upload_of_a_deleted_voice_is_erased(stage: Stage, book: LogBook) -> None:
+    voice_id = new_voice_id()
+    generation = stage.bucket.put(voice_id, b"sound")
+    upload = an_upload(voice_id, generation=generation)
+
+    await stage.handler.handle(upload_notification(upload))
+    await stage.handler.handle(upload_notification(upload))
+
+    assert (stage.bucket.objects, stage.topic.published) == ({}, [])
+    assert len(book.of("upload_erased")) == 2
+
+
+async def test_only_the_generation_that_was_told_of_is_erased(stage: Stage) -> None:
+    voice_id = new_voice_id()
+    generation = stage.bucket.put(voice_id, b"newer")
+
+    await stage.handler.handle(upload_notification(an_upload(voice_id, generation=generation + 1)))
+
+    assert set(stage.bucket.objects) == {voice_id}
+
+
+@pytest.mark.parametrize("name", ["stray.wav", "", f"{new_voice_id()}/1.wav", "../x"])
+async def test_a_stray_object_is_noted_and_left_alone(
+    stage: Stage, book: LogBook, name: str
+) -> None:
+    stage.bucket.put(name, b"x")
+
+    await stage.handler.handle(upload_notification(an_upload(new_voice_id(), object=name)))
+
+    assert (set(stage.bucket.objects), stage.topic.published) == ({name}, [])
+    assert [entry["object"] for entry in book.of("stray_upload")] == [name]
+
+
+@pytest.mark.parametrize("kind", ["OBJECT_DELETE", "OBJECT_METADATA_UPDATE", "OBJECT_ARCHIVE"])
+async def test_other_events_are_ignored(stage: Stage, kind: str) -> None:
+    upload = await stage.add(voice := a_waiting())
+
+    await stage.handler.handle(upload_notification(upload, eventType=kind))
+
+    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+
+
+async def test_what_is_no_notification_is_refused(stage: Stage) -> None:
+    with pytest.raises(MalformedMessageError):
+        await stage.handler.handle(PushMessage(b"{}"))

@@ -1,0 +1,300 @@
+"""What the real emulator cannot be made to say, said by a stream that the test plays."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from google.api_core import exceptions as google_errors
+from google.cloud.firestore_v1 import _helpers as firestore_values
+from google.cloud.firestore_v1.types import (
+    Document,
+    DocumentChange,
+    DocumentDelete,
+    DocumentRemove,
+    ExistenceFilter,
+    ListenRequest,
+    ListenResponse,
+    TargetChange,
+)
+from google.rpc.status_pb2 import Status as RpcStatus
+
+from shared.documents import to_document
+from shared.firestore_listener import RECONNECTIONS, DocumentListener
+from shared.store import StoreUnavailableError
+from tests.support.virtual_time import in_virtual_time, settle
+from tests.support.voices import a_done, a_queued, a_waiting
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from google.cloud.firestore_v1 import AsyncClient
+
+    from shared.voice import Voice
+
+DATABASE = "projects/p/databases/(default)"
+
+
+class FakeStream:
+    """One connection: what was asked, and what the test answers."""
+
+    def __init__(self, requests: AsyncIterator[ListenRequest]) -> None:
+        self.asked: list[ListenRequest] = []
+        self._answers: asyncio.Queue[ListenResponse | Exception | None] = asyncio.Queue()
+        self._reading = asyncio.create_task(self._read(requests))
+
+    async def _read(self, requests: AsyncIterator[ListenRequest]) -> None:
+        async for request in requests:
+            self.asked.append(request)
+
+    def answer(self, *answers: ListenResponse | Exception | None) -> None:
+        """Say something; an exception breaks the connection, None closes it."""
+        for answer in answers:
+            self._answers.put_nowait(answer)
+
+    def target_of(self, voice: Voice) -> int:
+        ends = [r for r in self.asked if str(r.add_target.documents).find(voice.voice_id) >= 0]
+        return int(ends[-1].add_target.target_id)
+
+    async def responses(self) -> AsyncIterator[ListenResponse]:
+        try:
+            while (answer := await self._answers.get()) is not None:
+                if isinstance(answer, Exception):
+                    raise answer
+                yield answer
+        finally:
+            self._reading.cancel()
+
+
+class FakeClient:
+    """As much of Firestore's client as the listener uses; `refusals` come before connections."""
+
+    _database_string = DATABASE
+    _rpc_metadata = ()
+
+    def __init__(self) -> None:
+        self.streams: list[FakeStream] = []
+        self.refusals: list[Exception] = []
+        self.attempts = 0
+
+    @property
+    def _firestore_api(self) -> FakeClient:
+        return self
+
+    async def listen(
+        self, *, requests: AsyncIterator[ListenRequest], metadata: Any, retry: Any
+    ) -> AsyncIterator[ListenResponse]:
+        assert (metadata, retry) == ((), None)
+        self.attempts += 1
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.streams.append(FakeStream(requests))
+        return self.streams[-1].responses()
+
+
+def listening(client: FakeClient, targets_per_stream: int = 100) -> DocumentListener:
+    return DocumentListener(cast("AsyncClient", client), targets_per_stream=targets_per_stream)
+
+
+def changed(voice: Voice, *target_ids: int) -> ListenResponse:
+    fields = firestore_values.encode_dict(to_document(voice))
+    name = f"{DATABASE}/documents/voices/{voice.voice_id}"
+    change = DocumentChange(document=Document(name=name, fields=fields), target_ids=target_ids)
+    return ListenResponse(document_change=change)
+
+
+def told(kind: str, *target_ids: int, code: int = 0) -> ListenResponse:
+    change = TargetChange(
+        target_change_type=TargetChange.TargetChangeType[kind],
+        target_ids=target_ids,
+        cause=RpcStatus(code=code, message="too many targets"),
+    )
+    return ListenResponse(target_change=change)
+
+
+@in_virtual_time
+async def test_a_document_deleted_or_removed_or_filtered_away_is_gone() -> None:
+    client, voice = FakeClient(), a_waiting()
+    async with listening(client).watch(voice.voice_id) as states:
+        await settle()
+        stream = client.streams[0]
+        target = stream.target_of(voice)
+        for gone in (
+            ListenResponse(document_delete=DocumentDelete(removed_target_ids=[target])),
+            ListenResponse(document_remove=DocumentRemove(removed_target_ids=[target])),
+            ListenResponse(filter=ExistenceFilter(target_id=target, count=0)),
+        ):
+            stream.answer(changed(voice, target))
+            assert await anext(states) == voice
+            stream.answer(gone)
+            assert await anext(states) is None
+
+
+@in_virtual_time
+async def test_an_existing_document_is_not_taken_for_gone() -> None:
+    client, voice, queued = FakeClient(), a_waiting(), a_queued()
+    async with listening(client).watch(voice.voice_id) as states:
+        await settle()
+        stream = client.streams[0]
+        target = stream.target_of(voice)
+        stream.answer(
+            told("ADD", target),
+            changed(voice, target),
+            told("CURRENT", target),
+            ListenResponse(filter=ExistenceFilter(target_id=target, count=1)),
+            told("NO_CHANGE"),
+            ListenResponse(),
+        )
+        assert await anext(states) == voice
+        stream.answer(changed(queued, target))
+        assert await anext(states) == queued
+
+
+@in_virtual_time
+async def test_after_a_reset_a_document_that_is_not_sent_again_is_gone() -> None:
+    client, voice = FakeClient(), a_waiting()
+    async with listening(client).watch(voice.voice_id) as states:
+        await settle()
+        stream = client.streams[0]
+        stream.answer(changed(voice, stream.target_of(voice)), told("CURRENT"))
+        assert await anext(states) == voice
+        stream.answer(told("RESET"), told("CURRENT"))
+        assert await anext(states) is None
+
+
+@in_virtual_time
+async def test_words_about_a_target_that_was_left_are_ignored() -> None:
+    client, voice, other = FakeClient(), a_waiting(), a_waiting()
+    listener = listening(client)
+    async with listener.watch(voice.voice_id) as states:
+        async with listener.watch(other.voice_id):
+            await settle()
+            stream = client.streams[0]
+            left = stream.target_of(other)
+        await settle()
+        assert stream.asked[-1].remove_target == left
+        stream.answer(changed(other, left), told("REMOVE", left), told("CURRENT", left))
+        stream.answer(changed(voice, stream.target_of(voice)))
+        assert await anext(states) == voice
+
+
+@in_virtual_time
+async def test_a_refused_target_fails_its_waiters_and_a_later_one_asks_anew() -> None:
+    client, voice, other = FakeClient(), a_waiting(), a_waiting()
+    listener = listening(client)
+    async with AsyncExitStack() as stack:
+        refused = await stack.enter_async_context(listener.watch(voice.voice_id))
+        fine = await stack.enter_async_context(listener.watch(other.voice_id))
+        await settle()
+        stream = client.streams[0]
+        first = stream.target_of(voice)
+        stream.answer(told("REMOVE", first, code=8), changed(other, stream.target_of(other)))
+        with pytest.raises(StoreUnavailableError, match="refused to listen: too many targets"):
+            await anext(refused)
+        assert await anext(fine) == other
+
+        again = await stack.enter_async_context(listener.watch(voice.voice_id))
+        await settle()
+        assert stream.target_of(voice) != first
+        stream.answer(changed(voice, stream.target_of(voice)))
+        assert await anext(again) == voice
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [None, google_errors.ServiceUnavailable("cut"), RuntimeError("the transport is strange")],
+    ids=["closed", "broken", "surprise"],
+)
+def test_after_a_broken_connection_every_document_is_asked_for_again(
+    ending: Exception | None,
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        client, voice, other = FakeClient(), a_waiting(), a_waiting()
+        listener = listening(client)
+        async with listener.watch(voice.voice_id) as states, listener.watch(other.voice_id):
+            await settle()
+            first = client.streams[0]
+            first.answer(changed(voice, first.target_of(voice)))
+            assert await anext(states) == voice
+            client.refusals = [google_errors.ServiceUnavailable("not yet")]
+            first.answer(ending)
+            while len(client.streams) == 1:
+                await asyncio.sleep(0.1)
+            await settle()
+            second, done = client.streams[1], a_done()
+            assert second.target_of(other)
+            second.answer(changed(done, second.target_of(voice)))
+            assert await anext(states) == done
+        assert (client.attempts, listener.stream_count) == (3, 0)
+
+    run()
+
+
+@in_virtual_time
+async def test_connections_that_always_fail_are_given_up_and_the_waiters_told() -> None:
+    client, voice = FakeClient(), a_waiting()
+    client.refusals = [google_errors.ServiceUnavailable("down")] * (RECONNECTIONS + 1)
+    listener = listening(client)
+
+    async with listener.watch(voice.voice_id) as states:
+        with pytest.raises(StoreUnavailableError, match="cannot be listened to: 503 down"):
+            await anext(states)
+        assert (client.attempts, len(client.refusals)) == (RECONNECTIONS + 1, 0)
+
+        async with listener.watch(voice.voice_id) as later:
+            await settle()
+            stream = client.streams[0]
+            stream.answer(changed(voice, stream.target_of(voice)))
+            assert await anext(later) == voice
+            await asyncio.sleep(0)
+    assert listener.stream_count == 0
+
+
+@in_virtual_time
+async def test_a_connection_that_worked_for_a_while_may_break_as_often_as_it_likes() -> None:
+    client, voice = FakeClient(), a_waiting()
+    async with listening(client).watch(voice.voice_id) as states:
+        for number in range(3 * RECONNECTIONS):
+            while len(client.streams) <= number:
+                await asyncio.sleep(0.1)
+            await settle()
+            stream = client.streams[number]
+            stream.answer(changed(voice, stream.target_of(voice)))
+            assert await anext(states) == voice
+            stream.answer(google_errors.ServiceUnavailable("cut"))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        google_errors.PermissionDenied,
+        google_errors.Unauthenticated,
+        google_errors.InvalidArgument,
+        google_errors.NotFound,
+    ],
+)
+def test_what_cannot_pass_is_told_at_once(kind: type[Exception]) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        client = FakeClient()
+        client.refusals = [kind("no")]
+        async with listening(client).watch(a_waiting().voice_id) as states:
+            with pytest.raises(StoreUnavailableError, match="no"):
+                await anext(states)
+        assert client.attempts == 1
+
+    run()
+
+
+@in_virtual_time
+async def test_a_full_stream_is_joined_by_another() -> None:
+    client = FakeClient()
+    listener = listening(client, targets_per_stream=2)
+    async with AsyncExitStack() as stack:
+        for _ in range(5):
+            await stack.enter_async_context(listener.watch(a_waiting().voice_id))
+        assert listener.stream_count == 3
+    assert listener.stream_count == 0

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+
+from shared import logs
+from shared.logs import CloudLoggingFormatter, TraceMiddleware, about_voice
+from tests.support.logs import log_book
+from tests.support.voices import NOW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+LOG = logging.getLogger("test")
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+def entry_of(**fields: Any) -> dict[str, Any]:
+    record = logging.makeLogRecord(
+        {"name": "n", "levelname": "INFO", "msg": "hi %s", "args": ("you",)} | fields
+    )
+    line = CloudLoggingFormatter("p").format(record)
+    assert "\n" not in line
+    parsed: dict[str, Any] = json.loads(line)
+    return parsed
+
+
+def test_an_entry_is_one_line_of_json_with_severity_and_message() -> None:
+    entry = entry_of(levelname="WARNING", created=NOW.timestamp())
+
+    assert entry == {
+        "severity": "WARNING",
+        "message": "hi you",
+        "logger": "n",
+        "time": NOW.isoformat(),
+    }
+
+
+def test_what_is_extra_becomes_fields_whatever_it_is() -> None:
+    entry = entry_of(event="conversion_done", attempt=2, stages={"f0": 1.5}, at=NOW, name_ja="声")
+
+    assert (entry["event"], entry["attempt"], entry["stages"]) == (
+        "conversion_done",
+        2,
+        {"f0": 1.5},
+    )
+    assert (entry["at"], entry["name_ja"]) == (str(NOW), "声")
+
+
+def test_an_exception_is_shown_with_its_stack() -> None:
+    try:
+        raise ValueError("broken\nin two lines")
+    except ValueError:
+        entry = entry_of(exc_info=sys.exc_info())
+
+    assert "ValueError: broken" in entry["stack_trace"]
+    assert "test_logs.py" in entry["stack_trace"]
+
+
+def test_the_voice_is_named_in_everything_logged_about_it() -> None:
+    with log_book() as book:
+        LOG.info("before")
+        with about_voice("v-1"):
+            LOG.info("outer")
+            with about_voice("v-2"):
+                LOG.info("inner")
+            LOG.info("outer again")
+        LOG.info("after")
+
+    assert [entry.get("voice_id") for entry in book.entries] == [None, "v-1", "v-2", "v-1", None]
+
+
+async def test_voices_handled_at_the_same_time_are_not_mixed_up() -> None:
+    meet = asyncio.Barrier(2)
+
+    async def work(voice_id: str) -> None:
+        with about_voice(voice_id):
+            await meet.wait()
+            LOG.info(voice_id)
+
+    with log_book() as book:
+        await asyncio.gather(work("v-1"), work("v-2"))
+
+    assert all(entry["voice_id"] == entry["message"] for entry in book.entries)
+    assert len(book.entries) == 2
+
+
+async def logged_during(headers: dict[str, str]) -> dict[str, Any]:
+    async def answer(_request: Request) -> Response:
+        LOG.info("working")
+        return Response()
+
+    app = TraceMiddleware(Starlette(routes=[Route("/", answer)]))
+    with log_book() as book:
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://trace.test"
+        ) as client:
+            await client.get("/", headers=headers)
+    return next(entry for entry in book.entries if entry["message"] == "working")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"},
+        {"X-Cloud-Trace-Context": f"{TRACE}/1234;o=1"},
+        {"X-Cloud-Trace-Context": TRACE},
+        {"traceparent": "garbage", "X-Cloud-Trace-Context": TRACE},
+    ],
+)
+async def test_entries_link_to_the_requests_trace(headers: dict[str, str]) -> None:
+    entry = await logged_during(headers)
+
+    assert entry["logging.googleapis.com/trace"] == f"projects/p/traces/{TRACE}"
+
+
+@pytest.mark.parametrize("headers", [{}, {"traceparent": "00-XYZ-1-01"}, {"traceparent": ""}])
+async def test_without_a_trace_there_is_no_link(headers: dict[str, str]) -> None:
+    assert "logging.googleapis.com/trace" not in await logged_during(headers)
+
+
+async def test_what_is_no_request_passes_untouched() -> None:
+    seen: list[str] = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(scope["type"])
+
+    async def receive() -> dict[str, Any]:
+        return {}
+
+    async def send(_message: Any) -> None:
+        pass
+
+    await TraceMiddleware(app)({"type": "lifespan"}, receive, send)
+    assert seen == ["lifespan"]
+
+
+@pytest.fixture
+def root_logger() -> Iterator[logging.Logger]:
+    """The root logger, put back as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield root
+    root.handlers[:], root.level = handlers, level
+
+
+def test_a_configured_process_logs_to_standard_output_from_its_level_on(
+    root_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", output)
+
+    logs.configure("p", "WARNING")
+    root_logger.info("too little")
+    root_logger.warning("enough")
+
+    assert [json.loads(line)["message"] for line in output.getvalue().splitlines()] == ["enough"]

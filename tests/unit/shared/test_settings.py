@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from functions.api.settings import ApiSettings, FirebaseAuth
+from functions.convert.settings import ConvertSettings
+from functions.dead_letter.settings import DeadLetterSettings
+from functions.on_upload.settings import OnUploadSettings
+from infra.local.cloud import Addresses, CloudOptions, deployable_environments
+from shared import settings
+from shared.settings import CommonSettings, Environment, PushVerification, SettingsError
+
+COMMON = {"PROJECT_ID": "my-project", "UPLOADS_BUCKET": "my-uploads"}
+PUSH = COMMON | {
+    "PUSH_AUDIENCE": "https://push.example",
+    "PUSH_SERVICE_ACCOUNT": "pusher@my-project.iam.gserviceaccount.com",
+}
+SIGNING = {
+    "RESULTS_BUCKET": "my-results",
+    "SIGNING_SERVICE_ACCOUNT": "signer@my-project.iam.gserviceaccount.com",
+}
+COMPLETE: dict[type[CommonSettings], dict[str, str]] = {
+    ApiSettings: COMMON | SIGNING | {"CONVERT_URL": "https://convert.example/"},
+    OnUploadSettings: PUSH | {"CONVERSIONS_TOPIC": "conversions"},
+    ConvertSettings: PUSH | SIGNING,
+    DeadLetterSettings: PUSH,
+}
+KINDS = list(COMPLETE)
+
+
+@pytest.fixture(autouse=True)
+def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        monkeypatch.delenv(name)
+
+
+Kind = TypeVar("Kind", bound=CommonSettings)
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch, kind: type[Kind], **changes: str) -> Kind:
+    for name, value in (COMPLETE[kind] | changes).items():
+        monkeypatch.setenv(name, value)
+    return settings.load(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_necessary_variables_are_enough(
+    monkeypatch: pytest.MonkeyPatch, kind: type[CommonSettings]
+) -> None:
+    found = loaded(monkeypatch, kind)
+
+    assert (found.project_id, found.uploads_bucket) == ("my-project", "my-uploads")
+    assert (found.environment, found.log_level) == (Environment.PRODUCTION, "INFO")
+    assert (found.timeouts.conversion_deadline, found.timeouts.request) == (60, 85)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in KINDS for name in COMPLETE[kind]]
+)
+def test_a_missing_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch, kind: type[CommonSettings], name: str
+) -> None:
+    for other, value in COMPLETE[kind].items():
+        if other != name:
+            monkeypatch.setenv(other, value)
+
+    with pytest.raises(SettingsError, match=name):
+        settings.load(kind)
+
+
+def test_all_wrong_variables_are_told_at_once() -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings.load(ApiSettings)
+
+    assert str(caught.value).splitlines() == [
+        "PROJECT_ID is not set",
+        "UPLOADS_BUCKET is not set",
+        "RESULTS_BUCKET is not set",
+        "CONVERT_URL is not set",
+    ]
+
+
+WRONG: list[tuple[type[CommonSettings], str, str]] = [
+    *(
+        (kind, name, value)
+        for kind in KINDS
+        for name, value in [
+            ("PROJECT_ID", ""),
+            ("ENVIRONMENT", "staging"),
+            ("LOG_LEVEL", "LOUD"),
+            ("LOG_LEVEL", "info"),
+            ("UPLOADS_BUCKET", "Upper"),
+            ("UPLOADS_BUCKET", "a"),
+            ("UPLOADS_BUCKET", "gs://uploads"),
+            ("CONVERSION_DEADLINE_SECONDS", "soon"),
+            ("CONVERSION_DEADLINE_SECONDS", "4"),
+            ("CONVERSION_DEADLINE_SECONDS", "501"),
+        ]
+    ),
+    *(
+        (kind, name, value)
+        for kind in (OnUploadSettings, ConvertSettings, DeadLetterSettings)
+        for name, value in [
+            ("PUSH_VERIFICATION", "maybe"),
+            ("PUSH_VERIFICATION", "off"),
+            ("PUSH_AUDIENCE", ""),
+            ("PUSH_SERVICE_ACCOUNT", ""),
+            ("PUSH_SERVICE_ACCOUNT", "pusher"),
+        ]
+    ),
+    *(
+        (kind, name, value)
+        for kind in (ApiSettings, ConvertSettings)
+        for name, value in [
+            ("RESULTS_BUCKET", "_"),
+            ("SIGNING_SERVICE_ACCOUNT", "signer"),
+            ("SIGNING_KEY_FILE", "/key.json"),
+            ("MAX_UPLOAD_BYTES", "999"),
+            ("MAX_UPLOAD_BYTES", "8 MB"),
+        ]
+    ),
+    (OnUploadSettings, "CONVERSIONS_TOPIC", "c"),
+    (OnUploadSettings, "CONVERSIONS_TOPIC", "projects/p/topics/conversions"),
+    (ApiSettings, "CONVERT_URL", "convert.example"),
+    (ApiSettings, "UPLOAD_URL_SECONDS", "29"),
+    (ApiSettings, "UPLOAD_URL_SECONDS", "3601"),
+    (ApiSettings, "WAIT_SECONDS", "0"),
+    (ApiSettings, "LISTEN_TARGETS_PER_STREAM", "0"),
+    (ApiSettings, "LISTEN_TARGETS_PER_STREAM", "1001"),
+    (ApiSettings, "FIREBASE_AUTH", "perhaps"),
+    (ApiSettings, "WEB_ROOT", "/page"),
+    (ApiSettings, "PAGE_CONFIG", "{}"),
+    (ApiSettings, "PAGE_CONFIG", "{"),
+    (ConvertSettings, "PORT", "0"),
+    (ConvertSettings, "PORT", "http"),
+    (ConvertSettings, "CONCURRENCY", "0"),
+    (ConvertSettings, "BACKLOG", "-1"),
+    (ConvertSettings, "MIN_SECONDS", "0"),
+    (ConvertSettings, "MAX_SECONDS", "601"),
+    (ConvertSettings, "RESULT_URL_SECONDS", "59"),
+    (ConvertSettings, "RESULT_URL_SECONDS", "604801"),
+    (ConvertSettings, "THREADS", "17"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), WRONG)
+def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch, kind: type[CommonSettings], name: str, value: str
+) -> None:
+    with pytest.raises(SettingsError, match=name):
+        loaded(monkeypatch, kind, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        (ConvertSettings, "PUSH_VERIFICATION", "off"),
+        (ConvertSettings, "SIGNING_KEY_FILE", "/key.json"),
+        (ApiSettings, "SIGNING_KEY_FILE", "/key.json"),
+        (ApiSettings, "WEB_ROOT", "/page"),
+        (ApiSettings, "PAGE_CONFIG", "{}"),
+    ],
+)
+def test_what_is_only_for_the_local_cloud_is_accepted_there_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, kind: type[CommonSettings], name: str, value: str
+) -> None:
+    assert loaded(monkeypatch, kind, **{name: value, "ENVIRONMENT": "local"})
+
+    with pytest.raises(SettingsError, match="only for the local cloud"):
+        loaded(monkeypatch, kind, **{name: value, "ENVIRONMENT": "production"})
+
+
+def test_a_local_push_needs_neither_audience_nor_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in COMMON.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ENVIRONMENT", "local")
+    monkeypatch.setenv("PUSH_VERIFICATION", "off")
+
+    assert settings.load(DeadLetterSettings).push_verification is PushVerification.OFF
+
+
+def test_lists_and_addresses_are_read_as_a_person_writes_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = loaded(
+        monkeypatch,
+        ApiSettings,
+        ALLOWED_ORIGINS=" https://a.example, https://b.example ,",
+        CONVERT_URL="https://convert.example/",
+        FIREBASE_AUTH="on",
+    )
+
+    assert found.allowed_origins == ("https://a.example", "https://b.example")
+    assert found.convert_url == "https://convert.example"
+    assert found.firebase_auth is FirebaseAuth.ON
+
+
+def test_settings_cannot_be_changed_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = loaded(monkeypatch, DeadLetterSettings)
+
+    with pytest.raises(ValueError, match="frozen"):
+        found.project_id = "other"  # type: ignore[misc]
+
+
+def test_overrides_replace_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in COMPLETE[DeadLetterSettings].items():
+        monkeypatch.setenv(name, value)
+
+    assert settings.load(DeadLetterSettings, project_id="other").project_id == "other"
+    with pytest.raises(SettingsError, match="LOG_LEVEL='x'"):
+        settings.load(DeadLetterSettings, log_level="x")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("api", ApiSettings),
+        ("on_upload", OnUploadSettings),
+        ("convert", ConvertSettings),
+        ("dead_letter", DeadLetterSettings),
+    ],
+)
+def test_the_local_cloud_tells_every_deployable_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, kind: type[CommonSettings]
+) -> None:
+    addresses = Addresses(*(f"http://127.0.0.1:{port}" for port in range(5001, 5006)))
+    options = CloudOptions(web_root=tmp_path, max_seconds=7.0)
+    environment = deployable_environments(options, addresses, tmp_path / "key.json")[name]
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+
+    assert settings.load(kind).environment is Environment.LOCAL

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+import time
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.tokens import (
+    LEAST_SECONDS_BETWEEN_FETCHES,
+    CertificateCache,
+    Certificates,
+    CertificatesUnavailableError,
+    FirebaseTokenVerifier,
+    GoogleTokenVerifier,
+    NoTokenNeeded,
+    TokenRefusedError,
+    fetch_certificates,
+)
+from tests.support.tokens import (
+    AUDIENCE,
+    EMAIL,
+    CertificateServer,
+    Issuer,
+    Monotonic,
+    push_claims,
+    unsigned,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@cache
+def google() -> Issuer:
+    return Issuer("key-1")
+
+
+@cache
+def stranger() -> Issuer:
+    return Issuer("key-1")
+
+
+def verifier(
+    server: CertificateServer | None = None, clock: Monotonic | None = None
+) -> GoogleTokenVerifier:
+    cache_of = CertificateCache((server or CertificateServer(google())).fetch, clock or Monotonic())
+    return GoogleTokenVerifier(cache_of, audience=AUDIENCE, email=EMAIL)
+
+
+def bearer(**changes: Any) -> str:
+    return f"Bearer {google().sign(push_claims(**changes))}"
+
+
+async def test_the_subscriptions_own_token_is_accepted() -> None:
+    claims = await verifier().verify(bearer())
+
+    assert (claims["email"], claims["aud"]) == (EMAIL, AUDIENCE)
+
+
+async def test_the_scheme_may_be_written_anyhow_and_the_short_issuer_is_googles_too() -> None:
+    token = google().sign(push_claims(iss="accounts.google.com"))
+
+    assert await verifier().verify(f"bearer {token}")
+
+
+NOW = int(time.time())
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"aud": "https://other.example"}, "audience"),
+        ({"aud": None}, "audience"),
+        ({"email": "other@project.iam.gserviceaccount.com"}, f"not one of {EMAIL}"),
+        ({"email": None}, "not one of"),
+        ({"email": EMAIL.upper()}, "not one of"),
+        ({"email_verified": False}, "not one of"),
+        ({"email_verified": "true"}, "not one of"),
+        ({"email_verified": None}, "not one of"),
+        ({"iss": "https://evil.example"}, "not issued by Google"),
+        ({"iss": None}, "not issued by Google"),
+        ({"iat": NOW - 7200, "exp": NOW - 3600}, "expired"),
+        ({"iat": NOW + 3600, "exp": NOW + 7200}, "too early"),
+        ({"exp": None}, "exp"),
+        ({"iat": None}, "iat"),
+    ],
+)
+async def test_a_token_that_does_not_say_what_it_must_is_refused(
+    changes: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(TokenRefusedError, match=complaint):
+        await verifier().verify(bearer(**changes))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Bearer",
+        "Bearer ",
+        "Basic dXNlcjpw",
+        "token",
+        "Bearer x",
+        "Bearer a.b.c",
+        "Bearer ..",
+        "Bearer eyJhbGciOiJSUzI1NiJ9.e30.e30",
+    ],
+)
+async def test_what_is_no_token_is_refused(header: str | None) -> None:
+    with pytest.raises(TokenRefusedError):
+        await verifier().verify(header)
+
+
+async def test_a_token_signed_with_another_key_of_the_same_name_is_refused() -> None:
+    token = stranger().sign(push_claims())
+
+    with pytest.raises(TokenRefusedError, match="not valid"):
+        await verifier().verify(f"Bearer {token}")
+
+
+async def test_a_token_without_a_signature_is_refused() -> None:
+    with pytest.raises(TokenRefusedError, match="not valid"):
+        await verifier().verify(f"Bearer {unsigned(push_claims())}")
+
+
+async def test_a_token_whose_content_was_altered_is_refused() -> None:
+    head, _, signature = google().sign(push_claims(aud="https://other.example")).split(".")
+    _, body, _ = google().sign(push_claims()).split(".")
+
+    with pytest.raises(TokenRefusedError, match="not valid"):
+        await verifier().verify(f"Bearer {head}.{body}.{signature}")
+
+
+async def test_certificates_are_fetched_once_while_they_are_fresh() -> None:
+    server, clock = CertificateServer(google(), lifetime_seconds=100), Monotonic()
+    checking = verifier(server, clock)
+
+    for seconds in (0.0, 50.0, 99.0):
+        clock.seconds = seconds
+        await checking.verify(bearer())
+    assert server.fetches == 1
+    clock.seconds = 100.0
+    await checking.verify(bearer())
+    assert server.fetches == 2
+
+
+async def test_certificates_that_may_not_be_kept_are_kept_for_a_moment_all_the_same() -> None:
+    server, clock = CertificateServer(google(), lifetime_seconds=0), Monotonic()
+    checking = verifier(server, clock)
+
+    await checking.verify(bearer())
+    await checking.verify(bearer())
+    assert server.fetches == 1
+    clock.seconds = LEAST_SECONDS_BETWEEN_FETCHES
+    await checking.verify(bearer())
+    assert server.fetches == 2
+
+
+async def test_made_up_key_ids_cause_no_storm_of_fetches() -> None:
+    server, clock = CertificateServer(google()), Monotonic()
+    checking = verifier(server, clock)
+    made_up = Issuer("made-up").sign(push_claims())
+
+    for _ in range(20):
+        with pytest.raises(TokenRefusedError, match="unknown key"):
+            await checking.verify(f"Bearer {made_up}")
+    assert server.fetches == 1
+
+
+async def test_a_new_key_is_known_soon_after_it_appears() -> None:
+    server, clock, rotated = CertificateServer(google()), Monotonic(), Issuer("key-2")
+    checking = verifier(server, clock)
+    token = f"Bearer {rotated.sign(push_claims())}"
+    await checking.verify(bearer())
+    server.by_key_id["key-2"] = rotated.certificate
+
+    with pytest.raises(TokenRefusedError):
+        await checking.verify(token)
+    clock.seconds = LEAST_SECONDS_BETWEEN_FETCHES
+    assert await checking.verify(token)
+    assert server.fetches == 2
+
+
+async def test_certificates_that_cannot_be_fetched_now_are_no_refusal() -> None:
+    def fail() -> Certificates:
+        raise CertificatesUnavailableError("down")
+
+    checking = GoogleTokenVerifier(CertificateCache(fail), audience=AUDIENCE, email=EMAIL)
+
+    with pytest.raises(CertificatesUnavailableError, match="down"):
+        await checking.verify(bearer())
+
+
+def firebase_claims(**changes: Any) -> dict[str, Any]:
+    return push_claims(
+        **({"iss": "https://securetoken.google.com/p", "aud": "p", "sub": "uid"} | changes)
+    )
+
+
+async def test_a_signed_in_visitor_is_known_by_uid() -> None:
+    checking = FirebaseTokenVerifier(
+        CertificateCache(CertificateServer(google()).fetch), project_id="p"
+    )
+
+    claims = await checking.verify(f"Bearer {google().sign(firebase_claims())}")
+
+    assert claims["sub"] == "uid"
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"iss": "https://securetoken.google.com/other"}, "not issued for project p"),
+        ({"aud": "other"}, "audience"),
+        ({"sub": ""}, "names no user"),
+        ({"sub": None}, "names no user"),
+    ],
+)
+async def test_a_visitor_of_another_project_is_refused(
+    changes: dict[str, Any], complaint: str
+) -> None:
+    checking = FirebaseTokenVerifier(
+        CertificateCache(CertificateServer(google()).fetch), project_id="p"
+    )
+
+    with pytest.raises(TokenRefusedError, match=complaint):
+        await checking.verify(f"Bearer {google().sign(firebase_claims(**changes))}")
+
+
+async def test_the_local_cloud_needs_no_token() -> None:
+    assert await NoTokenNeeded().verify(None) == {}
+
+
+@contextmanager
+def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str]:
+    """Serve one answer at a free port and say where."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/certs"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "lifetime"),
+    [("public, max-age=19302, must-revalidate", 19302.0), ("no-cache", 0.0), (None, 0.0)],
+)
+def test_fetched_certificates_are_kept_as_long_as_their_server_says(
+    cache_control: str | None, lifetime: float
+) -> None:
+    headers = {"Cache-Control": cache_control} if cache_control else {}
+    with answering(200, headers, json.dumps({"key-1": "PEM"}).encode()) as address:
+        assert fetch_certificates(address) == Certificates({"key-1": "PEM"}, lifetime)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(500, b"{}"), (404, b"{}"), (200, b"<html>"), (200, b"[]")]
+)
+def test_an_answer_without_certificates_is_none(status: int, body: bytes) -> None:
+    with (
+        answering(status, {}, body) as address,
+        pytest.raises(CertificatesUnavailableError, match=address),
+    ):
+        fetch_certificates(address)
