@@ -2,6 +2,9 @@
 import { VoiceAvatarError } from "./errors.js";
 import type { SignedUpload } from "./types.js";
 
+/** Headers that are signed, too, but that no script may set. */
+const SET_BY_THE_BROWSER: ReadonlySet<string> = new Set(["content-length", "host"]);
+
 /** Puts the recording; rejects with a `VoiceAvatarError`, or with the signal's reason. */
 export function put(
   target: SignedUpload,
@@ -30,6 +33,7 @@ export function put(
     };
     request.open(target.method, target.url);
     for (const [name, value] of Object.entries(target.headers)) {
+      if (SET_BY_THE_BROWSER.has(name.toLowerCase())) continue;
       request.setRequestHeader(name, value);
     }
     request.send(recording);

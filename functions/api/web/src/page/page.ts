@@ -10,7 +10,7 @@ import { part } from "./elements.js";
 import { PageError, problemOf } from "./problems.js";
 import { Recorder, recordingType } from "./recorder.js";
 import { Ring, TICKS } from "./ring.js";
-import { Setup } from "./setup.js";
+import { pageLimits, Setup } from "./setup.js";
 import { contentTypeOf, decode, judge, outline, Player, type Sound } from "./sound.js";
 import { type Side, STAGES, type Stage, type State, showPlayed, View } from "./view.js";
 import { BARS, drawWaveform } from "./waveform.js";
@@ -133,7 +133,7 @@ export class Page {
   }
 
   get #limits(): Character["limits"] {
-    return this.#setup.character?.limits ?? { minSeconds: 1, maxSeconds: 10 };
+    return pageLimits(this.#setup.character);
   }
 
   #start(notice: State["notice"] = SILENCE): void {

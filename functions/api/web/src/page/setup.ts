@@ -49,6 +49,12 @@ export class Setup {
   }
 }
 
+/** A sentence is enough here, however much more a character may be able to speak. */
+export function pageLimits(character: Character | null): Character["limits"] {
+  const { minSeconds = 1, maxSeconds = 10 } = character?.limits ?? {};
+  return { minSeconds: Math.max(minSeconds, 1), maxSeconds: Math.min(maxSeconds, 10) };
+}
+
 export function nameOf(character: Character | null, words: Words): string {
   return character?.name[words.language] ?? character?.name["en"] ?? character?.id ?? "";
 }

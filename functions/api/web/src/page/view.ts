@@ -2,7 +2,7 @@
 import type { Character } from "../client/voiceAvatar.js";
 import { part } from "./elements.js";
 import type { Problem } from "./problems.js";
-import { nameOf } from "./setup.js";
+import { nameOf, pageLimits } from "./setup.js";
 import type { Sound } from "./sound.js";
 import type { Words } from "./words.js";
 
@@ -82,7 +82,7 @@ export class View {
 
   #renderHead({ scene, words, character, problem }: State): void {
     const name = nameOf(character, words);
-    const limits = character?.limits ?? { minSeconds: 1, maxSeconds: 10 };
+    const limits = pageLimits(character);
     const number = new Intl.NumberFormat(words.language);
     const texts: Record<Scene, readonly [string, string]> = {
       loading: [words.loading, ""],
