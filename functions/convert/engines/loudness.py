@@ -58,7 +58,8 @@ def follow_loudness(samples: Samples, hop: int, levels: SpeechLevels) -> Samples
     course = np.clip(
         _FOLLOWED_SHARE * (recorded_course - own_course), -_MOST_FOLLOWED_DB, _MOST_FOLLOWED_DB
     )
-    return (10.0 ** ((wanted - speech + course) / 20.0)).astype(np.float32)
+    raised = min(wanted - speech, _MOST_RAISED_DB)
+    return (10.0 ** ((raised + course) / 20.0)).astype(np.float32)
 
 
 def apply_gains(samples: Samples, gains: Samples, hop: int) -> Samples:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 from functions.convert.bundle import load_character
 from functions.convert.engines import (
@@ -194,6 +195,24 @@ def test_samples_that_are_not_audio_are_refused(engine: Engine, value: float) ->
     with pytest.raises(VoiceError, match="not audio") as refusal:
         engine.convert(sound, 16_000, AUTO)
     assert refusal.value.code is ErrorCode.CORRUPT
+
+
+@given(
+    sound=arrays.arrays(
+        np.float32,
+        st.integers(1, 4_000),
+        elements=st.floats(-64, 64, width=32),
+        fill=st.sampled_from([0.0, 1e-30, -1.0]),
+    ),
+    shift=st.one_of(st.none(), st.floats(-24, 24)),
+)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_any_finite_samples_are_converted_to_finite_samples(
+    harmonic: Engine, sound: NDArray[np.float32], shift: float | None
+) -> None:
+    converted = harmonic.convert(sound, 16_000, ConversionOptions(pitch_shift=shift))
+    assert np.isfinite(converted).all()
+    assert np.max(np.abs(converted), initial=0) <= 0.99
 
 
 def test_a_recording_beyond_the_characters_limits_is_refused(tmp_path: Path) -> None:
