@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +19,8 @@ from infra.local.cloud import ROOT, RULES, Addresses, LocalCloud, deployable_env
 from infra.local.emulators import Emulators, find_emulators
 from infra.local.keys import make_key
 from infra.local.processes import StartError, Supervisor, free_ports
+from shared.store import change
+from shared.voice import Options, create, new_voice_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -58,10 +62,10 @@ async def emulated_cloud(
         addresses = choose_addresses(options)
         starter = _Starter(options, addresses, scratch, supervisor)
         await starter.start_all(emulators)
-        await starter.provision()
-        await starter.wait_until_ready()
         voices = open_voices(addresses, environment=os.environ)
         stack.push_async_callback(voices.aclose)
+        await starter.provision()
+        await asyncio.gather(starter.wait_until_ready(), _warm_up_firestore(voices))
 
         async def crashed() -> str:
             return (await supervisor.wait_for_an_end()).name
@@ -100,6 +104,16 @@ def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceSto
     environment[FIRESTORE_VARIABLE] = str(addresses.firestore)
     client = AsyncClient(project=names.PROJECT_ID)
     return FirestoreVoices(client, DocumentListener(client, targets_per_stream=100))
+
+
+async def _warm_up_firestore(voices: VoiceStore) -> None:
+    """Let the emulator meet its first requests now: Java takes a second or two over them."""
+    voice = create(new_voice_id(), "nobody", Options(), now=datetime.now(UTC))
+    await voices.create(voice)
+    async with voices.watch(voice.voice_id) as states:
+        await anext(states)
+    await change(voices, voice.voice_id, lambda current, now: replace(current, updated_at=now))
+    await voices.delete(voice.voice_id)
 
 
 class _Starter:

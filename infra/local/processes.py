@@ -113,12 +113,12 @@ class Supervisor:
         """Wait until a process answers at an address with a success.
 
         Raises:
-            StartError: it ended, or took too long.
+            StartError: it ended, is broken, or took too long.
         """
         async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
             try:
                 async with asyncio.timeout(READY_SECONDS):
-                    while not await _answers(client, url):
+                    while not await _is_ready(client, process, url):
                         _require_running(process)
                         await asyncio.sleep(_PROBE_PAUSE_SECONDS)
             except TimeoutError:
@@ -163,11 +163,15 @@ def _die_with_parent() -> Callable[[], None] | None:
     return ask
 
 
-async def _answers(client: httpx.AsyncClient, url: str) -> bool:
+async def _is_ready(client: httpx.AsyncClient, process: Process, url: str) -> bool:
     try:
-        return (await client.get(url)).is_success
+        response = await client.get(url)
     except httpx.TransportError:
         return False
+    if response.status_code == httpx.codes.INTERNAL_SERVER_ERROR:
+        # Not a state that passes, as 503 is: its settings or files are wrong.
+        raise StartError(_complaint(process, "is broken"))
+    return response.is_success
 
 
 def _require_running(process: Process) -> None:
