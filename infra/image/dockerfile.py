@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KNOWN: Final = frozenset(
-    {"ARG", "CMD", "COPY", "ENV", "EXPOSE", "FROM", "RUN", "USER", "WORKDIR"},
+    {"CMD", "COPY", "ENV", "EXPOSE", "FROM", "RUN", "USER", "WORKDIR"},
 )
 
 
@@ -74,24 +74,18 @@ class Stage:
 
 
 def read(path: Path) -> list[Stage]:
-    """Read a Dockerfile into its stages, with ARG defaults put in.
+    """Read a Dockerfile into its stages.
 
     Raises:
         DockerfileError: an instruction is unknown here; the message names its line.
     """
     stages: list[Stage] = []
-    arguments: dict[str, str] = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, _, rest = line.partition(" ")
         if name not in KNOWN or rest.endswith("\\"):
             raise DockerfileError(f"{path.name}, line {number}: {line[:60]!r} is not understood")
-        if name == "ARG":
-            key, _, value = rest.partition("=")
-            arguments[key] = value
-            continue
-        rest = re.sub(r"\$\{(\w+)\}", lambda found: arguments[found[1]], rest.strip())
         if name == "FROM":
             base, _, alias = rest.partition(" AS ")
             stages.append(Stage(base, alias, ()))

@@ -64,8 +64,9 @@ def test_a_change_of_anything_in_the_image_makes_a_new_image(terraform: Terrafor
 def test_the_functions_and_the_container_run_the_same_python(terraform: TerraformModule) -> None:
     version = terraform.locals["python_version"]
 
-    for stage in read(DOCKERFILE):
-        assert re.match(rf"python:{re.escape(version)}\.\d+-slim-", stage.base)
+    build, final = read(DOCKERFILE)
+    assert build.base == final.base
+    assert re.match(rf"python:{re.escape(version)}\.\d+-slim-", final.base)
     assert f"python{version}" in DOCKERFILE.read_text()
 
 

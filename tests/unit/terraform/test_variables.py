@@ -40,3 +40,13 @@ def test_every_refusal_is_tried(terraform: TerraformModule) -> None:
     for name, variable in terraform.variables.items():
         rules = len(variable.get("validation", []))
         assert len(re.findall(rf"\bvar\.{name}\b", tried)) >= rules, name
+
+
+def test_every_variable_and_every_part_of_one_has_an_effect(terraform: TerraformModule) -> None:
+    files = [path for path in MODULE.glob("*.tf") if path.name != "variables.tf"]
+    used = "".join(path.read_text() for path in files)
+    for name, variable in terraform.variables.items():
+        assert re.search(rf"\bvar\.{name}\b", used), name
+        if variable["type"].startswith("object"):
+            for part in re.findall(r"(\w+) = optional", variable["type"]):
+                assert re.search(rf"\bvar\.{name}\.{part}\b", used), (name, part)
