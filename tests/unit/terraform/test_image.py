@@ -66,7 +66,8 @@ def test_the_functions_and_the_container_run_the_same_python(terraform: Terrafor
 
     build, final = read(DOCKERFILE)
     assert build.base == final.base
-    assert re.match(rf"python:{re.escape(version)}\.\d+-slim-", final.base)
+    pinned = rf"python:{re.escape(version)}\.\d+-slim-\w+@sha256:[0-9a-f]{{64}}"
+    assert re.fullmatch(pinned, final.base)
     assert f"python{version}" in DOCKERFILE.read_text()
 
 
