@@ -1,0 +1,264 @@
+"""A local cloud whose processes can be held, killed, frozen and cut off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import httpx
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import storage
+from google.cloud.firestore_v1 import AsyncClient
+
+from infra.local import names, provisioning
+from infra.local.cloud import ROOT, RULES, Addresses, CloudOptions, deployable_environments
+from infra.local.emulated import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
+from infra.local.keys import make_key
+from infra.local.processes import Supervisor, free_ports
+from shared.firestore_listener import DocumentListener
+from shared.firestore_store import FirestoreVoices
+from shared.objects import upload_name
+from shared.voice import Options, create, new_voice_id
+from tests.faults.barriers import VARIABLE, Barriers
+from tests.faults.front import Front
+from tests.integration.served import SAMPLE
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
+
+    from infra.local.emulators import Emulators
+    from infra.local.processes import Process
+    from shared.store import VoiceStore
+    from shared.voice import Voice
+
+NOWHERE = "http://127.0.0.1:9"
+QUICK_BACKOFF = {"first_backoff_seconds": 0.3, "longest_backoff_seconds": 1.0}
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One process of a service, and where deliveries reach it."""
+
+    process: Process
+    url: str
+
+    async def log(self) -> str:
+        return await asyncio.to_thread(self.process.log.read_text)
+
+
+class FaultyCloud:
+    """The processes, and the test's view of them.
+
+    Args:
+        folder: for logs, objects and the key.
+        barriers: hold the processes up.
+        front: passes deliveries on.
+        addresses: where the services listen.
+        voices: the voices, not behind any proxy.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        barriers: Barriers,
+        front: Front,
+        addresses: Addresses,
+        voices: VoiceStore,
+    ) -> None:
+        self.barriers = barriers
+        self.front = front
+        self.addresses = addresses
+        self.voices = voices
+        self.supervisor = Supervisor(folder / "logs")
+        self.key_file = folder / "signing-key.json"
+        self._options = CloudOptions(concurrency=6, backlog=20)
+        self._started = 0
+        os.environ["STORAGE_EMULATOR_HOST"] = addresses.storage
+        self._storage = storage.Client(names.PROJECT_ID, credentials=AnonymousCredentials())
+
+    async def start_convert(self, **changes: str) -> Instance:
+        """Start a conversion container; `changes` are environment variables."""
+        (port,) = free_ports(1)
+        command = [sys.executable, "-m", "tests.faults.convert_with_barriers"]
+        url = f"http://127.0.0.1:{port}"
+        environment = {"PORT": str(port), **changes}
+        process = await self._start("convert", command, environment)
+        await self.supervisor.wait_until_ready(process, f"{url}/readyz")
+        return Instance(process, f"{url}/push")
+
+    async def start_on_upload(self, **changes: str) -> Instance:
+        """Start an on_upload; `changes` are environment variables."""
+        (port,) = free_ports(1)
+        command = [sys.executable, "-m", "tests.faults.on_upload_with_barriers", str(port)]
+        url = f"http://127.0.0.1:{port}"
+        process = await self._start("on_upload", command, changes)
+        await self.supervisor.wait_until_ready(process, f"{url}/healthz")
+        return Instance(process, f"{url}/")
+
+    async def start_dead_letter(self) -> Instance:
+        (port,) = free_ports(1)
+        source = ROOT / "functions" / "dead_letter" / "main.py"
+        command = [sys.executable, "-m", "functions_framework", "--asgi", f"--source={source}"]
+        command += ["--target=dead_letter", "--host=127.0.0.1", f"--port={port}"]
+        url = f"http://127.0.0.1:{port}"
+        process = await self._start("dead_letter", command, {})
+        await self.supervisor.wait_until_ready(process, f"{url}/healthz")
+        return Instance(process, f"{url}/")
+
+    async def stop(self, instance: Instance) -> None:
+        self.supervisor.processes.remove(instance.process)
+        await instance.process.stop()
+
+    async def create_voice(self) -> str:
+        """Create the document of a voice, as the api does."""
+        now = datetime.now(UTC)
+        voice = create(new_voice_id(), "mei", Options(content_type="audio/webm"), now=now)
+        await self.voices.create(voice)
+        return voice.voice_id
+
+    async def upload(self, voice_id: str) -> int:
+        """Upload a recording for a voice; return its generation."""
+        blob = self._bucket(names.UPLOADS_BUCKET).blob(upload_name(voice_id))
+        await asyncio.to_thread(
+            blob.upload_from_filename,
+            str(SAMPLE),
+            content_type="audio/webm",
+            if_generation_match=0,
+        )
+        assert blob.generation is not None
+        return int(blob.generation)
+
+    async def delete_upload(self, voice_id: str) -> None:
+        await asyncio.to_thread(self._bucket(names.UPLOADS_BUCKET).blob(voice_id).delete)
+
+    async def results(self, voice_id: str) -> list[str]:
+        """Return the names of all result objects of a voice."""
+        bucket = self._bucket(names.RESULTS_BUCKET)
+        return await asyncio.to_thread(
+            lambda: [blob.name for blob in bucket.list_blobs(prefix=f"{voice_id}/")]
+        )
+
+    async def read(self, voice_id: str) -> Voice:
+        return (await self.voices.read(voice_id)).voice
+
+    async def ended(self, voice_id: str) -> Voice:
+        """Wait until a voice is done or failed."""
+        async with self.voices.watch(voice_id) as states:
+            async for voice in states:
+                if voice is not None and voice.status.is_final:
+                    return voice
+        raise AssertionError("the listener ended")
+
+    async def publish(self, topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
+        async with httpx.AsyncClient() as client:
+            path, pubsub = names.topic_path(topic), f"http://{self.addresses.pubsub}"
+            await provisioning.publish(client, pubsub, path, data, attributes)
+
+    def _bucket(self, name: str) -> storage.Bucket:
+        return self._storage.bucket(name)
+
+    async def _start(self, name: str, command: list[str], changes: Mapping[str, str]) -> Process:
+        self._started += 1
+        own = deployable_environments(self._options, self.addresses, self.key_file)[name]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+            "STORAGE_EMULATOR_HOST": self.addresses.storage,
+            FIRESTORE_VARIABLE: str(self.addresses.firestore),
+            PUBSUB_VARIABLE: str(self.addresses.pubsub),
+            VARIABLE: self.barriers.address,
+            **own,
+            **changes,
+        }
+        return await self.supervisor.start(f"{name}-{self._started}", command, environment)
+
+
+@asynccontextmanager
+async def faulty_cloud(emulators: Emulators, folder: Path) -> AsyncIterator[FaultyCloud]:
+    """Start emulators, storage, dead_letter, one on_upload and one conversion container."""
+    async with AsyncExitStack() as stack:
+        barriers = await stack.enter_async_context(Barriers())
+        addresses = _choose_addresses()
+        front = await stack.enter_async_context(Front(str(addresses.pubsub)))
+        voices = _open_voices(addresses)
+        stack.push_async_callback(voices.aclose)
+        cloud = FaultyCloud(folder, barriers, front, addresses, voices)
+        stack.push_async_callback(cloud.supervisor.stop_all)
+        await _start_foundations(cloud, emulators, folder)
+        convert, on_upload, dead_letter = await asyncio.gather(
+            cloud.start_convert(), cloud.start_on_upload(), cloud.start_dead_letter()
+        )
+        front.default = {
+            "convert": convert.url,
+            "on_upload": on_upload.url,
+            "dead_letter": dead_letter.url,
+        }
+        yield cloud
+
+
+async def _start_foundations(cloud: FaultyCloud, emulators: Emulators, folder: Path) -> None:
+    make_key().write(cloud.key_file)
+    addresses, supervisor = cloud.addresses, cloud.supervisor
+    firestore, pubsub = str(addresses.firestore), str(addresses.pubsub)
+    storage = [sys.executable, "-m", "infra.local.storage_service"]
+    storage_port = addresses.storage.rpartition(":")[2]
+    commands = {
+        "firestore": (emulators.firestore_command(_port(firestore), RULES), f"http://{firestore}/"),
+        "pubsub": (emulators.pubsub_command(_port(pubsub)), f"http://{pubsub}/"),
+        "storage": (
+            [*storage, storage_port, str(folder / "storage"), str(cloud.key_file), pubsub],
+            f"{addresses.storage}/storage/v1/b?project={names.PROJECT_ID}",
+        ),
+    }
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    started = [
+        (await supervisor.start(name, command, environment), probe)
+        for name, (command, probe) in commands.items()
+    ]
+    for process, probe in started:
+        await supervisor.wait_until_ready(process, probe)
+    await _provision(cloud)
+
+
+async def _provision(cloud: FaultyCloud) -> None:
+    # Where the front pushes to is its own affair.
+    endpoints = provisioning.Endpoints(on_upload=NOWHERE, convert=NOWHERE, dead_letter=NOWHERE)
+    subscriptions = [
+        replace(subscription, **QUICK_BACKOFF)
+        for subscription in provisioning.plan_subscriptions(endpoints, CloudOptions().timeouts)
+    ]
+    async with httpx.AsyncClient() as client:
+        pubsub = f"http://{cloud.addresses.pubsub}"
+        await provisioning.make_subscriptions(client, pubsub, subscriptions)
+        await provisioning.make_buckets(client, cloud.addresses.storage, ())
+    await cloud.front.start()
+
+
+def _choose_addresses() -> Addresses:
+    storage_port, firestore, pubsub = free_ports(3)
+    return Addresses(
+        api=NOWHERE,
+        on_upload=NOWHERE,
+        convert=NOWHERE,
+        dead_letter=NOWHERE,
+        storage=f"http://127.0.0.1:{storage_port}",
+        firestore=f"127.0.0.1:{firestore}",
+        pubsub=f"127.0.0.1:{pubsub}",
+    )
+
+
+def _open_voices(addresses: Addresses) -> VoiceStore:
+    os.environ[FIRESTORE_VARIABLE] = str(addresses.firestore)
+    client = AsyncClient(project=names.PROJECT_ID)
+    return FirestoreVoices(client, DocumentListener(client, targets_per_stream=100))
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])

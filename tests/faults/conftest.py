@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from infra.local.emulators import find_emulators
+from tests.faults.cloud import FaultyCloud, faulty_cloud
+from tests.integration.served import require_emulators
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
+async def cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FaultyCloud]:
+    require_emulators()
+    folder = tmp_path_factory.mktemp("faults")
+    with pytest.MonkeyPatch.context() as environment:
+        # The client libraries know their emulators from nowhere else.
+        for variable in ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
+            environment.setenv(variable, "unset")
+        async with faulty_cloud(find_emulators(), folder) as running:
+            yield running

@@ -1,0 +1,61 @@
+"""The conversion container with barriers: `python -m tests.faults.convert_with_barriers`.
+
+It is functions.convert.main's application; only its collaborators are wrapped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from functions.convert import main as convert
+from functions.convert.settings import ConvertSettings
+from shared import logs, settings
+from tests.faults.barriers import VARIABLE, Checkpoints
+from tests.faults.collaborators import (
+    BarrierDecoder,
+    BarrierEngine,
+    BarrierResults,
+    BarrierUploads,
+    BarrierVoices,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from functions.convert.audio.decoding import Decoder
+    from shared.buckets import Bucket
+
+
+async def serve(config: ConvertSettings, checkpoints: Checkpoints) -> None:
+    services = convert.open_services(config)
+    wrapped = convert.Services(
+        voices=BarrierVoices(services.voices, checkpoints),
+        uploads=cast("Bucket", BarrierUploads(services.uploads, checkpoints)),
+        results=cast("Bucket", BarrierResults(services.results, checkpoints)),
+    )
+
+    @asynccontextmanager
+    async def open_tools(config: ConvertSettings) -> AsyncIterator[convert.Tools]:
+        async with convert.started_tools(config) as tools:
+            performers = {
+                name: replace(performer, engine=BarrierEngine(performer.engine, checkpoints))
+                for name, performer in tools.performers.items()
+            }
+            decoder = cast("Decoder", BarrierDecoder(tools.decoder, checkpoints))
+            yield convert.Tools(decoder, performers)
+
+    await convert.serve(config, wrapped, open_tools)
+
+
+def main() -> None:
+    config = settings.load(ConvertSettings)
+    logs.configure(config.project_id, config.log_level)
+    asyncio.run(serve(config, Checkpoints(os.environ[VARIABLE])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""Conversion containers that are killed, frozen or told to stop in the middle of their work."""
+
+from __future__ import annotations
+
+import signal
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from shared.voice import LEASE, Status
+from tests.faults.endings import require_one_result
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from shared.voice import Voice
+    from tests.faults.cloud import FaultyCloud
+
+pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
+
+STAGES = ["leased", "reading", "decoding", "converting", "stored", "before_done", "done"]
+TAKEOVER = timedelta(seconds=30)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def killed(cloud: FaultyCloud) -> AsyncIterator[Mapping[str, tuple[str, Voice]]]:
+    """One voice for each stage, and the state in which a killed container left it."""
+    victim = await cloud.start_convert(CONCURRENCY=str(len(STAGES)))
+    voices = {stage: await cloud.create_voice() for stage in STAGES}
+    for stage, voice_id in voices.items():
+        cloud.barriers.hold(voice_id, stage)
+        cloud.front.pin(voice_id, victim.url)
+        await cloud.upload(voice_id)
+    for stage, voice_id in voices.items():
+        await cloud.barriers.arrival(voice_id, stage)
+
+    victim.process.send_signal(signal.SIGKILL)
+    await victim.process.wait()
+
+    left = {stage: (voice_id, await cloud.read(voice_id)) for stage, voice_id in voices.items()}
+    for stage, voice_id in voices.items():
+        cloud.barriers.release(voice_id, stage)
+    yield left
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_voice_whose_container_is_killed_gets_its_one_result(
+    cloud: FaultyCloud, killed: Mapping[str, tuple[str, Voice]], stage: str
+) -> None:
+    voice_id, left = killed[stage]
+
+    done = await require_one_result(cloud, voice_id)
+
+    if stage == "done":
+        assert left == done
+        return
+    assert left.status is Status.CONVERTING
+    assert (left.attempt, done.attempt) == (1, 2)
+
+
+@pytest.mark.parametrize("stage", STAGES[:-1])
+async def test_a_killed_containers_voice_is_taken_over_when_its_lease_ends(
+    cloud: FaultyCloud, killed: Mapping[str, tuple[str, Voice]], stage: str
+) -> None:
+    voice_id, left = killed[stage]
+    assert left.lease_expires_at is not None
+    killed_at = left.lease_expires_at - LEASE
+
+    await require_one_result(cloud, voice_id)
+
+    taken_over_at = datetime.fromisoformat(cloud.barriers.notes(voice_id, "leased")[1])
+    assert left.lease_expires_at <= taken_over_at <= killed_at + TAKEOVER
