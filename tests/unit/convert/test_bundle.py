@@ -193,8 +193,13 @@ def test_a_graph_that_fails_when_it_runs_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_graph_that_gives_no_numbers_is_refused(tmp_path: Path) -> None:
-    graph = graphs.gain_graph(float("nan"))
-    assert "expected finite samples" in refusal(write_waveform_bundle(tmp_path, graph))
+    waveform = write_waveform_bundle(tmp_path, graphs.gain_graph(float("nan")))
+    assert "expected finite samples" in refusal(waveform)
+
+
+def test_a_harmonic_graph_that_gives_no_numbers_is_refused(tmp_path: Path) -> None:
+    graph = graphs.harmonic_graph(amplitude=float("nan"))
+    assert "expected finite samples" in refusal(write_bundle(tmp_path, graphs.content(graph)))
 
 
 @pytest.mark.parametrize(
@@ -270,6 +275,7 @@ def test_a_drawing_is_a_portrait(tmp_path: Path) -> None:
         ("<!DOCTYPE a [<!ENTITY b 'c'>]>" + SVG, "found a declaration"),
         ("<?xml-stylesheet href='a.xsl'?>" + SVG, "found a declaration"),
         ("<html></html>", "found the element 'html'"),
+        ("<svg/>", "found the element 'svg'"),
         ("no picture", "expected an SVG, found"),
         (" " * (MAX_PORTRAIT_BYTES + 1), "expected at most"),
     ],

@@ -183,6 +183,14 @@ def test_loud_and_soft_parts_of_a_long_recording_stay_loud_and_soft(harmonic: En
     assert 8 < difference < 20
 
 
+def test_half_a_minute_of_silence_in_a_long_recording_stays_silent(engine: Engine) -> None:
+    sound = np.concatenate([sentence(12.0), signals.silence(45.0), sentence(12.0)])
+    converted = engine.convert(sound, 16_000, AUTO)
+    assert not converted[13 * 24_000 : 56 * 24_000].any()
+    assert signals.decibels(converted[: 11 * 24_000]) > -35
+    assert signals.decibels(converted[-11 * 24_000 :]) > -35
+
+
 def test_a_whisper_is_converted(engine: Engine) -> None:
     converted = engine.convert(signals.whisper(2.0), 16_000, AUTO)
     assert signals.decibels(converted) > -40

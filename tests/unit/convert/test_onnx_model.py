@@ -13,6 +13,7 @@ from onnx import AttributeProto, GraphProto, SparseTensorProto, TensorProto, hel
 
 from functions.convert.onnx_model import (
     MAX_DEPTH,
+    MAX_NODES,
     STANDARD_DOMAINS,
     Tensor,
     UnsafeModelError,
@@ -85,7 +86,27 @@ def test_any_type_and_shape_is_told(shape: list[int | None], kind: int, told: st
 def test_an_input_without_a_shape_may_have_any() -> None:
     graph = identity()
     graph.input[0].type.tensor_type.ClearField("shape")
-    assert inspect_model(graphs.content(graph)).inputs["x"].shape is None
+    tensor = inspect_model(graphs.content(graph)).inputs["x"]
+    assert tensor.shape is None
+    assert str(tensor) == "float32 of any shape"
+
+
+def test_an_input_that_is_no_tensor_is_told_as_such() -> None:
+    graph = identity()
+    graph.input[0].type.Clear()
+    graph.input[0].type.sequence_type.elem_type.CopyFrom(identity().input[0].type)
+    assert str(inspect_model(graphs.content(graph)).inputs["x"]) == "no tensor of any shape"
+
+
+def test_a_type_that_is_said_twice_is_refused() -> None:
+    said_once = graphs.tensor("x", [1, "n"]).type.SerializeToString()
+    twice = b"\x12" + bytes([len(said_once)]) + said_once
+    graph = identity()
+    graph.ClearField("input")
+    extra = b"\x0a\x01x" + twice + twice
+    body = graph.SerializeToString() + b"\x5a" + bytes([len(extra)]) + extra
+    with pytest.raises(UnsafeModelError, match="the type of 'x' more than once"):
+        inspect_model(b"\x3a" + bytes([len(body)]) + body)
 
 
 def test_an_initializer_is_no_input() -> None:
@@ -133,6 +154,13 @@ def test_graphs_nested_without_end_are_refused() -> None:
     for _ in range(MAX_DEPTH + 1):
         graph = conditional(graph)
     with pytest.raises(UnsafeModelError, match="nested at most"):
+        inspect_model(graphs.content(graph))
+
+
+def test_operators_without_end_are_refused() -> None:
+    graph = identity()
+    graph.node.extend([helper.make_node("Identity", ["x"], ["y"])] * MAX_NODES)
+    with pytest.raises(UnsafeModelError, match="expected at most 100000 operators"):
         inspect_model(graphs.content(graph))
 
 
