@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -78,19 +77,19 @@ class Lease:
     Args:
         voices: the voices' documents.
         snapshot: the voice as this attempt took it.
-        monotonic: seconds of a clock that never goes back.
+        monotonic: seconds of a clock that never goes back; the event loop's if None.
     """
 
     def __init__(
         self,
         voices: VoiceStore,
         snapshot: Snapshot,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] | None = None,
     ) -> None:
         self._voices = voices
         self._snapshot = snapshot
-        self._monotonic = monotonic
-        self._read_at = monotonic()
+        self._monotonic = monotonic or asyncio.get_running_loop().time
+        self._read_at = self._monotonic()
         self._one_write = asyncio.Lock()
         self._stage = snapshot.voice.stage or ""
         self._stage_changed = asyncio.Event()

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import httpx
+import pytest
+
+from functions.convert.app import create_app
+from shared.tokens import NoTokenNeeded
+from tests.support.logs import log_book
+from tests.support.messages import envelope
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from functions.convert.worker import Worker
+    from shared.topics import PushMessage
+
+
+class FakeWorker:
+    def __init__(self) -> None:
+        self.has_converted = False
+        self.is_stuck = False
+        self.messages: list[PushMessage] = []
+
+    async def handle(self, message: PushMessage) -> None:
+        self.messages.append(message)
+
+
+@dataclass
+class FakeDecoder:
+    is_ready: bool = True
+
+
+def app_of(worker: FakeWorker, decoder: FakeDecoder | None = None) -> Starlette:
+    return create_app(cast("Worker", worker), NoTokenNeeded(), decoder or FakeDecoder())
+
+
+async def get(app: Starlette, path: str) -> httpx.Response:
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://convert.test") as client:
+        return await client.get(path)
+
+
+async def test_a_push_reaches_the_worker() -> None:
+    worker = FakeWorker()
+    transport = httpx.ASGITransport(app_of(worker))
+    async with httpx.AsyncClient(transport=transport, base_url="http://convert.test") as client:
+        response = await client.post("/push", content=json.dumps(envelope(b"x")))
+
+    assert (response.status_code, [m.data for m in worker.messages]) == (204, [b"x"])
+
+
+@pytest.mark.parametrize("has_converted", [False, True])
+async def test_a_warm_up_tells_whether_the_instance_is_cold(*, has_converted: bool) -> None:
+    worker = FakeWorker()
+    worker.has_converted = has_converted
+
+    with log_book() as book:
+        response = await get(app_of(worker), "/warmup")
+
+    assert (response.status_code, response.json()) == (200, {"cold": not has_converted})
+    assert [entry["cold"] for entry in book.of("warmup")] == [not has_converted]
+
+
+async def test_an_instance_is_ready_when_its_decoder_is() -> None:
+    assert (await get(app_of(FakeWorker()), "/readyz")).status_code == 204
+    assert (
+        await get(app_of(FakeWorker(), FakeDecoder(is_ready=False)), "/readyz")
+    ).status_code == 503
+
+
+async def test_a_stuck_instance_asks_to_be_replaced() -> None:
+    worker = FakeWorker()
+    assert (await get(app_of(worker), "/healthz")).status_code == 204
+    worker.is_stuck = True
+    assert (await get(app_of(worker), "/healthz")).status_code == 503

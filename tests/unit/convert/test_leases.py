@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.convert.leases import LEAST_SECONDS_BETWEEN_WRITES, take_lease
+from infra.local.memory_voices import MemoryVoices
+from shared import voice as voices_of
+from shared.store import ConflictError, Snapshot, StoreUnavailableError, UnknownVoiceError, change
+from shared.voice import (
+    LEASE,
+    ForbiddenTransitionError,
+    LeaseHeldError,
+    LeaseLostError,
+    Status,
+    Voice,
+)
+from tests.support.logs import log_book
+from tests.support.virtual_time import in_virtual_time
+from tests.support.voices import (
+    ERROR,
+    EVERY_STATE,
+    NOW,
+    a_queued,
+    a_result,
+    a_waiting,
+    an_upload,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from functions.convert.leases import Lease
+
+
+def loop_seconds() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def loop_now() -> datetime:
+    return NOW + timedelta(seconds=loop_seconds())
+
+
+class Store(MemoryVoices):
+    """In the loop's time; counts writes, is out of reach or loses its answer when told."""
+
+    def __init__(self) -> None:
+        super().__init__(now=loop_now)
+        self.writes: list[float] = []
+        self.unavailable = 0
+        self.lost_answers = 0
+
+    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
+        if self.unavailable:
+            self.unavailable -= 1
+            raise StoreUnavailableError("down")
+        written = await super().replace(snapshot, voice)
+        self.writes.append(loop_seconds())
+        if self.lost_answers:
+            self.lost_answers -= 1
+            raise ConflictError("the retry of a write that had succeeded")
+        return written
+
+
+async def leased(store: Store, voice: Voice | None = None) -> Lease:
+    voice = voice or a_queued()
+    await store.create(voice)
+    lease = await take_lease(store, voice.voice_id, an_upload(voice.voice_id))
+    store.writes.clear()
+    return lease
+
+
+async def stored(store: Store, lease: Lease) -> Voice:
+    return (await store.read(lease.voice.voice_id)).voice
+
+
+async def take_over(store: Store, lease: Lease) -> None:
+    """Another worker takes the voice, whatever lease there is."""
+
+    def steal(voice: Voice, now: datetime) -> Voice:
+        free = replace(voice, lease_expires_at=None)
+        return voices_of.lease(free, an_upload(voice.voice_id), now=now)
+
+    await change(store, lease.voice.voice_id, steal)
+
+
+@in_virtual_time
+async def test_a_free_voice_is_taken_at_once() -> None:
+    lease = await leased(Store())
+
+    assert (lease.attempt, lease.voice.status, loop_seconds()) == (1, Status.CONVERTING, 0.0)
+    assert lease.voice.lease_expires_at == NOW + LEASE
+
+
+@in_virtual_time
+async def test_a_dead_workers_voice_is_taken_over_at_the_end_of_its_lease() -> None:
+    store = Store()
+    dead = await leased(store)
+    await asyncio.sleep(5)
+
+    taken = await take_lease(store, dead.voice.voice_id, an_upload(dead.voice.voice_id))
+
+    assert taken.attempt == 2
+    assert LEASE.total_seconds() <= loop_seconds() < LEASE.total_seconds() + 1
+
+
+@in_virtual_time
+async def test_a_living_workers_voice_is_left_to_it() -> None:
+    store = Store()
+    living = await leased(store)
+
+    async with living.kept():
+        with pytest.raises(LeaseHeldError):
+            await take_lease(store, living.voice.voice_id, an_upload(living.voice.voice_id))
+
+    assert (await stored(store, living)).attempt == 1
+
+
+@pytest.mark.parametrize("state", ["done", "failed"])
+def test_a_voice_that_is_over_is_not_taken(state: str) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        store, voice = Store(), EVERY_STATE[state]()
+        await store.create(voice)
+        with pytest.raises(ForbiddenTransitionError):
+            await take_lease(store, voice.voice_id, an_upload(voice.voice_id))
+
+    run()
+
+
+@in_virtual_time
+async def test_a_deleted_voice_is_not_taken() -> None:
+    voice = a_waiting()
+
+    with pytest.raises(UnknownVoiceError):
+        await take_lease(Store(), voice.voice_id, an_upload(voice.voice_id))
+
+
+@in_virtual_time
+async def test_a_kept_lease_never_ends_and_is_written_seldom() -> None:
+    store = Store()
+    lease = await leased(store)
+
+    async with lease.kept():
+        for _ in range(100):
+            await asyncio.sleep(1)
+            assert (await stored(store, lease)).lease_remaining(loop_now()) > LEASE / 2
+
+    assert 15 <= len(store.writes) <= 25
+    writes = len(store.writes)
+    await asyncio.sleep(60)
+    assert len(store.writes) == writes
+
+
+@in_virtual_time
+async def test_a_stage_is_written_soon_but_not_more_than_once_a_second() -> None:
+    store = Store()
+    lease = await leased(store)
+
+    async with lease.kept():
+        for number in range(40):
+            lease.enter_stage(f"stage {number}")
+            await asyncio.sleep(0.125)
+        await asyncio.sleep(2)
+
+    pauses = [b - a for a, b in zip(store.writes, store.writes[1:], strict=False)]
+    assert min(pauses) >= LEAST_SECONDS_BETWEEN_WRITES
+    assert (await stored(store, lease)).stage == "stage 39"
+
+
+@in_virtual_time
+async def test_a_lease_taken_by_another_stops_the_work() -> None:
+    store = Store()
+    lease = await leased(store)
+
+    with pytest.raises(LeaseLostError, match="attempt 1 no longer owns"):
+        async with lease.kept():
+            await take_over(store, lease)
+            await asyncio.Event().wait()
+
+    assert (await stored(store, lease)).attempt == 2
+    assert asyncio.current_task() is not None
+    await asyncio.sleep(0)  # the cancellation is used up
+
+
+@in_virtual_time
+async def test_a_deleted_voice_stops_the_work() -> None:
+    store = Store()
+    lease = await leased(store)
+
+    with pytest.raises(LeaseLostError, match="was deleted"):
+        async with lease.kept():
+            await store.delete(lease.voice.voice_id)
+            await asyncio.Event().wait()
+
+
+@in_virtual_time
+async def test_a_store_out_of_reach_for_a_while_does_not_stop_the_work() -> None:
+    store = Store()
+    lease = await leased(store)
+    store.unavailable = 3
+
+    with log_book() as book:
+        async with lease.kept():
+            await asyncio.sleep(30)
+
+    assert len(book.of("lease_not_renewed")) == 3
+    assert (await stored(store, lease)).attempt == 1
+
+
+@in_virtual_time
+async def test_an_outer_cancellation_is_not_mistaken_for_a_lost_lease() -> None:
+    lease = await leased(Store())
+
+    async def work() -> None:
+        async with lease.kept():
+            await asyncio.Event().wait()
+
+    working = asyncio.create_task(work())
+    await asyncio.sleep(0.5)
+    working.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await working
+
+
+@in_virtual_time
+async def test_an_error_of_the_work_passes_and_the_renewal_ends() -> None:
+    store = Store()
+    lease = await leased(store)
+
+    with pytest.raises(ValueError, match="x"):
+        async with lease.kept():
+            raise ValueError("x")
+    await asyncio.sleep(60)
+
+    assert store.writes == []
+
+
+@in_virtual_time
+async def test_a_finished_voice_has_its_result() -> None:
+    store = Store()
+    lease = await leased(store)
+    result = a_result(lease.voice.voice_id)
+
+    await lease.finish(result, 2.5, {"decode": 1.0})
+
+    done = await stored(store, lease)
+    assert (done.status, done.result, done.timings) == (Status.DONE, result, {"decode": 1.0})
+    assert lease.voice == done
+
+
+@in_virtual_time
+async def test_who_lost_the_lease_finishes_and_fails_nothing() -> None:
+    store = Store()
+    lease = await leased(store)
+    await take_over(store, lease)
+    before = await stored(store, lease)
+
+    with pytest.raises(LeaseLostError):
+        await lease.finish(a_result(lease.voice.voice_id), 2.5, {})
+    with pytest.raises(LeaseLostError):
+        await lease.fail(ERROR)
+    await lease.release()
+
+    assert await stored(store, lease) == before
+
+
+@in_virtual_time
+async def test_whose_voice_was_deleted_finishes_nothing() -> None:
+    store = Store()
+    lease = await leased(store)
+    await store.delete(lease.voice.voice_id)
+
+    with pytest.raises(LeaseLostError, match="was deleted"):
+        await lease.finish(a_result(lease.voice.voice_id), 2.5, {})
+
+
+@in_virtual_time
+async def test_a_commit_whose_answer_was_lost_is_a_commit() -> None:
+    store = Store()
+    lease = await leased(store)
+    store.lost_answers = 1
+
+    await lease.finish(a_result(lease.voice.voice_id), 2.5, {})
+
+    assert (await stored(store, lease)).status is Status.DONE
+
+
+@in_virtual_time
+async def test_a_failure_whose_answer_was_lost_is_a_failure() -> None:
+    store = Store()
+    lease = await leased(store)
+    store.lost_answers = 1
+
+    await lease.fail(ERROR)
+
+    failed = await stored(store, lease)
+    assert (failed.status, failed.error and failed.error.code) == (Status.FAILED, ERROR.code)
+
+
+@in_virtual_time
+async def test_a_released_voice_is_free_at_once() -> None:
+    store = Store()
+    lease = await leased(store)
+    await asyncio.sleep(2)
+
+    await lease.release()
+
+    taken = await take_lease(store, lease.voice.voice_id, an_upload(lease.voice.voice_id))
+    assert (taken.attempt, loop_seconds()) == (2, 2.0)
+
+
+@in_virtual_time
+async def test_a_lease_that_cannot_be_handed_back_ends_by_itself() -> None:
+    store = Store()
+    lease = await leased(store)
+    store.unavailable = 1
+
+    with log_book() as book:
+        await lease.release()
+
+    assert len(book.of("lease_not_released")) == 1

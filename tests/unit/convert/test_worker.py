@@ -1,0 +1,525 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from functions.convert.admission import Admission
+from functions.convert.worker import Worker
+from infra.local.memory_voices import MemoryVoices
+from shared import voice as voices_of
+from shared.objects import StorageUnavailableError
+from shared.push import AbandonedError, OverloadedError
+from shared.store import Snapshot, StoreUnavailableError, change
+from shared.topics import MalformedMessageError, PushMessage, parse_conversion_message
+from shared.voice import (
+    LEASE,
+    ErrorCode,
+    LeaseHeldError,
+    LeaseLostError,
+    Status,
+    Voice,
+    VoiceError,
+)
+from tests.support.logs import LogBook, log_book
+from tests.support.messages import conversion_message
+from tests.support.virtual_time import in_virtual_time, settle
+from tests.support.voices import ERROR, EVERY_STATE, a_queued, a_result, a_waiting, an_upload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from functions.convert.conversion import Conversion
+    from shared.voice import Result
+
+DEADLINE = 60.0
+
+
+class FakeOutcome:
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self.seconds = 2.5
+        self.timings = {"decode": 1.0}
+
+
+class FakeConversion:
+    """Stores a result's name; waits, fails and reports as told."""
+
+    def __init__(self) -> None:
+        self.results: set[str] = set()
+        self.runs: list[int] = []
+        self.running = 0
+        self.most_running = 0
+        self.outcome: Exception | None = None
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
+        self.after_storing = asyncio.Event()
+        self.after_storing.set()
+        self.begun = asyncio.Semaphore(0)
+
+    async def run(self, voice: Voice, enter_stage: Callable[[str], None]) -> FakeOutcome:
+        self.runs.append(voice.attempt)
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            enter_stage("converting")
+            self.begun.release()
+            await self.goes_on.wait()
+            if self.outcome is not None:
+                raise self.outcome
+            result = a_result(voice.voice_id, voice.attempt)
+            self.results.add(result.object)
+            await self.after_storing.wait()
+            return FakeOutcome(result)
+        finally:
+            self.running -= 1
+
+    async def discard(self, voice: Voice) -> None:
+        self.results = {
+            name
+            for name in self.results
+            if not name.startswith(f"{voice.voice_id}/{voice.attempt}.")
+        }
+
+    async def discard_others(self, voice: Voice) -> None:
+        assert voice.result is not None
+        self.results &= {voice.result.object}
+
+
+class Store(MemoryVoices):
+    """In the loop's time; is out of reach when told."""
+
+    def __init__(self) -> None:
+        begin = datetime(2026, 1, 1, tzinfo=UTC)
+        super().__init__(now=lambda: begin + timedelta(seconds=asyncio.get_running_loop().time()))
+        self.unavailable = 0
+
+    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
+        if self.unavailable:
+            self.unavailable -= 1
+            raise StoreUnavailableError("down")
+        return await super().replace(snapshot, voice)
+
+
+class Stage:
+    """A worker and everything around it."""
+
+    def __init__(self, running: int = 2, waiting: int = 2) -> None:
+        self.voices = Store()
+        self.conversion = FakeConversion()
+        self.running, self.waiting = running, waiting
+        self.worker = self.another_worker()
+
+    def another_worker(self, conversion: FakeConversion | None = None) -> Worker:
+        return Worker(
+            self.voices,
+            cast("Conversion", conversion or self.conversion),
+            Admission(running=self.running, waiting=self.waiting),
+            DEADLINE,
+        )
+
+    async def add(self, voice: Voice | None = None) -> PushMessage:
+        voice = voice or a_queued()
+        await self.voices.create(voice)
+        return conversion_message(voice.voice_id, uploaded_at="2026-03-04T05:06:07.123456Z")
+
+    async def voice(self, message: PushMessage) -> Voice:
+        return (await self.voices.read(_voice_id(message))).voice
+
+    async def take_over(self, message: PushMessage) -> None:
+        def steal(voice: Voice, now: datetime) -> Voice:
+            free = replace(voice, lease_expires_at=None)
+            return voices_of.lease(free, an_upload(voice.voice_id), now=now)
+
+        await change(self.voices, _voice_id(message), steal)
+
+
+def _voice_id(message: PushMessage) -> str:
+    return parse_conversion_message(message).voice_id
+
+
+@pytest.fixture
+def book() -> Iterator[LogBook]:
+    with log_book() as kept:
+        yield kept
+
+
+@in_virtual_time
+async def test_a_message_ends_with_its_voice_done(book: LogBook) -> None:
+    stage = Stage()
+    message = await stage.add()
+    assert not stage.worker.has_converted
+
+    await stage.worker.handle(message)
+
+    done = await stage.voice(message)
+    assert (done.status, done.attempt) == (Status.DONE, 1)
+    assert done.result == a_result(done.voice_id)
+    assert done.input is not None
+    assert (done.input.seconds, done.timings) == (2.5, {"decode": 1.0})
+    assert stage.worker.has_converted
+    (started,), (ended,) = book.of("conversion_started"), book.of("conversion_done")
+    assert (started["voice_id"], started["attempt"], started["cold"]) == (done.voice_id, 1, True)
+    assert (ended["seconds"], ended["stages"], ended["character"]) == (2.5, {"decode": 1.0}, "mei")
+    assert ended["wait_ms"] > 0
+
+
+@in_virtual_time
+async def test_only_the_first_conversion_of_a_process_is_cold(book: LogBook) -> None:
+    stage = Stage()
+    for _ in range(3):
+        await stage.worker.handle(await stage.add())
+
+    assert [entry["cold"] for entry in book.of("conversion_started")] == [True, False, False]
+
+
+@pytest.mark.parametrize("moment", [None, "", "yesterday"])
+def test_a_message_without_the_uploads_time_is_converted_all_the_same(
+    moment: str | None, book: LogBook
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add()
+        attributes = {} if moment is None else {"uploaded_at": moment}
+        await stage.worker.handle(replace(message, attributes=attributes))
+        assert (await stage.voice(message)).status is Status.DONE
+
+    run()
+    assert "wait_ms" not in book.of("conversion_done")[0]
+
+
+@in_virtual_time
+async def test_a_permanent_error_fails_the_voice_and_the_message_is_over(book: LogBook) -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.outcome = ERROR
+
+    await stage.worker.handle(message)
+
+    failed = await stage.voice(message)
+    assert (failed.status, failed.error and failed.error.code) == (Status.FAILED, ErrorCode.SILENT)
+    assert [entry["code"] for entry in book.of("conversion_failed")] == ["silent"]
+    assert book.of("conversion_done") == []
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [StorageUnavailableError("down"), RuntimeError("surprise"), TimeoutError("a server was slow")],
+    ids=lambda outcome: type(outcome).__name__,
+)
+def test_a_passing_error_hands_the_voice_back_and_the_message_comes_again(
+    outcome: Exception,
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add()
+        stage.conversion.outcome = outcome
+
+        with pytest.raises(type(outcome)):
+            await stage.worker.handle(message)
+        handed_back = await stage.voice(message)
+        assert handed_back.status is Status.CONVERTING
+        assert handed_back.lease_remaining(stage.voices._now()) == timedelta(0)  # noqa: SLF001
+
+        stage.conversion.outcome = None
+        before = asyncio.get_running_loop().time()
+        await stage.worker.handle(message)
+        done = await stage.voice(message)
+        assert (done.status, done.attempt) == (Status.DONE, 2)
+        assert asyncio.get_running_loop().time() == before
+        assert not stage.worker.is_stuck
+
+    run()
+
+
+@pytest.mark.parametrize("state", ["done", "failed"])
+def test_a_duplicate_of_what_is_over_is_acknowledged_and_changes_nothing(
+    state: str, book: LogBook
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage, voice = Stage(), EVERY_STATE[state]()
+        message = await stage.add(voice)
+        await stage.worker.handle(message)
+        assert (await stage.voice(message), stage.conversion.runs) == (voice, [])
+
+    run()
+    assert len(book.of("duplicate")) == 1
+
+
+@in_virtual_time
+async def test_a_message_of_a_deleted_voice_is_acknowledged(book: LogBook) -> None:
+    stage = Stage()
+
+    await stage.worker.handle(conversion_message(a_waiting().voice_id))
+
+    assert (len(book.of("duplicate")), stage.conversion.runs) == (1, [])
+
+
+@in_virtual_time
+async def test_a_conversion_message_may_come_before_the_upload_was_recorded() -> None:
+    stage = Stage()
+    message = await stage.add(a_waiting())
+
+    await stage.worker.handle(message)
+
+    assert (await stage.voice(message)).status is Status.DONE
+
+
+@in_virtual_time
+async def test_of_the_same_message_at_the_same_time_one_is_converted() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.goes_on.clear()
+
+    first = asyncio.create_task(stage.worker.handle(message))
+    await stage.conversion.begun.acquire()
+    with pytest.raises(LeaseHeldError):
+        await stage.worker.handle(message)
+    stage.conversion.goes_on.set()
+    await first
+
+    assert (await stage.voice(message)).attempt == 1
+    assert stage.conversion.runs == [1]
+
+
+@in_virtual_time
+async def test_a_duplicate_that_waits_for_a_finished_conversion_is_over_with_it() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.goes_on.clear()
+
+    both = [asyncio.create_task(stage.worker.handle(message)) for _ in range(2)]
+    await stage.conversion.begun.acquire()
+    stage.conversion.goes_on.set()
+    await asyncio.gather(*both)
+
+    assert stage.conversion.runs == [1]
+
+
+@in_virtual_time
+async def test_a_dead_workers_voice_is_taken_over_when_its_lease_ends(book: LogBook) -> None:
+    stage = Stage()
+    message = await stage.add()
+    await stage.take_over(message)
+    stage.conversion.results.add(f"{_voice_id(message)}/1.wav")
+
+    await stage.worker.handle(message)
+
+    done = await stage.voice(message)
+    assert (done.status, done.attempt) == (Status.DONE, 2)
+    assert LEASE.total_seconds() <= asyncio.get_running_loop().time() < 21
+    assert [entry["attempt"] for entry in book.of("lease_taken_over")] == [2]
+    # What the dead worker had stored and never committed is gone.
+    assert stage.conversion.results == {f"{done.voice_id}/2.wav"}
+
+
+@in_virtual_time
+async def test_who_lost_the_lease_commits_nothing_and_leaves_nothing(book: LogBook) -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.after_storing.clear()
+
+    working = asyncio.create_task(stage.worker.handle(message))
+    await stage.conversion.begun.acquire()
+    await stage.take_over(message)
+    before = await stage.voice(message)
+    stage.conversion.after_storing.set()
+    with pytest.raises(LeaseLostError):
+        await working
+
+    assert (await stage.voice(message), stage.conversion.results) == (before, set())
+    assert len(book.of("lease_lost")) == 1
+    assert book.of("conversion_done") == []
+
+
+@in_virtual_time
+async def test_a_renewal_that_finds_the_lease_lost_ends_the_work_and_leaves_nothing() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.after_storing.clear()
+
+    working = asyncio.create_task(stage.worker.handle(message))
+    await stage.conversion.begun.acquire()
+    await stage.take_over(message)
+    with pytest.raises(LeaseLostError):
+        await working
+
+    assert stage.conversion.results == set()
+    assert stage.conversion.running == 0
+
+
+@in_virtual_time
+async def test_a_voice_deleted_during_its_conversion_leaves_nothing_behind() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.after_storing.clear()
+
+    working = asyncio.create_task(stage.worker.handle(message))
+    await stage.conversion.begun.acquire()
+    await stage.voices.delete(_voice_id(message))
+    stage.conversion.after_storing.set()
+    with pytest.raises(LeaseLostError):
+        await working
+    assert stage.conversion.results == set()
+
+    await stage.worker.handle(message)
+
+
+@in_virtual_time
+async def test_a_lease_lost_at_the_moment_of_failing_fails_nothing() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.goes_on.clear()
+    stage.conversion.outcome = ERROR
+
+    working = asyncio.create_task(stage.worker.handle(message))
+    await stage.conversion.begun.acquire()
+    await stage.take_over(message)
+    stage.conversion.goes_on.set()
+    with pytest.raises(LeaseLostError):
+        await working
+
+    assert (await stage.voice(message)).status is Status.CONVERTING
+
+
+@in_virtual_time
+async def test_a_commit_that_the_store_does_not_take_comes_again() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.goes_on.clear()
+    working = asyncio.create_task(stage.worker.handle(message))
+    await stage.conversion.begun.acquire()
+    stage.voices.unavailable = 1
+    stage.conversion.goes_on.set()
+    with pytest.raises(StoreUnavailableError):
+        await working
+
+    await stage.worker.handle(message)
+    assert (await stage.voice(message)).status is Status.DONE
+
+
+@in_virtual_time
+async def test_a_draining_worker_hands_everything_back_at_once_and_takes_no_more() -> None:
+    stage = Stage(running=1, waiting=5)
+    messages = [await stage.add() for _ in range(3)]
+    stage.conversion.goes_on.clear()
+    works = [asyncio.create_task(stage.worker.handle(message)) for message in messages]
+    await stage.conversion.begun.acquire()
+    await settle()
+
+    await stage.worker.drain()
+
+    outcomes = await asyncio.gather(*works, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [AbandonedError] * 3
+    assert asyncio.get_running_loop().time() == 0.0
+    with pytest.raises(AbandonedError, match="stops"):
+        await stage.worker.handle(messages[0])
+
+    # Also those that only waited for their turn are free for another instance now.
+    fresh = FakeConversion()
+    another = stage.another_worker(fresh)
+    for message in messages:
+        await another.handle(message)
+        assert (await stage.voice(message)).status is Status.DONE
+    assert (fresh.runs, asyncio.get_running_loop().time()) == ([2, 2, 2], 0.0)
+
+
+@in_virtual_time
+async def test_draining_an_idle_worker_is_nothing() -> None:
+    await Stage().worker.drain()
+
+
+@in_virtual_time
+async def test_a_request_that_is_cut_off_hands_its_voice_back() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.goes_on.clear()
+    request = asyncio.create_task(stage.worker.handle(message))
+    await stage.conversion.begun.acquire()
+
+    request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await request
+
+    stage.conversion.goes_on.set()
+    await stage.worker.handle(message)
+    assert asyncio.get_running_loop().time() == 0.0
+    assert (await stage.voice(message)).attempt == 2
+
+
+@in_virtual_time
+async def test_a_conversion_over_its_deadline_fails_and_the_process_is_known_to_be_stuck(
+    book: LogBook,
+) -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.goes_on.clear()
+
+    await stage.worker.handle(message)
+
+    failed = await stage.voice(message)
+    assert failed.error is not None
+    assert (failed.status, failed.error.code) == (Status.FAILED, ErrorCode.DEADLINE_EXCEEDED)
+    assert failed.error.message == "The conversion took more than 60 seconds."
+    assert stage.worker.is_stuck
+    assert asyncio.get_running_loop().time() == DEADLINE
+    assert [entry["code"] for entry in book.of("conversion_failed")] == ["deadline_exceeded"]
+
+
+@in_virtual_time
+async def test_a_voice_error_at_the_deadline_is_the_voices_error() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.outcome = VoiceError(ErrorCode.TOO_LONG, "It is too long.")
+
+    await stage.worker.handle(message)
+
+    assert not stage.worker.is_stuck
+
+
+@in_virtual_time
+async def test_waiting_for_a_turn_does_not_count_to_the_deadline() -> None:
+    stage = Stage(running=1, waiting=1)
+    first, second = await stage.add(), await stage.add()
+    stage.conversion.goes_on.clear()
+    works = [asyncio.create_task(stage.worker.handle(message)) for message in (first, second)]
+    await asyncio.sleep(DEADLINE - 1)
+    stage.conversion.goes_on.set()
+    await asyncio.gather(*works)
+
+    assert [(await stage.voice(message)).status for message in (first, second)] == [Status.DONE] * 2
+    assert (await stage.voice(second)).attempt == 1
+
+
+@in_virtual_time
+async def test_what_is_too_much_is_sent_away_untouched() -> None:
+    stage = Stage(running=1, waiting=1)
+    messages = [await stage.add() for _ in range(3)]
+    stage.conversion.goes_on.clear()
+    works = [asyncio.create_task(stage.worker.handle(message)) for message in messages[:2]]
+    await settle()
+
+    with pytest.raises(OverloadedError):
+        await stage.worker.handle(messages[2])
+    assert (await stage.voice(messages[2])).status is Status.QUEUED
+
+    stage.conversion.goes_on.set()
+    await asyncio.gather(*works)
+    await stage.worker.handle(messages[2])
+    assert stage.conversion.most_running == 1
+    assert (await stage.voice(messages[2])).status is Status.DONE
+
+
+@in_virtual_time
+async def test_a_malformed_message_takes_no_place() -> None:
+    stage = Stage(running=1, waiting=0)
+
+    for _ in range(3):
+        with pytest.raises(MalformedMessageError):
+            await stage.worker.handle(PushMessage(b"{}"))
