@@ -30,8 +30,11 @@ from functions.convert.engines.f0 import HOP
 from functions.convert.engines.levels import FRAMES_PER_SECOND
 from functions.convert.engines.phases import join_phases
 from functions.convert.engines.pitch import plan_pitch
-from functions.convert.engines.recording import Analysis, analyse, finish, speak_in_chunks
-from functions.convert.engines.samples import check_samples, converted_length
+from functions.convert.engines.recording import (
+    Analysis,
+    convert_recording,
+    speak_in_chunks,
+)
 from functions.convert.engines.session import GraphSession
 from shared.characters import MANIFEST, CharacterManifest, Pitch
 
@@ -105,16 +108,13 @@ class HarmonicEngine:
         stopwatch: StageClock | None = None,
     ) -> Samples:
         """Convert one recording; see Engine."""
-        check_samples(samples, sample_rate, self._manifest)
         clock = stopwatch or NoClock()
-        length = converted_length(len(samples), sample_rate, self.sample_rate)
-        analysis = analyse(samples, sample_rate, clock)
-        if not analysis.speech.any():
-            return np.zeros(length, np.float32)
-        with clock.stage("network"):
-            voice = self._speak(analysis, options)
-        with clock.stage("post"):
-            return finish(voice, self.sample_rate, length, analysis)
+
+        def speak(analysis: Analysis) -> Samples:
+            with clock.stage("network"):
+                return self._speak(analysis, options)
+
+        return convert_recording(samples, sample_rate, self._manifest, clock, speak)
 
     def try_out(self, file: str) -> None:
         """Run the graph on a short silence.
@@ -134,11 +134,6 @@ class HarmonicEngine:
             raise BundleError(
                 f"{file}: output 'audio': expected float32 [1, {frames * self._hop}] for"
                 f" {frames} frames, found {list(audio.shape)}."
-            )
-        if not np.isfinite(audio).all():
-            raise BundleError(
-                f"{file}: output 'audio': expected finite samples for a silent recording,"
-                " found others."
             )
 
     def _speak(self, analysis: Analysis, options: ConversionOptions) -> Samples:

@@ -18,7 +18,14 @@ from functions.convert.engines.loudness import (
     limit,
     match_level,
 )
-from functions.convert.engines.samples import fit_length, remove_rumble, resample
+from functions.convert.engines.samples import (
+    check_samples,
+    converted_length,
+    fit_length,
+    remove_rumble,
+    resample,
+)
+from shared.characters import CharacterManifest
 
 _SHORTEST_FRAMES = 8
 
@@ -38,6 +45,33 @@ class Analysis:
     track: f0.F0Track
     levels: SpeechLevels
     speech: NDArray[np.bool_]
+
+
+def convert_recording(
+    samples: Samples,
+    sample_rate: int,
+    manifest: CharacterManifest,
+    stopwatch: StageClock,
+    speak: Callable[[Analysis], Samples],
+) -> Samples:
+    """Convert a recording with whatever speaks for the character; see Engine.convert.
+
+    Args:
+        samples: the recording.
+        sample_rate: of the recording.
+        manifest: of the character.
+        stopwatch: told how long the stages take.
+        speak: turns an analysed recording into the character's speech at the manifest's sample
+            rate, aligned with it; it is not asked if nobody speaks.
+    """
+    check_samples(samples, sample_rate, manifest)
+    length = converted_length(len(samples), sample_rate, manifest.sample_rate)
+    analysis = analyse(samples, sample_rate, stopwatch)
+    if not analysis.speech.any():
+        return np.zeros(length, np.float32)
+    voice = speak(analysis)
+    with stopwatch.stage("post"):
+        return finish(voice, manifest.sample_rate, length, analysis)
 
 
 def analyse(samples: Samples, sample_rate: int, stopwatch: StageClock) -> Analysis:

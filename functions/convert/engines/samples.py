@@ -80,6 +80,8 @@ def remove_rumble(samples: Samples, sample_rate: int) -> Samples:
 
     The response is 1 - sinc(0.02 s * f)^2, with linear phase: 0 at 0 Hz, 0.95 at 75 Hz.
     """
+    if len(samples) == 0:
+        return samples
     width = round(_RUMBLE_SECONDS * sample_rate) | 1
     return samples - _moving_average(_moving_average(samples, width), width)
 

@@ -42,18 +42,24 @@ class GraphSession:
         return np.asarray(self._session.run([output], inputs)[0], np.float32)
 
     def try_out(self, inputs: dict[str, Samples], output: str) -> Samples:
-        """Run the graph once to see whether it works.
+        """Run the graph once, on silence, to see whether it works.
 
         Raises:
             BundleError: it does not, and why.
         """
         try:
-            return self.run(inputs, output)
+            audio = self.run(inputs, output)
         except Exception as error:  # its exceptions share no narrower base
             shapes = ", ".join(f"'{name}' {list(value.shape)}" for name, value in inputs.items())
             raise BundleError(
                 f"{self._file}: expected a graph that takes {shapes}, found: {_first_line(error)}."
             ) from error
+        if not np.isfinite(audio).all():
+            raise BundleError(
+                f"{self._file}: output '{output}': expected finite samples for a silent recording,"
+                " found others."
+            )
+        return audio
 
 
 def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.SessionOptions:

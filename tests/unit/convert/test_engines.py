@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -74,6 +74,8 @@ def spectral_peak(sound: NDArray[np.float32], rate: int) -> float:
     rate=st.sampled_from([8_000, 11_025, 16_000, 22_050, 24_000, 44_100, 48_000, 96_000]),
 )
 @settings(deadline=None, max_examples=40)
+@example(samples=1, rate=44_100)
+@example(samples=1, rate=8_000)
 def test_a_conversion_lasts_exactly_as_long_as_the_recording(
     harmonic: Engine, waveform: Engine, samples: int, rate: int
 ) -> None:
