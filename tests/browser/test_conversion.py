@@ -197,7 +197,7 @@ def test_everything_works_with_the_keyboard_alone(open_page: OpenPage) -> None:
     visitor.page.keyboard.press("Enter")
     visitor.wait_for("recording")
     visitor.page.wait_for_function(
-        "() => Number(document.querySelector('#main-label').textContent) < 8"
+        "() => Number(document.querySelector('#countdown').textContent || 99) < 8"
     )
     visitor.page.keyboard.press("Space")
     visitor.wait_for("done")

@@ -104,7 +104,7 @@ class Visitor:
         self.press()
         self.wait_for("recording")
         self.page.wait_for_function(
-            "(left) => Number(document.querySelector('#main-label').textContent) <= left",
+            "(left) => Number(document.querySelector('#countdown').textContent || 99) <= left",
             arg=10 - seconds,
         )
         self.press()

@@ -27,12 +27,15 @@ export class Ring {
   /** Shows the level at one moment of a recording that may last `maxSeconds`. */
   meter(level: number, seconds: number, maxSeconds: number): void {
     const index = Math.min(TICKS - 1, Math.floor((seconds / maxSeconds) * TICKS));
+    for (const passed of this.#ticks.slice(0, index + 1)) {
+      // Where no frame was drawn in time, the next level stands in for the one nobody measured.
+      if (passed.dataset["tone"] === "you") continue;
+      passed.dataset["tone"] = "you";
+      passed.style.setProperty("--level", String(level));
+    }
     const now = this.#ticks[index];
-    if (now === undefined) return;
-    const loudest =
-      now.dataset["tone"] === "you" ? Number(now.style.getPropertyValue("--level")) : 0;
-    now.style.setProperty("--level", String(Math.max(level, loudest)));
-    for (const passed of this.#ticks.slice(0, index + 1)) passed.dataset["tone"] = "you";
+    const loudest = Number(now?.style.getPropertyValue("--level"));
+    now?.style.setProperty("--level", String(Math.max(level, loudest)));
     this.pulse(level);
   }
 

@@ -39,6 +39,7 @@ export class View {
   readonly #face = part("#face", HTMLImageElement);
   readonly #main = part("#main", HTMLButtonElement);
   readonly #mainIcon = part("#main-icon", SVGUseElement);
+  readonly #countdown = part("#countdown", HTMLElement);
   readonly #mainLabel = part("#main-label", HTMLElement);
   readonly #stages = part("#stages", HTMLElement);
   readonly #download = part("#download", HTMLAnchorElement);
@@ -65,11 +66,11 @@ export class View {
     this.#colour(state.character);
   }
 
-  /** Seconds left, in the middle of the button. */
+  /** Seconds left, over the button; spoken by the status line instead. */
   countdown(seconds: number, words: Words): void {
     const digits = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
     setText(
-      this.#mainLabel,
+      this.#countdown,
       new Intl.NumberFormat(words.language, digits).format(Math.max(0, seconds)),
     );
   }
@@ -117,7 +118,8 @@ export class View {
     const [icon, label] = looks[scene];
     this.#main.disabled = scene === "loading";
     this.#mainIcon.setAttribute("href", `#icon-${icon}`);
-    if (scene !== "recording") setText(this.#mainLabel, label);
+    setText(this.#mainLabel, label);
+    this.#countdown.hidden = scene !== "recording";
     const name = nameOf(character, words);
     const spoken =
       scene === "done" && (playing === "converted" ? words.pauseOf(name) : words.playOf(name));
