@@ -81,6 +81,9 @@ async def read_form(request: Request, max_bytes: int) -> ReceivedRecording:
         raise OversizedRecordingError(_text(dict(parser.items), "voice_id")) from error
     file = form.get("file")
     if not isinstance(file, UploadFile):
+        # The file of a form that was cut off, or one of another name: nobody else closes it.
+        for unwanted in parser._files_to_close_on_error:  # noqa: SLF001
+            unwanted.close()
         raise Problem(422, "invalid_request", "file: the form has no file of this name")
     return ReceivedRecording(
         voice_id=_text(dict(form), "voice_id"),

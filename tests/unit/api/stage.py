@@ -1,0 +1,112 @@
+"""The api with everything around it in memory."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from functions.api.app import create_app
+from functions.api.creation import Reception
+from functions.api.owners import Owners
+from functions.api.routes import Services
+from functions.api.warmup import NoIdentity, WarmUp
+from infra.local.memory_voices import MemoryVoices
+from shared.tokens import TokenRefusedError
+from tests.support.buckets import MemoryBucket
+from tests.support.characters import a_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from fastapi import FastAPI
+
+    from shared.tokens import TokenVerifier
+
+SITE = "https://site.example"
+MAX_BYTES = 100_000
+WEBM = b"\x1aE\xdf\xa3" + b"\x00" * 8 + b"\x42\x82\x84webm" + b"\x00" * 200
+
+
+class UidTokens:
+    """Takes `Bearer uid:NAME` for a sign-in of NAME."""
+
+    async def verify(self, authorization: str | None) -> Mapping[str, Any]:
+        prefix = "Bearer uid:"
+        if authorization is None or not authorization.startswith(prefix):
+            raise TokenRefusedError("the token is not valid")
+        return {"sub": authorization.removeprefix(prefix)}
+
+
+class Container:
+    """Answers warm-ups and counts them."""
+
+    def __init__(self) -> None:
+        self.warm_ups = 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        assert request.url == "http://convert.test/warmup"
+        self.warm_ups += 1
+        return httpx.Response(200, json={"cold": True})
+
+
+@dataclass
+class Stage:
+    """An api and everything around it."""
+
+    folder: Path = Path()
+    verifier: TokenVerifier | None = None
+    wait_seconds: float = 5.0
+    voices: MemoryVoices = field(default_factory=MemoryVoices)
+    uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
+    results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
+    container: Container = field(default_factory=Container)
+
+    def app(self) -> FastAPI:
+        characters = {
+            "mei": a_manifest("mei", self.folder / "mei", portrait="portrait.svg"),
+            "taro": a_manifest("taro", self.folder / "taro"),
+        }
+        reception = Reception(
+            voices=self.voices,
+            uploads=self.uploads,
+            results=self.results,
+            characters=characters,
+            max_bytes=MAX_BYTES,
+            upload_lifetime=timedelta(minutes=10),
+        )
+        client = httpx.AsyncClient(transport=httpx.MockTransport(self.container))
+        services = Services(
+            voices=self.voices,
+            reception=reception,
+            warm_up=WarmUp(client, "http://convert.test/warmup", NoIdentity()),
+            owners=Owners(self.verifier),
+            characters=characters,
+            wait_seconds=self.wait_seconds,
+            max_upload_bytes=MAX_BYTES,
+        )
+        return create_app(services, (SITE,))
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[httpx.AsyncClient]:
+        """A client that speaks to the api."""
+        transport = httpx.ASGITransport(self.app(), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://api.test") as opened:
+            yield opened
+
+
+def problem(response: httpx.Response, status: int, code: str) -> str:
+    """Check that an answer is this problem, and return its sentence."""
+    body = response.json()
+    assert (response.status_code, body["code"]) == (status, code), response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    assert set(body) == {"type", "title", "status", "code", "detail"}
+    assert (body["status"], body["type"]) == (status, f"urn:voice-avatar:problem:{code}")
+    assert body["title"]
+    detail: str = body["detail"]
+    assert detail
+    return detail

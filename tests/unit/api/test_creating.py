@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.local.memory_voices import MemoryVoices
+from shared.voice import Options, OutputFormat, Status, parse_voice_id
+from tests.support.logs import log_book
+from tests.unit.api.stage import MAX_BYTES, SITE, Stage, UidTokens, problem
+
+if TYPE_CHECKING:
+    import httpx
+
+    from shared.voice import Voice
+
+
+async def test_a_voice_is_created_with_everything_at_its_default(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    with log_book() as book:
+        response = await client.post("/api/v1/voices")
+
+    created = response.json()
+    voice_id = parse_voice_id(created["voice_id"])
+    voice = (await stage.voices.read(voice_id)).voice
+    assert response.status_code == 201
+    assert (voice.status, voice.character, voice.owner) == (Status.WAITING, "mei", None)
+    assert voice.options == Options(None, OutputFormat.WAV, "audio/webm")
+    assert created["document"] == f"voices/{voice_id}"
+    assert [(e["voice_id"], e["character"]) for e in book.of("voice_created")] == [
+        (voice_id, "mei")
+    ]
+
+
+async def test_the_upload_address_binds_type_size_and_a_single_use(
+    client: httpx.AsyncClient,
+) -> None:
+    body = {"content_type": "audio/mp4;codecs=mp4a.40.2"}
+
+    upload = (await client.post("/api/v1/voices", json=body)).json()["upload"]
+
+    assert (upload["method"], upload["max_bytes"]) == ("PUT", MAX_BYTES)
+    assert upload["headers"] == {
+        "Content-Type": "audio/mp4;codecs=mp4a.40.2",
+        "x-goog-content-length-range": f"1,{MAX_BYTES}",
+        "x-goog-if-generation-match": "0",
+    }
+    remaining = datetime.fromisoformat(upload["expires_at"]) - datetime.now(UTC)
+    assert timedelta(minutes=9) < remaining <= timedelta(minutes=10)
+
+
+async def test_the_wish_stands_in_the_document(stage: Stage, client: httpx.AsyncClient) -> None:
+    wish = {"character": "taro", "pitch_shift": -3.5, "output_format": "mp3"}
+
+    created = (await client.post("/api/v1/voices", json=wish)).json()
+
+    voice = (await stage.voices.read(created["voice_id"])).voice
+    assert (voice.character, voice.options.pitch_shift) == ("taro", -3.5)
+    assert voice.options.output_format is OutputFormat.MP3
+
+
+async def test_creating_a_voice_warms_the_conversion_up(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    await client.post("/api/v1/voices")
+
+    assert stage.container.warm_ups == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"pitch_shift": 25}, "pitch_shift"),
+        ({"pitch_shift": "high"}, "pitch_shift"),
+        ({"output_format": "aiff"}, "output_format"),
+        ({"character": 5}, "character"),
+        ({"character": "x" * 65}, "character"),
+        ({"content_type": "x" * 201}, "content_type"),
+        ({"colour": "red"}, "colour"),
+        ([], "the body"),
+        ("x", "the body"),
+    ],
+)
+async def test_a_wish_that_cannot_be_read_is_refused_by_the_field(
+    stage: Stage, client: httpx.AsyncClient, body: Any, named: str
+) -> None:
+    response = await client.post("/api/v1/voices", json=body)
+
+    assert named in problem(response, 422, "invalid_request")
+    assert stage.voices._entries == {}  # noqa: SLF001 - nothing may be left behind
+
+
+async def test_a_body_that_is_no_json_is_refused(client: httpx.AsyncClient) -> None:
+    headers = {"Content-Type": "application/json"}
+
+    response = await client.post("/api/v1/voices", content=b"{", headers=headers)
+
+    problem(response, 422, "invalid_request")
+
+
+async def test_an_unknown_character_is_named_with_those_there_are(
+    client: httpx.AsyncClient,
+) -> None:
+    response = await client.post("/api/v1/voices", json={"character": "nobody"})
+
+    detail = problem(response, 422, "unknown_character")
+    assert detail == "There is no character 'nobody'; choose one of mei, taro."
+
+
+async def test_a_content_type_that_recordings_cannot_have_is_refused(
+    client: httpx.AsyncClient,
+) -> None:
+    response = await client.post("/api/v1/voices", json={"content_type": "text/html"})
+
+    assert "audio/webm" in problem(response, 415, "unsupported_content_type")
+
+
+async def test_where_nothing_can_be_signed_no_document_is_left(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    stage.uploads.is_out_of_reach = True
+
+    response = await client.post("/api/v1/voices")
+
+    problem(response, 503, "unavailable")
+    assert response.headers["retry-after"] == "2"
+    assert stage.voices._entries == {}  # noqa: SLF001 - nothing may be left behind
+
+
+async def test_a_signed_in_visitor_owns_the_voice(stage: Stage) -> None:
+    stage.verifier = UidTokens()
+    async with stage.client() as client:
+        mine = await client.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
+        anonymous = await client.post("/api/v1/voices")
+        refused = await client.post("/api/v1/voices", headers={"Authorization": "Bearer x"})
+
+    owners = [
+        (await stage.voices.read(response.json()["voice_id"])).voice.owner
+        for response in (mine, anonymous)
+    ]
+    assert owners == ["me", None]
+    assert "Sign in again" in problem(refused, 401, "token_refused")
+    assert refused.headers["www-authenticate"] == "Bearer"
+
+
+async def test_where_nobody_signs_in_a_token_means_nothing(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    created = await client.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
+
+    assert (await stage.voices.read(created.json()["voice_id"])).voice.owner is None
+
+
+async def test_the_sites_pages_may_call_and_others_may_not(client: httpx.AsyncClient) -> None:
+    asked = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type",
+    }
+
+    allowed = await client.options("/api/v1/voices", headers=asked | {"Origin": SITE})
+    refused = await client.options(
+        "/api/v1/voices", headers=asked | {"Origin": "https://e.example"}
+    )
+
+    assert allowed.headers["access-control-allow-origin"] == SITE
+    assert {"GET", "POST", "PUT", "DELETE"} <= set(
+        allowed.headers["access-control-allow-methods"].split(", ")
+    )
+    assert refused.status_code == 400
+    assert "access-control-allow-origin" not in refused.headers
+
+
+async def test_a_page_can_read_errors_and_how_long_to_wait(client: httpx.AsyncClient) -> None:
+    response = await client.post(
+        "/api/v1/voices", json={"character": "nobody"}, headers={"Origin": SITE}
+    )
+
+    assert response.headers["access-control-allow-origin"] == SITE
+    assert response.headers["access-control-expose-headers"] == "Retry-After"
+
+
+async def test_unknown_paths_and_methods_are_problems_too(client: httpx.AsyncClient) -> None:
+    problem(await client.get("/api/v1/nothing"), 404, "not_found")
+    problem(await client.patch("/api/v1/voices"), 405, "method_not_allowed")
+
+
+class BrokenVoices(MemoryVoices):
+    async def create(self, voice: Voice) -> None:
+        raise RuntimeError(f"a secret detail of {voice.voice_id}")
+
+
+async def test_a_surprise_is_logged_and_tells_the_visitor_nothing(stage: Stage) -> None:
+    stage.voices = BrokenVoices()
+    with log_book() as book:
+        async with stage.client() as client:
+            response = await client.post("/api/v1/voices")
+
+    assert "secret" not in problem(response, 500, "internal")
+    assert "a secret detail" in book.of("unexpected_error")[0]["stack_trace"]
+
+
+async def test_the_description_names_every_endpoint(client: httpx.AsyncClient) -> None:
+    paths = (await client.get("/openapi.json")).json()["paths"]
+
+    methods = {(path, method) for path, item in paths.items() for method in item}
+    assert methods == {
+        ("/api/v1/voices", "post"),
+        ("/api/v1/voices", "put"),
+        ("/api/v1/voices/{voice_id}", "delete"),
+        ("/api/v1/conversion/{voice_id}", "get"),
+        ("/api/v1/characters", "get"),
+        ("/api/v1/characters/{character}/portrait", "get"),
+    }
+    assert (await client.get("/docs")).status_code == 200
+    assert (await client.get("/healthz")).status_code == 204

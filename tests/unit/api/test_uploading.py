@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.voice import ErrorCode, Status, Voice, new_voice_id
+from tests.support.voices import EVERY_STATE, a_waiting
+from tests.unit.api.stage import MAX_BYTES, WEBM, Stage, UidTokens, problem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import httpx
+
+URL = "/api/v1/voices"
+
+
+async def put(
+    client: httpx.AsyncClient,
+    voice_id: str,
+    content: bytes = WEBM,
+    content_type: str = "audio/webm;codecs=opus",
+    **headers: str,
+) -> httpx.Response:
+    return await client.put(
+        URL,
+        data={"voice_id": voice_id},
+        files={"file": ("recording.webm", content, content_type)},
+        headers=headers,
+    )
+
+
+async def waiting(stage: Stage, owner: str | None = None) -> Voice:
+    voice = a_waiting(owner=owner)
+    await stage.voices.create(voice)
+    return voice
+
+
+async def error_of(stage: Stage, voice: Voice) -> ErrorCode | None:
+    stored = (await stage.voices.read(voice.voice_id)).voice
+    return stored.error.code if stored.error else None
+
+
+async def test_a_recording_is_stored_as_after_a_signed_upload(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    voice = await waiting(stage)
+
+    response = await put(client, voice.voice_id)
+
+    assert response.status_code == 202
+    assert response.json() == {
+        "voice_id": voice.voice_id,
+        "document": f"voices/{voice.voice_id}",
+    }
+    stored = stage.uploads.objects[voice.voice_id]
+    assert (stored.data, stored.content_type) == (WEBM, "audio/webm;codecs=opus")
+    assert (await stage.voices.read(voice.voice_id)).voice.status is Status.WAITING
+
+
+async def test_a_recording_longer_than_memory_holds_comes_whole(stage: Stage) -> None:
+    voice = await waiting(stage)
+    content = WEBM + b"\x01" * (MAX_BYTES - len(WEBM))
+
+    async with stage.client() as client:
+        response = await put(client, voice.voice_id, content)
+
+    assert response.status_code == 202
+    assert stage.uploads.objects[voice.voice_id].data == content
+
+
+async def test_a_second_recording_for_a_voice_is_refused(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    voice = await waiting(stage)
+    await put(client, voice.voice_id)
+
+    response = await put(client, voice.voice_id, WEBM + b"other")
+
+    assert "create a new voice" in problem(response, 409, "already_uploaded")
+    assert stage.uploads.objects[voice.voice_id].data == WEBM
+
+
+@pytest.mark.parametrize("state", [state for state in EVERY_STATE if state != "waiting"])
+async def test_a_voice_that_has_its_recording_takes_no_other(
+    stage: Stage, client: httpx.AsyncClient, state: str
+) -> None:
+    voice = EVERY_STATE[state]()
+    await stage.voices.create(voice)
+
+    problem(await put(client, voice.voice_id), 409, "already_uploaded")
+    assert stage.uploads.objects == {}
+    assert (await stage.voices.read(voice.voice_id)).voice == voice
+
+
+@pytest.mark.parametrize("more", [1, 20_000, 400_000])
+async def test_a_recording_that_is_too_large_fails_its_voice(
+    stage: Stage, client: httpx.AsyncClient, more: int
+) -> None:
+    voice = await waiting(stage)
+
+    response = await put(client, voice.voice_id, WEBM + b"\x01" * (MAX_BYTES - len(WEBM) + more))
+
+    assert str(MAX_BYTES) in problem(response, 413, "too_large")
+    assert await error_of(stage, voice) is ErrorCode.TOO_LARGE
+    assert stage.uploads.objects == {}
+
+
+async def test_a_stream_without_end_is_cut_off(stage: Stage, client: httpx.AsyncClient) -> None:
+    voice, sent = await waiting(stage), 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal sent
+        yield (
+            b'--b\r\nContent-Disposition: form-data; name="voice_id"\r\n\r\n'
+            + voice.voice_id.encode()
+            + b'\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
+        )
+        while True:
+            sent += 10_000
+            yield b"\x01" * 10_000
+
+    response = await client.put(
+        URL, content=body(), headers={"Content-Type": "multipart/form-data; boundary=b"}
+    )
+
+    problem(response, 413, "too_large")
+    assert sent < 2 * MAX_BYTES
+    assert await error_of(stage, voice) is ErrorCode.TOO_LARGE
+
+
+async def test_an_oversized_file_of_nobodys_voice_is_too_large_all_the_same(
+    client: httpx.AsyncClient,
+) -> None:
+    for voice_id in (new_voice_id(), "x", ""):
+        problem(await put(client, voice_id, WEBM * 2000), 413, "too_large")
+
+
+async def test_an_oversized_file_does_not_fail_anothers_voice(stage: Stage) -> None:
+    stage.verifier = UidTokens()
+    voice = await waiting(stage, owner="me")
+
+    async with stage.client() as client:
+        problem(await put(client, voice.voice_id, WEBM * 2000), 413, "too_large")
+
+    assert await error_of(stage, voice) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "content_type", "code"),
+    [
+        (b"<html>", "audio/webm", "unsupported_format"),
+        (b"", "audio/webm", "unsupported_format"),
+        (WEBM, "audio/wav", "content_type_mismatch"),
+        (WEBM, "text/plain", "content_type_mismatch"),
+        (b"fLaC" + b"\x00" * 50, "audio/webm", "content_type_mismatch"),
+    ],
+)
+async def test_a_file_that_is_no_such_recording_fails_its_voice(
+    *, stage: Stage, client: httpx.AsyncClient, content: bytes, content_type: str, code: str
+) -> None:
+    voice = await waiting(stage)
+
+    problem(await put(client, voice.voice_id, content, content_type), 415, code)
+
+    assert await error_of(stage, voice) == code
+    assert stage.uploads.objects == {}
+
+
+async def test_an_unknown_or_malformed_voice_id_is_told_apart(client: httpx.AsyncClient) -> None:
+    voice_id = new_voice_id()
+
+    assert voice_id in problem(await put(client, voice_id), 404, "unknown_voice")
+    problem(await put(client, "x"), 422, "invalid_voice_id")
+    problem(await put(client, voice_id.upper()), 422, "invalid_voice_id")
+
+
+FORM = {"Content-Type": "multipart/form-data; boundary=b"}
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status", "code"),
+    [
+        (b"", {}, 415, "unsupported_content_type"),
+        (b"{}", {"Content-Type": "application/json"}, 415, "unsupported_content_type"),
+        (b"x", {"Content-Type": "multipart/form-data"}, 422, "invalid_request"),
+        (b"x", FORM, 422, "invalid_request"),
+        (b"--b--\r\n", FORM, 422, "invalid_request"),
+        (b"--b\r\n\r\nx\r\n--b--\r\n", FORM, 422, "invalid_request"),
+        (
+            b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--b--\r\n',
+            FORM,
+            422,
+            "invalid_request",
+        ),
+        (
+            b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\ncut',
+            FORM,
+            422,
+            "invalid_request",
+        ),
+    ],
+)
+async def test_a_malformed_form_is_refused(
+    *,
+    stage: Stage,
+    client: httpx.AsyncClient,
+    content: bytes,
+    headers: dict[str, str],
+    status: int,
+    code: str,
+) -> None:
+    problem(await client.put(URL, content=content, headers=headers), status, code)
+    assert stage.uploads.objects == {}
+
+
+async def test_two_files_in_one_form_are_refused(client: httpx.AsyncClient) -> None:
+    files = [("file", ("a", WEBM, "audio/webm")), ("file", ("b", WEBM, "audio/webm"))]
+
+    response = await client.put(URL, data={"voice_id": new_voice_id()}, files=files)
+
+    assert "malformed" in problem(response, 422, "invalid_request")
+
+
+async def test_only_the_owner_uploads_for_a_voice_that_has_one(stage: Stage) -> None:
+    stage.verifier = UidTokens()
+    voice = await waiting(stage, owner="me")
+
+    async with stage.client() as client:
+        problem(await put(client, voice.voice_id), 403, "not_owner")
+        other = await put(client, voice.voice_id, Authorization="Bearer uid:other")
+        problem(other, 403, "not_owner")
+        problem(await put(client, voice.voice_id, Authorization="Bearer x"), 401, "token_refused")
+        assert stage.uploads.objects == {}
+        mine = await put(client, voice.voice_id, Authorization="Bearer uid:me")
+        assert mine.status_code == 202
+
+
+async def test_storage_out_of_reach_loses_nothing(stage: Stage, client: httpx.AsyncClient) -> None:
+    voice = await waiting(stage)
+    stage.uploads.is_out_of_reach = True
+    problem(await put(client, voice.voice_id), 503, "unavailable")
+    assert await error_of(stage, voice) is None
+
+    stage.uploads.is_out_of_reach = False
+    assert (await put(client, voice.voice_id)).status_code == 202

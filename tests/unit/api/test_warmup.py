@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+
+from functions.api.warmup import SENDING_SECONDS, NoIdentity, WarmUp
+from tests.support.logs import log_book
+from tests.support.virtual_time import in_virtual_time, settle
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+
+class SlowContainer:
+    """A real server that reads requests at once and answers when told."""
+
+    def __init__(self) -> None:
+        self.requests: list[bytes] = []
+        self.arrived = asyncio.Event()
+        self.answers = asyncio.Event()
+        self.status = b"200 OK"
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/warmup"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.requests.append(await reader.readuntil(b"\r\n\r\n"))
+        self.arrived.set()
+        await self.answers.wait()
+        writer.write(b"HTTP/1.1 " + self.status + b"\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+
+class SlowIdentity:
+    def __init__(self) -> None:
+        self.goes_on = asyncio.Event()
+
+    async def headers(self) -> Mapping[str, str]:
+        await self.goes_on.wait()
+        return {"Authorization": "Bearer token"}
+
+
+async def test_a_warm_up_is_on_its_way_when_the_visitor_is_answered_but_not_waited_for() -> None:
+    container = SlowContainer()
+    async with container.serving() as url:
+        warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
+
+        await warm_up.send()
+        await container.arrived.wait()
+
+        assert container.requests[0].startswith(b"GET /warmup HTTP/1.1\r\n")
+        assert not container.answers.is_set()
+        container.answers.set()
+        await warm_up.aclose()
+
+
+async def test_while_one_warm_up_is_under_way_no_other_is_sent() -> None:
+    container = SlowContainer()
+    async with container.serving() as url:
+        warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
+
+        await asyncio.gather(*(warm_up.send() for _ in range(10)))
+        await container.arrived.wait()
+        await warm_up.send()
+        assert len(container.requests) == 1
+
+        container.answers.set()
+        assert warm_up._under_way is not None  # noqa: SLF001 - its end is told to nobody
+        await warm_up._under_way  # noqa: SLF001 - likewise
+        container.arrived.clear()
+        await warm_up.send()
+        await container.arrived.wait()
+        assert len(container.requests) == 2
+        await warm_up.aclose()
+
+
+async def test_a_warm_up_that_fails_hurts_nobody_and_is_logged() -> None:
+    def refuse(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(503)
+
+    warm_up = WarmUp(
+        httpx.AsyncClient(transport=httpx.MockTransport(refuse)), "http://x.test/", NoIdentity()
+    )
+    with log_book() as book:
+        await warm_up.send()
+        await settle()
+
+    assert len(book.of("warmup_failed")) == 1
+    await warm_up.aclose()
+
+
+async def test_a_container_out_of_reach_hurts_nobody() -> None:
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    warm_up = WarmUp(
+        httpx.AsyncClient(transport=httpx.MockTransport(fail)), "http://x.test/", NoIdentity()
+    )
+    with log_book() as book:
+        await warm_up.send()
+
+    assert len(book.of("warmup_failed")) == 1
+    await warm_up.aclose()
+
+
+@in_virtual_time
+async def test_a_warm_up_that_is_slow_to_leave_delays_the_visitor_only_a_little() -> None:
+    identity, seen = SlowIdentity(), []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["authorization"])
+        return httpx.Response(200)
+
+    warm_up = WarmUp(
+        httpx.AsyncClient(transport=httpx.MockTransport(answer)), "http://x.test/", identity
+    )
+    with log_book() as book:
+        await warm_up.send()
+    assert asyncio.get_running_loop().time() == SENDING_SECONDS
+    assert (len(book.of("warmup_slow")), seen) == (1, [])
+
+    identity.goes_on.set()
+    await settle()
+    assert seen == ["Bearer token"]
+    await warm_up.aclose()
+
+
+async def test_a_closing_api_gives_its_warm_up_up() -> None:
+    container = SlowContainer()
+    async with container.serving() as url:
+        warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
+        await warm_up.send()
+        await container.arrived.wait()
+
+        await warm_up.aclose()
+        await settle()
+
+        assert warm_up._under_way is not None  # noqa: SLF001 - it ends unseen
+        assert warm_up._under_way.cancelled()  # noqa: SLF001 - likewise
+        container.answers.set()
+    await WarmUp(httpx.AsyncClient(), "http://x.test/", NoIdentity()).aclose()
