@@ -52,7 +52,7 @@ class ConversionOptions:
 
     Attributes:
         pitch_shift: semitones, or None for what the character's pitch policy says.
-        seed: of the noise in the voice; the same seed gives the same samples.
+        seed: of the noise in the voice, not negative; the same seed gives the same samples.
     """
 
     pitch_shift: float | None = None

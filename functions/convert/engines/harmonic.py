@@ -11,8 +11,6 @@ and gives `audio`, float32 [1, T R / 100]. Its pulses start one frame before the
 phase 0, and their phase is the sum of f0 / R over samples, f0 running straight from frame to frame.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from functions.convert.engines.base import (
@@ -72,15 +70,6 @@ def build(character: Character, settings: SessionSettings) -> "HarmonicEngine":
     return engine
 
 
-@dataclass(frozen=True)
-class _Controls:
-    """What steers the network, for all frames of a recording: [T], and noise [(T + 1) hop]."""
-
-    f0: Samples
-    voicing: Samples
-    noise: Samples
-
-
 class HarmonicEngine:
     """Converts with one `harmonic` graph; see Engine.
 
@@ -138,23 +127,19 @@ class HarmonicEngine:
 
     def _speak(self, analysis: Analysis, options: ConversionOptions) -> Samples:
         """Let the network speak all of a recording, piece by piece: float32 [T hop]."""
-        frames = len(analysis.speech)
+        pitch = plan_pitch(analysis.track, self._pitch, options.pitch_shift)
         random = np.random.default_rng(options.seed)
-        controls = _Controls(
-            f0=plan_pitch(analysis.track, self._pitch, options.pitch_shift),
-            voicing=analysis.track.voicing,
-            noise=random.standard_normal((frames + 1) * self._hop, np.float32),
-        )
+        noise = random.standard_normal((len(pitch) + 1) * self._hop, np.float32)
         chunks = cut_at_pauses(analysis.levels.frames)
-        contours = join_phases(chunks, controls.f0)
+        contours = join_phases(chunks, pitch)
 
         def speak(index: int) -> Samples:
             chunk = chunks[index]
             inputs = {
                 "wave": analysis.wave[chunk.first * HOP : chunk.last * HOP],
                 "f0": contours[index],
-                "voicing": controls.voicing[chunk.first : chunk.last],
-                "noise": controls.noise[chunk.first * self._hop : (chunk.last + 1) * self._hop],
+                "voicing": analysis.track.voicing[chunk.first : chunk.last],
+                "noise": noise[chunk.first * self._hop : (chunk.last + 1) * self._hop],
             }
             batch = {name: value[None] for name, value in inputs.items()}
             return self._session.run(batch, "audio").ravel()
