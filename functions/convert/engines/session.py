@@ -5,7 +5,7 @@ import onnxruntime
 
 from functions.convert.engines.base import BundleError, Graph, Samples, SessionSettings
 
-_ERRORS_ONLY = 3
+_FATAL_ONLY = 4  # errors come as exceptions
 
 
 class GraphSession:
@@ -70,7 +70,7 @@ def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.Se
     options.intra_op_num_threads = settings.threads
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.log_severity_level = _ERRORS_ONLY
+    options.log_severity_level = _FATAL_ONLY
     # A thread that spins takes the processor from the other conversions.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Without this, bytes that pass as both formats would be checked as one and run as the other.
