@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from google.api_core import exceptions as google_errors
 from google.api_core.retry_async import AsyncRetry
+from google.cloud.firestore_v1.base_query import FieldFilter
 
 from shared.documents import COLLECTION, from_document, to_document
 from shared.store import (
@@ -24,11 +25,12 @@ from shared.store import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from contextlib import AbstractAsyncContextManager
+    from datetime import datetime
 
     from google.cloud.firestore_v1 import AsyncClient, AsyncDocumentReference
 
     from shared.firestore_listener import DocumentListener
-    from shared.voice import Voice
+    from shared.voice import Status, Voice
 
 CALL_SECONDS: Final = 10.0
 """How long one call may take, its retries included; Pub/Sub's redelivery is the longer patience."""
@@ -94,6 +96,29 @@ class FirestoreVoices:
         """Delete a document, if there is one."""
         with _passing_errors():
             await self._reference(voice_id).delete(retry=self._retry, timeout=CALL_SECONDS)
+
+    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> list[Snapshot]:
+        """Read the voices of a status that changed last before `since`, oldest first.
+
+        It needs the composite index on `status` and `updated_at`, both ascending.
+        """
+        query = (
+            self._client.collection(COLLECTION)
+            .where(filter=FieldFilter("status", "==", status.value))
+            .where(filter=FieldFilter("updated_at", "<", since))
+            .order_by("updated_at")
+            .limit(limit)
+        )
+        with _passing_errors():
+            documents = await query.get(retry=self._retry, timeout=CALL_SECONDS)
+        return [
+            Snapshot(
+                from_document(document.id, document.to_dict() or {}),
+                document.update_time,
+                document.read_time,
+            )
+            for document in documents
+        ]
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
         """Follow a document; see `VoiceStore.watch`.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from shared.voice import Voice
+    from shared.voice import Status, Voice
 
 COMPETITION_LIMIT: Final = 10
 """How often a change is tried against competing writers; each try means that one of them won."""
@@ -87,6 +87,13 @@ class VoiceStore(Protocol):
 
     async def delete(self, voice_id: str) -> None:
         """Delete a document; it is no error if there is none."""
+        ...
+
+    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> list[Snapshot]:
+        """Read the voices of a status that last changed before `since`, oldest first.
+
+        At most `limit` of them. A snapshot's `read_at` is not earlier than the query.
+        """
         ...
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:

@@ -287,6 +287,24 @@ def queue(voice: Voice, upload: Input, *, now: datetime) -> Voice:
     return replace(_move(voice, Status.QUEUED, now), input=upload)
 
 
+def queue_again(voice: Voice, upload: Input, *, now: datetime) -> Voice:
+    """Record that the conversion of a voice that nobody works on was asked for once more.
+
+    Raises:
+        LeaseHeldError: a worker has it.
+        ForbiddenTransitionError: the voice is done or failed.
+    """
+    remaining = voice.lease_remaining(now)
+    if remaining > timedelta(0):
+        raise LeaseHeldError(voice, remaining)
+    if voice.status is Status.WAITING:
+        return queue(voice, upload, now=now)
+    if voice.status.is_final:
+        raise ForbiddenTransitionError(voice, Status.QUEUED)
+    # The status stays: it only moves forward.
+    return replace(voice, updated_at=now)
+
+
 def lease(voice: Voice, upload: Input, *, now: datetime) -> Voice:
     """Give the voice to a worker, as the next attempt.
 

@@ -18,7 +18,7 @@ from shared.store import ConflictError, Snapshot, UnknownVoiceError, VoiceExists
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from shared.voice import Voice
+    from shared.voice import Status, Voice
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,15 @@ class MemoryVoices:
         """Delete a document, if there is one."""
         if self._entries.pop(voice_id, None):
             self._tell(voice_id, None)
+
+    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> list[Snapshot]:
+        """Read the voices of a status that changed last before `since`, oldest first."""
+        found = [
+            Snapshot(entry.voice, entry.revision, self._now())
+            for entry in self._entries.values()
+            if entry.voice.status is status and entry.voice.updated_at < since
+        ]
+        return sorted(found, key=lambda snapshot: snapshot.voice.updated_at)[:limit]
 
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:

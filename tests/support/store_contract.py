@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +26,6 @@ from tests.support.voices import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from datetime import datetime
 
     from shared.store import VoiceStore
     from shared.voice import Voice
@@ -119,6 +119,48 @@ class VoiceStoreContract:
 
     async def test_deleting_what_is_not_there_is_no_error(self, store: VoiceStore) -> None:
         await store.delete(voices_of.new_voice_id())
+
+    async def test_the_unchanged_voices_of_a_status_come_oldest_first(
+        self, store: VoiceStore
+    ) -> None:
+        # A time of their own, because the store may hold the voices of other tests.
+        begin = datetime(1990, 1, 1, tzinfo=UTC) + timedelta(minutes=random.randrange(10**6))  # noqa: S311 - no secret
+        ages = [2, 0, 1, 3]
+        waiting = [a_waiting(now=begin + timedelta(seconds=age)) for age in ages]
+        queued = replace(a_queued(), updated_at=begin)
+        for voice in [*waiting, queued]:
+            await store.create(voice)
+
+        since = begin + timedelta(seconds=3)
+        found = await store.unchanged(Status.WAITING, since=since, limit=1000)
+
+        ours = [snapshot.voice for snapshot in found if snapshot.voice in waiting]
+        assert ours == [waiting[1], waiting[2], waiting[0]]
+        assert all(snapshot.voice.updated_at < since for snapshot in found)
+        assert all(snapshot.voice.status is Status.WAITING for snapshot in found)
+
+    async def test_of_the_unchanged_voices_no_more_come_than_wanted(
+        self, store: VoiceStore
+    ) -> None:
+        for _ in range(3):
+            await store.create(a_queued())
+
+        found = await store.unchanged(Status.QUEUED, since=NOW + timedelta(days=1), limit=2)
+
+        assert len(found) == 2
+
+    async def test_an_unchanged_voice_can_be_replaced(self, store: VoiceStore) -> None:
+        voice = replace(a_waiting(), updated_at=NOW - timedelta(days=9000))
+        await store.create(voice)
+        since = voice.updated_at + timedelta(seconds=1)
+        found = await store.unchanged(Status.WAITING, since=since, limit=1000)
+        (snapshot,) = (s for s in found if s.voice == voice)
+
+        await store.replace(snapshot, replace(voice, character="other"))
+
+        assert (await store.read(voice.voice_id)).voice.character == "other"
+        with pytest.raises(ConflictError):
+            await store.replace(snapshot, voice)
 
     async def test_times_are_the_stores_own_and_never_go_back(self, store: VoiceStore) -> None:
         first = await stored(store, a_waiting())

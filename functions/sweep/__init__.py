@@ -1,0 +1,1 @@
+"""Puts voices back whose event or message was lost, and ends those that were never uploaded."""

@@ -1,0 +1,50 @@
+"""The HTTP side of sweep: Cloud Scheduler's request starts one sweep."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from functions.sweep.sweeping import IncompleteSweepError
+from shared.logs import TraceMiddleware
+from shared.store import StoreUnavailableError
+from shared.tokens import CertificatesUnavailableError, TokenRefusedError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from functions.sweep.sweeping import Sweeper
+    from shared.tokens import TokenVerifier
+
+_LOG = logging.getLogger(__name__)
+
+
+def create_app(sweeper: Sweeper, verifier: TokenVerifier) -> Starlette:
+    """Return the application: `POST /` sweeps once, `GET /healthz` answers probes.
+
+    It answers 200 with the counts, 401 to a request without the scheduler's token, and 503 when
+    something was left for the next time.
+    """
+
+    async def sweep(request: Request) -> Response:
+        try:
+            await verifier.verify(request.headers.get("authorization"))
+            return JSONResponse(await sweeper.sweep())
+        except TokenRefusedError as error:
+            _LOG.warning("sweep refused: %s", error, extra={"event": "push_refused"})
+            return PlainTextResponse("this request proves no permission", 401)
+        except (CertificatesUnavailableError, IncompleteSweepError, StoreUnavailableError) as error:
+            _LOG.warning("sweep incomplete: %s", error, extra={"event": "sweep_incomplete"})
+            return PlainTextResponse("incomplete", 503)
+
+    routes = [Route("/", sweep, methods=["POST"]), Route("/healthz", _healthz)]
+    return Starlette(routes=routes, middleware=[Middleware(TraceMiddleware)])
+
+
+async def _healthz(_request: Request) -> Response:
+    return Response(status_code=204)

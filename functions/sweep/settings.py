@@ -1,0 +1,23 @@
+"""What sweep needs to know."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from shared.settings import PushSettings
+
+
+class SweepSettings(PushSettings):
+    """Settings of sweep; the token that is checked is Cloud Scheduler's.
+
+    Attributes:
+        conversions_topic: short id of the topic of the conversion messages.
+        patience_seconds: how long a voice may stay unchanged before its message counts as lost.
+        upload_url_seconds: how long an upload address works; the api's value.
+    """
+
+    conversions_topic: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9._~+%-]{2,254}$")]
+    patience_seconds: Annotated[int, Field(ge=30, le=3600)] = 300
+    upload_url_seconds: Annotated[int, Field(ge=30, le=3600)] = 600

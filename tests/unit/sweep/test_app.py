@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import httpx
+
+from functions.sweep.app import create_app
+from functions.sweep.decision import Patience
+from functions.sweep.sweeping import Sweeper
+from infra.local.memory_voices import MemoryVoices
+from shared.tokens import CertificateCache, GoogleTokenVerifier
+from tests.support.buckets import MemoryBucket
+from tests.support.messages import RecordingPublisher
+from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims, unsigned
+from tests.support.voices import a_queued
+
+ISSUER = Issuer()
+
+
+def client(topic: RecordingPublisher, voices: MemoryVoices) -> httpx.AsyncClient:
+    sweeper = Sweeper(
+        voices=voices,
+        uploads=MemoryBucket("uploads"),
+        conversions=topic,
+        patience=Patience.of(unchanged_seconds=300, upload_url_seconds=600),
+        now=lambda: datetime.now(UTC),
+    )
+    certificates = CertificateCache(CertificateServer(ISSUER).fetch)
+    verifier = GoogleTokenVerifier(certificates, audience=AUDIENCE, email=EMAIL)
+    transport = httpx.ASGITransport(create_app(sweeper, verifier))
+    return httpx.AsyncClient(transport=transport, base_url="https://sweep.example")
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def test_the_scheduler_starts_a_sweep_and_gets_its_counts() -> None:
+    voices, topic = MemoryVoices(), RecordingPublisher()
+    await voices.create(a_queued())
+
+    async with client(topic, voices) as http:
+        answer = await http.post("/", headers=bearer(ISSUER.sign(push_claims())))
+
+    assert (answer.status_code, answer.json()) == (200, {"put_back": 1, "expire": 0})
+    assert len(topic.published) == 1
+
+
+async def test_nobody_else_starts_one() -> None:
+    voices, topic = MemoryVoices(), RecordingPublisher()
+    await voices.create(a_queued())
+    strangers = [
+        {},
+        bearer(unsigned(push_claims())),
+        bearer(ISSUER.sign(push_claims(email="other@project.iam.gserviceaccount.com"))),
+        bearer(ISSUER.sign(push_claims(aud="https://other.example"))),
+        bearer(Issuer().sign(push_claims())),
+    ]
+
+    async with client(topic, voices) as http:
+        answers = [await http.post("/", headers=headers) for headers in strangers]
+
+    assert {answer.status_code for answer in answers} == {401}
+    assert topic.published == []
+
+
+async def test_an_incomplete_sweep_is_no_success() -> None:
+    voices, topic = MemoryVoices(), RecordingPublisher()
+    await voices.create(a_queued())
+    topic.failures_left = 1
+
+    async with client(topic, voices) as http:
+        answer = await http.post("/", headers=bearer(ISSUER.sign(push_claims())))
+
+    assert answer.status_code == 503
+
+
+async def test_a_probe_needs_no_token() -> None:
+    async with client(RecordingPublisher(), MemoryVoices()) as http:
+        assert (await http.get("/healthz")).status_code == 204

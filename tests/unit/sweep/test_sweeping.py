@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.sweep.decision import Patience
+from functions.sweep.sweeping import IncompleteSweepError, Sweeper
+from infra.local.memory_voices import MemoryVoices
+from shared.topics import PushMessage, parse_conversion_message
+from shared.voice import ErrorCode, Status, Voice
+from tests.support.buckets import MemoryBucket
+from tests.support.logs import log_book
+from tests.support.messages import RecordingPublisher
+from tests.support.voices import NOW, a_converting, a_done, a_queued, a_waiting, an_upload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PATIENCE = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
+
+
+@dataclass
+class Clock:
+    now: datetime = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass
+class House:
+    """A sweeper and what it looks after."""
+
+    clock: Clock = field(default_factory=Clock)
+    uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
+    topic: RecordingPublisher = field(default_factory=RecordingPublisher)
+
+    def __post_init__(self) -> None:
+        self.voices = MemoryVoices(self.clock)
+        self.sweeper = Sweeper(
+            voices=self.voices,
+            uploads=self.uploads,
+            conversions=self.topic,
+            patience=PATIENCE,
+            now=self.clock,
+        )
+
+    def later(self, **duration: float) -> None:
+        self.clock.now += timedelta(**duration)
+
+    async def voice(self, voice: Voice) -> Voice:
+        return (await self.voices.read(voice.voice_id)).voice
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_that_is_there(
+    house: House,
+) -> None:
+    voice = a_waiting()
+    await house.voices.create(voice)
+    generation = house.uploads.put(voice.voice_id, b"recording", "audio/ogg")
+    house.later(minutes=6)
+
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+
+    expected = an_upload(voice.voice_id, generation=generation, content_type="audio/ogg", bytes=9)
+    queued = await house.voice(voice)
+    assert (queued.status, queued.input) == (Status.QUEUED, expected)
+    ((data, attributes),) = house.topic.published
+    assert attributes["voice_id"] == voice.voice_id
+    message = parse_conversion_message(PushMessage(data))
+    assert (message.voice_id, message.upload) == (voice.voice_id, expected)
+
+
+async def test_a_queued_voice_is_asked_for_again_once_per_patience(house: House) -> None:
+    voice = a_queued()
+    await house.voices.create(voice)
+    house.later(minutes=6)
+
+    await house.sweeper.sweep()
+    house.later(minutes=4)
+    await house.sweeper.sweep()
+    assert len(house.topic.published) == 1
+
+    house.later(minutes=2)
+    await house.sweeper.sweep()
+    assert len(house.topic.published) == 2
+
+
+async def test_a_converting_voice_whose_worker_died_keeps_its_status_and_attempt(
+    house: House,
+) -> None:
+    voice = a_converting()
+    await house.voices.create(voice)
+    house.later(minutes=6)
+
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+
+    again = await house.voice(voice)
+    assert again == replace(voice, updated_at=house.clock.now)
+
+
+async def test_a_voice_that_was_never_uploaded_fails_visibly(house: House) -> None:
+    voice = a_waiting()
+    await house.voices.create(voice)
+    house.later(minutes=21)
+
+    assert await house.sweeper.sweep() == {"put_back": 0, "expire": 1}
+
+    failed = await house.voice(voice)
+    assert failed.status is Status.FAILED
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.UPLOAD_EXPIRED
+    assert house.topic.published == []
+
+
+async def test_voices_on_their_way_and_finished_ones_are_not_touched(house: House) -> None:
+    voices = [a_waiting(now=NOW + timedelta(minutes=2)), a_done()]
+    for voice in voices:
+        await house.voices.create(voice)
+    house.later(minutes=6)
+
+    assert await house.sweeper.sweep() == {"put_back": 0, "expire": 0}
+
+    assert [await house.voice(voice) for voice in voices] == voices
+
+
+async def test_a_message_that_cannot_be_published_is_tried_at_the_next_sweep(house: House) -> None:
+    voices = [a_queued(), a_queued()]
+    for voice in voices:
+        await house.voices.create(voice)
+    house.later(minutes=6)
+    house.topic.failures_left = 1
+
+    with pytest.raises(IncompleteSweepError):
+        await house.sweeper.sweep()
+    assert len(house.topic.published) == 1
+
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+    assert {attributes["voice_id"] for _, attributes in house.topic.published} == {
+        voice.voice_id for voice in voices
+    }
+
+
+async def test_a_bucket_out_of_reach_expires_nobody(house: House) -> None:
+    voice = a_waiting()
+    await house.voices.create(voice)
+    house.later(minutes=60)
+    house.uploads.is_out_of_reach = True
+
+    with pytest.raises(IncompleteSweepError):
+        await house.sweeper.sweep()
+
+    assert await house.voice(voice) == voice
+
+
+async def test_a_voice_that_moves_on_during_the_sweep_is_left_alone(house: House) -> None:
+    voice = a_queued()
+    await house.voices.create(voice)
+    house.later(minutes=6)
+
+    class OvertakingPublisher(RecordingPublisher):
+        async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
+            await super().publish(data, attributes)
+            await house.voices.delete(voice.voice_id)
+
+    sweeper = Sweeper(
+        voices=house.voices,
+        uploads=house.uploads,
+        conversions=OvertakingPublisher(),
+        patience=PATIENCE,
+        now=house.clock,
+    )
+    with log_book() as book:
+        assert await sweeper.sweep() == {"put_back": 0, "expire": 0}
+    assert len(book.of("overtaken")) == 1
+
+
+async def test_a_sweep_tells_what_it_did(house: House) -> None:
+    await house.voices.create(a_queued())
+    house.later(minutes=6)
+
+    with log_book() as book:
+        await house.sweeper.sweep()
+
+    (entry,) = book.of("swept")
+    assert (entry["looked_at"], entry["put_back"], entry["expire"]) == (1, 1, 0)
+    assert entry["failures"] == 0
+    assert len(book.of("voice_put_back")) == 1
