@@ -8,7 +8,7 @@ import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 from google.auth.credentials import AnonymousCredentials
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from shared.voice import Voice
 
 NOWHERE = "http://127.0.0.1:9"
-QUICK_BACKOFF = {"first_backoff_seconds": 0.3, "longest_backoff_seconds": 1.0}
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ class FaultyCloud:
             path, pubsub = names.topic_path(topic), f"http://{self.addresses.pubsub}"
             await provisioning.publish(client, pubsub, path, data, attributes)
 
-    def _bucket(self, name: str) -> storage.Bucket:
+    def _bucket(self, name: str) -> Any:
         return self._storage.bucket(name)
 
     async def _start(self, name: str, command: list[str], changes: Mapping[str, str]) -> Process:
@@ -231,7 +230,7 @@ async def _provision(cloud: FaultyCloud) -> None:
     # Where the front pushes to is its own affair.
     endpoints = provisioning.Endpoints(on_upload=NOWHERE, convert=NOWHERE, dead_letter=NOWHERE)
     subscriptions = [
-        replace(subscription, **QUICK_BACKOFF)
+        replace(subscription, first_backoff_seconds=0.3, longest_backoff_seconds=1.0)
         for subscription in provisioning.plan_subscriptions(endpoints, CloudOptions().timeouts)
     ]
     async with httpx.AsyncClient() as client:

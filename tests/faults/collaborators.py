@@ -11,6 +11,7 @@ from shared.voice import Status
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
+    from datetime import datetime
 
     from functions.convert.audio.decoding import Decoder
     from functions.convert.audio.recording import DecodeLimits, Recording
@@ -58,6 +59,9 @@ class BarrierVoices:
 
     async def delete(self, voice_id: str) -> None:
         await self._voices.delete(voice_id)
+
+    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> list[Snapshot]:
+        return await self._voices.unchanged(status, since=since, limit=limit)
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
         return self._voices.watch(voice_id)

@@ -1,15 +1,19 @@
 """The conversion container with barriers: `python -m tests.faults.convert_with_barriers`.
 
-It is functions.convert.main's application; only its collaborators are wrapped.
+It is functions.convert.main's application; only its collaborators are wrapped, and
+CLOCK_SKEW_SECONDS sets its clock wrong.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
+
+import time_machine
 
 from functions.convert import main as convert
 from functions.convert.settings import ConvertSettings
@@ -54,7 +58,9 @@ async def serve(config: ConvertSettings, checkpoints: Checkpoints) -> None:
 def main() -> None:
     config = settings.load(ConvertSettings)
     logs.configure(config.project_id, config.log_level)
-    asyncio.run(serve(config, Checkpoints(os.environ[VARIABLE])))
+    skew = timedelta(seconds=float(os.environ.get("CLOCK_SKEW_SECONDS", "0")))
+    with time_machine.travel(datetime.now(UTC) + skew) if skew else nullcontext():
+        asyncio.run(serve(config, Checkpoints(os.environ[VARIABLE])))
 
 
 if __name__ == "__main__":
