@@ -1,10 +1,11 @@
 locals {
   # What a function's source archive holds, at the paths it has in the repository. A test imports
-  # each function from exactly these files.
+  # each function from exactly these files. The api's own files are named without those of the
+  # folders below it: one of them is the page, with thousands of packages that build it.
   archive_patterns = {
     api = [
       "functions/__init__.py",
-      "functions/api/**/*.py",
+      "functions/api/*.py",
       "functions/convert/characters/*/character.json",
       "functions/convert/characters/*/portrait.svg",
       "shared/**/*.py",
@@ -12,13 +13,10 @@ locals {
     dead_letter = ["functions/__init__.py", "functions/dead_letter/**/*.py", "shared/**/*.py"]
     on_upload   = ["functions/__init__.py", "functions/on_upload/**/*.py", "shared/**/*.py"]
   }
-  # The page is built with tools of its own, whose packages lie there and are no part of a function.
-  archive_excluded = "functions/api/web/"
-
   archive_files = {
     for name, patterns in local.archive_patterns : name => {
       for path in setunion([for pattern in patterns : fileset(local.source_root, pattern)]...) :
-      path => file("${local.source_root}/${path}") if !startswith(path, local.archive_excluded)
+      path => file("${local.source_root}/${path}")
     }
   }
 

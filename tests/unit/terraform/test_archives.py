@@ -23,18 +23,16 @@ LOAD = "from functions_framework.aio import create_asgi_app; create_asgi_app({na
 
 def unpack(terraform: TerraformModule, name: str, folder: Path) -> list[str]:
     """Make the folder that Cloud Functions unpacks a function's archive into."""
-    excluded = terraform.locals["archive_excluded"]
     files = [
         path.relative_to(ROOT).as_posix()
         for pattern in terraform.locals["archive_patterns"][name]
         for path in ROOT.glob(pattern)
     ]
-    kept = [file for file in files if not file.startswith(excluded)]
-    for file in kept:
+    for file in files:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, folder / file)
     (folder / "main.py").write_text(entry_point(name))
-    return kept
+    return files
 
 
 def entry_point(name: str) -> str:
