@@ -82,7 +82,7 @@ def push_route(
         except _PASSING as error:
             _LOG.warning("to be delivered again: %s", error, extra={"event": "nacked"})
             return PlainTextResponse("deliver again", 503)
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, Pub/Sub keeps the message
             _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
             return PlainTextResponse("unexpected error", 500)
         return Response(status_code=204)
