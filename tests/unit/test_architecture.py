@@ -1,0 +1,161 @@
+"""The rules of the house that no linter knows."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+OUTSIDE = {"node_modules", "dist", "__pycache__"}
+FUNCTIONS = sorted(
+    path.name for path in (ROOT / "functions").iterdir() if (path / "__init__.py").is_file()
+)
+OURS = {"functions", "infra", "shared", "tests", "training"}
+
+
+def sources(*folders: str) -> list[Path]:
+    return [
+        path
+        for folder in folders
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not OUTSIDE & set(path.parts)
+    ]
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{named(path)} imports relatively"
+            module = node.module or ""
+            yield module
+            # `from functions import api` imports functions.api.
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def ours(path: Path) -> set[str]:
+    return {name for name in imports(path) if name.partition(".")[0] in OURS}
+
+
+def test_the_functions_are_found() -> None:
+    assert {"api", "convert", "dead_letter", "on_upload"} <= set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("path", sources("shared"), ids=named)
+def test_what_is_shared_imports_nothing_of_those_who_share_it(path: Path) -> None:
+    assert {name.partition(".")[0] for name in ours(path)} <= {"shared"}
+
+
+@pytest.mark.parametrize("path", sources("functions"), ids=named)
+def test_a_function_imports_itself_and_what_is_shared_and_no_other_function(path: Path) -> None:
+    own = f"functions.{path.relative_to(ROOT / 'functions').parts[0]}"
+
+    for name in ours(path):
+        top = name.partition(".")[0]
+        assert top == "shared" or f"{name}.".startswith(f"{own}."), f"{named(path)}: {name}"
+
+
+@pytest.mark.parametrize("path", sources("training", "infra/local"), ids=named)
+def test_nothing_but_tests_imports_tests(path: Path) -> None:
+    assert not any(name.partition(".")[0] == "tests" for name in ours(path))
+
+
+PURE = {
+    "shared/media.py",
+    "shared/objects.py",
+    "shared/store.py",
+    "shared/timeouts.py",
+    "shared/voice.py",
+}
+CLIENTS = {"google", "grpc", "httpx", "requests", "starlette", "fastapi", "numpy", "onnxruntime"}
+
+
+@pytest.mark.parametrize("name", sorted(PURE))
+def test_a_pure_module_imports_no_client_library(name: str) -> None:
+    found = {module.partition(".")[0] for module in imports(ROOT / name)}
+
+    assert not found & CLIENTS
+
+
+def calls_at_import(tree: ast.Module) -> Iterator[ast.Call]:
+    """Every call that runs when a module is imported, but for decorators."""
+    pending: list[ast.AST] = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "__name__ == '__main__'")
+    ]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if isinstance(node, ast.Call):
+            yield node
+        children = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.ClassDef):
+            children = [child for child in children if child not in node.decorator_list]
+        pending += children
+
+
+def test_no_client_is_made_at_import() -> None:
+    suspicious = {
+        name
+        for path in sources("functions", "shared")
+        for call in calls_at_import(ast.parse(path.read_text()))
+        for name in [ast.unparse(call.func)]
+        if any(word in name for word in ("Client", "Session", "open_", "connect", "load("))
+        or name.endswith((".run", ".start", ".default"))
+    }
+
+    assert not suspicious
+
+
+@pytest.mark.parametrize("path", sources("functions", "shared", "infra"), ids=named)
+def test_no_module_keeps_a_global_that_changes(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+
+    assert not [node.names for node in ast.walk(tree) if isinstance(node, ast.Global)]
+    for node in tree.body:
+        value = getattr(node, "value", None)
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            names = ast.unparse(node).partition("=")[0]
+            is_mutable = isinstance(value, ast.List | ast.ListComp | ast.Set | ast.SetComp)
+            assert not is_mutable or "__all__" in names, f"{named(path)}: {names}"
+
+
+def test_no_module_is_called_by_what_says_nothing() -> None:
+    empty = {"utils", "util", "helpers", "helper", "misc", "common", "tools"}
+
+    assert not [
+        named(path)
+        for path in sources("functions", "shared", "infra", "training", "tests")
+        if path.stem in empty or path.parent.name in empty
+    ]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_has_its_composition_root_and_its_requirements(name: str) -> None:
+    folder = ROOT / "functions" / name
+
+    assert (folder / "main.py").is_file()
+    assert (folder / "requirements.in").is_file()
+    assert (folder / "requirements.txt").is_file()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_only_composition_roots_read_the_environment(name: str) -> None:
+    for path in sources(f"functions/{name}"):
+        if path.name == "main.py" or "audio" in path.parts or path.name == "__main__.py":
+            continue
+        assert "os.environ" not in path.read_text(), named(path)
