@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import av
 import numpy as np
 import psutil
 import pytest
+from av.audio.stream import AudioStream
 
 from tests.integration.served import (
     SAMPLE,
@@ -50,6 +50,7 @@ def write_recording(path: Path, codec: str, rate: int, layout: str) -> Path:
     """Write the sample recording anew, in another format."""
     with av.open(str(SAMPLE)) as source, av.open(str(path), "w") as target:
         stream = target.add_stream(codec, rate=rate, layout=layout)
+        assert isinstance(stream, AudioStream)
         resampler = av.AudioResampler(format=stream.format, layout=layout, rate=rate)
         frames = [*source.decode(audio=0), None]
         for frame in frames:
@@ -148,4 +149,4 @@ def test_ctrl_c_during_a_conversion_stops_everything(tmp_path: Path) -> None:
     assert process.returncode == 130
     _, alive = psutil.wait_procs(children, timeout=20)
     assert alive == []
-    assert not os.path.exists(output)
+    assert not output.exists()

@@ -73,7 +73,9 @@ def wav(samples: np.ndarray[Any, np.dtype[Any]], rate: int = RATE) -> bytes:
 
 def humming(seconds: float) -> np.ndarray[Any, np.dtype[Any]]:
     time = np.arange(int(seconds * RATE)) / RATE
-    return sum(np.sin(2 * np.pi * 120 * n * time) / n for n in range(1, 12)) * 0.1
+    overtones = np.arange(1, 12)[:, None]
+    harmonics = np.sin(2 * np.pi * 120 * overtones * time) / overtones
+    return np.asarray(0.1 * harmonics.sum(axis=0))
 
 
 def read_wav(content: bytes) -> tuple[np.ndarray[Any, np.dtype[Any]], int]:
