@@ -1,0 +1,164 @@
+"""Writes the character bundle: the graph as ONNX, and the manifest with hash, size and melody."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+
+from training.graph import CharacterGraph
+from training.network import OUTPUT_HOP, OUTPUT_RATE, Network
+
+GRAPH = "harmonic.onnx"
+MANIFEST = "character.json"
+OPSET = 18
+TOLERANCE = 2e-3
+_ABOUT = {
+    "schema_version": 1,
+    "id": "mei",
+    "name": {"ja": "メイ", "en": "Mei"},
+    "engine": "harmonic",
+    "sample_rate": OUTPUT_RATE,
+}
+_TERMS = {
+    "limits": {"min_seconds": 0.1, "max_seconds": 300.0},
+    "credit": (
+        'HTS voice "Mei", copyright 2009-2013 MMDAgent Project Team, Department of Computer'
+        " Science, Nagoya Institute of Technology, CC BY 3.0"
+    ),
+    "licence": {
+        "name": "Creative Commons Attribution 3.0 Unported",
+        "spdx": "CC-BY-3.0",
+        "url": "https://creativecommons.org/licenses/by/3.0/",
+    },
+    "terms_url": "https://creativecommons.org/licenses/by/3.0/legalcode",
+    "consent": (
+        "The owners of the voice published the HTS voice Mei for any use, derived voices"
+        " included, under Creative Commons Attribution 3.0."
+    ),
+    "contact": "https://www.mmdagent.jp/",
+    "preview": {"colour": "#d9487c", "portrait": "portrait.svg"},
+}
+
+
+class ExportError(RuntimeError):
+    """The exported graph does not do what the network does."""
+
+
+@dataclass(frozen=True)
+class Melody:
+    """How high the target speaks, from log f0 of its voiced frames."""
+
+    median_hz: float
+    log_std: float
+    low_hz: float
+    high_hz: float
+
+    @classmethod
+    def of(cls, log_f0: NDArray[np.float32]) -> Melody:
+        """Median, spread, and the half-percent tails."""
+        low, median, high = np.exp(np.percentile(log_f0, [0.5, 50, 99.5]))
+        return cls(float(median), float(log_f0.std()), float(low), float(high))
+
+
+def load_network(checkpoint: Path) -> Network:
+    """The averaged network of a checkpoint."""
+    network = Network()
+    network.load_state_dict(torch.load(checkpoint, weights_only=True)["average"])
+    return network.eval()
+
+
+def export(network: Network, melody: Melody, folder: Path) -> Path:
+    """Writes graph and manifest into the bundle's folder and checks the graph.
+
+    Raises:
+        ExportError: the graph differs from the network, or has foreign operators.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / GRAPH
+    graph = CharacterGraph(network).eval()
+    frames = torch.export.Dim("frames", min=8, max=1_000_000)
+    torch.onnx.export(
+        graph,
+        _inputs(150),
+        file,
+        input_names=["wave", "f0", "voicing", "noise"],
+        output_names=["audio"],
+        dynamic_shapes=({1: 160 * frames}, {1: frames}, {1: frames}, {1: 240 * frames + 240}),
+        opset_version=OPSET,
+        dynamo=True,
+        external_data=False,
+        verbose=False,
+    )
+    _strip(file)
+    _check(graph, file)
+    _write_manifest(file, melody)
+    return file
+
+
+def _inputs(frames: int) -> tuple[torch.Tensor, ...]:
+    random = torch.Generator().manual_seed(frames)
+    return (
+        torch.randn(1, 160 * frames, generator=random) * 0.05,
+        torch.rand(1, frames, generator=random) * 100 + 280,
+        torch.rand(1, frames, generator=random),
+        torch.randn(1, OUTPUT_HOP * (frames + 1), generator=random),
+    )
+
+
+def _strip(file: Path) -> None:
+    """Names of the machine's folders and of source lines are no part of the character."""
+    model = onnx.load(file)
+    model.producer_version = ""
+    model.doc_string = ""
+    del model.metadata_props[:]
+    for node in model.graph.node:
+        del node.metadata_props[:]
+        node.doc_string = ""
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        del value.metadata_props[:]
+    del model.graph.metadata_props[:]
+    foreign = {node.domain for node in model.graph.node} - {""}
+    if foreign:
+        raise ExportError(f"{file.name}: expected standard operators alone, found those of {foreign}")
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, file)
+
+
+def _check(graph: CharacterGraph, file: Path) -> None:
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    for frames in (8, 150, 333):
+        inputs = _inputs(frames)
+        with torch.no_grad():
+            expected = graph(*inputs).numpy()
+        names = ("wave", "f0", "voicing", "noise")
+        fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+        found = session.run(None, fed)[0]
+        difference = float(np.abs(found - expected).max())
+        if found.shape != expected.shape or difference > TOLERANCE:
+            raise ExportError(
+                f"{file.name}: with {frames} frames expected {expected.shape} as in the network,"
+                f" found {found.shape} differing by up to {difference:.2g}"
+            )
+
+
+def _write_manifest(file: Path, melody: Melody) -> None:
+    content = file.read_bytes()
+    graph = {"file": file.name, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    pitch = {
+        "policy": "auto",
+        "median_hz": round(melody.median_hz, 1),
+        "log_std": round(melody.log_std, 4),
+        "low_hz": round(melody.low_hz, 1),
+        "high_hz": round(melody.high_hz, 1),
+    }
+    manifest = {**_ABOUT, "graphs": {"harmonic": graph}, "pitch": pitch, **_TERMS}
+    text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
+    (file.parent / MANIFEST).write_text(text, encoding="utf-8")

@@ -1,0 +1,39 @@
+"""The engine of the conversion container, as the harness uses it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soxr
+
+from functions.convert.bundle import load_character
+from functions.convert.engines import ConversionOptions, Engine, SessionSettings, build_engine
+from training.features import RATE, Floats
+
+
+@dataclass(frozen=True)
+class Converter:
+    """Converts with a bundle's own engine on one thread."""
+
+    engine: Engine
+    load_ms: float
+
+    @classmethod
+    def of(cls, bundle: Path) -> Converter:
+        """Loads a bundle as the container does; the time includes the engine's trial run."""
+        began = time.perf_counter()
+        engine = build_engine(load_character(bundle), SessionSettings(threads=1))
+        return cls(engine, (time.perf_counter() - began) * 1000)
+
+    def raw(self, wave: Floats, rate: int = RATE, seed: int = 0) -> Floats:
+        """The engine's own output."""
+        options = ConversionOptions(seed=seed)
+        return self.engine.convert(np.ascontiguousarray(wave, np.float32), rate, options)
+
+    def __call__(self, wave: Floats) -> Floats:
+        """Converted, at 16 kHz and as long as the input, for the measures."""
+        result: Floats = soxr.resample(self.raw(wave), self.engine.sample_rate, RATE)
+        return np.pad(result, (0, max(0, len(wave) - len(result))))[: len(wave)].astype(np.float32)

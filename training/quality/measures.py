@@ -1,0 +1,99 @@
+"""Figures about one conversion; each says in its docstring what it is and in which unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyworld
+from numpy.typing import NDArray
+
+from training.features import RATE, Floats
+
+FRAME_MS = 10.0
+ORDER = 24
+WARPING = 0.42
+_AXIS_POINTS = 256
+SILENT_DB = -50.0
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Of a 16 kHz recording in frames of 10 ms: f0 in Hz (0 = unvoiced), mel-cepstrum, level."""
+
+    f0: NDArray[np.float64]
+    cepstrum: NDArray[np.float64]
+    level_db: NDArray[np.float64]
+
+
+def analyse(wave: Floats) -> Analysis:
+    """Analysis by WORLD (Harvest and CheapTrick); the cepstrum as SPTK defines it, order 24."""
+    samples = np.ascontiguousarray(wave, np.float64)
+    f0, times = pyworld.dio(samples, RATE, f0_floor=65, f0_ceil=700, frame_period=FRAME_MS)
+    f0 = pyworld.stonemask(samples, f0, times, RATE)
+    spectrum = pyworld.cheaptrick(samples, f0, times, RATE)
+    return Analysis(f0, _mel_cepstrum(spectrum), level_db(wave, len(f0)))
+
+
+def _mel_cepstrum(power: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Samples the log amplitude on the warped axis and takes its cosine coefficients."""
+    warped = (np.arange(_AXIS_POINTS) + 0.5) * np.pi / _AXIS_POINTS
+    linear = warped - 2 * np.arctan2(WARPING * np.sin(warped), 1 + WARPING * np.cos(warped))
+    position = linear / np.pi * (power.shape[1] - 1)
+    below = np.minimum(position.astype(int), power.shape[1] - 2)
+    share = position - below
+    log = 0.5 * np.log(power + 1e-12)
+    on_axis = log[:, below] * (1 - share) + log[:, below + 1] * share
+    cosines = np.cos(np.outer(warped, np.arange(ORDER + 1)))
+    result: NDArray[np.float64] = on_axis @ cosines * (2 / _AXIS_POINTS)
+    return result
+
+
+def level_db(wave: Floats, frames: int) -> NDArray[np.float64]:
+    """RMS of 20 ms around each frame in dB of full scale."""
+    squared = np.convolve(wave.astype(np.float64) ** 2, np.full(320, 1 / 320), "same")
+    index = np.minimum(np.arange(frames) * 160, len(wave) - 1)
+    result: NDArray[np.float64] = 10 * np.log10(np.maximum(squared[index], 1e-12))
+    return result
+
+
+def distortion(found: Analysis, target: Analysis) -> float:
+    """Mel-cepstral distortion in dB over the frames in which the target speaks, no warping."""
+    count = min(len(found.f0), len(target.f0))
+    speaking = target.level_db[:count] > target.level_db.max() - 40
+    difference = (found.cepstrum[:count] - target.cepstrum[:count])[speaking][:, 1:]
+    return float((10 / np.log(10) * np.sqrt(2 * (difference**2).sum(1))).mean())
+
+
+def melody_correlation(source: Analysis, found: Analysis) -> float:
+    """Correlation of log f0 over the frames that are voiced in both."""
+    count = min(len(source.f0), len(found.f0))
+    a, b = source.f0[:count], found.f0[:count]
+    both = (a > 0) & (b > 0)
+    if both.sum() < 20:
+        return float("nan")
+    x, y = np.log(a[both]), np.log(b[both])
+    # An octave error of either tracker is no melody: frames far off the median are left out.
+    kept = (np.abs(x - np.median(x)) < 0.5) & (np.abs(y - np.median(y)) < 0.5)
+    return float(np.corrcoef(x[kept], y[kept])[0, 1])
+
+
+def voicing_agreement(source: Analysis, found: Analysis) -> float:
+    """Share of the speaking frames whose voicing agrees."""
+    count = min(len(source.f0), len(found.f0))
+    speaking = source.level_db[:count] > source.level_db.max() - 35
+    agree = (source.f0[:count] > 0) == (found.f0[:count] > 0)
+    return float(agree[speaking].mean())
+
+
+def longest_dropout_ms(source: Analysis, found: Analysis) -> float:
+    """Longest stretch of clearly voiced input that comes out silent (30 dB under the speech)."""
+    count = min(len(source.f0), len(found.f0))
+    loud = source.level_db[:count] > source.level_db.max() - 25
+    floor = np.percentile(found.level_db, 95) - 30
+    missing = (source.f0[:count] > 0) & loud & (found.level_db[:count] < floor)
+    longest = run = 0
+    for frame in missing:
+        run = run + 1 if frame else 0
+        longest = max(longest, run)
+    return longest * FRAME_MS
