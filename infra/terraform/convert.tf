@@ -104,6 +104,12 @@ resource "google_cloud_run_v2_service" "convert" {
     min_instance_count = var.min_instances
   }
 
+  # Said outright, so that an apply undoes a rollback that was made by hand.
+  traffic {
+    percent = 100
+    type    = "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST"
+  }
+
   template {
     encryption_key        = var.kms_key
     execution_environment = "EXECUTION_ENVIRONMENT_GEN2"

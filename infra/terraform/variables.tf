@@ -152,7 +152,7 @@ variable "deletion_protection" {
 }
 
 variable "delivery_attempts" {
-  description = "How often Pub/Sub delivers a message before it becomes a dead letter; ten take about five minutes."
+  description = "How often Pub/Sub delivers a message before it becomes a dead letter; ten take about four minutes."
   type        = number
   default     = 10
   nullable    = false
@@ -223,6 +223,11 @@ variable "kms_key" {
   validation {
     condition     = var.kms_key == null || can(regex("^projects/[^/]+/locations/${var.region}/keyRings/[^/]+/cryptoKeys/[^/]+$", var.kms_key))
     error_message = "kms_key must be projects/P/locations/REGION/keyRings/R/cryptoKeys/K, and its location must be the region: the buckets refuse a key from elsewhere."
+  }
+
+  validation {
+    condition     = var.kms_key == null || var.firestore_location == null || var.firestore_location == var.region
+    error_message = "kms_key is for the region alone, and firestore_location is elsewhere; leave firestore_location out, or do without the key."
   }
 }
 

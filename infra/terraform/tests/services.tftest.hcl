@@ -35,6 +35,11 @@ run "defaults" {
   }
 
   assert {
+    condition     = google_cloud_run_v2_service.convert.traffic[0].percent == 100 && google_cloud_run_v2_service.convert.traffic[0].type == "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST"
+    error_message = "a new revision gets no traffic"
+  }
+
+  assert {
     condition = (
       google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].startup_cpu_boost
       && google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].cpu_idle

@@ -168,3 +168,16 @@ run "the_last_bad_values" {
     var.busy_hours,
   ]
 }
+
+run "a_key_for_one_place_and_a_database_in_another" {
+  command = plan
+
+  variables {
+    firestore_location = "eur3"
+    kms_key            = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/key"
+  }
+
+  expect_failures = [
+    var.kms_key,
+  ]
+}
