@@ -1,0 +1,151 @@
+"""Publishing and pushing through Google's Pub/Sub emulator."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import httpx
+import pytest
+import pytest_asyncio
+from google.cloud.pubsub_v1 import PublisherClient
+from google.cloud.pubsub_v1.types import BatchSettings
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+
+from infra.local import names, provisioning
+from infra.local.memory_topics import Subscription
+from infra.local.processes import free_ports
+from shared.push import push_app
+from shared.store import StoreUnavailableError
+from shared.timeouts import Timeouts
+from shared.tokens import NoTokenNeeded
+from shared.topics import ConversionMessage, PubSubPublisher, PushMessage, parse_conversion_message
+from shared.voice import new_voice_id
+from tests.support.voices import an_upload
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.applications import Starlette
+
+pytestmark = pytest.mark.emulators
+
+
+class Receiver:
+    """Keeps what is pushed; fails as often as it is told."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures_left = failures
+        self.messages: asyncio.Queue[PushMessage] = asyncio.Queue()
+
+    async def __call__(self, message: PushMessage) -> None:
+        self.messages.put_nowait(message)
+        if self.failures_left:
+            self.failures_left -= 1
+            raise StoreUnavailableError("not now")
+
+
+@asynccontextmanager
+async def served(app: Starlette) -> AsyncIterator[str]:
+
+    (port,) = free_ports(1)
+    config, stop = Config(), asyncio.Event()
+    config.bind = [f"127.0.0.1:{port}"]
+    config.graceful_timeout = 1.0
+    serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))  # type: ignore[arg-type]
+    try:
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        stop.set()
+        await serving
+
+
+def a_subscription(endpoint: str, **changes: str) -> Subscription:
+    name = f"t-{uuid4().hex}"
+    return Subscription(
+        name=names.subscription_path(f"{name}-push"),
+        topic=names.topic_path(name),
+        endpoint=endpoint,
+        acknowledgement_seconds=10,
+        first_backoff_seconds=0.1,
+        longest_backoff_seconds=0.2,
+        **changes,
+    )
+
+
+async def subscribe(emulator: str, *subscriptions: Subscription) -> None:
+    async with httpx.AsyncClient(timeout=60) as client:
+        await provisioning.make_subscriptions(client, f"http://{emulator}", subscriptions)
+
+
+@pytest_asyncio.fixture
+async def publisher_client(
+    pubsub_emulator: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[PublisherClient]:
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub_emulator)
+    client = PublisherClient(BatchSettings(max_latency=0))
+    yield client
+    client.transport.close()
+
+
+async def test_a_published_message_is_pushed_to_the_endpoint_with_its_attributes(
+    pubsub_emulator: str, publisher_client: PublisherClient
+) -> None:
+    receiver, voice_id = Receiver(), new_voice_id()
+    wish = ConversionMessage(voice_id, an_upload(voice_id))
+    async with served(push_app(NoTokenNeeded(), receiver)) as url:
+        subscription = a_subscription(url)
+        await subscribe(pubsub_emulator, subscription)
+        publisher = PubSubPublisher(publisher_client, subscription.topic)
+
+        await publisher.publish(wish.encode(), {"voice_id": voice_id, "uploaded_at": "now"})
+
+        message = await receiver.messages.get()
+        await publisher.aclose()
+
+    assert parse_conversion_message(message) == wish
+    assert message.attributes == {"voice_id": voice_id, "uploaded_at": "now"}
+    assert message.subscription == subscription.name
+
+
+async def test_a_message_that_is_not_acknowledged_is_pushed_again(
+    pubsub_emulator: str, publisher_client: PublisherClient
+) -> None:
+    receiver = Receiver(failures=2)
+    async with served(push_app(NoTokenNeeded(), receiver)) as url:
+        subscription = a_subscription(url)
+        await subscribe(pubsub_emulator, subscription)
+        publisher = PubSubPublisher(publisher_client, subscription.topic)
+
+        await publisher.publish(b"content", {})
+        messages = [await receiver.messages.get() for _ in range(3)]
+        await publisher.aclose()
+
+    assert {message.data for message in messages} == {b"content"}
+    assert receiver.messages.empty()
+
+
+async def test_the_planned_subscriptions_can_be_made_and_made_only_once(
+    pubsub_emulator: str,
+) -> None:
+
+    endpoints = provisioning.Endpoints("http://a.test", "http://b.test", "http://c.test")
+    planned = provisioning.plan_subscriptions(endpoints, Timeouts(60))
+    await subscribe(pubsub_emulator, *planned)
+
+    async with httpx.AsyncClient(base_url=f"http://{pubsub_emulator}/v1/") as client:
+        for subscription in planned:
+            made = (await client.get(subscription.name)).json()
+            assert made["pushConfig"]["pushEndpoint"] == subscription.endpoint
+            assert made["ackDeadlineSeconds"] == 90
+            dead = made.get("deadLetterPolicy", {}).get("deadLetterTopic")
+            assert dead == subscription.dead_letter_topic
+        listed = json.dumps((await client.get(f"projects/{names.PROJECT_ID}/subscriptions")).json())
+        assert "uploads-dead-retained" in listed
+        assert "conversions-dead-retained" in listed
+    with pytest.raises(httpx.HTTPStatusError):
+        await subscribe(pubsub_emulator, *planned)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.local.__main__ import _parser, main
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    return _parser().parse_args(arguments)
+
+
+def test_convert_takes_paths_and_what_to_make_of_them() -> None:
+    found = parsed(
+        "convert", "a.wav", "b", "--character", "taro", "--pitch-shift", "-2.5", "--format", "mp3"
+    )
+
+    assert found.paths == [Path("a.wav"), Path("b")]
+    assert (found.character, found.pitch_shift, found.format) == ("taro", -2.5, "mp3")
+    assert (found.embedded, found.overwrite, found.output) == (None, False, None)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--pitch-shift", "auto")])
+def test_the_pitch_is_automatic_unless_told(arguments: tuple[str, ...]) -> None:
+    assert parsed("convert", "a.wav", *arguments).pitch_shift is None
+
+
+@pytest.mark.parametrize(
+    ("option", "embedded"), [("--embedded", True), ("--emulators", False), (None, None)]
+)
+@pytest.mark.parametrize("command", [("demo",), ("serve",), ("convert", "a.wav")])
+def test_every_command_may_choose_between_emulators_and_memory(
+    command: tuple[str, ...],
+    option: str | None,
+    embedded: bool | None,  # noqa: FBT001
+) -> None:
+    arguments = (*command, option) if option else command
+
+    assert parsed(*arguments).embedded is embedded
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "COMMAND"),
+        (("dance",), "dance"),
+        (("convert",), "IN"),
+        (("convert", "a", "--format", "aiff"), "aiff"),
+        (("convert", "a", "--pitch-shift", "high"), "high"),
+        (("demo", "--embedded", "--emulators"), "not allowed with"),
+        (("serve", "--port", "http"), "http"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_what_is_wrong(
+    arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parsed(*arguments)
+
+    assert caught.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_usage_error_is_one_sentence_and_exit_code_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", str(tmp_path / "gone.wav")]) == 2
+    assert capsys.readouterr().err == f"error: {tmp_path / 'gone.wav'} does not exist\n"

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.local.memory_topics import MemoryTopics, Subscription
+from shared.topics import PushMessage, parse_push
+from tests.support.virtual_time import in_virtual_time, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Endpoint:
+    """Answers pushes with what it is told, one after the other; then with 204."""
+
+    def __init__(self, *answers: int | Exception | asyncio.Event) -> None:
+        self._answers = list(answers)
+        self.pushes: list[tuple[str, Mapping[str, Any]]] = []
+        self.times: list[float] = []
+
+    async def __call__(self, endpoint: str, envelope: Mapping[str, Any]) -> int:
+        self.pushes.append((endpoint, envelope))
+        self.times.append(asyncio.get_running_loop().time())
+        answer = self._answers.pop(0) if self._answers else 204
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, asyncio.Event):
+            await answer.wait()
+            return 204
+        return answer
+
+
+def subscription(name: str = "s", topic: str = "t", dead: str | None = None) -> Subscription:
+    return Subscription(
+        name=f"projects/p/subscriptions/{name}",
+        topic=topic,
+        endpoint=f"http://{name}.test",
+        acknowledgement_seconds=90,
+        dead_letter_topic=dead,
+    )
+
+
+@in_virtual_time
+async def test_a_message_is_pushed_to_every_subscription_of_its_topic() -> None:
+    endpoint = Endpoint()
+    topics = MemoryTopics(
+        endpoint, (subscription("a"), subscription("b"), subscription("c", topic="other"))
+    )
+
+    await topics.publisher("t").publish(b"content", {"voice_id": "1"})
+    await settle()
+
+    assert [where for where, _ in endpoint.pushes] == ["http://a.test", "http://b.test"]
+    await topics.aclose()
+
+
+@in_virtual_time
+async def test_a_push_has_the_form_of_pubsubs() -> None:
+    endpoint = Endpoint()
+    topics = MemoryTopics(endpoint, (subscription(),))
+
+    await topics.publisher("t").publish(b"\x00\xff", {"a": "1"})
+    await settle()
+
+    envelope = endpoint.pushes[0][1]
+    assert set(envelope["message"]) == {"data", "attributes", "messageId", "publishTime"}
+    assert base64.b64decode(envelope["message"]["data"]) == b"\x00\xff"
+    body = json.dumps(envelope).encode()
+    assert parse_push(body) == PushMessage(
+        b"\x00\xff", {"a": "1"}, envelope["message"]["messageId"], "projects/p/subscriptions/s"
+    )
+
+
+@pytest.mark.parametrize("status", [102, 200, 201, 202, 204])
+def test_only_these_answers_acknowledge(status: int) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        endpoint = Endpoint(status)
+        topics = MemoryTopics(endpoint, (subscription(),))
+        await topics.publisher("t").publish(b"x", {})
+        await asyncio.sleep(1000)
+        assert len(endpoint.pushes) == 1
+
+    run()
+
+
+@pytest.mark.parametrize("answer", [203, 302, 400, 404, 422, 429, 500, 503, OSError("refused")])
+def test_every_other_answer_makes_it_come_again(answer: int | Exception) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        endpoint = Endpoint(answer, answer)
+        topics = MemoryTopics(endpoint, (subscription(),))
+        await topics.publisher("t").publish(b"x", {})
+        await asyncio.sleep(1000)
+        assert len(endpoint.pushes) == 3
+        assert {push[1]["message"]["messageId"] for push in endpoint.pushes} == {"1"}
+
+    run()
+
+
+@in_virtual_time
+async def test_the_pauses_double() -> None:
+    endpoint = Endpoint(500, 500, 500, 500)
+    topics = MemoryTopics(endpoint, (subscription(),))
+
+    await topics.publisher("t").publish(b"x", {})
+    await asyncio.sleep(1000)
+
+    assert endpoint.times == [0, 1, 3, 7, 15]
+
+
+@in_virtual_time
+async def test_an_answer_that_takes_too_long_is_none() -> None:
+    endpoint = Endpoint(asyncio.Event())
+    topics = MemoryTopics(endpoint, (subscription(),))
+
+    await topics.publisher("t").publish(b"x", {})
+    await asyncio.sleep(1000)
+
+    assert endpoint.times == [0, 91]
+
+
+@in_virtual_time
+async def test_a_message_nobody_acknowledges_ends_at_the_dead_letters() -> None:
+    endpoint = Endpoint(*[500] * 5)
+    topics = MemoryTopics(endpoint, (subscription(dead="dead"), subscription("d", topic="dead")))
+
+    await topics.publisher("t").publish(b"x", {"a": "1"})
+    await asyncio.sleep(1000)
+
+    assert [where for where, _ in endpoint.pushes] == ["http://s.test"] * 5 + ["http://d.test"]
+    assert endpoint.pushes[-1][1]["message"]["attributes"] == {
+        "a": "1",
+        "CloudPubSubDeadLetterSourceSubscription": "s",
+    }
+    assert topics.dead == []
+
+
+@in_virtual_time
+async def test_a_dead_letter_nobody_takes_is_kept_to_be_seen() -> None:
+    endpoint = Endpoint(*[500] * 10)
+    topics = MemoryTopics(endpoint, (subscription(dead="dead"), subscription("d", topic="dead")))
+
+    await topics.publisher("t").publish(b"x", {})
+    await asyncio.sleep(1000)
+
+    assert topics.dead == [("dead", b"x")]
+
+
+@in_virtual_time
+async def test_closing_ends_what_is_under_way() -> None:
+    endpoint = Endpoint(asyncio.Event(), 500)
+    topics = MemoryTopics(endpoint, (subscription(),))
+    publisher = topics.publisher("t")
+    await publisher.publish(b"x", {})
+    await publisher.publish(b"y", {})
+    await settle()
+
+    await topics.aclose()
+    await publisher.aclose()
+    await asyncio.sleep(1000)
+
+    assert len(endpoint.pushes) == 2

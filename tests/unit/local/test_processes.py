@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from infra.local.processes import StartError, Supervisor, free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+FOR_EVER = "import signal; signal.pause()"
+SERVE = """
+import http.server, sys
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])),
+                       http.server.SimpleHTTPRequestHandler).serve_forever()
+"""
+
+
+@pytest_asyncio.fixture
+async def supervisor(tmp_path: Path) -> AsyncIterator[Supervisor]:
+    running = Supervisor(tmp_path / "logs")
+    yield running
+    await running.stop_all()
+
+
+def python(program: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", program, *arguments]
+
+
+async def test_everything_that_was_started_is_stopped(supervisor: Supervisor) -> None:
+    processes = [await supervisor.start(name, python(FOR_EVER), os.environ) for name in "abc"]
+    assert all(process.is_running for process in processes)
+
+    await supervisor.stop_all()
+
+    assert not any(process.is_running for process in processes)
+    assert supervisor.processes == []
+    await supervisor.stop_all()
+
+
+async def test_the_children_of_a_process_are_stopped_with_it(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    keep = f"f = open({str(fifo)!r}, 'w'); f.write('up'); f.flush(); import signal; signal.pause()"
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {keep!r}])"
+    await supervisor.start("parent", python(parent), os.environ)
+    with await asyncio.to_thread(open, fifo) as alive:
+        assert await asyncio.to_thread(alive.read, 2) == "up"
+
+        await supervisor.stop_all()
+
+        # The pipe ends when nobody is left who could write to it.
+        assert await asyncio.to_thread(alive.read) == ""
+
+
+async def test_a_process_is_ready_when_it_answers(supervisor: Supervisor) -> None:
+    (port,) = free_ports(1)
+    process = await supervisor.start("server", python(SERVE, str(port)), os.environ)
+
+    await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/")
+
+    assert process.is_running
+
+
+async def test_a_process_that_ends_while_starting_is_shown_with_its_last_words(
+    supervisor: Supervisor,
+) -> None:
+    (port,) = free_ports(1)
+    program = "import sys; sys.exit('the key is missing')"
+    process = await supervisor.start("server", python(program), os.environ)
+
+    with pytest.raises(StartError, match=r"server ended while starting[\s\S]*the key is missing"):
+        await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/")
+
+
+async def test_the_first_process_that_ends_is_named(supervisor: Supervisor) -> None:
+    await supervisor.start("lives", python(FOR_EVER), os.environ)
+    await supervisor.start("ends", python("input()"), os.environ)
+
+    assert (await supervisor.wait_for_an_end()).name == "ends"
+
+
+async def test_a_process_gets_the_environment_it_is_given_and_no_other(
+    supervisor: Supervisor,
+) -> None:
+    program = "import os; print(sorted(set(os.environ) - {'LC_CTYPE'}))"
+    process = await supervisor.start("env", python(program), {"ONLY": "this"})
+    await process.wait()
+
+    assert process.log.read_text().strip() == "['ONLY']"
+
+
+async def test_a_signal_to_what_has_ended_is_no_error(supervisor: Supervisor) -> None:
+    process = await supervisor.start("ends", python(""), os.environ)
+    assert await process.wait() == 0
+
+    process.send_signal(15)
+    await process.stop()
+
+
+def test_free_ports_differ() -> None:
+    assert len(set(free_ports(20))) == 20

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+from google.oauth2 import service_account
+
+from infra.local import names
+from infra.local.cloud import Addresses, LocalCloud, page_config, published_endpoints
+from infra.local.keys import make_key, read_key
+from infra.local.memory_voices import MemoryVoices
+from infra.local.provisioning import Endpoints, plan_subscriptions
+from shared.timeouts import Timeouts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENDPOINTS = Endpoints("http://upload.test", "http://convert.test", "http://dead.test")
+
+
+def test_every_topic_is_pushed_where_it_belongs_and_dead_letters_are_seen() -> None:
+    planned = plan_subscriptions(ENDPOINTS, Timeouts(60))
+
+    ways = {
+        (s.topic.rpartition("/")[2], s.endpoint, (s.dead_letter_topic or "").rpartition("/")[2])
+        for s in planned
+    }
+    assert ways == {
+        ("uploads", "http://upload.test", "uploads-dead"),
+        ("conversions", "http://convert.test/push", "conversions-dead"),
+        ("uploads-dead", "http://dead.test", ""),
+        ("conversions-dead", "http://dead.test", ""),
+    }
+    assert {s.acknowledgement_seconds for s in planned} == {90}
+    assert len({s.name for s in planned}) == 4
+
+
+def test_a_key_is_a_service_accounts_key_file_that_only_its_owner_reads(tmp_path: Path) -> None:
+    path, key = tmp_path / "key.json", make_key()
+    key.write(path)
+
+    credentials = service_account.Credentials.from_service_account_file(str(path))
+    assert credentials.service_account_email == names.SIGNER
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    again = read_key(path)
+    assert again.email == key.email
+    assert again.private_key.private_numbers() == key.private_key.private_numbers()
+
+
+def test_a_file_without_an_rsa_key_is_refused(tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    pem = ed25519.Ed25519PrivateKey.generate().private_bytes(*form).decode()
+    path = tmp_path / "key.json"
+    path.write_text(json.dumps({"private_key": pem, "client_email": "a@b.example"}))
+
+    with pytest.raises(TypeError, match="does not hold an RSA key"):
+        read_key(path)
+
+
+def a_cloud(firestore: str | None) -> LocalCloud:
+    addresses = Addresses(*(f"http://127.0.0.1:{port}" for port in range(5001, 5006)), firestore)
+
+    async def crashed() -> str:
+        return ""
+
+    return LocalCloud(addresses, has_page=True, voices=MemoryVoices(), crashed=crashed)
+
+
+def test_the_endpoints_stand_in_their_file_while_the_cloud_is_up(tmp_path: Path) -> None:
+    with published_endpoints(a_cloud("127.0.0.1:5006"), tmp_path / "new") as path:
+        told = json.loads(path.read_text())
+        assert path.name == "endpoints.json"
+
+    assert not path.exists()
+    assert set(told) == {"api", "page", "firestore", "pubsub", "storage", "project_id", "pid"}
+    assert (told["api"], told["firestore"]) == ("http://127.0.0.1:5001", "127.0.0.1:5006")
+
+
+def test_the_endpoints_are_gone_after_a_crash(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), published_endpoints(a_cloud(None), tmp_path) as path:
+        raise RuntimeError
+
+    assert not path.exists()
+
+
+def test_without_firestore_the_page_waits_on_the_api() -> None:
+    with_firestore = page_config(a_cloud("127.0.0.1:5006").addresses)
+    without = page_config(a_cloud(None).addresses)
+
+    assert (without["firebase"], without["firestoreEmulator"]) == (None, None)
+    assert with_firestore["firebase"]["projectId"] == names.PROJECT_ID
+    assert with_firestore["firestoreEmulator"] == "127.0.0.1:5006"
