@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 from playwright.sync_api import sync_playwright
 
+from tests.browser.browsers import chromium_path, microphone_flags
 from tests.browser.endpoints import ROOT, Endpoints, running_cloud
-from tests.browser.sounds import decode, silence, write_wav
+from tests.browser.sounds import SAMPLE, decode, silence, write_wav
 from tests.browser.visitor import Visitor
 
 if TYPE_CHECKING:
@@ -21,18 +22,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
 
 WEB = ROOT / "functions" / "api" / "web"
-SAMPLE = ROOT / "infra" / "local" / "samples" / "hello.webm"
-
-_FLAGS = (
-    "--autoplay-policy=user-gesture-required",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-sync",
-    "--no-first-run",
-    "--no-sandbox",
-)
 
 
 class OpenPage(Protocol):
@@ -55,17 +44,6 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> str:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        pytest.fail(
-            "Chromium is missing: install it (Debian: apt-get install chromium) or set CHROMIUM"
-        )
-    return found
-
-
-@pytest.fixture(scope="session")
 def hello(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project's sample recording, as a microphone can play it."""
     return write_wav(tmp_path_factory.mktemp("voices") / "hello.wav", decode(SAMPLE))
@@ -84,16 +62,15 @@ def playwright() -> Iterator[Playwright]:
 
 
 @pytest.fixture(scope="session")
-def launch(playwright: Playwright, chromium: str) -> Iterator[Callable[[Path | None], Browser]]:
+def launch(playwright: Playwright) -> Iterator[Callable[[Path | None], Browser]]:
     """Browsers by the recording that is their microphone; a browser has one for its whole life."""
     browsers: dict[Path | None, Browser] = {}
 
     def launch(microphone: Path | None) -> Browser:
         if microphone not in browsers:
-            fake = "--use-fake-device-for-media-stream"
-            file = f"--use-file-for-fake-audio-capture={microphone}"
-            flags = [*_FLAGS, *([] if microphone is None else [fake, file])]
-            browsers[microphone] = playwright.chromium.launch(executable_path=chromium, args=flags)
+            browsers[microphone] = playwright.chromium.launch(
+                executable_path=chromium_path(), args=microphone_flags(microphone)
+            )
         return browsers[microphone]
 
     yield launch
@@ -171,8 +148,6 @@ def _npm(*arguments: str) -> str:
     npm = shutil.which("npm")
     if npm is None:
         pytest.fail("npm is missing: install Node.js 20 or newer")
-    ended = subprocess.run(  # noqa: S603 - the page's own scripts
-        [npm, *arguments], cwd=WEB, capture_output=True, text=True, check=False
-    )
+    ended = subprocess.run([npm, *arguments], cwd=WEB, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout

@@ -55,7 +55,7 @@ class Endpoints:
 def running_cloud(folder: Path) -> Iterator[Endpoints]:
     """Start a local cloud with Google's emulators, and stop it at the end."""
     command = [sys.executable, "-m", "infra.local", "serve", "--emulators", "--folder", str(folder)]
-    process = subprocess.Popen(  # noqa: S603 - the repository's own command
+    process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     with process:

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 import av
 import numpy as np
 
+from tests.browser.endpoints import ROOT
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
 
     Samples = npt.NDArray[np.float32]
+
+SAMPLE = ROOT / "infra" / "local" / "samples" / "hello.webm"
+"""The project's own recording; tests/samples/README.md tells how it was made."""
 
 MICROPHONE_RATE = 48_000
 _FRAME_SECONDS = 0.04

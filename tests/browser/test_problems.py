@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import httpx
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.browser.conftest import OpenPage
+    from tests.browser.endpoints import Endpoints
 
 EXPIRED = "<?xml version='1.0' encoding='UTF-8'?><Error><Code>ExpiredToken</Code></Error>"
 RESULTS = "**/*X-Goog-Signature*"
@@ -32,13 +34,21 @@ def test_no_microphone(open_page: OpenPage) -> None:
     assert visitor.problem() == "No microphone was found."
 
 
-def test_a_voice_that_nobody_will_speak_is_erased(open_page: OpenPage) -> None:
-    visitor = open_page()
+def test_a_recording_that_is_too_short_is_refused_and_its_voice_erased(
+    new_visitor: OpenPage, cloud: Endpoints
+) -> None:
+    characters = httpx.get(f"{cloud.api}/api/v1/characters").json()
+    # Longer than the slowest machine takes between the two presses.
+    characters["characters"][0]["limits"] = {"min_seconds": 8, "max_seconds": 10}
+    visitor = new_visitor()
+    visitor.answer("**/api/v1/characters", "GET", json=characters)
+    visitor.open()
     with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
         visitor.press()
         visitor.wait_for("recording")
         visitor.press()
     assert visitor.problem() == "That was too short."
+    assert visitor.sent("PUT", visitor.cloud.storage) == []
 
 
 def test_a_muted_microphone(open_page: OpenPage, muted: Path) -> None:

@@ -99,7 +99,7 @@ class Visitor:
         """Press the big button."""
         self.page.click("#main")
 
-    def speak(self, seconds: float) -> None:
+    def speak(self, seconds: float, meanwhile: Callable[[str], None] | None = None) -> None:
         """Record for so many seconds, as the page's countdown tells them."""
         self.press()
         self.wait_for("recording")
@@ -107,6 +107,8 @@ class Visitor:
             "(left) => Number(document.querySelector('#countdown').textContent || 99) <= left",
             arg=10 - seconds,
         )
+        if meanwhile is not None:
+            meanwhile("recording")
         self.press()
 
     def drop(self, path: Path, content_type: str = "") -> None:

@@ -180,7 +180,6 @@ export class View {
     const colour = character?.colour ?? "";
     if (!/^#[0-9a-f]{6}$/i.test(colour)) return;
     document.documentElement.style.setProperty("--accent", colour);
-    document.documentElement.style.setProperty("--on-accent", readableOn(colour));
   }
 }
 
@@ -217,14 +216,4 @@ function show(selector: string, visible: boolean): void {
 function setText(place: Element, text: string): void {
   // Left alone when unchanged, or screen readers would say it again.
   if (place.textContent !== text) place.textContent = text;
-}
-
-/** Black or white, whichever contrasts more (relative luminance as in WCAG 2.2). */
-function readableOn(colour: string): string {
-  const [red, green, blue] = [1, 3, 5].map((at) => {
-    const value = Number.parseInt(colour.slice(at, at + 2), 16) / 255;
-    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-  }) as [number, number, number];
-  const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-  return luminance > 0.179 ? "#16130f" : "#ffffff";
 }

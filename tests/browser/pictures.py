@@ -1,0 +1,114 @@
+"""Takes the documentation's pictures of the page: `python -m tests.browser.pictures`.
+
+Needs what the browser tests need. Every picture shows a real conversion in a running local cloud.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from playwright.sync_api import sync_playwright
+
+from tests.browser.browsers import chromium_path, microphone_flags
+from tests.browser.endpoints import ROOT, Endpoints, running_cloud
+from tests.browser.sounds import SAMPLE, decode, silence, write_wav
+from tests.browser.visitor import Visitor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from playwright.sync_api import Browser
+
+FOLDER: Final = ROOT / "docs" / "images"
+_DESK: Final = {"width": 1280, "height": 820}
+_PHONE: Final = {"width": 390, "height": 844}
+
+_SCENES: Final = ("start", "recording", "sending", "done", "problem")
+_SETTLE_MILLISECONDS: Final = 800
+
+
+class Look(NamedTuple):
+    """How a browser looks at the page, and the scenes that are worth a picture."""
+
+    context: Mapping[str, Any]
+    scenes: tuple[str, ...]
+
+
+LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
+    {
+        "page": Look({"viewport": _DESK, "locale": "en-GB"}, _SCENES),
+        "page-dark": Look(
+            {"viewport": _DESK, "locale": "en-GB", "color_scheme": "dark"}, ("recording", "done")
+        ),
+        "page-ja": Look({"viewport": _DESK, "locale": "ja-JP"}, ("start",)),
+        "page-phone": Look({"viewport": _PHONE, "locale": "en-GB"}, ("start", "sending")),
+        "page-phone-ja-dark": Look(
+            {"viewport": _PHONE, "locale": "ja-JP", "color_scheme": "dark"}, ("recording", "done")
+        ),
+    }
+)
+
+
+def main() -> None:
+    """Take every picture."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--endpoints", type=Path, help="endpoints.json of a running local cloud")
+    parser.add_argument("--output", type=Path, default=FOLDER, help="folder of the pictures")
+    parser.add_argument("looks", nargs="*", help=f"some of {', '.join(LOOKS)}")
+    wanted = parser.parse_args()
+    wanted.output.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        hello = write_wav(scratch / "hello.wav", decode(SAMPLE))
+        muted = write_wav(scratch / "muted.wav", silence(2))
+        cloud = (
+            Endpoints.read(wanted.endpoints)
+            if wanted.endpoints
+            else stack.enter_context(running_cloud(scratch))
+        )
+        playwright = stack.enter_context(sync_playwright())
+        browser = playwright.chromium.launch(
+            executable_path=chromium_path(), args=microphone_flags(hello)
+        )
+        for look in wanted.looks or LOOKS:
+            _take(browser, cloud, look, muted, wanted.output)
+        browser.close()
+
+
+def _take(browser: Browser, cloud: Endpoints, look: str, muted: Path, folder: Path) -> None:
+    scale = 2 if LOOKS[look].context["viewport"] is _PHONE else 1
+    context = browser.new_context(device_scale_factor=scale, **LOOKS[look].context)
+    context.grant_permissions(["microphone"])
+    visitor = Visitor(context.new_page(), context, cloud)
+    visitor.watch()
+
+    def shoot(scene: str) -> None:
+        if scene not in LOOKS[look].scenes:
+            return
+        if scene != "done":
+            visitor.page.wait_for_timeout(_SETTLE_MILLISECONDS)
+        visitor.page.screenshot(path=folder / f"{look}-{scene}.png")
+
+    visitor.open()
+    shoot("start")
+    held = visitor.holding_upload(lambda: visitor.speak(seconds=5, meanwhile=shoot))
+    shoot("sending")
+    held.go_on()
+    visitor.wait_for("done")
+    visitor.page.wait_for_function(
+        "() => document.querySelector('#converted').style.getPropertyValue('--played') > 0.3"
+    )
+    shoot("done")
+    visitor.drop(muted)
+    visitor.wait_for("problem")
+    shoot("problem")
+    context.close()
+
+
+if __name__ == "__main__":
+    main()
