@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -136,6 +137,10 @@ class FaultyCloud:
     async def delete_upload(self, voice_id: str) -> None:
         await asyncio.to_thread(self._bucket(names.UPLOADS_BUCKET).blob(voice_id).delete)
 
+    async def has_upload(self, voice_id: str) -> bool:
+        blob = self._bucket(names.UPLOADS_BUCKET).blob(upload_name(voice_id))
+        return bool(await asyncio.to_thread(blob.exists))
+
     async def results(self, voice_id: str) -> list[str]:
         """Return the names of all result objects of a voice."""
         bucket = self._bucket(names.RESULTS_BUCKET)
@@ -153,6 +158,22 @@ class FaultyCloud:
                 if voice is not None and voice.status.is_final:
                     return voice
         raise AssertionError("the listener ended")
+
+    async def retained(self, topic: str, voice_id: str) -> list[bytes]:
+        """Return the messages about a voice that a topic's retained subscription still has."""
+        subscription = names.subscription_path(f"{topic}-retained")
+        body = {"maxMessages": 100, "returnImmediately": True}
+        async with httpx.AsyncClient() as client:
+            url = f"http://{self.addresses.pubsub}/v1/{subscription}"
+            pulled = (await client.post(f"{url}:pull", json=body)).json()
+            received = pulled.get("receivedMessages", [])
+            ids = [one["ackId"] for one in received]
+            # Put them back for whoever looks next.
+            again = {"ackIds": ids, "ackDeadlineSeconds": 0}
+            (await client.post(f"{url}:modifyAckDeadline", json=again)).raise_for_status()
+        messages = [one["message"] for one in received]
+        ours = (m for m in messages if m.get("attributes", {}).get("voice_id") == voice_id)
+        return [base64.b64decode(message["data"]) for message in ours]
 
     async def publish(self, topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
         async with httpx.AsyncClient() as client:

@@ -1,0 +1,84 @@
+"""Messages that nobody can handle: they end their voice, visibly, and stay to be looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.local import names
+from shared.topics import ConversionMessage
+from shared.voice import ErrorCode, Input, Status, new_voice_id
+from tests.faults.endings import require_one_failure, require_one_result
+
+if TYPE_CHECKING:
+    from tests.faults.cloud import FaultyCloud
+
+pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
+
+DEAD = names.CONVERSIONS_TOPIC + names.DEAD_SUFFIX
+
+
+def conversion_message(voice_id: str) -> bytes:
+    upload = Input(names.UPLOADS_BUCKET, voice_id, 1, "audio/webm", 27_605)
+    return ConversionMessage(voice_id, upload).encode()
+
+
+async def test_a_voice_that_fails_every_attempt_is_given_up(cloud: FaultyCloud) -> None:
+    voice_id, other = await cloud.create_voice(), await cloud.create_voice()
+    cloud.barriers.fail(voice_id, "converting")
+    await cloud.upload(voice_id)
+    await cloud.upload(other)
+
+    await require_one_result(cloud, other)
+    failed = await cloud.ended(voice_id)
+
+    assert failed.status is Status.FAILED
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.ATTEMPTS_EXHAUSTED
+    assert failed.attempt == 5
+    assert await cloud.results(voice_id) == []
+    await cloud.front.acknowledged(voice_id, "dead_letter")
+    (retained,) = await cloud.retained(DEAD, voice_id)
+    assert f'"voice_id":"{voice_id}"'.encode() in retained
+
+
+async def test_a_message_that_makes_no_sense_is_kept_and_harms_nobody(cloud: FaultyCloud) -> None:
+    name, data = new_voice_id(), b"\x00 no JSON"
+    await cloud.publish(names.CONVERSIONS_TOPIC, data, {"voice_id": name})
+    voice_id = await cloud.create_voice()
+    await cloud.upload(voice_id)
+
+    await require_one_result(cloud, voice_id)
+    await cloud.front.acknowledged(name, "dead_letter")
+    assert {delivery.status for delivery in cloud.front.about(name)} == {422}
+    assert await cloud.retained(DEAD, name) == [data]
+
+
+async def test_a_dead_letter_that_comes_twice_ends_its_voice_once(cloud: FaultyCloud) -> None:
+    voice_id = await cloud.create_voice()
+    data, attributes = conversion_message(voice_id), {"voice_id": voice_id}
+
+    await asyncio.gather(*(cloud.publish(DEAD, data, attributes) for _ in range(2)))
+    failed = await cloud.ended(voice_id)
+    await cloud.front.acknowledged(voice_id, "dead_letter", messages=2)
+    await cloud.publish(names.CONVERSIONS_TOPIC, data, attributes)
+
+    assert await require_one_failure(cloud, voice_id, ErrorCode.ATTEMPTS_EXHAUSTED) == failed
+    assert failed.attempt == 0
+
+
+async def test_a_dead_letter_does_not_end_a_voice_that_a_worker_has(cloud: FaultyCloud) -> None:
+    voice_id = await cloud.create_voice()
+    cloud.barriers.hold(voice_id, "converting")
+    await cloud.upload(voice_id)
+    await cloud.barriers.arrival(voice_id, "converting")
+
+    await cloud.publish(DEAD, conversion_message(voice_id), {"voice_id": voice_id})
+    await cloud.front.answered(voice_id, 503, "dead_letter")
+    cloud.barriers.release(voice_id, "converting")
+
+    done = await require_one_result(cloud, voice_id)
+    await cloud.front.acknowledged(voice_id, "dead_letter")
+    assert await cloud.read(voice_id) == done

@@ -1,0 +1,215 @@
+"""Who is not let in, and what is not told to anybody."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+import requests
+
+from infra.local.names import RESULTS_BUCKET, UPLOADS_BUCKET
+from shared.push import push_app
+from shared.tokens import CertificateCache, GoogleTokenVerifier
+from shared.voice import new_voice_id
+from tests.integration.served import SAMPLE, served_cloud
+from tests.support.messages import envelope
+from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims, unsigned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from shared.topics import PushMessage
+
+SECONDS = 60
+SECRET = "ya29.nobody-may-read-this"
+PAGE = "https://page.example"
+ISSUER, STRANGER = Issuer(), Issuer()
+
+
+def signed_with_the_certificate_as_a_password() -> str:
+    """Return a token that a verifier accepts which believes the token's own algorithm."""
+
+    def part(value: dict[str, Any]) -> bytes:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=")
+
+    said = part({"alg": "HS256", "typ": "JWT", "kid": ISSUER.key_id}) + b"." + part(push_claims())
+    digest = hmac.digest(ISSUER.certificate.encode(), said, hashlib.sha256)
+    return (said + b"." + base64.urlsafe_b64encode(digest).rstrip(b"=")).decode()
+
+
+def cut_in_the_middle() -> str:
+    header, claims, signature = ISSUER.sign(push_claims()).split(".")
+    forged = base64.urlsafe_b64encode(json.dumps(push_claims(sub="5678")).encode()).decode()
+    assert forged != claims
+    return f"{header}.{forged.rstrip('=')}.{signature}"
+
+
+FORGERIES = {
+    "no token": None,
+    "an empty token": "Bearer ",
+    "another scheme": f"Basic {base64.b64encode(b'pusher:secret').decode()}",
+    "no token at all": "Bearer not-a-token",
+    "another audience": f"Bearer {ISSUER.sign(push_claims(aud='https://other.example'))}",
+    "no audience": f"Bearer {ISSUER.sign(push_claims(aud=None))}",
+    "another account": f"Bearer {ISSUER.sign(push_claims(email='a@b.example'))}",
+    "no account": f"Bearer {ISSUER.sign(push_claims(email=None))}",
+    "an account not verified": f"Bearer {ISSUER.sign(push_claims(email_verified=False))}",
+    "an old token": f"Bearer {ISSUER.sign(push_claims(iat=1, exp=int(time.time()) - 3600))}",
+    "another issuer": f"Bearer {ISSUER.sign(push_claims(iss='https://issuer.example'))}",
+    "another key": f"Bearer {STRANGER.sign(push_claims())}",
+    "no signature": f"Bearer {unsigned(push_claims())}",
+    "a certificate as password": f"Bearer {signed_with_the_certificate_as_a_password()}",
+    "other claims": f"Bearer {cut_in_the_middle()}",
+}
+
+
+class TestPushes:
+    async def push(self, authorization: str | None) -> tuple[int, list[PushMessage]]:
+        handled: list[PushMessage] = []
+
+        async def handle(message: PushMessage) -> None:
+            handled.append(message)
+
+        certificates = CertificateCache(CertificateServer(ISSUER).fetch)
+        verifier = GoogleTokenVerifier(certificates, audience=AUDIENCE, email=EMAIL)
+        transport = httpx.ASGITransport(push_app(verifier, handle))
+        headers = {"Authorization": authorization} if authorization is not None else {}
+        async with httpx.AsyncClient(transport=transport, base_url="https://x.example") as client:
+            answer = await client.post("/", json=envelope(b"{}"), headers=headers)
+        return answer.status_code, handled
+
+    async def test_pub_subs_own_push_is_taken(self) -> None:
+        status, handled = await self.push(f"Bearer {ISSUER.sign(push_claims())}")
+        assert (status, len(handled)) == (204, 1)
+
+    @pytest.mark.parametrize("forgery", FORGERIES)
+    async def test_a_forged_push_is_refused_before_it_is_read(self, forgery: str) -> None:
+        assert await self.push(FORGERIES[forgery]) == (401, [])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("doors")
+
+
+@pytest.fixture(scope="module")
+def endpoints(folder: Path) -> Iterator[dict[str, Any]]:
+    with served_cloud(folder, "--emulators") as served:
+        yield served
+
+
+def create(endpoints: dict[str, Any]) -> dict[str, Any]:
+    answer = requests.post(
+        f"{endpoints['api']}/api/v1/voices",
+        json={"content_type": "audio/webm"},
+        headers={"Authorization": f"Bearer {SECRET}"},
+        timeout=SECONDS,
+    )
+    assert answer.status_code == 201, answer.text
+    created: dict[str, Any] = answer.json()
+    return created
+
+
+def upload(created: dict[str, Any]) -> None:
+    signed = created["upload"]
+    answer = requests.put(
+        signed["url"], headers=signed["headers"], data=SAMPLE.read_bytes(), timeout=SECONDS
+    )
+    assert answer.ok, answer.text
+
+
+@pytest.mark.emulators
+class TestTheWholeService:
+    def test_no_log_tells_a_token_a_signature_or_a_recording(
+        self, endpoints: dict[str, Any], folder: Path
+    ) -> None:
+        created = create(endpoints)
+        upload(created)
+        headers = {"Authorization": f"Bearer {SECRET}"}
+        address = f"{endpoints['api']}/api/v1/conversion/{created['voice_id']}"
+        done = requests.get(address, headers=headers, timeout=SECONDS).json()
+        result = requests.get(done["result"]["url"], timeout=SECONDS).content
+        used = requests.put(
+            created["upload"]["url"], headers=created["upload"]["headers"], data=b"again", timeout=9
+        )
+        assert used.status_code == 412
+
+        signatures = [
+            re.search(r"X-Goog-Signature=([0-9a-f]+)", url)
+            for url in (created["upload"]["url"], done["result"]["url"])
+        ]
+        secrets = [SECRET.encode(), b"X-Goog-Signature=", b"PRIVATE KEY"]
+        secrets += [found[1][:40].encode() for found in signatures if found]
+        for content in (SAMPLE.read_bytes(), result):
+            piece = content[2000:2060]
+            secrets += [piece, base64.b64encode(piece), piece.hex().encode()]
+        logs = {path.name: path.read_bytes() for path in (folder / "logs").iterdir()}
+        assert created["voice_id"].encode() in logs["convert.log"]
+        assert len(secrets) == 11
+        told = [(name, secret) for name, log in logs.items() for secret in secrets if secret in log]
+        assert told == []
+
+    def test_without_its_id_a_voice_is_neither_found_nor_listed(
+        self, endpoints: dict[str, Any]
+    ) -> None:
+        created = create(endpoints)
+        api = endpoints["api"]
+        for guess in (new_voice_id(), created["voice_id"].upper(), created["voice_id"][:-1], "*"):
+            for method, path in (("GET", "conversion"), ("DELETE", "voices")):
+                answer = requests.request(method, f"{api}/api/v1/{path}/{guess}", timeout=SECONDS)
+                assert answer.status_code in {404, 422}, answer.text
+        assert requests.get(f"{api}/api/v1/voices", timeout=SECONDS).status_code == 405
+        assert requests.get(f"{api}/api/v1/conversion", timeout=SECONDS).status_code == 404
+        upload(created)
+
+    def test_an_address_for_one_object_opens_no_other(self, endpoints: dict[str, Any]) -> None:
+        mine, other = create(endpoints), create(endpoints)
+        upload(other)
+        signed = mine["upload"]
+        for method in ("GET", "DELETE", "HEAD"):
+            answer = requests.request(method, signed["url"], timeout=SECONDS)
+            assert answer.status_code == 403
+        elsewhere = signed["url"].replace(mine["voice_id"], other["voice_id"])
+        to_results = signed["url"].replace(UPLOADS_BUCKET, RESULTS_BUCKET)
+        for url in (elsewhere, to_results, signed["url"].partition("?")[0]):
+            answer = requests.put(url, headers=signed["headers"], data=b"x", timeout=SECONDS)
+            assert answer.status_code in {401, 403}, answer.text
+
+    @pytest.mark.parametrize("name", ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "a/b", "\x00"])
+    def test_a_name_never_becomes_a_path(self, endpoints: dict[str, Any], name: str) -> None:
+        form = {"voice_id": name}
+        files = {"file": ("../../hello.webm", SAMPLE.read_bytes(), "audio/webm")}
+        answer = requests.put(
+            f"{endpoints['api']}/api/v1/voices", data=form, files=files, timeout=SECONDS
+        )
+        assert (answer.status_code, answer.json()["code"]) == (422, "invalid_voice_id")
+
+    def test_another_sites_page_may_not_call_the_api(self, endpoints: dict[str, Any]) -> None:
+        address = f"{endpoints['api']}/api/v1/voices"
+        ask = {"Access-Control-Request-Method": "POST", "Origin": PAGE}
+        preflight = requests.options(address, headers=ask, timeout=SECONDS)
+        answer = requests.post(address, json={}, headers={"Origin": PAGE}, timeout=SECONDS)
+        own = requests.options(address, headers=ask | {"Origin": endpoints["api"]}, timeout=SECONDS)
+
+        assert "Access-Control-Allow-Origin" not in preflight.headers
+        assert "Access-Control-Allow-Origin" not in answer.headers
+        assert own.headers["Access-Control-Allow-Origin"] == endpoints["api"]
+
+    def test_another_sites_page_may_not_upload(self, endpoints: dict[str, Any]) -> None:
+        created = create(endpoints)
+        ask = {"Access-Control-Request-Method": "PUT", "Origin": PAGE}
+        foreign = requests.options(created["upload"]["url"], headers=ask, timeout=SECONDS)
+        own = requests.options(
+            created["upload"]["url"], headers=ask | {"Origin": endpoints["api"]}, timeout=SECONDS
+        )
+
+        assert "Access-Control-Allow-Origin" not in foreign.headers
+        assert own.headers["Access-Control-Allow-Origin"] == endpoints["api"]
