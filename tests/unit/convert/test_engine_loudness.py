@@ -64,6 +64,13 @@ def test_a_soft_consonant_after_a_vowel_passes() -> None:
     assert analysed(sound).speech[30:92].all()
 
 
+def test_a_soft_voice_barely_above_the_noise_passes() -> None:
+    soft = signals.level(vowel(0.4), -46)
+    sound = np.concatenate([vowel(), signals.silence(0.6), soft, signals.silence(0.5)])
+    sound += signals.level(signals.hiss(2.0), -50)
+    assert analysed(sound).speech[113:147].all()
+
+
 def test_a_whisper_is_speech() -> None:
     sound = np.concatenate([signals.silence(0.5), signals.whisper(1.95), signals.silence(0.5)])
     analysis = analysed(sound)

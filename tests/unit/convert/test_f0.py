@@ -59,6 +59,24 @@ def test_a_voice_over_the_telephone_keeps_its_missing_fundamental(hertz: float) 
     assert np.max(errors_in_cents(sound, contour)) < 60
 
 
+@pytest.mark.parametrize("harmonic", [2, 3])
+def test_where_one_harmonic_outshines_the_others_the_speakers_register_decides(
+    harmonic: int,
+) -> None:
+    hertz = 107.0
+    at = np.arange(signals.RATE // 5) / signals.RATE
+    hum = sum(
+        gain * np.sin(2 * np.pi * number * hertz * at)
+        for number, gain in ((harmonic - 1, 0.05), (harmonic, 1.0), (harmonic + 1, 0.05))
+    )
+    nasal = signals.level(np.asarray(hum, np.float32), -20)
+    vowel = signals.voice(signals.glide(hertz, hertz, 0.4))
+    sound = np.concatenate([vowel, nasal, vowel, signals.silence(0.2), nasal, vowel])
+    found = track(signals.with_noise(sound, 20)).hertz
+    assert np.count_nonzero(found) > 140
+    assert np.max(np.abs(np.log2(found[found > 0] / hertz))) < 0.3
+
+
 @pytest.mark.parametrize("decibels", [-70.0, -50.0, 0.0])
 def test_the_level_of_the_recording_does_not_matter(decibels: float) -> None:
     sound = signals.voice(signals.glide(120, 180, 1.0))
