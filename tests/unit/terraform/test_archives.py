@@ -50,7 +50,7 @@ def test_a_function_starts_from_nothing_but_its_archive(
     unpack(terraform, name, tmp_path)
     program = LOAD.format(name=name)
 
-    done = subprocess.run(  # noqa: S603 - our own program
+    done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,
         env={"PATH": "/usr/bin:/bin"},
