@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.browser.endpoints import Endpoints
 
-CONVERSION_MILLISECONDS = 20_000
+CONVERSION_MILLISECONDS = 30_000
 
 _WATCH_SCENES = """
 window.seen = [];

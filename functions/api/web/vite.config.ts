@@ -1,5 +1,3 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import { defineConfig, type Plugin } from "vite";
 import { contentSecurityPolicy, type SiteConfig } from "./tools/contentSecurityPolicy.js";
 
@@ -11,20 +9,17 @@ import { contentSecurityPolicy, type SiteConfig } from "./tools/contentSecurityP
 function site(): Plugin {
   const text = process.env["PAGE_CONFIG"] ?? "";
   const config = text === "" ? null : (JSON.parse(text) as SiteConfig);
-  let folder = "";
   return {
     name: "voice-avatar-site",
     apply: "build",
-    configResolved(resolved) {
-      folder = join(resolved.root, resolved.build.outDir);
-    },
     transformIndexHtml() {
       const content = contentSecurityPolicy(config);
       const policy = { "http-equiv": "Content-Security-Policy", content };
       return [{ tag: "meta", attrs: policy, injectTo: "head-prepend" }];
     },
-    async closeBundle() {
-      if (config !== null) await writeFile(join(folder, "config.json"), `${text}\n`);
+    generateBundle() {
+      if (config === null) return;
+      this.emitFile({ type: "asset", fileName: "config.json", source: `${text}\n` });
     },
   };
 }
