@@ -16,6 +16,7 @@ import requests
 from google.api_core import exceptions as google_errors
 from google.auth import exceptions as auth_errors
 from google.cloud.storage.exceptions import DataCorruption
+from google.cloud.storage.retry import DEFAULT_RETRY
 
 from shared.objects import (
     ObjectExistsError,
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 
 CALL_SECONDS: Final = 20.0
 """How long one request to Cloud Storage may be silent."""
+
+RETRY_SECONDS: Final = 10.0
+"""How long a failed call is tried again; Pub/Sub's redelivery is the longer patience.
+
+The library's own two minutes are longer than a conversion may take: an outage would end voices.
+"""
 
 WRITE_END_SECONDS: Final = 3.0
 """How long a cancelled write is waited for: a stopping instance has ten seconds for everything."""
@@ -87,6 +94,11 @@ class Bucket:
         self._bucket = client.bucket(name)
         self._signer = signer
         self._now = now
+        # Every call may be repeated: a write expects that nothing is there, a deletion is final.
+        self._patience = {
+            "timeout": CALL_SECONDS,
+            "retry": DEFAULT_RETRY.with_timeout(RETRY_SECONDS),
+        }
 
     async def sign_upload(
         self, name: str, *, content_type: str, max_bytes: int, lifetime: timedelta
@@ -125,9 +137,9 @@ class Bucket:
             return await asyncio.to_thread(
                 blob.download_as_bytes,
                 end=max_bytes,
-                timeout=CALL_SECONDS,
                 # A recording is read whole: one request instead of chunks.
                 single_shot_download=True,
+                **self._patience,
             )
 
     async def write(
@@ -151,7 +163,7 @@ class Bucket:
                     size=size,
                     content_type=content_type,
                     if_generation_match=0,
-                    timeout=CALL_SECONDS,
+                    **self._patience,
                 )
             )
         return _facts(blob)
@@ -165,7 +177,7 @@ class Bucket:
         """
         blob = self._bucket.blob(name)
         with _storage_errors(f"{self.name}/{name}"):
-            await asyncio.to_thread(blob.reload, timeout=CALL_SECONDS)
+            await asyncio.to_thread(blob.reload, **self._patience)
         return _facts(blob)
 
     async def delete(self, name: str, generation: int | None = None) -> None:
@@ -173,14 +185,16 @@ class Bucket:
         blob = self._bucket.blob(name, generation=generation)
         try:
             with _storage_errors(f"{self.name}/{name}"):
-                await asyncio.to_thread(blob.delete, timeout=CALL_SECONDS)
+                await asyncio.to_thread(blob.delete, **self._patience)
         except ObjectMissingError:
             return
 
     async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
         """Delete every object whose name begins so, but for one."""
         with _storage_errors(f"{self.name}/{prefix}"):
-            blobs = await asyncio.to_thread(lambda: list(self._bucket.list_blobs(prefix=prefix)))
+            blobs = await asyncio.to_thread(
+                lambda: list(self._bucket.list_blobs(prefix=prefix, **self._patience))
+            )
         for blob in blobs:
             if blob.name != except_for:
                 await self.delete(blob.name)
