@@ -264,6 +264,8 @@ class _Object:
 
     def integer(self, name: str, low: int, high: int) -> int:
         value = self.take(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # to JSON, 1.0 is 1
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             self.refuse(name, f"a whole number from {low} to {high}", value)
         return value
