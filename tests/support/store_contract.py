@@ -102,7 +102,7 @@ class VoiceStoreContract:
         winner = next(
             wish
             for wish, end in zip(wishes, outcomes, strict=True)
-            if end is not None and not isinstance(end, BaseException)
+            if not isinstance(end, BaseException)
         )
         assert (await store.read(snapshot.voice.voice_id)).voice == winner
 

@@ -60,7 +60,7 @@ class Issuer:
 
     def sign(self, claims: Mapping[str, Any]) -> str:
         signer = RSASigner.from_string(self.pem, self.key_id)
-        return jwt.encode(signer, dict(claims)).decode()
+        return str(jwt.encode(signer, dict(claims)).decode())
 
 
 class CertificateServer:

@@ -37,7 +37,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def has_threads(self) -> bool:
         return self._threads > 0
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]  # only passes on
+        self, executor: Any, func: Any, *args: Any
+    ) -> asyncio.Future[Any]:
         running = super().run_in_executor(executor, func, *args)
         self._threads += 1
         running.add_done_callback(self._thread_ended)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from shared import voice as voices_of
 from shared.objects import result_name, upload_name
-from shared.store import Snapshot
 from shared.voice import ErrorCode, Input, Options, Result, Voice, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.store import VoiceStore
+    from shared.store import Snapshot, VoiceStore
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 123456, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -21,7 +20,7 @@ ERROR = VoiceError(ErrorCode.SILENT, "There is no voice in the recording.")
 
 
 def an_upload(voice_id: str, **changes: Any) -> Input:
-    fields = {
+    fields: dict[str, Any] = {
         "bucket": "uploads",
         "object": upload_name(voice_id),
         "generation": 1_700_000_000_000_001,

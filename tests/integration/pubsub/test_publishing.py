@@ -64,7 +64,7 @@ async def served(app: Starlette) -> AsyncIterator[str]:
         await serving
 
 
-def a_subscription(endpoint: str, **changes: str) -> Subscription:
+def a_subscription(endpoint: str) -> Subscription:
     name = f"t-{uuid4().hex}"
     return Subscription(
         name=names.subscription_path(f"{name}-push"),
@@ -73,7 +73,6 @@ def a_subscription(endpoint: str, **changes: str) -> Subscription:
         acknowledgement_seconds=10,
         first_backoff_seconds=0.1,
         longest_backoff_seconds=0.2,
-        **changes,
     )
 
 

@@ -183,11 +183,11 @@ async def test_a_bucket_without_a_signer_says_so(client: Any) -> None:
         await Bucket(client, "uploads").sign_download("a", lifetime=MINUTE, filename="a")
 
 
-class AccountOnTheServer(Credentials):  # type: ignore[misc]
+class AccountOnTheServer(Credentials):
     """What a service account has on Google's machines: a token that must be renewed, no key."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.refreshes = 0
 
     def refresh(self, request: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from shared.tokens import TokenVerifier
+    from shared.voice import Voice
 
 SITE = "https://site.example"
 MAX_BYTES = 100_000
@@ -40,6 +42,30 @@ class UidTokens:
         if authorization is None or not authorization.startswith(prefix):
             raise TokenRefusedError("the token is not valid")
         return {"sub": authorization.removeprefix(prefix)}
+
+
+class WatchedVoices(MemoryVoices):
+    """Tells how many watch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.watchers = 0
+        self._joined = asyncio.Event()
+
+    @asynccontextmanager
+    async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
+        async with super().watch(voice_id) as states:
+            self.watchers += 1
+            self._joined.set()
+            try:
+                yield states
+            finally:
+                self.watchers -= 1
+
+    async def until_watched(self, times: int = 1) -> None:
+        while self.watchers < times:
+            self._joined.clear()
+            await self._joined.wait()
 
 
 class Container:
@@ -61,7 +87,7 @@ class Stage:
     folder: Path = Path()
     verifier: TokenVerifier | None = None
     wait_seconds: float = 5.0
-    voices: MemoryVoices = field(default_factory=MemoryVoices)
+    voices: WatchedVoices = field(default_factory=WatchedVoices)
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
     container: Container = field(default_factory=Container)

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.local.memory_voices import MemoryVoices
 from shared.voice import Options, OutputFormat, Status, parse_voice_id
 from tests.support.logs import log_book
-from tests.unit.api.stage import MAX_BYTES, SITE, Stage, UidTokens, problem
+from tests.unit.api.stage import MAX_BYTES, SITE, Stage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
     import httpx
@@ -186,7 +185,7 @@ async def test_unknown_paths_and_methods_are_problems_too(client: httpx.AsyncCli
     problem(await client.patch("/api/v1/voices"), 405, "method_not_allowed")
 
 
-class BrokenVoices(MemoryVoices):
+class BrokenVoices(WatchedVoices):
     async def create(self, voice: Voice) -> None:
         raise RuntimeError(f"a secret detail of {voice.voice_id}")
 

@@ -82,8 +82,7 @@ async def test_waiting_warms_up_and_ends_when_the_voice_is_done(
     await stage.voices.create(voice)
 
     waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    while not stage.voices._waiters:  # noqa: SLF001 - nothing else tells that it listens
-        await asyncio.sleep(0)
+    await stage.voices.until_watched()
     assert not waiting.done()
     await finish(stage, voice.voice_id)
     response = await waiting
@@ -96,8 +95,7 @@ async def test_many_wait_for_the_same_voice(stage: Stage, client: httpx.AsyncCli
     await stage.voices.create(voice)
 
     waiting = [asyncio.create_task(client.get(url(voice.voice_id))) for _ in range(20)]
-    while len(stage.voices._waiters.get(voice.voice_id, ())) < 20:  # noqa: SLF001
-        await asyncio.sleep(0)
+    await stage.voices.until_watched(20)
     await finish(stage, voice.voice_id)
 
     assert {response.status_code for response in await asyncio.gather(*waiting)} == {200}
@@ -136,8 +134,7 @@ async def test_a_voice_deleted_while_it_is_waited_for_is_unknown(
     await stage.voices.create(voice)
 
     waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    while not stage.voices._waiters:  # noqa: SLF001 - nothing else tells that it listens
-        await asyncio.sleep(0)
+    await stage.voices.until_watched()
     await stage.voices.delete(voice.voice_id)
 
     problem(await waiting, 404, "unknown_voice")
@@ -215,13 +212,12 @@ async def test_a_client_that_goes_away_is_waited_for_no_longer(stage: Stage) -> 
 
     with log_book() as book:
         calling = asyncio.create_task(call(stage.app(), url(voice.voice_id), gone))
-        while not stage.voices._waiters:  # noqa: SLF001 - nothing else tells that it listens
-            await asyncio.sleep(0)
+        await stage.voices.until_watched()
         gone.set()
         sent = await calling
 
     assert sent[0]["status"] == 499
-    assert not stage.voices._waiters  # noqa: SLF001 - a leak shows nowhere else
+    assert stage.voices.watchers == 0
     assert book.of("unexpected_error") == []
 
 
@@ -230,14 +226,13 @@ async def test_an_endpoint_that_is_cancelled_stops_listening(stage: Stage) -> No
     await stage.voices.create(voice)
 
     calling = asyncio.create_task(call(stage.app(), url(voice.voice_id), asyncio.Event()))
-    while not stage.voices._waiters:  # noqa: SLF001 - nothing else tells that it listens
-        await asyncio.sleep(0)
+    await stage.voices.until_watched()
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await calling
     await settle()
 
-    assert not stage.voices._waiters  # noqa: SLF001 - a leak shows nowhere else
+    assert stage.voices.watchers == 0
 
 
 async def test_an_upload_that_came_in_time_is_not_expired(
@@ -247,8 +242,7 @@ async def test_an_upload_that_came_in_time_is_not_expired(
     await stage.voices.create(voice)
 
     waiting = asyncio.create_task(client.get(url(voice.voice_id)))
-    while not stage.voices._waiters:  # noqa: SLF001 - nothing else tells that it listens
-        await asyncio.sleep(0)
+    await stage.voices.until_watched()
     await finish(stage, voice.voice_id)
 
     assert (await waiting).status_code == 200

@@ -177,10 +177,13 @@ async def test_a_lease_taken_by_another_stops_the_work() -> None:
     store = Store()
     lease = await leased(store)
 
-    with pytest.raises(LeaseLostError, match="attempt 1 no longer owns"):
+    async def work() -> None:
         async with lease.kept():
             await take_over(store, lease)
             await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLostError, match="attempt 1 no longer owns"):
+        await work()
 
     assert (await stored(store, lease)).attempt == 2
     assert asyncio.current_task() is not None
@@ -192,10 +195,13 @@ async def test_a_deleted_voice_stops_the_work() -> None:
     store = Store()
     lease = await leased(store)
 
-    with pytest.raises(LeaseLostError, match="was deleted"):
+    async def work() -> None:
         async with lease.kept():
             await store.delete(lease.voice.voice_id)
             await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLostError, match="was deleted"):
+        await work()
 
 
 @in_virtual_time

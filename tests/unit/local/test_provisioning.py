@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,7 +68,8 @@ def test_a_file_without_an_rsa_key_is_refused(tmp_path: Path) -> None:
 
 
 def a_cloud(firestore: str | None) -> LocalCloud:
-    addresses = Addresses(*(f"http://127.0.0.1:{port}" for port in range(5001, 5006)), firestore)
+    services = (f"http://127.0.0.1:{port}" for port in range(5001, 5006))
+    addresses = replace(Addresses(*services), firestore=firestore)
 
     async def crashed() -> str:
         return ""

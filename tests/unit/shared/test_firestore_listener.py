@@ -78,6 +78,12 @@ class FakeClient:
         self.streams: list[FakeStream] = []
         self.refusals: list[Exception] = []
         self.attempts = 0
+        self._connected = asyncio.Event()
+
+    async def until_connected(self, times: int) -> None:
+        while len(self.streams) < times:
+            self._connected.clear()
+            await self._connected.wait()
 
     @property
     def _firestore_api(self) -> FakeClient:
@@ -91,6 +97,7 @@ class FakeClient:
         if self.refusals:
             raise self.refusals.pop(0)
         self.streams.append(FakeStream(requests))
+        self._connected.set()
         return self.streams[-1].responses()
 
 
@@ -107,7 +114,7 @@ def changed(voice: Voice, *target_ids: int) -> ListenResponse:
 
 def told(kind: str, *target_ids: int, code: int = 0) -> ListenResponse:
     change = TargetChange(
-        target_change_type=TargetChange.TargetChangeType[kind],
+        target_change_type=getattr(TargetChange.TargetChangeType, kind),
         target_ids=target_ids,
         cause=RpcStatus(code=code, message="too many targets"),
     )
@@ -221,8 +228,7 @@ def test_after_a_broken_connection_every_document_is_asked_for_again(
             assert await anext(states) == voice
             client.refusals = [google_errors.ServiceUnavailable("not yet")]
             first.answer(ending)
-            while len(client.streams) == 1:
-                await asyncio.sleep(0.1)
+            await client.until_connected(2)
             await settle()
             second, done = client.streams[1], a_done()
             assert second.target_of(other)
@@ -258,8 +264,7 @@ async def test_a_connection_that_worked_for_a_while_may_break_as_often_as_it_lik
     client, voice = FakeClient(), a_waiting()
     async with listening(client).watch(voice.voice_id) as states:
         for number in range(3 * RECONNECTIONS):
-            while len(client.streams) <= number:
-                await asyncio.sleep(0.1)
+            await client.until_connected(number + 1)
             await settle()
             stream = client.streams[number]
             stream.answer(changed(voice, stream.target_of(voice)))

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -13,6 +12,9 @@ from functions.on_upload.settings import OnUploadSettings
 from infra.local.cloud import Addresses, CloudOptions, deployable_environments
 from shared import settings
 from shared.settings import CommonSettings, Environment, PushVerification, SettingsError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COMMON = {"PROJECT_ID": "my-project", "UPLOADS_BUCKET": "my-uploads"}
 PUSH = COMMON | {
@@ -168,7 +170,8 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
 def test_what_is_only_for_the_local_cloud_is_accepted_there_and_nowhere_else(
     monkeypatch: pytest.MonkeyPatch, kind: type[CommonSettings], name: str, value: str
 ) -> None:
-    assert loaded(monkeypatch, kind, **{name: value, "ENVIRONMENT": "local"})
+    found = loaded(monkeypatch, kind, **{name: value, "ENVIRONMENT": "local"})
+    assert found.environment is Environment.LOCAL
 
     with pytest.raises(SettingsError, match="only for the local cloud"):
         loaded(monkeypatch, kind, **{name: value, "ENVIRONMENT": "production"})
@@ -203,7 +206,7 @@ def test_settings_cannot_be_changed_afterwards(monkeypatch: pytest.MonkeyPatch) 
     found = loaded(monkeypatch, DeadLetterSettings)
 
     with pytest.raises(ValueError, match="frozen"):
-        found.project_id = "other"  # type: ignore[misc]
+        found.project_id = "other"
 
 
 def test_overrides_replace_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

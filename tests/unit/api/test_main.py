@@ -1,0 +1,128 @@
+"""What the api is composed of, from its settings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from functions.api.main import build, open_owners
+from functions.api.settings import ApiSettings, FirebaseAuth
+from infra.local.memory_voices import MemoryVoices
+from shared.characters import ManifestError
+from tests.support.buckets import MemoryBucket
+from tests.support.voices import a_waiting
+from tests.unit.api.stage import problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fastapi import FastAPI
+
+MANIFEST = {
+    "schema_version": 1,
+    "id": "mei",
+    "name": {"ja": "メイ", "en": "Mei"},
+    "engine": "harmonic",
+    "sample_rate": 24000,
+    "graphs": {"network": {"file": "network.onnx", "sha256": "00" * 32, "bytes": 1}},
+    "pitch": {
+        "policy": "auto",
+        "median_hz": 220.0,
+        "log_std": 0.2,
+        "low_hz": 100.0,
+        "high_hz": 500.0,
+    },
+    "limits": {"min_seconds": 1.0, "max_seconds": 10.0},
+    "credit": "Voice: somebody",
+    "licence": {"name": "CC BY 4.0", "spdx": "CC-BY-4.0", "url": "https://licence.example/"},
+    "terms_url": "https://terms.example/",
+    "consent": "Somebody agreed.",
+    "contact": "mailto:somebody@voice.example",
+    "preview": {"colour": "#aabbcc", "portrait": None},
+}
+
+
+@pytest.fixture
+def characters(tmp_path: Path) -> Path:
+    folder = tmp_path / "characters" / "mei"
+    folder.mkdir(parents=True)
+    (folder / "character.json").write_text(json.dumps(MANIFEST))
+    return folder.parent
+
+
+def an_app(characters: Path, **changes: Any) -> FastAPI:
+    fields: dict[str, Any] = {
+        "project_id": "p",
+        "environment": "local",
+        "uploads_bucket": "my-uploads",
+        "results_bucket": "my-results",
+        "signing_key_file": "/key.json",
+        # Nobody listens there: whatever a visitor does, the warm-up only fails in the log.
+        "convert_url": "http://127.0.0.1:1",
+        "characters_dir": characters,
+    }
+    config = ApiSettings(**(fields | changes))
+    return build(
+        config,
+        voices=MemoryVoices(),
+        uploads=MemoryBucket("my-uploads"),
+        results=MemoryBucket("my-results"),
+    )
+
+
+async def get(app: FastAPI, path: str) -> httpx.Response:
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://api.test") as client:
+        return await client.get(path)
+
+
+async def test_the_page_and_its_configuration_are_served_in_the_local_cloud(
+    characters: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "index.html").write_text("<p>the page</p>")
+    app = an_app(characters, web_root=tmp_path / "page", page_config='{"api": ""}')
+
+    config = await get(app, "/config.json")
+    assert (config.json(), config.headers["cache-control"]) == ({"api": ""}, "no-store")
+    assert "the page" in (await get(app, "/")).text
+    assert (await get(app, "/api/v1/characters")).json()["characters"][0]["id"] == "mei"
+    problem(await get(app, "/missing.js"), 404, "not_found")
+
+
+async def test_elsewhere_no_page_is_served(characters: Path) -> None:
+    problem(await get(an_app(characters), "/"), 404, "not_found")
+
+
+async def test_a_voice_is_created_even_if_the_conversion_is_out_of_reach(
+    characters: Path,
+) -> None:
+    transport = httpx.ASGITransport(an_app(characters))
+    async with httpx.AsyncClient(transport=transport, base_url="http://api.test") as client:
+        assert (await client.post("/api/v1/voices")).status_code == 201
+    await asyncio.sleep(0)
+
+
+def test_without_characters_there_is_no_api(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="at least one character bundle"):
+        an_app(tmp_path)
+
+
+@pytest.mark.parametrize("firebase_auth", FirebaseAuth)
+async def test_visitors_are_known_only_where_they_may_sign_in(firebase_auth: FirebaseAuth) -> None:
+    config = ApiSettings(
+        project_id="p",
+        uploads_bucket="my-uploads",
+        results_bucket="my-results",
+        signing_service_account="signer@p.example",
+        convert_url="https://convert.example",
+        firebase_auth=firebase_auth,
+    )
+    owners = open_owners(config)
+
+    assert await owners.visitor(None) is None
+    await owners.require(a_waiting(), None)

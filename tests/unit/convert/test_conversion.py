@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pytest
+
+from functions.convert.audio.recording import DecodeLimits, Recording
+from functions.convert.conversion import Conversion, Performer
+from functions.convert.stopwatch import Stopwatch
+from shared import voice as voices_of
+from shared.media import Container
+from shared.objects import StorageUnavailableError
+from shared.voice import ErrorCode, Options, OutputFormat, Voice, VoiceError
+from tests.support.buckets import MemoryBucket
+from tests.support.characters import a_manifest
+from tests.support.voices import NOW, an_upload
+
+if TYPE_CHECKING:
+    from functions.convert.audio.decoding import Decoder
+    from functions.convert.engines import ConversionOptions, Samples, StageClock
+
+SPEECH = b"an encoded recording"
+MAX_BYTES = 1000
+
+
+class FakeDecoder:
+    """Makes half a second of 16 kHz of whatever it gets."""
+
+    def __init__(self) -> None:
+        self.container = Container.WEBM
+        self.error: Exception | None = None
+        self.decoded: list[bytes] = []
+
+    async def decode(self, data: bytes, *, limits: DecodeLimits) -> Recording:
+        assert limits.max_bytes == MAX_BYTES
+        self.decoded.append(data)
+        if self.error is not None:
+            raise self.error
+        return Recording(
+            samples=np.full(8000, 0.25, np.float32),
+            sample_rate=16_000,
+            container=self.container,
+            codec="opus",
+            channels=1,
+            damaged=False,
+            cpu_seconds=0.01,
+            confined=True,
+        )
+
+
+class FakeEngine:
+    """Turns every sample into its negative, and keeps what it was asked for."""
+
+    sample_rate = 16_000
+
+    def __init__(self) -> None:
+        self.asked: list[ConversionOptions] = []
+        self.error: Exception | None = None
+
+    def convert(
+        self,
+        samples: Samples,
+        sample_rate: int,
+        options: ConversionOptions,
+        stopwatch: StageClock | None = None,
+    ) -> Samples:
+        assert sample_rate == 16_000
+        self.asked.append(options)
+        if self.error is not None:
+            raise self.error
+        assert stopwatch is not None
+        with stopwatch.stage("network"):
+            return -samples
+
+
+class Stage:
+    """A conversion and everything around it."""
+
+    def __init__(self) -> None:
+        self.uploads, self.results = MemoryBucket("uploads"), MemoryBucket("results")
+        self.decoder, self.engine = FakeDecoder(), FakeEngine()
+        self.stages: list[str] = []
+        self.conversion = Conversion(
+            uploads=self.uploads,
+            results=self.results,
+            decoder=cast("Decoder", self.decoder),
+            performers={"mei": Performer(a_manifest("mei"), self.engine)},
+            limits=DecodeLimits(max_bytes=MAX_BYTES),
+            result_lifetime=timedelta(hours=1),
+        )
+
+    def voice(self, data: bytes = SPEECH, character: str = "mei", **changes: Any) -> Voice:
+        upload_changes = {k: changes.pop(k) for k in ("content_type", "bytes") if k in changes}
+        voice = voices_of.create(voices_of.new_voice_id(), character, Options(**changes), now=NOW)
+        generation = self.uploads.put(voice.voice_id, data)
+        upload = an_upload(voice.voice_id, generation=generation, **upload_changes)
+        if "bytes" not in upload_changes:
+            upload = an_upload(
+                voice.voice_id, generation=generation, bytes=len(data), **upload_changes
+            )
+        return voices_of.lease(voice, upload, now=NOW)
+
+    async def run(self, voice: Voice) -> Any:
+        return await self.conversion.run(voice, self.stages.append)
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+@pytest.mark.parametrize(
+    ("output_format", "content_type", "magic"),
+    [
+        (OutputFormat.WAV, "audio/wav", b"RIFF"),
+        (OutputFormat.MP3, "audio/mpeg", b"ID3"),
+        (OutputFormat.M4A, "audio/mp4", b"\x00\x00\x00"),
+        (OutputFormat.OGG, "audio/ogg", b"OggS"),
+    ],
+)
+async def test_a_recording_becomes_a_result_in_the_wanted_format(
+    stage: Stage, output_format: OutputFormat, content_type: str, magic: bytes
+) -> None:
+    voice = stage.voice(output_format=output_format)
+
+    outcome = await stage.run(voice)
+
+    result = outcome.result
+    stored = stage.results.objects[f"{voice.voice_id}/1.{output_format}"]
+    assert stored.data.startswith(magic)
+    assert (result.bucket, result.object) == ("results", f"{voice.voice_id}/1.{output_format}")
+    assert (result.content_type, stored.content_type) == (content_type, content_type)
+    assert (result.bytes, result.sha256) == (
+        len(stored.data),
+        hashlib.sha256(stored.data).hexdigest(),
+    )
+    assert (result.seconds, outcome.seconds) == (0.5, 0.5)
+    assert f"mei-{voice.voice_id[:8]}.{output_format}" in result.url
+    assert result.url_expires_at > datetime.now(UTC) + timedelta(minutes=59)
+    assert result.synthetic["character"] == "mei"
+    assert "Synthetic" in result.synthetic["comment"]
+    assert stage.decoder.decoded == [SPEECH]
+
+
+async def test_every_stage_is_told_and_timed(stage: Stage) -> None:
+    outcome = await stage.run(stage.voice())
+
+    assert stage.stages == ["reading", "decoding", "converting", "encoding", "storing"]
+    assert set(outcome.timings) == {"read", "decode", "network", "encode", "store"}
+    assert all(value >= 0 for value in outcome.timings.values())
+
+
+async def test_another_attempt_at_a_voice_gives_the_same_bytes_under_another_name(
+    stage: Stage,
+) -> None:
+    voice = stage.voice(pitch_shift=-3.0)
+    first = await stage.run(voice)
+    assert voice.input is not None
+    again = voices_of.lease(voice, voice.input, now=NOW + voices_of.LEASE)
+    second = await stage.run(again)
+
+    assert first.result.sha256 == second.result.sha256
+    assert second.result.object == f"{voice.voice_id}/2.wav"
+    assert stage.engine.asked[0] == stage.engine.asked[1]
+    assert stage.engine.asked[0].pitch_shift == -3.0
+
+
+async def test_an_own_result_whose_answer_was_lost_is_used(stage: Stage) -> None:
+    voice = stage.voice()
+    await stage.run(voice)
+
+    outcome = await stage.run(voice)
+
+    assert outcome.result.object in stage.results.objects
+
+
+async def failed_code(stage: Stage, voice: Voice) -> ErrorCode:
+    with pytest.raises(VoiceError) as caught:
+        await stage.run(voice)
+    assert stage.results.objects == {}
+    assert caught.value.message
+    return caught.value.code
+
+
+async def test_an_unknown_character_is_found_before_anything_is_read(stage: Stage) -> None:
+    assert await failed_code(stage, stage.voice(character="nobody")) is ErrorCode.UNKNOWN_CHARACTER
+    assert stage.stages == []
+
+
+async def test_a_recording_that_is_gone_is_missing(stage: Stage) -> None:
+    voice = stage.voice()
+    await stage.uploads.delete(voice.voice_id)
+
+    assert await failed_code(stage, voice) is ErrorCode.SOURCE_MISSING
+
+
+async def test_another_generation_of_the_recording_is_not_converted_instead(stage: Stage) -> None:
+    voice = stage.voice()
+    await stage.uploads.delete(voice.voice_id)
+    stage.uploads.put(voice.voice_id, b"another")
+
+    assert await failed_code(stage, voice) is ErrorCode.SOURCE_MISSING
+
+
+@pytest.mark.parametrize("told", [MAX_BYTES + 1, 5])
+async def test_a_recording_that_is_too_large_is_not_decoded(stage: Stage, told: int) -> None:
+    voice = stage.voice(b"x" * (MAX_BYTES + 1), bytes=told)
+
+    assert await failed_code(stage, voice) is ErrorCode.TOO_LARGE
+    assert stage.decoder.decoded == []
+
+
+async def test_the_largest_recording_is_converted(stage: Stage) -> None:
+    await stage.run(stage.voice(b"x" * MAX_BYTES))
+
+
+async def test_a_recording_that_is_not_what_it_was_announced_as_is_refused(stage: Stage) -> None:
+    stage.decoder.container = Container.WAV
+
+    assert await failed_code(stage, stage.voice()) is ErrorCode.CONTENT_TYPE_MISMATCH
+
+
+async def test_what_the_decoder_and_the_engine_find_wrong_is_the_voices_error(
+    stage: Stage,
+) -> None:
+    stage.engine.error = VoiceError(ErrorCode.SILENT, "It is silent.")
+    assert await failed_code(stage, stage.voice()) is ErrorCode.SILENT
+    stage.decoder.error = VoiceError(ErrorCode.CORRUPT, "It is corrupt.")
+    assert await failed_code(stage, stage.voice()) is ErrorCode.CORRUPT
+
+
+@pytest.mark.parametrize("name", ["uploads", "results"])
+async def test_storage_out_of_reach_is_not_the_voices_fault(stage: Stage, name: str) -> None:
+    getattr(stage, name).is_out_of_reach = True
+
+    with pytest.raises(StorageUnavailableError):
+        await stage.run(stage.voice())
+
+
+async def test_a_voice_without_its_input_is_a_mistake_of_ours(stage: Stage) -> None:
+    voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=NOW)
+
+    with pytest.raises(ValueError, match="leased without its input"):
+        await stage.run(voice)
+
+
+async def test_what_an_attempt_stored_is_discarded_and_nothing_else(stage: Stage) -> None:
+    voice, other = stage.voice(), stage.voice()
+    for each in (voice, other):
+        await stage.run(each)
+    stage.results.put(f"{voice.voice_id}/11.wav", b"another attempt's")
+
+    await stage.conversion.discard(voice)
+
+    assert set(stage.results.objects) == {f"{voice.voice_id}/11.wav", f"{other.voice_id}/1.wav"}
+
+
+async def test_other_attempts_leftovers_are_discarded_and_the_result_stays(stage: Stage) -> None:
+    voice = stage.voice()
+    outcome = await stage.run(voice)
+    for number in (2, 3):
+        stage.results.put(f"{voice.voice_id}/{number}.wav", b"left behind")
+    done = voices_of.finish(voice, 1, outcome.result, now=NOW, seconds=1.0, timings={})
+
+    await stage.conversion.discard_others(done)
+
+    assert set(stage.results.objects) == {f"{voice.voice_id}/1.wav"}
+
+
+def test_a_stopwatch_adds_up_and_counts_failed_stages_too() -> None:
+    ticks = iter([0.0, 0.001, 1.0, 1.00201, 5.0, 5.01])
+    watch = Stopwatch(lambda: next(ticks))
+
+    for _ in range(2):
+        with watch.stage("read"):
+            pass
+    with pytest.raises(ValueError, match="x"), watch.stage("decode"):
+        raise ValueError("x")
+
+    assert watch.milliseconds() == {"read": 3.01, "decode": 10.0}

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.convert.settings import ConvertSettings
+from infra.local.keys import make_key
+from shared import clients
+from shared.firestore_store import FirestoreVoices
+from shared.tokens import GoogleTokenVerifier, NoTokenNeeded
+from shared.topics import PubSubPublisher
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def a_config(**changes: Any) -> ConvertSettings:
+    fields = {
+        "project_id": "p",
+        "environment": "local",
+        "uploads_bucket": "my-uploads",
+        "results_bucket": "my-results",
+        "push_verification": "off",
+        "signing_key_file": "/key.json",
+    }
+    return ConvertSettings(**(fields | changes))
+
+
+def test_the_local_cloud_pushes_without_tokens_and_production_does_not() -> None:
+    production = a_config(
+        environment="production",
+        push_verification="on",
+        push_audience="https://push.example",
+        push_service_account="pusher@p.example",
+        signing_key_file=None,
+        signing_service_account="signer@p.example",
+    )
+
+    assert isinstance(clients.open_push_verifier(a_config()), NoTokenNeeded)
+    assert isinstance(clients.open_push_verifier(production), GoogleTokenVerifier)
+
+
+def test_a_key_file_signs_by_itself(tmp_path: Path) -> None:
+    key = make_key()
+    key.write(tmp_path / "key.json")
+
+    signer = clients.open_signer(a_config(signing_key_file=str(tmp_path / "key.json")))
+
+    assert signer.service_account is None
+    assert set(signer.arguments()) == {"credentials"}
+    assert getattr(signer.credentials, "signer_email", None) == key.email
+
+
+def test_without_a_key_the_machines_own_account_signs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = make_key()
+    key.write(tmp_path / "account.json")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "account.json"))
+
+    signer = clients.open_signer(
+        a_config(signing_key_file=None, signing_service_account="signer@p.example")
+    )
+
+    assert signer.service_account == "signer@p.example"
+
+
+async def test_clients_of_a_local_cloud_are_opened_without_any_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", "127.0.0.1:1")
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")
+
+    voices = clients.open_voices(a_config())
+    watched = clients.open_voices(a_config(), targets_per_stream=5)
+    publisher = clients.open_publisher(a_config(), "t")
+    bucket = clients.open_bucket(a_config(), "my-uploads")
+
+    assert isinstance(voices, FirestoreVoices)
+    with pytest.raises(RuntimeError, match="cannot watch"):
+        voices.watch("x")
+    assert isinstance(watched, FirestoreVoices)
+    assert isinstance(publisher, PubSubPublisher)
+    assert bucket.name == "my-uploads"
+    await publisher.aclose()
+    await watched.aclose()
+    await voices.aclose()
+
+
+def test_importing_the_openers_loads_no_client_library() -> None:
+    program = (
+        "import sys, shared.clients, shared.voice, shared.store\n"
+        "print([m for m in ('google.auth', 'google.api_core', 'grpc', 'requests', 'httpx')"
+        " if m in sys.modules])"
+    )
+
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert said.stdout.strip() == "[]"
