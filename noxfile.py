@@ -92,6 +92,12 @@ def terraform(session: nox.Session) -> None:
 
 
 @nox.session(python=False, default=False)
+def image(session: nox.Session) -> None:
+    """Do the Dockerfile's steps without a container engine and see the result serve."""
+    Environment(session, "tests").python("-m", "infra.image")
+
+
+@nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
     """Check a character bundle and tell how fast it is: nox -s character -- FOLDER."""
     Environment(session, "local").python("-m", "functions.convert.bundle", *session.posargs)

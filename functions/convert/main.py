@@ -163,6 +163,7 @@ async def serve(
         server = Config()
         server.bind = [f"{config.host}:{config.port}"]
         server.graceful_timeout = DRAIN_SECONDS
+        server.errorlog = logging.getLogger("hypercorn")
         _LOG.info("serving", extra={"event": "instance_started", "ready_ms": _age_ms()})
         await hypercorn_serve(cast("ASGIFramework", instance.app), server, shutdown_trigger=stopped)
     await services.voices.aclose()
