@@ -1,17 +1,26 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+import http.server
+import json
+import threading
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import httpx
+from google.auth import jwt
 
-from functions.api.warmup import SENDING_SECONDS, NoIdentity, WarmUp
+from functions.api.warmup import SENDING_SECONDS, GoogleIdentity, NoIdentity, WarmUp
+from infra.local.keys import make_key
 from tests.support.logs import log_book
+from tests.support.tokens import Issuer, push_claims
 from tests.support.virtual_time import in_virtual_time, settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
+    from pathlib import Path
+
+    import pytest
 
 
 class SlowContainer:
@@ -145,3 +154,54 @@ async def test_a_closing_api_gives_its_warm_up_up() -> None:
         assert warm_up._under_way.cancelled()  # noqa: SLF001 - likewise
         container.answers.set()
     await WarmUp(httpx.AsyncClient(), "http://x.test/", NoIdentity()).aclose()
+
+
+class TokenServer:
+    """Gives identity tokens out to a service account; counts them."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        issuer, outer = Issuer(), self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                outer.given += 1
+                token = issuer.sign(push_claims(aud="https://convert.example", n=outer.given))
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.end_headers()
+                self.wfile.write(json.dumps({"id_token": token}).encode())
+
+            def log_message(self, *_arguments: object) -> None:
+                pass
+
+        with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            thread.start()
+            try:
+                yield f"http://127.0.0.1:{server.server_address[1]}/token"
+            finally:
+                server.shutdown()
+                thread.join()
+
+
+async def test_in_production_a_warm_up_proves_who_calls_with_one_token_for_many(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server, account = TokenServer(), tmp_path / "account.json"
+    make_key().write(account)
+    with server.serving() as address:
+        fields = json.loads(account.read_text()) | {"token_uri": address}
+        account.write_text(json.dumps(fields))
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
+        identity = GoogleIdentity("https://convert.example")
+
+        first, *others = await asyncio.gather(*(identity.headers() for _ in range(5)))
+
+    scheme, _, token = first["Authorization"].partition(" ")
+    assert (scheme, others, server.given) == ("Bearer", [first] * 4, 1)
+    assert jwt.decode(token, verify=False)["aud"] == "https://convert.example"

@@ -188,6 +188,39 @@ async def test_words_about_a_target_that_was_left_are_ignored() -> None:
 
 
 @in_virtual_time
+async def test_one_unreadable_document_does_not_end_the_stream_of_the_others() -> None:
+    client, voice, broken = FakeClient(), a_waiting(), a_waiting()
+    listener = listening(client)
+    async with (
+        listener.watch(broken.voice_id) as unreadable,
+        listener.watch(voice.voice_id) as fine,
+    ):
+        await settle()
+        stream = client.streams[0]
+        name = f"{DATABASE}/documents/voices/{broken.voice_id}"
+        change = DocumentChange(
+            document=Document(name=name, fields=firestore_values.encode_dict({"status": "lost"})),
+            target_ids=[stream.target_of(broken)],
+        )
+        stream.answer(ListenResponse(document_change=change))
+        stream.answer(changed(voice, stream.target_of(voice)))
+        with pytest.raises(StoreUnavailableError, match="is no voice"):
+            await anext(unreadable)
+        assert await anext(fine) == voice
+    assert client.attempts == 1
+
+
+@in_virtual_time
+async def test_closing_the_listener_tells_everybody_who_waits() -> None:
+    listener = listening(FakeClient())
+    async with listener.watch(a_waiting().voice_id) as states:
+        await listener.aclose()
+        with pytest.raises(StoreUnavailableError, match="was closed"):
+            await anext(states)
+    assert listener.stream_count == 0
+
+
+@in_virtual_time
 async def test_a_refused_target_fails_its_waiters_and_a_later_one_asks_anew() -> None:
     client, voice, other = FakeClient(), a_waiting(), a_waiting()
     listener = listening(client)

@@ -58,6 +58,10 @@ def lease(voice: Voice, now: datetime = AFTER_THE_LEASE) -> Voice:
     return voices_of.lease(voice, an_upload(voice.voice_id), now=now)
 
 
+def queue_again(voice: Voice, now: datetime = AFTER_THE_LEASE) -> Voice:
+    return voices_of.queue_again(voice, an_upload(voice.voice_id), now=now)
+
+
 def finish(voice: Voice) -> Voice:
     return voices_of.finish(
         voice,
@@ -92,6 +96,7 @@ def release(voice: Voice) -> Voice:
 ALLOWED: dict[Callable[[Voice], Voice], dict[str, str]] = {
     queue: {"waiting": "queued"},
     lease: {"waiting": "converting", "queued": "converting", "converting": "converting"},
+    queue_again: {"waiting": "queued", "queued": "queued", "converting": "converting"},
     finish: {"converting": "done"},
     fail_attempt: {"converting": "failed"},
     fail: {"waiting": "failed", "queued": "failed", "converting": "failed"},
@@ -228,6 +233,24 @@ def test_a_finished_voice_has_its_result_and_no_lease() -> None:
     assert done.input == replace(an_upload(voice.voice_id), seconds=2.5)
     assert (done.lease_expires_at, done.stage, done.error) == (None, None, None)
     assert (done.timings, done.updated_at) == ({"decode": 1.0}, LATER)
+
+
+def test_a_voice_whose_upload_was_never_told_of_is_queued_with_it() -> None:
+    voice = a_waiting()
+
+    assert queue_again(voice).input == an_upload(voice.voice_id)
+
+
+def test_asking_again_for_a_conversion_changes_only_the_time() -> None:
+    for voice in (a_queued(), a_converting()):
+        assert queue_again(voice) == replace(voice, updated_at=AFTER_THE_LEASE)
+
+
+def test_nobody_asks_again_while_a_worker_has_the_voice() -> None:
+    with pytest.raises(LeaseHeldError) as caught:
+        queue_again(a_converting(), LATER)
+
+    assert caught.value.remaining == LEASE - 3 * SECOND
 
 
 @pytest.mark.parametrize("act", [fail_attempt, fail, give_up])
