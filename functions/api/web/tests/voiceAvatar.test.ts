@@ -42,7 +42,7 @@ async function failure(work: Promise<unknown>): Promise<VoiceAvatarError> {
     (reason: unknown) => reason,
   );
   if (error instanceof VoiceAvatarError) return error;
-  throw new Error(`Expected a VoiceAvatarError, got ${error}`);
+  throw new Error(`Expected a VoiceAvatarError, got ${String(error)}`);
 }
 
 describe("createVoice", () => {
@@ -234,7 +234,9 @@ describe("watch, waiting on the API", () => {
 
   test("asks again after Retry-After as often as the answer is 504", async () => {
     const later = json(504, { code: "still_converting" }, { "Retry-After": "2" });
-    const network = new FakeNetwork({ [WAIT]: [...Array(9).fill(later), json(200, DONE)] });
+    const network = new FakeNetwork({
+      [WAIT]: [...Array<Response>(9).fill(later), json(200, DONE)],
+    });
     const clock = new FakeClock((seconds) => seconds === 2);
     await client({ fetch: network.fetch, pause: clock.pause }, null).watch(VOICE);
     expect(network.asked(WAIT)).toHaveLength(10);

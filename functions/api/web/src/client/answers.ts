@@ -78,7 +78,7 @@ export function parseResult(result: Answer): VoiceResult {
 /** A Firestore timestamp or an ISO 8601 text. */
 function moment(value: unknown): Date | null {
   if (typeof value === "string") return new Date(value);
-  if (isObject(value) && typeof value["toDate"] === "function") return value["toDate"]() as Date;
+  if (isObject(value) && "toDate" in value) return (value as { toDate: () => Date }).toDate();
   return null;
 }
 

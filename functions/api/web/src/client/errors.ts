@@ -65,11 +65,11 @@ export class VoiceAvatarError extends Error {
 /** The error that an answer of the API tells of, as `application/problem+json` or otherwise. */
 export async function problem(response: Response): Promise<VoiceAvatarError> {
   const body: unknown = await response.json().catch(() => null);
-  const data = (body ?? {}) as { code?: unknown; detail?: unknown; title?: unknown };
+  const data = (body ?? {}) as { code?: string; detail?: string; title?: string };
   const code = data.code ?? (response.status >= 500 ? "unavailable" : "bad_response");
   const message = data.detail ?? data.title ?? "The request failed.";
   const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
-  return new VoiceAvatarError(String(code), String(message), {
+  return new VoiceAvatarError(code, message, {
     status: response.status,
     retryAfter: Number.isFinite(seconds) && seconds >= 0 ? seconds : null,
   });

@@ -43,17 +43,19 @@ export function put(
 function uploadError(status: number, body: string, expiresAt: Date): VoiceAvatarError | null {
   if (status >= 200 && status < 300) return null;
   const reason = /<Code>(\w+)<\/Code>/.exec(body)?.[1] ?? "";
-  const expired = reason === "ExpiredToken" || (status < 500 && Date.now() > expiresAt.getTime());
-  const facts = { status };
-  if (status === 412) {
-    return new VoiceAvatarError("already_uploaded", "This voice has its recording already.", facts);
-  }
+  const [code, message] = refusal(status, reason, Date.now() > expiresAt.getTime());
+  return new VoiceAvatarError(code, message, { status });
+}
+
+function refusal(status: number, reason: string, late: boolean): readonly [string, string] {
+  const unexpected = `Cloud Storage refused the upload: ${status} ${reason}`;
+  if (status === 412) return ["already_uploaded", "This voice has its recording already."];
   if (status === 413 || reason === "EntityTooLarge") {
-    return new VoiceAvatarError("too_large", "The recording is larger than was signed.", facts);
+    return ["too_large", "The recording is larger than was signed."];
   }
-  if (expired) {
-    return new VoiceAvatarError("upload_expired", "The upload address has expired.", facts);
+  if (status >= 500 || status === 429) return ["unavailable", unexpected];
+  if (late || reason === "ExpiredToken") {
+    return ["upload_expired", "The upload address has expired."];
   }
-  const code = status >= 500 || status === 429 ? "unavailable" : "upload_refused";
-  return new VoiceAvatarError(code, `Cloud Storage refused the upload: ${status} ${reason}`, facts);
+  return ["upload_refused", unexpected];
 }

@@ -341,7 +341,7 @@ export class VoiceAvatar {
 
   async #waitOnApi(voiceId: string, signal: AbortSignal): Promise<VoiceResult> {
     const path = `/api/v1/conversion/${encodeURIComponent(voiceId)}`;
-    for (let failures = 0; ; ) {
+    for (let failures = 0; ;) {
       try {
         return parseResult(
           asObject((await this.#json("GET", path, { signal }))["result"], "result"),

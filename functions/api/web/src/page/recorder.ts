@@ -104,7 +104,7 @@ export class Recorder {
 }
 
 async function openMicrophone(): Promise<MediaStream> {
-  if (navigator.mediaDevices === undefined) throw new PageError("insecure");
+  if (!window.isSecureContext) throw new PageError("insecure");
   try {
     return await navigator.mediaDevices.getUserMedia({
       audio: {

@@ -88,7 +88,7 @@ function linked(text: string, address: string | null): string | HTMLElement {
 function portrait(character: Character, name: string): HTMLElement {
   const frame = element("span", "portrait");
   frame.setAttribute("aria-hidden", "true");
-  const monogram = element("span", "monogram", [...name][0] ?? "");
+  const monogram = element("span", "monogram", Array.from(name)[0] ?? "");
   if (character.portraitUrl === null) {
     frame.append(monogram);
     return frame;

@@ -1,0 +1,29 @@
+import js from "@eslint/js";
+import { defineConfig } from "eslint/config";
+import typescript from "typescript-eslint";
+
+export default defineConfig(
+  { ignores: ["dist/"] },
+  js.configs.recommended,
+  {
+    files: ["**/*.ts"],
+    extends: [typescript.configs.strictTypeChecked],
+    languageOptions: { parserOptions: { projectService: true } },
+    rules: {
+      complexity: ["error", 12],
+      "no-console": "error",
+      // Numbers in sentences are numbers to the reader, too.
+      "@typescript-eslint/restrict-template-expressions": ["error", { allowNumber: true }],
+      // An abort rejects with the signal's reason, whatever that is.
+      "@typescript-eslint/prefer-promise-reject-errors": [
+        "error",
+        { allowThrowingAny: true, allowThrowingUnknown: true },
+      ],
+      // A function that returns nothing may be written in one line.
+      "@typescript-eslint/no-confusing-void-expression": ["error", { ignoreArrowShorthand: true }],
+    },
+  },
+  // Fakes promise what the real ones promise, and have nothing to wait for.
+  { files: ["tests/**"], rules: { "@typescript-eslint/require-await": "off" } },
+  { files: ["tools/*.js"], languageOptions: { globals: { console: "readonly", URL: "readonly" } } },
+);
