@@ -20,7 +20,7 @@ from infra.local.visitor import Wish
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-LONG_SECONDS: Final = 600.0
+LONG_SECONDS: Final = 300.0
 LONG_BYTES: Final = 250_000_000
 LONG_DEADLINE_SECONDS: Final = 300
 """A user's own files may be longer than what a public page takes."""
