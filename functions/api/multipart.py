@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from starlette.requests import Request
+
+_LOG = logging.getLogger(__name__)
 
 FORM_OVERHEAD_BYTES: Final = 16_384
 """What a form may hold beside the file: boundaries, headers, the voice_id."""
@@ -65,7 +68,8 @@ async def read_form(request: Request, max_bytes: int) -> ReceivedRecording:
     Reading stops right after that size, so a larger file is known to be larger, not how large.
 
     Raises:
-        Problem: `invalid_request` or `unsupported_content_type`; what is wrong with the form.
+        Problem: `invalid_request` or `unsupported_content_type`; what is wrong with the form;
+            `unavailable`: the disk is full.
         OversizedRecordingError: the file is too large.
     """
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
@@ -79,6 +83,11 @@ async def read_form(request: Request, max_bytes: int) -> ReceivedRecording:
         raise Problem(422, "invalid_request", f"The form is malformed: {error.message}") from error
     except _TooLargeError as error:
         raise OversizedRecordingError(_text(dict(parser.items), "voice_id")) from error
+    except OSError as error:
+        # Large files are kept on disk meanwhile; another instance may have room.
+        _LOG.warning("no room for a recording: %s", error, extra={"event": "unavailable"})
+        detail = "There is no room for the recording just now; please try again."
+        raise Problem(503, "unavailable", detail, {"Retry-After": "2"}) from error
     file = form.get("file")
     if not isinstance(file, UploadFile):
         # The file of a form that was cut off, or one of another name: nobody else closes it.

@@ -8,7 +8,7 @@ import os
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -30,7 +30,7 @@ from tests.faults.front import Front
 from tests.integration.served import SAMPLE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from infra.local.emulators import Emulators
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from shared.store import VoiceStore
     from shared.voice import Voice
 
+# No file may become larger than 512 bytes; the log goes to a pipe, because it must not fail.
+NO_DISK = ("sh", "-c", '(ulimit -f 1; exec "$@") 2>&1 | cat', "sh")
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -82,10 +84,10 @@ class FaultyCloud:
         os.environ["STORAGE_EMULATOR_HOST"] = addresses.storage
         self._storage = storage.Client(names.PROJECT_ID, credentials=AnonymousCredentials())
 
-    async def start_convert(self, **changes: str) -> Instance:
+    async def start_convert(self, prefix: Sequence[str] = (), **changes: str) -> Instance:
         """Start a conversion container; `changes` are environment variables."""
         (port,) = free_ports(1)
-        command = [sys.executable, "-m", "tests.faults.convert_with_barriers"]
+        command = [*prefix, sys.executable, "-m", "tests.faults.convert_with_barriers"]
         url = f"http://127.0.0.1:{port}"
         environment = {"PORT": str(port), **changes}
         process = await self._start("convert", command, environment)
@@ -101,13 +103,16 @@ class FaultyCloud:
         await self.supervisor.wait_until_ready(process, f"{url}/healthz")
         return Instance(process, f"{url}/")
 
-    async def start_dead_letter(self) -> Instance:
+    async def start_function(
+        self, name: str, prefix: Sequence[str] = (), **changes: str
+    ) -> Instance:
+        """Start a function as it is, without barriers."""
         (port,) = free_ports(1)
-        source = ROOT / "functions" / "dead_letter" / "main.py"
-        command = [sys.executable, "-m", "functions_framework", "--asgi", f"--source={source}"]
-        command += ["--target=dead_letter", "--host=127.0.0.1", f"--port={port}"]
+        source = ROOT / "functions" / name / "main.py"
+        command = [*prefix, sys.executable, "-m", "functions_framework", "--asgi"]
+        command += [f"--source={source}", f"--target={name}", "--host=127.0.0.1", f"--port={port}"]
         url = f"http://127.0.0.1:{port}"
-        process = await self._start("dead_letter", command, {})
+        process = await self._start(name, command, changes)
         await self.supervisor.wait_until_ready(process, f"{url}/healthz")
         return Instance(process, f"{url}/")
 
@@ -115,9 +120,9 @@ class FaultyCloud:
         self.supervisor.processes.remove(instance.process)
         await instance.process.stop()
 
-    async def create_voice(self) -> str:
-        """Create the document of a voice, as the api does."""
-        now = datetime.now(UTC)
+    async def create_voice(self, age: timedelta = timedelta(0)) -> str:
+        """Create the document of a voice, as the api does, or did so long ago."""
+        now = datetime.now(UTC) - age
         voice = create(new_voice_id(), "mei", Options(content_type="audio/webm"), now=now)
         await self.voices.create(voice)
         return voice.voice_id
@@ -185,7 +190,9 @@ class FaultyCloud:
 
     async def _start(self, name: str, command: list[str], changes: Mapping[str, str]) -> Process:
         self._started += 1
-        own = deployable_environments(self._options, self.addresses, self.key_file)[name]
+        environments = deployable_environments(self._options, self.addresses, self.key_file)
+        # The local cloud has no scheduler, so it does not start the sweep.
+        environments["sweep"] = environments["on_upload"]
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -194,7 +201,7 @@ class FaultyCloud:
             FIRESTORE_VARIABLE: str(self.addresses.firestore),
             PUBSUB_VARIABLE: str(self.addresses.pubsub),
             VARIABLE: self.barriers.address,
-            **own,
+            **environments[name],
             **changes,
         }
         return await self.supervisor.start(f"{name}-{self._started}", command, environment)
@@ -206,14 +213,15 @@ async def faulty_cloud(emulators: Emulators, folder: Path) -> AsyncIterator[Faul
     async with AsyncExitStack() as stack:
         barriers = await stack.enter_async_context(Barriers())
         addresses = _choose_addresses()
-        front = await stack.enter_async_context(Front(str(addresses.pubsub)))
+        front = Front(str(addresses.pubsub))
         voices = _open_voices(addresses)
         stack.push_async_callback(voices.aclose)
         cloud = FaultyCloud(folder, barriers, front, addresses, voices)
         stack.push_async_callback(cloud.supervisor.stop_all)
+        await stack.enter_async_context(front)
         await _start_foundations(cloud, emulators, folder)
         convert, on_upload, dead_letter = await asyncio.gather(
-            cloud.start_convert(), cloud.start_on_upload(), cloud.start_dead_letter()
+            cloud.start_convert(), cloud.start_on_upload(), cloud.start_function("dead_letter")
         )
         front.default = {
             "convert": convert.url,

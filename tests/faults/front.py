@@ -43,6 +43,10 @@ class Delivery:
     status: int | None = None
 
 
+LOST = "lost"
+"""The instance to choose for a message that vanishes: it counts as acknowledged."""
+
+
 class Front:
     """Delivers messages; `default[SERVICE]` is the address of the usual instance.
 
@@ -134,6 +138,8 @@ class Front:
     async def _push(self, delivery: Delivery, envelope: dict[str, Any]) -> int:
         pinned = self._pinned[delivery.service, delivery.voice_id]
         instance = pinned.popleft() if pinned else self.default[delivery.service]
+        if instance == LOST:
+            return 204
         try:
             return (await self._client.post(instance, json=envelope)).status_code
         except httpx.TransportError:

@@ -1,0 +1,110 @@
+"""Events and messages that vanish: the sweep finds their voices."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from shared.voice import LEASE, ErrorCode, Status
+from tests.faults.endings import require_one_result
+from tests.faults.front import LOST
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.faults.cloud import FaultyCloud, Instance
+
+pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
+
+LONG_AGO = timedelta(minutes=30)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def sweep(cloud: FaultyCloud) -> AsyncIterator[Instance]:
+    running = await cloud.start_function("sweep")
+    yield running
+    await cloud.stop(running)
+
+
+async def run(sweep: Instance) -> None:
+    async with httpx.AsyncClient(timeout=60) as client:
+        answer = await client.post(sweep.url)
+    assert answer.status_code == 200, answer.text
+
+
+async def backdate(cloud: FaultyCloud, voice_id: str, **changes: Any) -> None:
+    """Let a document be as if it had last changed long ago."""
+    snapshot = await cloud.voices.read(voice_id)
+    earlier = snapshot.voice.updated_at - LONG_AGO
+    await cloud.voices.replace(snapshot, replace(snapshot.voice, updated_at=earlier, **changes))
+
+
+async def test_a_voice_whose_event_vanished_gets_its_result(
+    cloud: FaultyCloud, sweep: Instance
+) -> None:
+    voice_id = await cloud.create_voice(age=LONG_AGO)
+    cloud.front.pin(voice_id, LOST, service="on_upload")
+    await cloud.upload(voice_id)
+    await cloud.front.acknowledged(voice_id, "on_upload")
+    assert (await cloud.read(voice_id)).status is Status.WAITING
+
+    await run(sweep)
+
+    await require_one_result(cloud, voice_id)
+
+
+async def test_a_voice_whose_conversion_message_vanished_gets_its_result(
+    cloud: FaultyCloud, sweep: Instance
+) -> None:
+    voice_id = await cloud.create_voice()
+    cloud.front.pin(voice_id, LOST)
+    await cloud.upload(voice_id)
+    await cloud.front.acknowledged(voice_id, "on_upload")
+    await cloud.front.acknowledged(voice_id)
+    assert (await cloud.read(voice_id)).status is Status.QUEUED
+    await backdate(cloud, voice_id)
+
+    await run(sweep)
+
+    done = await require_one_result(cloud, voice_id, messages=2)
+    assert done.attempt == 1
+
+
+async def test_a_voice_whose_worker_and_message_vanished_gets_its_result(
+    cloud: FaultyCloud, sweep: Instance
+) -> None:
+    worker = await cloud.start_convert()
+    voice_id = await cloud.create_voice()
+    cloud.barriers.hold(voice_id, "leased")
+    cloud.front.pin(voice_id, worker.url, LOST)
+    await cloud.upload(voice_id)
+    await cloud.barriers.arrival(voice_id, "leased")
+    worker.process.send_signal(signal.SIGKILL)
+    await worker.process.wait()
+    cloud.barriers.release(voice_id, "leased")
+    await cloud.front.acknowledged(voice_id)
+    left = await cloud.read(voice_id)
+    await backdate(cloud, voice_id, lease_expires_at=left.updated_at - LONG_AGO + LEASE)
+
+    await run(sweep)
+
+    done = await require_one_result(cloud, voice_id, messages=2)
+    assert done.attempt == 2
+
+
+async def test_a_voice_that_was_never_uploaded_expires(cloud: FaultyCloud, sweep: Instance) -> None:
+    late, waiting = await cloud.create_voice(age=LONG_AGO), await cloud.create_voice()
+
+    await run(sweep)
+
+    failed = await cloud.read(late)
+    assert failed.status is Status.FAILED
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.UPLOAD_EXPIRED
+    assert (await cloud.read(waiting)).status is Status.WAITING
