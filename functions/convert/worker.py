@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from functions.convert.leases import Lease
     from shared.store import VoiceStore
     from shared.topics import ConversionMessage, PushMessage
+    from shared.voice import Voice
 
 _LOG = logging.getLogger(__name__)
 
@@ -94,10 +95,12 @@ class Worker:
     async def _convert(self, wish: ConversionMessage, uploaded_at: str | None) -> None:
         try:
             lease = await take_lease(self._voices, wish.voice_id, wish.upload)
-        except (ForbiddenTransitionError, UnknownVoiceError) as reason:
-            _LOG.info(
-                "message ignored: %s", reason, extra={"event": "duplicate", "reason": str(reason)}
-            )
+        except ForbiddenTransitionError as reason:
+            _log_duplicate(reason)
+            await self._tidy(reason.voice)
+            return
+        except UnknownVoiceError as reason:
+            _log_duplicate(reason)
             return
         _log_start(lease, cold=not self.has_converted)
         try:
@@ -139,9 +142,15 @@ class Worker:
 
     async def _commit(self, lease: Lease, outcome: Outcome) -> None:
         await lease.finish(outcome.result, outcome.seconds, outcome.timings)
-        if lease.attempt > 1:
-            # A worker that died after storing and before committing has left its result behind.
-            await self._conversion.discard_others(lease.voice)
+        await self._tidy(lease.voice)
+
+    async def _tidy(self, voice: Voice) -> None:
+        """Delete what earlier attempts at a finished voice have left behind.
+
+        Also when a message about it comes again: a worker can die before it has tidied up.
+        """
+        if voice.attempt > 1:
+            await self._conversion.discard_others(voice)
 
     async def _fail_late(self, lease: Lease) -> None:
         # The thread that did not come back cannot be stopped, only this process can.
@@ -151,6 +160,7 @@ class Worker:
 
     async def _fail(self, lease: Lease, error: VoiceError) -> None:
         await lease.fail(error)
+        await self._tidy(lease.voice)
         extra = {
             "event": "conversion_failed",
             "attempt": lease.attempt,
@@ -158,6 +168,11 @@ class Worker:
             "code": error.code.value,
         }
         _LOG.warning("conversion failed: %s", error, extra=extra)
+
+
+def _log_duplicate(reason: Exception) -> None:
+    extra = {"event": "duplicate", "reason": str(reason)}
+    _LOG.info("message ignored: %s", reason, extra=extra)
 
 
 def _log_start(lease: Lease, *, cold: bool) -> None:

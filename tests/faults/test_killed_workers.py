@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -72,3 +73,28 @@ async def test_a_killed_containers_voice_is_taken_over_when_its_lease_ends(
 
     taken_over_at = datetime.fromisoformat(cloud.barriers.notes(voice_id, "leased")[1])
     assert left.lease_expires_at <= taken_over_at <= killed_at + TAKEOVER
+
+
+async def test_what_two_killed_containers_leave_is_tidied_up_by_the_next(
+    cloud: FaultyCloud,
+) -> None:
+    first, second = await asyncio.gather(cloud.start_convert(), cloud.start_convert())
+    voice_id = await cloud.create_voice()
+    cloud.front.pin(voice_id, first.url, second.url)
+    for point in ("stored", "done"):
+        cloud.barriers.hold(voice_id, point)
+    await cloud.upload(voice_id)
+
+    await cloud.barriers.arrival(voice_id, "stored")
+    first.process.send_signal(signal.SIGKILL)
+    await first.process.wait()
+    cloud.barriers.release(voice_id, "stored")
+    await cloud.barriers.arrival(voice_id, "done")
+    second.process.send_signal(signal.SIGKILL)
+    await second.process.wait()
+    cloud.barriers.release(voice_id, "done")
+
+    done = await require_one_result(cloud, voice_id)
+
+    assert done.attempt == 2
+    assert len(cloud.barriers.notes(voice_id, "stored")) == 2
