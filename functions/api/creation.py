@@ -16,7 +16,7 @@ from shared.media import (
     sniff,
 )
 from shared.objects import ObjectExistsError, upload_name
-from shared.store import UnknownVoiceError, change
+from shared.store import UnknownVoiceError, VoiceExistsError, change
 from shared.voice import ErrorCode, ForbiddenTransitionError, Options, Status, VoiceError
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ class Reception:
             max_bytes=self._max_bytes,
             lifetime=self._upload_lifetime,
         )
-        await self._voices.create(voice)
+        # Where it exists, the answer to our own write was lost: nobody else has this voice_id.
+        with suppress(VoiceExistsError):
+            await self._voices.create(voice)
         return voice, signed
 
     async def take_in(self, voice: Voice, content: BinaryIO, size: int, content_type: str) -> None:
@@ -101,14 +103,18 @@ class Reception:
         except ObjectExistsError as error:
             raise _already_uploaded() from error
 
-    async def erase(self, voice: Voice) -> None:
+    async def erase(self, voice_id: str) -> None:
         """Delete a voice's recording, results and document, whatever its status.
 
         The document goes first: a worker that still has the voice may commit nothing from then on.
         """
-        await self._voices.delete(voice.voice_id)
-        await self._uploads.delete(upload_name(voice.voice_id))
-        await self._results.delete_all(f"{voice.voice_id}/")
+        await self._voices.delete(voice_id)
+        await self.erase_objects(voice_id)
+
+    async def erase_objects(self, voice_id: str) -> None:
+        """Delete what an earlier deletion, cut off after the document, may have left."""
+        await self._uploads.delete(upload_name(voice_id))
+        await self._results.delete_all(f"{voice_id}/")
 
     async def expire(self, voice: Voice) -> None:
         """Fail a voice whose upload address has expired unused."""

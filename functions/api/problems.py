@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
     from starlette.requests import Request
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _LOG = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _from_http)
     for kind, problem in _KNOWN.items():
         app.add_exception_handler(kind, problem)
-    app.add_exception_handler(Exception, _from_surprise)
+    app.add_middleware(SurpriseMiddleware)
 
 
 async def _from_problem(_request: Request, error: Exception) -> JSONResponse:
@@ -116,9 +117,32 @@ async def _client_gone(_request: Request, _error: Exception) -> JSONResponse:
     return Problem(CLIENT_CLOSED_REQUEST, "client_closed_request", detail).response()
 
 
-async def _from_surprise(_request: Request, error: Exception) -> JSONResponse:
-    _LOG.error("unexpected error", exc_info=error, extra={"event": "unexpected_error"})
-    return Problem(500, "internal", "Something unexpected went wrong; it was logged.").response()
+class SurpriseMiddleware:
+    """ASGI middleware: answers an exception that nobody expected, and logs it.
+
+    It stands inside the middleware that adds CORS headers, so that a page can read the answer.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        has_begun = False
+
+        async def note_begin(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_begin)
+        except Exception:
+            if has_begun or scope["type"] != "http":
+                raise
+            _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
+            detail = "Something unexpected went wrong; it was logged."
+            await Problem(500, "internal", detail).response()(scope, receive, send)
 
 
 _KNOWN: Final = {

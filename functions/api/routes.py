@@ -114,9 +114,13 @@ def _add_voices(router: APIRouter, services: Services) -> None:
     )
     async def delete_voice(voice_id: VoiceId, authorization: Authorization = None) -> Response:
         """Erase recording, result and document now."""
-        voice = await _read(services, voice_id, authorization)
+        try:
+            await _read(services, voice_id, authorization)
+        except UnknownVoiceError:
+            await services.reception.erase_objects(voice_id)
+            raise
         with about_voice(voice_id):
-            await services.reception.erase(voice)
+            await services.reception.erase(voice_id)
             _LOG.info("voice erased", extra={"event": "voice_deleted"})
         return Response(status_code=204)
 

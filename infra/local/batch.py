@@ -90,8 +90,9 @@ def plan_jobs(paths: Sequence[Path], output: Path | None, suffix: str, character
     jobs = [job for source in sources for job in _jobs_of(source, output, suffix, character)]
     if not jobs:
         raise UsageError("there is no recording in " + ", ".join(map(str, sources)))
-    if output is not None and output.suffix and not output.is_dir() and len(jobs) > 1:
-        raise UsageError(f"{len(jobs)} recordings cannot all become {output}; name a folder")
+    is_for_one = output is not None and output.suffix and not output.is_dir()
+    if is_for_one and (len(jobs) > 1 or any(source.is_dir() for source in sources)):
+        raise UsageError(f"a folder's or several recordings cannot become {output}; name a folder")
     _require_distinct(jobs)
     return jobs
 

@@ -194,9 +194,10 @@ async def test_a_surprise_is_logged_and_tells_the_visitor_nothing(stage: Stage) 
     stage.voices = BrokenVoices()
     with log_book() as book:
         async with stage.client() as client:
-            response = await client.post("/api/v1/voices")
+            response = await client.post("/api/v1/voices", headers={"Origin": SITE})
 
     assert "secret" not in problem(response, 500, "internal")
+    assert response.headers["access-control-allow-origin"] == SITE
     assert "a secret detail" in book.of("unexpected_error")[0]["stack_trace"]
 
 

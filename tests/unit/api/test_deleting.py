@@ -37,6 +37,19 @@ async def test_everything_of_a_voice_is_erased_and_nothing_else(
     problem(await client.delete(f"/api/v1/voices/{voice.voice_id}"), 404, "unknown_voice")
 
 
+async def test_a_deletion_that_was_cut_off_is_completed_by_the_next(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    voice_id = new_voice_id()
+    stage.uploads.put(voice_id, b"recording")
+    stage.results.put(f"{voice_id}/1.wav", b"result")
+
+    problem(await client.delete(f"/api/v1/voices/{voice_id}"), 404, "unknown_voice")
+
+    assert not stage.uploads.objects
+    assert not stage.results.objects
+
+
 async def test_an_unknown_or_malformed_voice_id_is_told_apart(client: httpx.AsyncClient) -> None:
     problem(await client.delete(f"/api/v1/voices/{new_voice_id()}"), 404, "unknown_voice")
     problem(await client.delete("/api/v1/voices/x"), 422, "invalid_voice_id")

@@ -93,8 +93,16 @@ def test_an_empty_folder_is_no_success(tmp_path: Path) -> None:
 def test_many_recordings_cannot_become_one_file(tmp_path: Path) -> None:
     a, b = made(tmp_path, "a.wav", "b.wav")
 
-    with pytest.raises(UsageError, match=r"2 recordings cannot all become .*new\.wav"):
+    with pytest.raises(UsageError, match=r"cannot become .*new\.wav; name a folder"):
         planned(a, b, tmp_path / "new.wav")
+
+
+def test_a_folder_cannot_become_one_file(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    made(tmp_path / "in", "a.wav")
+
+    with pytest.raises(UsageError, match=r"cannot become .*new\.wav; name a folder"):
+        planned(tmp_path / "in", tmp_path / "new.wav")
 
 
 def test_two_results_never_get_the_same_name(tmp_path: Path) -> None:
