@@ -7,8 +7,6 @@ the source, moved to the target's vocal tract length and average spectrum, and b
 what her envelopes are like by a regression on her own speech.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +22,8 @@ Floats = NDArray[np.float32]
 POINTS = 64
 HIGHEST_HZ = 7000.0
 LIFTER = 20
-STRETCHES = np.exp(np.linspace(np.log(0.94), np.log(1.22), 8))
-TRACT_SHARE = 0.7
+STRETCHES = np.exp(np.linspace(np.log(0.96), np.log(1.44), 10))
+TRACT_SHARE = 0.4
 
 
 def _mel(hertz: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -50,7 +48,7 @@ class Articulation:
     cosines: NDArray[np.float64]
 
     @classmethod
-    def learn(cls, cepstra: Floats, ridge: float = 3.0) -> Articulation:
+    def learn(cls, cepstra: Floats, ridge: float = 3.0) -> "Articulation":
         """From cepstra [frames, 35] of the target's speech."""
         cosines = np.cos(np.arange(CEPSTRUM_SIZE)[:, None] * warped_axis(_axis()))
         envelope = cepstra.astype(np.float64) @ cosines

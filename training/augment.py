@@ -1,7 +1,5 @@
 """What rooms, microphones and lines do to speech, made ahead because it needs the samples."""
 
-from __future__ import annotations
-
 from io import BytesIO
 
 import numpy as np
@@ -35,7 +33,9 @@ def line(wave: Floats, random: Generator) -> Floats:
         gain /= np.sqrt(1 + (random.uniform(60, 330) / np.maximum(hertz, 1)) ** 4)
     knots = np.linspace(np.log(60), np.log(8000), 6)
     decibels = np.interp(np.log(np.maximum(hertz, 60)), knots, random.normal(0, 3.5, 6))
-    result: Floats = np.fft.irfft(spectrum * gain * 10 ** (decibels / 20), len(wave)).astype(np.float32)
+    result: Floats = np.fft.irfft(spectrum * gain * 10 ** (decibels / 20), len(wave)).astype(
+        np.float32
+    )
     return result
 
 
@@ -56,7 +56,9 @@ def codec(wave: Floats, random: Generator) -> Floats:
     peak = max(float(np.abs(wave).max()), 1e-6)
     kind, subtype = ("OGG", "OPUS") if random.random() < 0.7 else ("MP3", "MPEG_LAYER_III")
     level = float(random.uniform(0.5, 1.0))
-    soundfile.write(file, wave / peak * 0.8, RATE, format=kind, subtype=subtype, compression_level=level)
+    soundfile.write(
+        file, wave / peak * 0.8, RATE, format=kind, subtype=subtype, compression_level=level
+    )
     file.seek(0)
     decoded, _ = soundfile.read(file, dtype="float32")
     if kind == "MP3" or abs(len(decoded) - len(wave)) > RATE // 100:
@@ -67,8 +69,14 @@ def codec(wave: Floats, random: Generator) -> Floats:
 def _aligned(decoded: Floats, wave: Floats) -> Floats:
     probe = wave[: RATE * 2]
     window = decoded[: len(probe) + 4000]
-    shift = int(np.argmax(scipy.signal.correlate(window, probe, mode="valid"))) if len(window) > len(probe) else 0
-    result = np.pad(decoded[shift : shift + len(wave)], (0, max(0, len(wave) - len(decoded[shift:]))))
+    shift = (
+        int(np.argmax(scipy.signal.correlate(window, probe, mode="valid")))
+        if len(window) > len(probe)
+        else 0
+    )
+    result = np.pad(
+        decoded[shift : shift + len(wave)], (0, max(0, len(wave) - len(decoded[shift:])))
+    )
     return result[: len(wave)].astype(np.float32)
 
 

@@ -1,10 +1,8 @@
 """Training pairs in memory, and the disturbances that cost nothing to make anew each time."""
 
-from __future__ import annotations
-
 import pickle
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +12,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from training import features
+from training.articulation import Articulation
 from training.features import MelSpectrum
 from training.generate import Example
 from training.network import OUTPUT_RATE, warped_axis
-from training.phones import DEVOICED, INVENTORY, VOWELS
+from training.phones import DEVOICED, INVENTORY, PHONE_INDEX, VOWELS
 from training.target import CEPSTRUM_SIZE
 
 CROP = 160
@@ -25,11 +24,18 @@ CONTEXT = 120
 SPAN = CROP + 2 * CONTEXT
 MAX_LAG = 4
 HELD_OUT_EVERY = 60
+SHORTEST = 60
+# How far the target of foreign speech is drawn towards the speaker's own articulation.
+ARTICULATION_SHARE = 0.5
 # Shares of the groups in a batch: natural speech and human-derived voices weigh most.
 SHARES = {
     "natural": 0.22, "words": 0.06, "festival/ja": 0.14, "festival/native": 0.13, "flite/ja": 0.12,
     "flite/native": 0.14, "espeak/ja": 0.09, "espeak/native": 0.09, "mei": 0.07,
 }  # fmt: skip
+
+
+FOREIGN = frozenset({"natural", "words", "festival/native", "flite/native", "espeak/native"})
+_PAUSES = [PHONE_INDEX[name] for name in ("sil", "pau", "cl")]
 
 
 def group_of(speaker: str) -> str:
@@ -72,28 +78,52 @@ class Dataset:
         self._groups: dict[str, list[Example]] = defaultdict(list)
         self._axis = envelope_axis(points).astype(np.float32)
         self._lags: dict[str, int] = {}
+        self._articulation: Articulation | None = None
         self.held_out: list[Example] = []
         self._weights = np.array([_importance(name) for name in INVENTORY], np.float32)
         self.refresh()
 
     def refresh(self) -> int:
         """Reads shards that were not read yet; how many seconds there are now."""
-        fresh: dict[str, list[Example]] = defaultdict(list)
-        for file in sorted(self._folder.glob("*.pickle")):
-            if file in self._seen:
-                continue
-            self._seen.add(file)
-            for index, example in enumerate(pickle.loads(file.read_bytes())):
-                if len(example.log_f0) > 60 and (example.log_f0 > 0).sum() > 20:
-                    if index % HELD_OUT_EVERY == 7:
-                        self.held_out.append(example)
-                    else:
-                        fresh[group_of(example.speaker)].append(example)
+        fresh = self._read()
         for group, examples in fresh.items():
             if group not in self._lags:
                 self._lags[group] = self._lag(examples)
+        if self._articulation is None and fresh:
+            self._articulation = _learn_articulation(fresh)
+        for group, examples in fresh.items():
+            if group in FOREIGN and self._articulation is not None:
+                examples = [self._drawn(e, self._articulation) for e in examples]  # noqa: PLW2901
             self._groups[group] += examples
         return sum(len(e.log_f0) for g in self._groups.values() for e in g) // 100
+
+    def _read(self) -> dict[str, list[Example]]:
+        """New examples by group; some are put aside."""
+        fresh: dict[str, list[Example]] = defaultdict(list)
+        for file in sorted(set(self._folder.glob("*.pickle")) - self._seen):
+            self._seen.add(file)
+            for index, example in enumerate(pickle.loads(file.read_bytes())):
+                if len(example.log_f0) <= SHORTEST or (example.log_f0 > 0).sum() <= SHORTEST // 3:
+                    continue
+                if index % HELD_OUT_EVERY == HELD_OUT_EVERY // 8:
+                    self.held_out.append(example)
+                else:
+                    fresh[group_of(example.speaker)].append(example)
+        return fresh
+
+    def _drawn(self, example: Example, articulation: Articulation) -> Example:
+        """The example with a target between what the voice said and the source's articulation."""
+        speaking = ~np.isin(example.phones, _PAUSES)
+        heard = np.roll(
+            example.mels[0].astype(np.float32), self._lags[group_of(example.speaker)], 0
+        )
+        own = articulation.of(heard, example.cepstra.astype(np.float32), speaking)
+        share = np.convolve(
+            np.pad(speaking.astype(np.float32), 2, mode="edge"), np.full(5, 0.2), "valid"
+        )
+        share = ARTICULATION_SHARE * share[:, None]
+        cepstra = (1 - share) * example.cepstra.astype(np.float32) + share * own
+        return replace(example, cepstra=cepstra.astype(np.float16))
 
     @property
     def lags(self) -> dict[str, int]:
@@ -167,8 +197,18 @@ class Dataset:
             source = np.log(np.exp(example.mels[0].astype(np.float32)).mean(1) + 1e-6)
             inner = slice(MAX_LAG + 4, -MAX_LAG - 4)
             if len(target) > 60 and source[inner].std() > 0:
-                total += [np.corrcoef(target[inner], np.roll(source, lag)[inner])[0, 1] for lag in lags]
+                total += [
+                    np.corrcoef(target[inner], np.roll(source, lag)[inner])[0, 1] for lag in lags
+                ]
         return int(np.argmax(total)) - MAX_LAG
+
+
+def _learn_articulation(groups: dict[str, list[Example]]) -> Articulation | None:
+    native = [e for name, examples in groups.items() if name not in FOREIGN for e in examples[:80]]
+    if not native:
+        return None
+    speech = [e.cepstra[~np.isin(e.phones, _PAUSES)].astype(np.float32) for e in native]
+    return Articulation.learn(np.concatenate(speech))
 
 
 def _importance(phone: str) -> float:
@@ -187,6 +227,7 @@ class Disturbance:
         self._hiss /= self._hiss.mean()
 
     def __call__(self, batch: Batch) -> Batch:
+        """Disturb what is heard; what is wanted stays."""
         power = self._tract(batch.power)
         power = self._room(power)
         power = power * torch.exp(self._curve(len(power), 0.45))[:, None]
@@ -209,13 +250,17 @@ class Disturbance:
     def _curve(self, count: int, spread: float) -> Tensor:
         """Smooth random curves over the bands, in nepers of power."""
         knots = self._normal(count, 1, 7) * spread
-        return functional.interpolate(knots, features.BANDS, mode="linear", align_corners=True)[:, 0]
+        return functional.interpolate(knots, features.BANDS, mode="linear", align_corners=True)[
+            :, 0
+        ]
 
     def _tract(self, power: Tensor) -> Tensor:
         """Stretches the band axis by up to 13 % in three of five."""
         count = len(power)
         stretch = torch.exp((self._uniform(count, 1) - 0.5) * 0.26)
-        stretch = torch.where(self._sometimes(count, 0.6)[:, None], stretch, torch.ones_like(stretch))
+        stretch = torch.where(
+            self._sometimes(count, 0.6)[:, None], stretch, torch.ones_like(stretch)
+        )
         position = (torch.arange(features.BANDS) * stretch).clamp(0, features.BANDS - 1.001)
         below = position.long()
         share = (position - below)[:, None]
@@ -227,7 +272,9 @@ class Disturbance:
         count, length = len(power), 40
         decay = torch.exp(-0.138 / (0.15 + 0.45 * self._uniform(count, 1)))
         kernel = decay ** torch.arange(length, 0, -1)
-        strength = 10 ** (-1.9 + 1.2 * self._uniform(count, 1)) * self._sometimes(count, 0.33)[:, None]
+        strength = (
+            10 ** (-1.9 + 1.2 * self._uniform(count, 1)) * self._sometimes(count, 0.33)[:, None]
+        )
         signal = functional.pad(power.transpose(1, 2), (length, 0))[:, :, :-1]
         folded = signal.transpose(0, 1)
         tail = functional.conv1d(folded, (kernel * strength)[:, None], groups=count)
@@ -247,7 +294,9 @@ class Disturbance:
         amount = loud * 10 ** (-decibels / 10) * self._sometimes(count, 0.6)
         power = power + hiss * colour[:, None] * amount[:, None, None]
         other = power.roll(1, 0)
-        others = (loud / loud.roll(1, 0)).clamp(max=1e4) * 10 ** (-(8 + 17 * self._uniform(count)) / 10)
+        others = (loud / loud.roll(1, 0)).clamp(max=1e4) * 10 ** (
+            -(8 + 17 * self._uniform(count)) / 10
+        )
         others = others * self._sometimes(count, 0.06)
         return power + other * others[:, None, None]
 
@@ -275,10 +324,16 @@ class Disturbance:
     def _doubt(self, voiced: Tensor) -> Tensor:
         """Voicing as an erring tracker sees it: soft, late, flipped for a while, or unknown."""
         count, frames = voiced.shape
-        soft = functional.avg_pool1d(functional.pad(voiced[:, None], (2, 2), mode="replicate"), 5, 1)[:, 0]
+        soft = functional.avg_pool1d(
+            functional.pad(voiced[:, None], (2, 2), mode="replicate"), 5, 1
+        )[:, 0]
         seen = torch.where(self._sometimes(count, 0.5)[:, None], soft, voiced)
-        seen = (seen * (0.75 + 0.25 * self._uniform(count, 1)) + 0.1 * self._uniform(count, 1)).clamp(0, 1)
-        flips = functional.max_pool1d((self._uniform(count, 1, frames) < 0.015).float(), 7, 1, 3)[:, 0]
+        seen = (
+            seen * (0.75 + 0.25 * self._uniform(count, 1)) + 0.1 * self._uniform(count, 1)
+        ).clamp(0, 1)
+        flips = functional.max_pool1d((self._uniform(count, 1, frames) < 0.015).float(), 7, 1, 3)[
+            :, 0
+        ]
         flips = flips * self._sometimes(count, 0.6)[:, None]
         seen = seen * (1 - flips) + (1 - seen) * flips
         return torch.where(self._sometimes(count, 0.2)[:, None], torch.full_like(seen, 0.5), seen)

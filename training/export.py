@@ -1,7 +1,5 @@
 """Writes the character bundle: the graph as ONNX, and the manifest with hash, size and melody."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass
@@ -62,7 +60,7 @@ class Melody:
     high_hz: float
 
     @classmethod
-    def of(cls, log_f0: NDArray[np.float32]) -> Melody:
+    def of(cls, log_f0: NDArray[np.float32]) -> "Melody":
         """Median, spread, and the half-percent tails."""
         low, median, high = np.exp(np.percentile(log_f0, [0.5, 50, 99.5]))
         return cls(float(median), float(log_f0.std()), float(low), float(high))
@@ -127,7 +125,9 @@ def _strip(file: Path) -> None:
     del model.graph.metadata_props[:]
     foreign = {node.domain for node in model.graph.node} - {""}
     if foreign:
-        raise ExportError(f"{file.name}: expected standard operators alone, found those of {foreign}")
+        raise ExportError(
+            f"{file.name}: expected standard operators alone, found those of {foreign}"
+        )
     onnx.checker.check_model(model, full_check=True)
     onnx.save(model, file)
 
@@ -151,7 +151,11 @@ def _check(graph: CharacterGraph, file: Path) -> None:
 
 def _write_manifest(file: Path, melody: Melody) -> None:
     content = file.read_bytes()
-    graph = {"file": file.name, "sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+    graph = {
+        "file": file.name,
+        "sha256": hashlib.sha256(content).hexdigest(),
+        "bytes": len(content),
+    }
     pitch = {
         "policy": "auto",
         "median_hz": round(melody.median_hz, 1),

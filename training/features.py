@@ -1,7 +1,5 @@
 """Mel spectra of 16 kHz speech: what the network hears."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +16,7 @@ POWER_FLOOR = 1e-9
 
 def mel_filters() -> Floats:
     """Triangular mel filters of unit sum, float32 [bands, fft_size // 2 + 1]."""
+
     def to_mel(hz: float) -> float:
         return float(2595 * np.log10(1 + hz / 700))
 

@@ -1,7 +1,5 @@
 """Makes shards of training pairs until told to stop."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import tempfile
@@ -53,7 +51,7 @@ def example_of(pair: Pair, mel: MelSpectrum, random: np.random.Generator, versio
     for wave, rate in pair.waves:
         for version in range(versions):
             speed = 1.0
-            if version or len(pair.waves) > 1 and random.random() < 0.4:
+            if version or (len(pair.waves) > 1 and random.random() < 0.4):
                 speed = float(np.exp(random.uniform(np.log(0.76), np.log(1.34))))
             heard = soxr.resample(wave, rate * speed, RATE).astype(np.float32)
             if version:
@@ -72,8 +70,8 @@ def example_of(pair: Pair, mel: MelSpectrum, random: np.random.Generator, versio
 def kinds(studio: Studio) -> list[tuple[float, Callable[[], Iterator[Pair]]]]:
     """Kinds of pairs with their shares; natural speech and human-derived voices weigh most."""
     choose, several = studio.random.choice, studio.random.sample
-    singers = [v for v in speakers._SINGERS if v not in speakers.HELD_OUT_FESTIVAL]
-    natives = [v for v in speakers._FESTIVAL_TABLES if v not in speakers.HELD_OUT_FESTIVAL]
+    singers = [v for v in speakers.SINGERS if v not in speakers.HELD_OUT_FESTIVAL]
+    natives = [v for v in speakers.FESTIVAL_TABLES if v not in speakers.HELD_OUT_FESTIVAL]
     return [
         (0.10, studio.mei_altered),
         (0.12, lambda: studio.flite_japanese(choose(speakers.FLITE))),
@@ -109,7 +107,10 @@ def generate(folder: Path, dictionary: Path, seed: int, minutes: float) -> None:
                 _write(folder / f"shard-{seed}-{shard:04d}.pickle", examples)
                 examples, shard = [], shard + 1
                 elapsed = (time.monotonic() - began) / 60
-                print(f"{seconds / 60:.1f} min of pairs in {elapsed:.1f} of {minutes:.0f} min", flush=True)
+                print(
+                    f"{seconds / 60:.1f} min of pairs in {elapsed:.1f} of {minutes:.0f} min",
+                    flush=True,
+                )
         _write(folder / f"shard-{seed}-{shard:04d}.pickle", examples)
     print(dict(counts), flush=True)
 

@@ -1,7 +1,5 @@
 """The whole conversion as one graph: 16 kHz samples and melody in, 24 kHz samples out."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -48,6 +46,7 @@ class CharacterGraph(nn.Module):
         return power @ self.filters + features.POWER_FLOOR
 
     def forward(self, wave: Tensor, f0: Tensor, voicing: Tensor, noise: Tensor) -> Tensor:
+        """Convert; see the class."""
         mel = self.network.normalise(self.mel_power(wave))
         cepstrum, logit = self.network(mel, f0, voicing)
         return self.voice(cepstrum, torch.sigmoid(logit * VOICING_SHARPNESS), f0, noise)

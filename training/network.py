@@ -8,8 +8,6 @@ cepstral analysis", ICSLP 1994; T. Yoshimura et al., "Mixed excitation for HMM-b
 speech synthesis", Eurospeech 2001).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -58,6 +56,7 @@ class GatedBlock(nn.Module):
             self.narrow.weight.mul_(0.5)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Same shape as x, [batch, channels, frames]."""
         signal, gate = self.wide(x).chunk(2, 1)
         return x + self.narrow(torch.tanh(signal) * torch.sigmoid(gate))
 
@@ -101,6 +100,7 @@ class Network(nn.Module):
         return cepstrum, out[..., CEPSTRUM_SIZE]
 
     def forward(self, mel: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor]:
+        """Hear and speak."""
         return self.speak(self.hear(mel), f0, voicing)
 
     def normalise(self, power: Tensor) -> Tensor:
@@ -173,7 +173,9 @@ class HarmonicVoice(nn.Module):
         hertz = (before + (after - before) * (step - 1) / OUTPUT_HOP).flatten(1).float()
         distance = (cycles - torch.round(cycles)).float() * OUTPUT_RATE / hertz
         angle = math.pi * distance
-        shape = torch.where(angle.abs() < 1e-3, torch.ones_like(angle), torch.sin(angle) / (angle + 1e-12))
+        shape = torch.where(
+            angle.abs() < 1e-3, torch.ones_like(angle), torch.sin(angle) / (angle + 1e-12)
+        )
         return shape * torch.sqrt(OUTPUT_RATE / hertz) - torch.sqrt(hertz / OUTPUT_RATE)
 
     def frames(self, signal: Tensor) -> Tensor:
@@ -217,6 +219,7 @@ def _overlap_add(frames: Tensor) -> Tensor:
     hops = -(-length // OUTPUT_HOP)
     padded = functional.pad(frames, (0, hops * OUTPUT_HOP - length))
     parts = padded.reshape(batch, count, hops, OUTPUT_HOP)
-    total = sum(functional.pad(parts[:, :, j], (0, 0, j, hops - j)) for j in range(hops))
-    assert isinstance(total, Tensor)
+    total = torch.zeros_like(functional.pad(parts[:, :, 0], (0, 0, 0, hops)))
+    for j in range(hops):
+        total = total + functional.pad(parts[:, :, j], (0, 0, j, hops - j))
     return total.reshape(batch, -1)[:, OUTPUT_HOP : OUTPUT_HOP + count * OUTPUT_HOP]

@@ -6,8 +6,6 @@ spectral envelopes are interpolated, so that for example an English schwa lies
 between her /a/ and her /u/ instead of being either.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from dataclasses import dataclass
 
@@ -34,7 +32,8 @@ class Blend:
     weight: float = 0.0
 
     @classmethod
-    def pure(cls, phone: str) -> Blend:
+    def pure(cls, phone: str) -> "Blend":
+        """One phone of hers alone."""
         return cls(phone, phone)
 
 

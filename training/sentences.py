@@ -1,7 +1,5 @@
 """Random sentences: what is said matters less than that every sound occurs often."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 
@@ -90,7 +88,9 @@ def nonsense(random: Random, language: str) -> str:
     consonants, vowels = _CONSONANTS[language], _VOWELS[language]
     words = []
     for _ in range(random.randint(4, 6)):
-        syllables = [random.choice(consonants) + random.choice(vowels) for _ in range(random.randint(1, 3))]
+        syllables = [
+            random.choice(consonants) + random.choice(vowels) for _ in range(random.randint(1, 3))
+        ]
         coda = random.choice(consonants[:12]) if random.random() < 0.3 else ""
         words.append("".join(syllables) + coda)
     return " ".join(words)

@@ -1,8 +1,7 @@
 """Every way of getting a source sentence and the target saying the same at the same times."""
 
-from __future__ import annotations
-
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +42,7 @@ ESPEAK = (
     "quincy", "rob", "robert", "sandro", "shelby", "steph", "steph3", "travis", "victor", "zac",
     "whisper",
 )  # fmt: skip
-_FESTIVAL_TABLES = {
+FESTIVAL_TABLES = {
     "kal_diphone": ("en", ph.ARPABET),
     "ked_diphone": ("en", ph.ARPABET),
     "cmu_us_slt_arctic_hts": ("en", ph.ARPABET),
@@ -91,7 +90,7 @@ _TO_FINNISH = {
     "d": "d", "dy": "d j", "b": "b", "by": "b j", "p": "p", "py": "p j", "v": "v", "kw": "k v",
     "gw": "g v", "sil": "#", "pau": "#",
 }  # fmt: skip
-_SINGERS = {
+SINGERS = {
     "kal_diphone": (_TO_ARPABET, 105.0),
     "ked_diphone": (_TO_ARPABET, 110.0),
     "lp_diphone": (_TO_ITALIAN, 185.0),
@@ -157,7 +156,8 @@ class Studio:
         for _ in range(2):
             options = {
                 "r": rate, "fm": semitones + between(-17, 5), "a": between(0.44, 0.67),
-                "jm": between(0.3, 1.2), "b": choose([0, 0, 0.2, 0.4]), "u": choose([0.5, 0.5, 0.3, 0.7]),
+                "jm": between(0.3, 1.2), "b": choose([0, 0, 0.2, 0.4]),
+                "u": choose([0.5, 0.5, 0.3, 0.7]),
             }  # fmt: skip
             waves.append(_floats(self.target.speak(labels, options=options).wave))
         yield Pair("mei", waves, spoken, [phone_of(label) for label in labels])
@@ -190,7 +190,7 @@ class Studio:
         prepared = []
         orders: list[festival.Text | festival.Score] = []
         for voice in voices:
-            table, pitch = _SINGERS[voice]
+            table, pitch = SINGERS[voice]
             labels = voiced_everywhere(labels_of(sentences.japanese(self.random)))
             names = [phone_of(label) for label in labels]
             options = {"r": self.random.uniform(0.75, 1.2)}
@@ -205,12 +205,12 @@ class Studio:
     def festival_native(self, voices: list[str]) -> Iterator[Pair]:
         """Voices of Festival speaking (invented) words of their own language."""
         orders: list[festival.Text | festival.Score] = [
-            festival.Text(voice, self._text(_FESTIVAL_TABLES[voice][0])) for voice in voices
+            festival.Text(voice, self._text(FESTIVAL_TABLES[voice][0])) for voice in voices
         ]
         said = festival.speak(self.scratch, orders)
         for voice, speech in zip(voices, said, strict=True):
             if speech is not None:
-                language, table = _FESTIVAL_TABLES[voice]
+                language, table = FESTIVAL_TABLES[voice]
                 yield self._foreign(f"festival/{voice}/{language}", speech, table)
 
     def espeak_japanese(self, variant: str) -> Iterator[Pair]:
@@ -264,9 +264,7 @@ class Studio:
         speech = (np.concatenate(waves), recordings.RATE)
         yield self._pair(f"words/{reader.name}", speech, segments)
 
-    def _align(
-        self, reader: recordings.Reader
-    ) -> list[tuple[NDArray[np.float32], list[Segment]]]:
+    def _align(self, reader: recordings.Reader) -> list[tuple[NDArray[np.float32], list[Segment]]]:
         aligner = recordings.Aligner()
         readings = []
         for prompt, text in recordings.words(reader.language).items():
@@ -294,7 +292,9 @@ class Studio:
             following = names[index + 1] if index + 1 < len(names) else "t"
             if name == ph.CLOSURE:
                 heard = table.get(following, "t").split("|")[0].split()[0]
-                spelled = heard if following not in {"pau", "sil"} and heard in {"k", "p", "s"} else "t"
+                spelled = (
+                    heard if following not in {"pau", "sil"} and heard in {"k", "p", "s"} else "t"
+                )
             else:
                 key = name.lower() if name in ph.DEVOICED else name
                 spelled = self.random.choice(table[key].split("|"))
@@ -317,7 +317,9 @@ class Studio:
             seconds = (spoken.ends[owner] - starts[owner]) / share
             frame = min(int((starts[owner] + spoken.ends[owner]) * 50), len(log_f0) - 1)
             value = log_f0[frame]
-            notes.append((phone, float(seconds), float(np.exp(value - mean + lift)) if value else 0.0))
+            notes.append(
+                (phone, float(seconds), float(np.exp(value - mean + lift)) if value else 0.0)
+            )
         return notes
 
     def _foreign(self, speaker: str, said: flite.TimedSpeech, table: dict[str, str]) -> Pair:
@@ -369,7 +371,11 @@ def _merged(segments: list[Segment]) -> list[Segment]:
     result: list[Segment] = []
     for segment in segments:
         previous = result[-1] if result else None
-        if previous is not None and previous.blend == segment.blend and segment.blend.phone not in ph.VOWELS:
+        if (
+            previous is not None
+            and previous.blend == segment.blend
+            and segment.blend.phone not in ph.VOWELS
+        ):
             result[-1] = Segment(previous.blend, previous.start, segment.end)
         else:
             start = previous.end if previous is not None else segment.start
@@ -405,5 +411,5 @@ def _pieces(labels: list[tuple[str, float]], longest: float) -> list[tuple[int, 
 
 def scratch_folder() -> Path:
     """Memory-backed where the system has it: the synthesisers talk through files."""
-    memory = Path("/dev/shm")
-    return memory if memory.is_dir() and os.access(memory, os.W_OK) else Path("/tmp")
+    memory = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+    return memory if memory.is_dir() and os.access(memory, os.W_OK) else Path(tempfile.gettempdir())

@@ -1,7 +1,5 @@
 """The target speaker: the HTS voice "Mei" speaking given phones, with given times if wanted."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import dataclass
@@ -57,6 +55,7 @@ def labels_of(sentence: str) -> list[str]:
 
 def voiced_everywhere(labels: list[str]) -> list[str]:
     """The same labels with devoiced vowels voiced, for speakers who do not devoice."""
+
     def lower(label: str) -> str:
         head, tail = label.split("/A:", 1)
         head = re.sub(r"(?<![A-Za-z])([AIUEO])(?![A-Za-z])", lambda m: m.group(1).lower(), head)
@@ -87,14 +86,14 @@ class BorrowedContexts:
             elif phone == PAUSE:
                 context = self._random.choice(pauses)
             else:
-                position = self._like(inner, position, phone in VOWELS)
+                position = self._like(inner, position, vowel=phone in VOWELS)
                 context = inner[position % len(inner)][1]
                 position += 1
             before2, before, _, after, after2 = padded[index : index + 5]
             labels.append(f"{before2}^{before}-{phone}+{after}={after2}/A:{context}")
         return labels
 
-    def _like(self, inner: list[tuple[str, str]], position: int, vowel: bool) -> int:
+    def _like(self, inner: list[tuple[str, str]], position: int, *, vowel: bool) -> int:
         for step in range(8):
             if (inner[(position + step) % len(inner)][0] in VOWELS | DEVOICED) == vowel:
                 return position + step
@@ -161,9 +160,7 @@ def _read(folder: Path) -> Spoken:
     )
 
 
-def speak_segments(
-    target: Target, contexts: BorrowedContexts, segments: list[Segment]
-) -> Spoken:
+def speak_segments(target: Target, contexts: BorrowedContexts, segments: list[Segment]) -> Spoken:
     """Lets the target speak foreign phones at given times, blending envelopes where asked."""
     times = [(s.start, s.end) for s in segments]
     first = [s.blend.phone for s in segments]
@@ -176,9 +173,7 @@ def speak_segments(
     phone = phone_per_frame(spoken.ends, count)
     weight = np.convolve(np.pad(weights[phone], 1, mode="edge"), [0.25, 0.5, 0.25], "valid")
     mixed = spoken.cepstra[:count] * (1 - weight[:, None]) + other.cepstra[:count] * weight[:, None]
-    return Spoken(
-        spoken.wave, mixed.astype(np.float32), spoken.log_f0[:count], spoken.ends
-    )
+    return Spoken(spoken.wave, mixed.astype(np.float32), spoken.log_f0[:count], spoken.ends)
 
 
 def phone_per_frame(ends: NDArray[np.float64], frames: int) -> NDArray[np.int64]:

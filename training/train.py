@@ -1,7 +1,5 @@
 """Trains the network on what was generated, with checkpoints; can be stopped and resumed."""
 
-from __future__ import annotations
-
 import copy
 import math
 import time
@@ -59,6 +57,7 @@ class Objective(nn.Module):
         self.register_buffer("axis", axis, persistent=False)
 
     def forward(self, network: Network, batch: Batch) -> Losses:
+        """Losses of a network on a batch."""
         mel = network.normalise(batch.power)[:, CONTEXT : CONTEXT + CROP]
         content = network.hear(mel)
         cepstrum, logit = network.speak(content, batch.f0, batch.voicing)
@@ -70,7 +69,7 @@ class Objective(nn.Module):
         voicing = functional.binary_cross_entropy_with_logits(logit, batch.voiced, batch.weight)
         spoken = functional.cross_entropy(network.phones(content), batch.phones, reduction="none")
         phones = (spoken * batch.weight).sum() / total_weight
-        total = spectrum + 0.5 * changes + 0.15 * voicing + 0.06 * phones
+        total = spectrum + 0.35 * changes + 0.15 * voicing + 0.06 * phones
         return Losses(
             total,
             float(spectrum.detach()) * NEPERS_TO_DECIBELS,
@@ -153,7 +152,9 @@ class Trainer:
             if self._step % self._plan.save_every == 0:
                 self._save()
                 seconds = self._data.refresh()
-                print(f"  {seconds / 60:.0f} min of pairs; held out: {self._validate()}", flush=True)
+                print(
+                    f"  {seconds / 60:.0f} min of pairs; held out: {self._validate()}", flush=True
+                )
         self._save()
         print(f"done after {self._step} steps; held out: {self._validate()}", flush=True)
         return self._average
@@ -161,7 +162,9 @@ class Trainer:
     def _train_once(self) -> Losses:
         for group in self._optimiser.param_groups:
             group["lr"] = self._rate()
-        losses: Losses = self._objective(self.network, self._disturb(self._data.batch(self._plan.batch)))
+        losses: Losses = self._objective(
+            self.network, self._disturb(self._data.batch(self._plan.batch))
+        )
         self._optimiser.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -184,7 +187,9 @@ class Trainer:
 
     def _report(self, recent: list[Losses]) -> None:
         count = len(recent)
-        means = [sum(getattr(x, n) for x in recent) / count for n in ("spectrum", "voicing", "phones")]
+        means = [
+            sum(getattr(x, n) for x in recent) / count for n in ("spectrum", "voicing", "phones")
+        ]
         done = self._spent / (self._plan.minutes * 60)
         print(
             f"{done:4.0%} step {self._step} {self._step / max(self._spent, 1e-3):.2f}/s "
@@ -198,4 +203,6 @@ class Trainer:
         with torch.no_grad():
             losses = [self._objective(self._average, b) for b in self._data.validation()]
         parts = ("spectrum", "voicing", "phones")
-        return ", ".join(f"{n} {sum(getattr(x, n) for x in losses) / len(losses):.3f}" for n in parts)
+        return ", ".join(
+            f"{n} {sum(getattr(x, n) for x in losses) / len(losses):.3f}" for n in parts
+        )

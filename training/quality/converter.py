@@ -1,7 +1,5 @@
 """The engine of the conversion container, as the harness uses it."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +20,7 @@ class Converter:
     load_ms: float
 
     @classmethod
-    def of(cls, bundle: Path) -> Converter:
+    def of(cls, bundle: Path) -> "Converter":
         """Loads a bundle as the container does; the time includes the engine's trial run."""
         began = time.perf_counter()
         engine = build_engine(load_character(bundle), SessionSettings(threads=1))

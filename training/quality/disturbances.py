@@ -1,7 +1,5 @@
 """What happens to recordings before they arrive: noise, lines, rooms, levels, codecs."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable
 

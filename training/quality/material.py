@@ -1,7 +1,5 @@
 """What is converted: held-out synthetic speakers with the target's answer, and natural prompts."""
 
-from __future__ import annotations
-
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator
@@ -42,8 +40,8 @@ _PHRASES = {
 }  # fmt: skip
 _NUMBER_WORDS = {
     **dict(enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
-        " fifteen sixteen seventeen eighteen nineteen twenty".split()
+        ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+         " fifteen sixteen seventeen eighteen nineteen twenty").split()
     )),
     30: "thirty", 40: "forty", 50: "fifty", 60: "sixty", 70: "seventy", 80: "eighty", 90: "ninety",
 }  # fmt: skip

@@ -1,7 +1,5 @@
 """Figures about one conversion; each says in its docstring what it is and in which unit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

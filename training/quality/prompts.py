@@ -1,7 +1,5 @@
 """Closed-set recognition of short English prompts by pocketsphinx."""
 
-from __future__ import annotations
-
 from tempfile import NamedTemporaryFile
 
 import numpy as np

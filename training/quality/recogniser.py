@@ -4,10 +4,9 @@ It hears speech of the target alone, from random sentences with the durations of
 speakers. The times of the sounds are given, so every sound is judged by itself.
 """
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from training.generate import Example
 from training.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice
 from training.phones import INVENTORY, PAUSE, PHONE_INDEX, SILENCE, VOWELS
 
-
 CROP = 120
 
 
@@ -36,7 +34,7 @@ class Score:
     vowels_right: int = 0
     vowels: int = 0
 
-    def __add__(self, other: Score) -> Score:
+    def __add__(self, other: "Score") -> "Score":
         return Score(
             self.right + other.right, self.total + other.total,
             self.vowels_right + other.vowels_right, self.vowels + other.vowels,
@@ -57,9 +55,13 @@ class Recogniser(nn.Module):
         super().__init__()
         widths = [BANDS, 128, 128, 128, 128]
         layers: list[nn.Module] = []
-        for index, (before, after) in enumerate(zip(widths, widths[1:], strict=False)):
+        for index, (before, after) in enumerate(pairwise(widths)):
             dilation = 1 + index
-            layers += [nn.Conv1d(before, after, 5, padding=2 * dilation, dilation=dilation), nn.ReLU(), nn.Dropout(0.1)]
+            layers += [
+                nn.Conv1d(before, after, 5, padding=2 * dilation, dilation=dilation),
+                nn.ReLU(),
+                nn.Dropout(0.1),
+            ]
         self.body = nn.Sequential(*layers, nn.Conv1d(128, len(INVENTORY), 1))
 
     def forward(self, mel: Tensor) -> Tensor:
@@ -86,7 +88,7 @@ class Listener:
         self._recogniser = recogniser.eval()
         self._mel = MelSpectrum()
 
-    def judge(self, wave: Floats, phones: list[str], ends: NDArray[np.float64]) -> Score:
+    def judge(self, wave: Floats, phones: list[str], ends: NDArray[np.float64]) -> "Score":
         """Score of a 16 kHz recording whose sounds and their ends in seconds are known."""
         frames = len(wave) // 160
         mel = normalised(self._mel.log_power(wave, frames))
@@ -130,7 +132,9 @@ def train(data: Path, file: Path, steps: int = 1800, limit: int = 500) -> Recogn
             group["lr"] = 2e-3 * (1 - step / steps) + 1e-5
         optimiser.step()
         if step % 300 == 0:
-            print(f"recogniser: step {step} of {steps}, loss {float(loss.detach()):.3f}", flush=True)
+            print(
+                f"recogniser: step {step} of {steps}, loss {float(loss.detach()):.3f}", flush=True
+            )
     file.parent.mkdir(parents=True, exist_ok=True)
     torch.save(recogniser.state_dict(), file)
     return recogniser
@@ -165,6 +169,3 @@ def _voice(voice: HarmonicVoice, example: Example) -> Floats:
         )[0].numpy()
     result: Floats = soxr.resample(samples, OUTPUT_RATE, RATE).astype(np.float32)
     return result
-
-
-

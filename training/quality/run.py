@@ -1,7 +1,5 @@
 """Converts the held-out material with a bundle and writes what came of it as tables."""
 
-from __future__ import annotations
-
 import math
 import resource
 import time
@@ -77,7 +75,11 @@ class Harness:
                 voicing=measures.voicing_agreement(source, found),
                 dropout=measures.longest_dropout_ms(source, found),
             )
-            for name, wave in (("before", item.wave), ("after", converted), ("ceiling", item.target)):
+            for name, wave in (
+                ("before", item.wave),
+                ("after", converted),
+                ("ceiling", item.target),
+            ):
                 row.scores[name] += self.listener.judge(wave, item.phones, item.ends)
         return rows
 
@@ -131,7 +133,7 @@ class Harness:
 
 
 def _speaker_name(speaker: str) -> str:
-    kind, _, voice = speaker.partition("/")
+    kind = speaker.partition("/")[0]
     return "espeak-ng, 6 variants" if kind == "espeak" else speaker.removesuffix("/ja")
 
 
@@ -158,13 +160,19 @@ def properties(converter: Converter, wave: Floats, bundle: Path) -> list[tuple[s
         ("silence comes out at", f"{rms:.0f} dBFS"),
         ("length differs by", f"{abs(len(out) - wanted)} samples"),
         ("peak of a conversion of clipped speech", f"{np.abs(loud).max():.3f}"),
-        ("loudness of speech, output minus input", f"{(level_out - level_in)[speaking].mean():+.1f} dB"),
+        (
+            "loudness of speech, output minus input",
+            f"{(level_out - level_in)[speaking].mean():+.1f} dB",
+        ),
         ("same seed, same samples", "yes" if same else "no"),
         ("processor time for 5 s, one thread, best of 12", f"{min(costs) * 1000:.0f} ms"),
         ("real-time factor (best, median)", f"{min(costs) / 5:.4f}, {np.median(costs) / 5:.4f}"),
         ("loading the bundle, with a trial run", f"{converter.load_ms:.0f} ms"),
         ("size of the bundle", f"{size:.1f} MB"),
-        ("peak memory of the harness", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB"),
+        (
+            "peak memory of the harness",
+            f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB",
+        ),
     ]
 
 
@@ -224,7 +232,9 @@ def disturbed_table(rows: dict[str, Row]) -> str:
 
 def property_table(facts: list[tuple[str, str]]) -> str:
     """Markdown of the facts."""
-    return "\n".join(["| property | measured |", "|---|---|", *(f"| {a} | {b} |" for a, b in facts)])
+    return "\n".join(
+        ["| property | measured |", "|---|---|", *(f"| {a} | {b} |" for a, b in facts)]
+    )
 
 
 def total(rows: dict[str, Row]) -> Row:
@@ -257,7 +267,9 @@ def run(bundle: Path, data: Path, cache: Path, dictionary: Path, per_voice: int 
     before, after = harness.prompts(prompts)
     print("converting disturbed recordings", flush=True)
     unseen = [item for item in items if item.speaker != "mei"]
-    disturbed = harness.disturbed(unseen[:: max(1, len(unseen) // DISTURBED_ITEMS)][:DISTURBED_ITEMS])
+    disturbed = harness.disturbed(
+        unseen[:: max(1, len(unseen) // DISTURBED_ITEMS)][:DISTURBED_ITEMS]
+    )
     facts = properties(converter, unseen[0].wave, bundle)
     return "\n\n".join(
         [

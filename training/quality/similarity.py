@@ -1,7 +1,5 @@
 """Likeness to the target as a speaker encoder hears it (Resemblyzer; for evaluation alone)."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

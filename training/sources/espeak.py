@@ -1,7 +1,5 @@
 """espeak-ng through its library, which tells the time of every phoneme."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import dataclass
 
@@ -71,9 +69,7 @@ class Espeak:
         self._library.espeak_Synth(data, len(data) + 1, 0, 1, 0, _UTF8, None, None)
         self._library.espeak_Synchronize()
         samples = np.concatenate(self._chunks) if self._chunks else np.zeros(0, np.int16)
-        return EspeakSpeech(
-            (samples / 32768).astype(np.float32), self._rate, list(self._phonemes)
-        )
+        return EspeakSpeech((samples / 32768).astype(np.float32), self._rate, list(self._phonemes))
 
     def _receive(self, samples: object, count: int, events: object) -> int:
         if count > 0 and samples:

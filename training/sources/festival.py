@@ -1,7 +1,5 @@
 """The voices of Festival: a text, or phones with times and melody, in many at once."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +58,7 @@ def _call(order: Text | Score, file: Path) -> str:
     for phone, seconds, hertz in order.notes:
         melody = f" ({seconds / 2:.3f} {hertz:.1f})" if hertz else ""
         notes.append(f"({phone} {seconds:.3f}{melody})")
-    return f'(sing \'voice_{order.voice} "{file}" \'({" ".join(notes)}))'
+    return f"(sing 'voice_{order.voice} \"{file}\" '({' '.join(notes)}))"
 
 
 def _read(file: Path) -> TimedSpeech | None:

@@ -1,7 +1,5 @@
 """The voices of flite, which prints the end time of every phone."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ espeak-ng knows how that is pronounced. When each sound is said is found by pock
 forced to align the phones with the recording; its English phones stand in for the others.
 """
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +75,20 @@ def find(reader: Reader, prompt: str) -> Path | None:
 
 def load(file: Path) -> NDArray[np.float32]:
     """Samples at 16 kHz of any recording that ffmpeg reads."""
-    command = ["ffmpeg", "-v", "error", "-i", str(file), "-ar", str(RATE), "-ac", "1", "-f", "s16le", "-"]
+    command = [
+        "ffmpeg",
+        "-v",
+        "error",
+        "-i",
+        str(file),
+        "-ar",
+        str(RATE),
+        "-ac",
+        "1",
+        "-f",
+        "s16le",
+        "-",
+    ]
     data = subprocess.run(command, capture_output=True, check=True).stdout
     return (np.frombuffer(data, np.int16) / 32768).astype(np.float32)
 

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+
+pytest.importorskip("pyworld", reason="the packages of training/requirements.txt are not installed")
+
+from training.features import RATE
+from training.quality import measures
+from training.quality.recogniser import Score, plain
+
+
+def tone(hertz: float = 150.0, seconds: float = 1.0) -> np.ndarray:
+    time = np.arange(int(RATE * seconds)) / RATE
+    harmonics = [np.sin(2 * np.pi * hertz * k * time) / k for k in range(1, 20)]
+    return (0.1 * np.sum(harmonics, 0)).astype(np.float32)
+
+
+def test_speech_does_not_differ_from_itself() -> None:
+    analysis = measures.analyse(tone())
+    assert measures.distortion(analysis, analysis) == 0.0
+
+
+def test_loudness_is_no_distortion() -> None:
+    quiet, loud = measures.analyse(tone() * 0.3), measures.analyse(tone())
+    assert measures.distortion(quiet, loud) < 0.1
+
+
+def test_another_spectrum_is_a_distortion() -> None:
+    bright = np.diff(tone(), prepend=0).astype(np.float32)
+    assert measures.distortion(measures.analyse(bright), measures.analyse(tone())) > 3
+
+
+def test_a_hole_in_voiced_speech_is_a_drop_out_of_its_length() -> None:
+    whole = tone(seconds=2.0)
+    broken = whole.copy()
+    broken[RATE : RATE + RATE // 5] = 0
+    found = measures.longest_dropout_ms(measures.analyse(whole), measures.analyse(broken))
+    assert 140 <= found <= 220
+
+
+def test_whole_speech_has_no_drop_out() -> None:
+    analysis = measures.analyse(tone())
+    assert measures.longest_dropout_ms(analysis, analysis) == 0
+
+
+def test_scores_add_up() -> None:
+    assert Score(1, 2, 1, 1) + Score(2, 2, 0, 1) == Score(3, 4, 1, 2)
+
+
+def test_a_devoiced_vowel_counts_as_its_vowel() -> None:
+    assert plain("U") == "u"
+    assert plain("N") == "N"

@@ -1,0 +1,150 @@
+"""Command line of the training: `python -m training --help`."""
+
+import argparse
+import multiprocessing
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pocketsphinx
+
+from training.dataset import Dataset
+from training.export import Melody, export, load_network
+from training.generate import generate
+from training.quality.card import write_tables
+from training.quality.run import run as measure
+from training.train import Plan, Trainer
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+BUNDLE = REPOSITORY / "functions" / "convert" / "characters" / "mei"
+WORK = REPOSITORY / ".training"
+_PROGRAMS = ("hts_engine", "flite", "festival", "ffmpeg")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much of everything is done.
+
+    Attributes:
+        generate_minutes: of each generating process.
+        processes: that generate.
+        train_minutes: wall-clock of the training.
+        sentences: of each held-out voice in the evaluation.
+    """
+
+    generate_minutes: float
+    processes: int
+    train_minutes: float
+    sentences: int
+
+
+FULL = Effort(generate_minutes=60.0, processes=2, train_minutes=85.0, sentences=8)
+QUICK = Effort(generate_minutes=0.4, processes=1, train_minutes=0.4, sentences=1)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where data, checkpoint, cached measurements and bundle lie."""
+
+    work: Path
+    bundle: Path
+
+    @property
+    def data(self) -> Path:
+        """Shards of training pairs."""
+        return self.work / "data"
+
+    @property
+    def cache(self) -> Path:
+        """Held-out material and the phone recogniser."""
+        return self.work / "quality"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The training's state, replaced as it goes on."""
+        return self.work / "checkpoint.pt"
+
+
+def dictionary() -> Path:
+    """The pronouncing dictionary that pocketsphinx brings along."""
+    return Path(pocketsphinx.__file__).parent / "model" / "en-us" / "cmudict-en-us.dict"
+
+
+def make_data(places: Places, effort: Effort) -> None:
+    """Generates pairs in several processes."""
+    jobs = [
+        (places.data, dictionary(), seed + 1, effort.generate_minutes)
+        for seed in range(effort.processes)
+    ]
+    with multiprocessing.get_context("spawn").Pool(effort.processes) as pool:
+        pool.starmap(generate, jobs)
+
+
+def train(places: Places, effort: Effort) -> None:
+    """Trains, or goes on with a training that was stopped."""
+    often = 20 if effort is QUICK else 100
+    plan = Plan(minutes=effort.train_minutes, report_every=often, save_every=5 * often)
+    Trainer(places.data, places.work, plan).run()
+
+
+def write_bundle(places: Places) -> None:
+    """Exports the checkpoint into the bundle."""
+    melody = Melody.of(Dataset(places.data, seed=0).log_f0())
+    file = export(load_network(places.checkpoint), melody, places.bundle)
+    portrait = BUNDLE / "portrait.svg"
+    if places.bundle != BUNDLE and portrait.exists():
+        shutil.copy(portrait, places.bundle)
+    print(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)")
+
+
+def evaluate(places: Places, effort: Effort) -> None:
+    """Measures the bundle and writes the tables into its model card."""
+    tables = measure(places.bundle, places.data, places.cache, dictionary(), effort.sentences)
+    print(tables)
+    write_tables(places.bundle / "MODEL_CARD.md", tables)
+
+
+_STEPS = {"generate": make_data, "train": train, "quality": evaluate}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the steps that are asked for."""
+    parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
+    parser.add_argument(
+        "steps",
+        nargs="*",
+        metavar="STEP",
+        help="generate, train, export, quality; all four if none is named",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="minutes instead of hours; a bundle to try the path"
+    )
+    parser.add_argument("--work", type=Path, default=WORK, help="folder for data and checkpoints")
+    parser.add_argument("--bundle", type=Path, help="bundle to write or measure")
+    options = parser.parse_args(arguments)
+    steps = options.steps or ["generate", "train", "export", "quality"]
+    unknown = set(steps) - {*_STEPS, "export"}
+    if unknown:
+        parser.error(
+            f"unknown step {', '.join(sorted(unknown))}; expected {', '.join(_STEPS)} or export"
+        )
+    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
+    if missing:
+        print(f"not installed: {', '.join(missing)}; see training/README.md", file=sys.stderr)
+        return 1
+    effort = QUICK if options.quick else FULL
+    work = options.work / "quick" if options.quick else options.work
+    bundle = options.bundle or (work / "mei" if options.quick else BUNDLE)
+    places = Places(work, bundle)
+    for step in steps:
+        print(f"== {step}", flush=True)
+        if step == "export":
+            write_bundle(places)
+        else:
+            _STEPS[step](places, effort)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
