@@ -5,6 +5,7 @@ locals {
       "artifactregistry.googleapis.com",
       "cloudbuild.googleapis.com",
       "cloudfunctions.googleapis.com",
+      "cloudscheduler.googleapis.com",
       "firebaserules.googleapis.com",
       "firestore.googleapis.com",
       "iam.googleapis.com",
@@ -17,7 +18,6 @@ locals {
     ],
     var.custom_domain == null ? [] : ["compute.googleapis.com"],
     var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com"],
-    length(var.busy_hours) == 0 ? [] : ["cloudscheduler.googleapis.com"],
     var.kms_key == null ? [] : ["cloudkms.googleapis.com"],
   ))
 

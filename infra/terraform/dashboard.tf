@@ -62,6 +62,14 @@ locals {
       ]
     },
     {
+      title = "Sweeps, and voices they put back or ended"
+      unit  = "1/min"
+      lines = [
+        for name in ["swept", "put_back", "expired", "not_swept"] :
+        { filter = local.metric[name], align = "ALIGN_DELTA", reduce = "REDUCE_SUM", by = [], legend = name }
+      ]
+    },
+    {
       title = "Oldest message waiting"
       unit  = "s"
       lines = [{ filter = "resource.type = \"pubsub_subscription\" AND metric.type = \"pubsub.googleapis.com/subscription/oldest_unacked_message_age\" AND resource.labels.subscription_id = monitoring.regex.full_match(\"${var.name}-(conversions|uploads)\")", align = "ALIGN_MAX", reduce = "REDUCE_MAX", by = ["resource.label.subscription_id"], legend = "$${resource.labels.subscription_id}" }]

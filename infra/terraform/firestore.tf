@@ -18,7 +18,8 @@ resource "google_firestore_database" "this" {
   depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
 }
 
-# Documents are read by their id; every index would be paid for at each write and used by nobody.
+# Documents are read by their id; every index would make each write slower and be used by nobody but
+# the sweep, whose own is below.
 resource "google_firestore_field" "unindexed" {
   project    = var.project_id
   database   = google_firestore_database.this.name
@@ -39,6 +40,26 @@ resource "google_firestore_field" "expire_at" {
 
   # Firestore changes one field of a collection at a time.
   depends_on = [google_firestore_field.unindexed]
+}
+
+# Finds the voices of a status that changed last before some moment, oldest first.
+resource "google_firestore_index" "sweep" {
+  project     = var.project_id
+  database    = google_firestore_database.this.name
+  collection  = "voices"
+  query_scope = "COLLECTION"
+
+  fields {
+    field_path = "status"
+    order      = "ASCENDING"
+  }
+
+  fields {
+    field_path = "updated_at"
+    order      = "ASCENDING"
+  }
+
+  depends_on = [google_firestore_field.expire_at]
 }
 
 resource "google_firebaserules_ruleset" "firestore" {

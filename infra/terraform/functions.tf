@@ -12,6 +12,7 @@ locals {
     ]
     dead_letter = ["functions/__init__.py", "functions/dead_letter/**/*.py", "shared/**/*.py"]
     on_upload   = ["functions/__init__.py", "functions/on_upload/**/*.py", "shared/**/*.py"]
+    sweep       = ["functions/__init__.py", "functions/sweep/**/*.py", "shared/**/*.py"]
   }
   archive_files = {
     for name, patterns in local.archive_patterns : name => {
@@ -51,6 +52,17 @@ locals {
       min_instances = var.function_min_instances.on_upload
       timeout       = local.timeouts.request
     }
+    # One at a time: a second sweep would find the same voices and publish the same messages.
+    sweep = {
+      concurrency   = 1
+      description   = "Puts voices back whose event or message was lost"
+      environment   = merge(local.environment_common, local.environment_sweep)
+      ingress       = "ALLOW_INTERNAL_ONLY"
+      max_instances = 1
+      memory        = "512Mi"
+      min_instances = 0
+      timeout       = 120
+    }
   }
 }
 
@@ -89,7 +101,7 @@ resource "google_storage_bucket_object" "function" {
 }
 
 resource "google_cloudfunctions2_function" "this" {
-  # checkov:skip=CKV_GCP_124:on_upload and dead_letter are internal; api is what the visitors call
+  # checkov:skip=CKV_GCP_124:on_upload, dead_letter and sweep are internal; api is what the visitors call
   for_each = local.functions
 
   name         = local.names[each.key]
@@ -132,5 +144,35 @@ resource "google_cloudfunctions2_function" "this" {
     google_project_iam_member.build_logs,
     google_project_iam_member.build_sources,
     google_storage_bucket_iam_member.build_sources,
+  ]
+}
+
+resource "google_cloud_scheduler_job" "sweep" {
+  name             = local.names.sweep
+  project          = var.project_id
+  region           = var.region
+  description      = "Starts a sweep"
+  schedule         = "*/5 * * * *"
+  time_zone        = "Etc/UTC"
+  attempt_deadline = "${local.functions.sweep.timeout + 60}s"
+
+  http_target {
+    http_method = "POST"
+    uri         = "${google_cloudfunctions2_function.this["sweep"].service_config[0].uri}/"
+
+    oidc_token {
+      audience              = local.audiences.sweep
+      service_account_email = google_service_account.this["sweep_timer"].email
+    }
+  }
+
+  # Not more often: the next sweep looks at everything again.
+  retry_config {
+    retry_count = 1
+  }
+
+  depends_on = [
+    google_cloud_run_v2_service_iam_member.sweep_timer,
+    google_firestore_index.sweep,
   ]
 }

@@ -7,6 +7,8 @@ locals {
       dead_letter = "Gives up on a voice"
       on_upload   = "Turns uploads into conversion messages"
       push        = "Pub/Sub's identity when it pushes"
+      sweep       = "Puts lost voices back"
+      sweep_timer = "Cloud Scheduler's identity when it starts a sweep"
     },
     length(var.busy_hours) == 0 ? {} : { schedule = "Raises the minimum instances for busy hours" },
   )
@@ -26,7 +28,7 @@ resource "google_service_account" "this" {
 
 # Project-wide because Firestore knows no smaller resource: the condition names the database.
 resource "google_project_iam_member" "firestore" {
-  for_each = toset(["api", "convert", "dead_letter", "on_upload"])
+  for_each = toset(["api", "convert", "dead_letter", "on_upload", "sweep"])
 
   project = var.project_id
   role    = "roles/datastore.user"
@@ -102,17 +104,20 @@ resource "google_storage_bucket_iam_member" "api_creates_uploads" {
   member = google_service_account.this["api"].member
 }
 
-resource "google_storage_bucket_iam_member" "convert_reads_uploads" {
-  bucket = google_storage_bucket.uploads.name
-  role   = "roles/storage.objectViewer"
-  member = google_service_account.this["convert"].member
-}
-
 # ... and get one here, which the eraser's role lets it.
 resource "google_storage_bucket_iam_member" "convert_creates_results" {
   bucket = google_storage_bucket.results.name
   role   = "roles/storage.objectCreator"
   member = google_service_account.this["convert"].member
+}
+
+# Who may list as well learns that an object is missing; others are told that it is forbidden.
+resource "google_storage_bucket_iam_member" "reads_uploads" {
+  for_each = toset(["convert", "sweep"])
+
+  bucket = google_storage_bucket.uploads.name
+  role   = "roles/storage.objectViewer"
+  member = google_service_account.this[each.key].member
 }
 
 # Signing without a key: IAM signs for whoever may create tokens of the account, here itself.
@@ -137,11 +142,13 @@ resource "google_pubsub_topic_iam_member" "storage_agent" {
   member  = data.google_storage_project_service_account.this.member
 }
 
-resource "google_pubsub_topic_iam_member" "on_upload" {
+resource "google_pubsub_topic_iam_member" "conversions" {
+  for_each = toset(["on_upload", "sweep"])
+
   project = var.project_id
   topic   = google_pubsub_topic.work["conversions"].name
   role    = "roles/pubsub.publisher"
-  member  = google_service_account.this["on_upload"].member
+  member  = google_service_account.this[each.key].member
 }
 
 resource "google_pubsub_topic_iam_member" "dead_letter_publisher" {
@@ -174,6 +181,15 @@ resource "google_cloud_run_v2_service_iam_member" "push" {
   name     = each.value
   role     = "roles/run.invoker"
   member   = google_service_account.this["push"].member
+}
+
+# Cloud Scheduler's agent may make this account's tokens: its role comes with the API.
+resource "google_cloud_run_v2_service_iam_member" "sweep_timer" {
+  project  = var.project_id
+  location = var.region
+  name     = google_cloudfunctions2_function.this["sweep"].name
+  role     = "roles/run.invoker"
+  member   = google_service_account.this["sweep_timer"].member
 }
 
 resource "google_cloud_run_v2_service_iam_member" "warm_up" {

@@ -10,10 +10,14 @@ locals {
   # A waiting client is answered before its request is cut off.
   api_timeout = var.wait_seconds + 15
 
+  # A message that is refused again and again is given up before it counts as lost: redeliveries
+  # come at most `maximum_backoff` apart, the first ones much closer.
+  patience = min(3600, max(300, 60 * (var.delivery_attempts - 5)))
+
   python_version = "3.11"
   source_root    = "${path.module}/../.."
 
-  # What the three functions and the container are told. A test compares the names with the
+  # What the four functions and the container are told. A test compares the names with the
   # settings that the code reads.
   environment_common = {
     CONVERSION_DEADLINE_SECONDS = tostring(local.timeouts.conversion_deadline)
@@ -55,6 +59,14 @@ locals {
     PUSH_SERVICE_ACCOUNT = google_service_account.this["push"].email
     PUSH_VERIFICATION    = "on"
   }
+  environment_sweep = {
+    CONVERSIONS_TOPIC    = google_pubsub_topic.work["conversions"].name
+    PATIENCE_SECONDS     = tostring(local.patience)
+    PUSH_AUDIENCE        = local.audiences.sweep
+    PUSH_SERVICE_ACCOUNT = google_service_account.this["sweep_timer"].email
+    PUSH_VERIFICATION    = "on"
+    UPLOAD_URL_SECONDS   = tostring(var.upload_url_seconds)
+  }
 
   # A receiver is told its audience before it has an address, so the audience is made of what is
   # known beforehand: the functions' well-known address, and a custom audience of the container.
@@ -62,6 +74,7 @@ locals {
     convert     = "https://${local.names.convert}-${data.google_project.this.number}.${var.region}.run.app"
     dead_letter = "https://${var.region}-${var.project_id}.cloudfunctions.net/${local.names.dead_letter}"
     on_upload   = "https://${var.region}-${var.project_id}.cloudfunctions.net/${local.names.on_upload}"
+    sweep       = "https://${var.region}-${var.project_id}.cloudfunctions.net/${local.names.sweep}"
   }
 
   names = {
@@ -69,5 +82,6 @@ locals {
     convert     = "${var.name}-convert"
     dead_letter = "${var.name}-dead-letter"
     on_upload   = "${var.name}-on-upload"
+    sweep       = "${var.name}-sweep"
   }
 }

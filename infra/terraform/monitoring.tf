@@ -23,6 +23,12 @@ locals {
       labels      = { character = "character" }
       service     = local.names.convert
     }
+    expired = {
+      description = "Voices that were never uploaded, ended by the sweep"
+      event       = "voice_expired"
+      labels      = {}
+      service     = local.names.sweep
+    }
     failed = {
       description = "Conversions failed for good, by code"
       event       = "conversion_failed"
@@ -35,17 +41,35 @@ locals {
       labels      = {}
       service     = local.names.convert
     }
+    not_swept = {
+      description = "Voices that the sweep could not look after and left for the next one"
+      event       = "not_swept"
+      labels      = {}
+      service     = local.names.sweep
+    }
     overloaded = {
       description = "Conversions put off because the instance was full"
       event       = "overloaded"
       labels      = {}
       service     = local.names.convert
     }
+    put_back = {
+      description = "Voices whose event or message was lost, put back by the sweep, by what they were"
+      event       = "voice_put_back"
+      labels      = { status = "status" }
+      service     = local.names.sweep
+    }
     started = {
       description = "Conversions started; cold means that it was the first of its instance"
       event       = "conversion_started"
       labels      = { cold = "cold" }
       service     = local.names.convert
+    }
+    swept = {
+      description = "Sweeps that went to their end"
+      event       = "swept"
+      labels      = {}
+      service     = local.names.sweep
     }
     takeovers = {
       description = "Conversions taken over from a worker that was lost"
@@ -315,4 +339,57 @@ resource "google_monitoring_alert_policy" "stuck" {
     content   = local.runbook["Voices are stuck"]
     mime_type = "text/markdown"
   }
+}
+
+resource "google_monitoring_alert_policy" "lost" {
+  project               = var.project_id
+  display_name          = "${var.name}: voices were lost"
+  combiner              = "OR"
+  notification_channels = local.channels
+  severity              = "WARNING"
+  user_labels           = var.labels
+
+  # A few can be crashes at the worst moment, which is what the sweep is there for.
+  conditions {
+    display_name = "More than three voices were put back in a quarter of an hour"
+
+    condition_threshold {
+      filter          = local.metric.put_back
+      comparison      = "COMPARISON_GT"
+      duration        = "0s"
+      threshold_value = 3
+
+      aggregations {
+        alignment_period     = "900s"
+        cross_series_reducer = "REDUCE_SUM"
+        per_series_aligner   = "ALIGN_DELTA"
+      }
+    }
+  }
+
+  # A counter without entries has no data: that is what must alarm here.
+  conditions {
+    display_name = "No sweep went to its end for half an hour"
+
+    condition_threshold {
+      filter                  = local.metric.swept
+      comparison              = "COMPARISON_LT"
+      duration                = "60s"
+      evaluation_missing_data = "EVALUATION_MISSING_DATA_ACTIVE"
+      threshold_value         = 1
+
+      aggregations {
+        alignment_period     = "1800s"
+        cross_series_reducer = "REDUCE_SUM"
+        per_series_aligner   = "ALIGN_DELTA"
+      }
+    }
+  }
+
+  documentation {
+    content   = local.runbook["Voices were lost"]
+    mime_type = "text/markdown"
+  }
+
+  depends_on = [google_logging_metric.counter]
 }

@@ -59,7 +59,7 @@ run "only_what_is_needed" {
   }
 
   assert {
-    condition     = length(distinct([for function in google_cloudfunctions2_function.this : function.service_config[0].service_account_email])) == 3
+    condition     = length(distinct([for function in google_cloudfunctions2_function.this : function.service_config[0].service_account_email])) == 4
     error_message = "two functions share a service account"
   }
 
@@ -78,6 +78,16 @@ run "only_what_is_needed" {
       member.role == "roles/run.invoker" && member.member == google_service_account.this["push"].member
     ]) && toset(keys(google_cloud_run_v2_service_iam_member.push)) == toset(["convert", "dead_letter", "on_upload"])
     error_message = "Pub/Sub cannot call a service that it must push to"
+  }
+
+  assert {
+    condition = alltrue([
+      for name, member in google_pubsub_topic_iam_member.conversions :
+      member.topic == google_pubsub_topic.work["conversions"].name
+      && member.role == "roles/pubsub.publisher"
+      && member.member == google_service_account.this[name].member
+    ]) && toset(keys(google_pubsub_topic_iam_member.conversions)) == toset(["on_upload", "sweep"])
+    error_message = "on_upload or sweep cannot send conversion messages, or somebody else can"
   }
 
   assert {
@@ -101,15 +111,17 @@ run "only_what_is_needed" {
       !google_cloud_run_v2_service.convert.invoker_iam_disabled
       && google_cloudfunctions2_function.this["on_upload"].service_config[0].ingress_settings == "ALLOW_INTERNAL_ONLY"
       && google_cloudfunctions2_function.this["dead_letter"].service_config[0].ingress_settings == "ALLOW_INTERNAL_ONLY"
+      && google_cloudfunctions2_function.this["sweep"].service_config[0].ingress_settings == "ALLOW_INTERNAL_ONLY"
     )
-    error_message = "a service that only Pub/Sub calls is open to others"
+    error_message = "a service that only Pub/Sub or Cloud Scheduler calls is open to others"
   }
 
   assert {
     condition = (
       google_storage_bucket_iam_member.api_creates_uploads.role == "roles/storage.objectCreator"
       && google_storage_bucket_iam_member.convert_creates_results.role == "roles/storage.objectCreator"
-      && google_storage_bucket_iam_member.convert_reads_uploads.role == "roles/storage.objectViewer"
+      && alltrue([for member in google_storage_bucket_iam_member.reads_uploads : member.role == "roles/storage.objectViewer" && member.bucket == google_storage_bucket.uploads.name])
+      && toset(keys(google_storage_bucket_iam_member.reads_uploads)) == toset(["convert", "sweep"])
       && alltrue([for member in google_storage_bucket_iam_member.eraser : member.role == google_project_iam_custom_role.eraser.id])
     )
     error_message = "a service may do more with the objects than read, create and erase them"

@@ -116,6 +116,7 @@ run "watching" {
       for policy in [
         google_monitoring_alert_policy.dead_letters,
         google_monitoring_alert_policy.errors,
+        google_monitoring_alert_policy.lost,
         google_monitoring_alert_policy.stuck,
         google_monitoring_alert_policy.wait,
       ] :

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.unit.terraform.reading import TerraformModule
 
-FUNCTIONS = ("api", "dead_letter", "on_upload")
+FUNCTIONS = ("api", "dead_letter", "on_upload", "sweep")
 
 # What Cloud Functions does first: an error here is one that the deployment would end with.
 LOAD = "from functions_framework.aio import create_asgi_app; create_asgi_app({name!r}, 'main.py')"
@@ -41,6 +41,16 @@ def entry_point(name: str) -> str:
     found = re.search(r'filename = "main.py"\n\s+content  = "(.*)\\n"', text)
     assert found
     return found[1].replace("${each.key}", name)
+
+
+def test_every_deployable_but_the_container_is_deployed_as_a_function(
+    terraform: TerraformModule,
+) -> None:
+    there = {path.parent.name for path in ROOT.glob("functions/*/main.py")}
+
+    assert there == {*FUNCTIONS, "convert"}
+    assert terraform.locals["functions"].keys() == set(FUNCTIONS)
+    assert terraform.locals["archive_patterns"].keys() == set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

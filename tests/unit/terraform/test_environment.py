@@ -10,6 +10,7 @@ from functions.api.settings import ApiSettings
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.on_upload.settings import OnUploadSettings
+from functions.sweep.settings import SweepSettings
 from shared.settings import CommonSettings, Environment, load
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ SETTINGS: dict[str, type[CommonSettings]] = {
     "convert": ConvertSettings,
     "dead_letter": DeadLetterSettings,
     "on_upload": OnUploadSettings,
+    "sweep": SweepSettings,
 }
 LOCAL_ONLY = {"SIGNING_KEY_FILE", "WEB_ROOT", "PAGE_CONFIG"}
 
@@ -31,6 +33,7 @@ EXAMPLES = {
     r"^google_cloud_run_v2_service\.convert\.uri$": "https://convert.example.com",
     r"^local\.audiences\.\w+$": "https://receiver.example.com",
     r"^tostring\(local\.timeouts\.conversion_deadline\)$": "60",
+    r"^tostring\(local\.patience\)$": "300",
     r"^var\.project_id$": "a-project",
     r'^join\(",", var\.allowed_origins\)$': "https://voice.example.com",
     r"^var\.firebase_authentication == null \? \"off\" : \"on\"$": "off",
@@ -95,6 +98,15 @@ def test_the_defaults_are_those_of_the_code(terraform: TerraformModule, deployab
         default = terraform.default(expression)
         if default is not None:
             assert default == fields[name.lower()].default, name
+
+
+@pytest.mark.parametrize("name", ["sweep", "api"])
+def test_whoever_waits_for_uploads_is_told_how_long_their_address_works(
+    terraform: TerraformModule, name: str
+) -> None:
+    told = terraform.environment(name)["UPLOAD_URL_SECONDS"]
+
+    assert told == "tostring(var.upload_url_seconds)"
 
 
 def test_each_deployable_gets_the_variables_meant_for_it(terraform: TerraformModule) -> None:

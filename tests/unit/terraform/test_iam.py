@@ -69,6 +69,17 @@ def test_an_account_signs_for_itself_only(terraform: TerraformModule) -> None:
     assert itself["member"] == "google_service_account.this[each.key].member"
 
 
+def test_who_only_calls_or_only_sweeps_may_do_nothing_else(terraform: TerraformModule) -> None:
+    granted = {
+        name: body.get("for_each", "")
+        for (kind, name), body in terraform.resources.items()
+        if "_iam_" in kind and "sweep" in str(body)
+    }
+
+    assert granted.keys() == {"conversions", "firestore", "reads_uploads", "sweep_timer"}
+    assert '"sweep_timer"' not in str([each for each in granted.values() if each])
+
+
 def test_no_service_account_has_a_key(terraform: TerraformModule) -> None:
     assert terraform.of_type("google_service_account_key") == {}
 

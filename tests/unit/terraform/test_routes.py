@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from functions.convert.app import create_app
+from functions.sweep.app import create_app as create_sweep
 from shared.push import push_app
 from shared.tokens import TokenRefusedError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from functions.convert.worker import Worker
+    from functions.sweep.sweeping import Sweeper
     from shared.topics import PushMessage
     from tests.unit.terraform.reading import TerraformModule
 
@@ -29,6 +31,11 @@ class IdleWorker:
 
     async def handle(self, message: PushMessage) -> None:
         raise AssertionError(f"a push without a token was let in: {message}")
+
+
+class IdleSweeper:
+    async def sweep(self) -> Mapping[str, int]:
+        raise AssertionError("a request without a token was let in")
 
 
 class Doorkeeper:
@@ -46,6 +53,11 @@ def convert() -> Starlette:
 @pytest.fixture
 def function() -> Starlette:
     return push_app(Doorkeeper(), IdleWorker().handle)
+
+
+@pytest.fixture
+def sweep() -> Starlette:
+    return create_sweep(cast("Sweeper", IdleSweeper()), Doorkeeper())
 
 
 async def ask(app: Starlette, method: str, path: str) -> int:
@@ -95,6 +107,17 @@ async def test_uploads_and_dead_letters_are_pushed_to_a_route_that_asks_for_a_to
     )
     for receiver in receivers:
         assert await ask(function, "POST", receiver["path"]) == 401
+
+
+async def test_the_scheduler_calls_a_route_that_asks_for_a_token(
+    terraform: TerraformModule, sweep: Starlette
+) -> None:
+    job = terraform.resources["google_cloud_scheduler_job", "sweep"]["http_target"][0]
+    service = '${google_cloudfunctions2_function.this["sweep"].service_config[0].uri}'
+
+    assert job["uri"].startswith(service)
+    assert await ask(sweep, job["http_method"], job["uri"].removeprefix(service)) == 401
+    assert "oidc_token" in job
 
 
 async def test_the_container_has_the_route_that_the_api_warms_it_up_with(

@@ -102,6 +102,26 @@ override_resource {
 }
 
 override_resource {
+  target = google_service_account.this["sweep"]
+  values = {
+    email  = "voice-avatar-sweep@demo-project.iam.gserviceaccount.com"
+    id     = "projects/demo-project/serviceAccounts/voice-avatar-sweep@demo-project.iam.gserviceaccount.com"
+    member = "serviceAccount:voice-avatar-sweep@demo-project.iam.gserviceaccount.com"
+    name   = "projects/demo-project/serviceAccounts/voice-avatar-sweep@demo-project.iam.gserviceaccount.com"
+  }
+}
+
+override_resource {
+  target = google_service_account.this["sweep_timer"]
+  values = {
+    email  = "voice-avatar-sweep-timer@demo-project.iam.gserviceaccount.com"
+    id     = "projects/demo-project/serviceAccounts/voice-avatar-sweep-timer@demo-project.iam.gserviceaccount.com"
+    member = "serviceAccount:voice-avatar-sweep-timer@demo-project.iam.gserviceaccount.com"
+    name   = "projects/demo-project/serviceAccounts/voice-avatar-sweep-timer@demo-project.iam.gserviceaccount.com"
+  }
+}
+
+override_resource {
   target = google_pubsub_topic.work["conversions"]
   values = {
     id = "projects/demo-project/topics/voice-avatar-conversions"
