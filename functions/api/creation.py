@@ -68,10 +68,10 @@ class Reception:
         """Create the document of a voice and the address to upload its recording to.
 
         Raises:
-            Problem: `unknown_character` or `unsupported_content_type`.
+            Problem: `unknown_character`, `pitch_not_adjustable` or `unsupported_content_type`.
         """
         character = self._character(wish.character)
-        pitch_shift = None if wish.pitch_shift == "auto" else wish.pitch_shift
+        pitch_shift = self._pitch_shift(wish, character)
         options = Options(pitch_shift, wish.output_format, _content_type(wish.content_type))
         voice = voices_of.create(
             voices_of.new_voice_id(), character, options, now=self._now(), owner=owner
@@ -151,6 +151,17 @@ class Reception:
             detail = f"There is no character {name!r}; choose one of {known}."
             raise Problem(422, ErrorCode.UNKNOWN_CHARACTER, detail)
         return name
+
+    def _pitch_shift(self, wish: NewVoice, character: str) -> float | None:
+        if wish.pitch_shift == "auto":
+            return None
+        if self._characters[character].pitch is None:
+            detail = (
+                f"The pitch of {character!r} cannot be steered; leave pitch_shift out, "
+                f"or set it to 'auto'."
+            )
+            raise Problem(422, "pitch_not_adjustable", detail)
+        return wish.pitch_shift
 
     async def _require_convertible(
         self, voice: Voice, content: BinaryIO, size: int, content_type: str

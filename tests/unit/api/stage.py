@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,6 +96,7 @@ class Stage:
         characters = {
             "mei": a_manifest("mei", self.folder / "mei", portrait="portrait.svg"),
             "taro": a_manifest("taro", self.folder / "taro"),
+            "kobo": replace(a_manifest("kobo", self.folder / "kobo"), pitch=None),
         }
         reception = Reception(
             voices=self.voices,
@@ -113,6 +114,7 @@ class Stage:
             owners=Owners(self.verifier),
             characters=characters,
             wait_seconds=self.wait_seconds,
+            seconds=(1.0, 10.0),
             max_upload_bytes=MAX_BYTES,
         )
         return create_app(services, (SITE,))

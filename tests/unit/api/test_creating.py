@@ -60,6 +60,23 @@ async def test_the_wish_stands_in_the_document(stage: Stage, client: httpx.Async
     assert voice.options.output_format is OutputFormat.MP3
 
 
+async def test_a_pitch_that_cannot_be_steered_is_refused_and_automatic_is_not(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    refused = await client.post("/api/v1/voices", json={"character": "kobo", "pitch_shift": 0})
+    left_behind = dict(stage.voices._entries)  # noqa: SLF001 - nothing may be
+    automatic = await client.post(
+        "/api/v1/voices", json={"character": "kobo", "pitch_shift": "auto"}
+    )
+
+    detail = problem(refused, 422, "pitch_not_adjustable")
+    assert "'kobo'" in detail
+    assert "'auto'" in detail
+    assert left_behind == {}
+    voice = (await stage.voices.read(automatic.json()["voice_id"])).voice
+    assert (voice.character, voice.options.pitch_shift) == ("kobo", None)
+
+
 async def test_creating_a_voice_warms_the_conversion_up(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
@@ -105,7 +122,7 @@ async def test_an_unknown_character_is_named_with_those_there_are(
     response = await client.post("/api/v1/voices", json={"character": "nobody"})
 
     detail = problem(response, 422, "unknown_character")
-    assert detail == "There is no character 'nobody'; choose one of mei, taro."
+    assert detail == "There is no character 'nobody'; choose one of mei, taro, kobo."
 
 
 async def test_a_content_type_that_recordings_cannot_have_is_refused(

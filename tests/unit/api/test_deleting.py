@@ -74,7 +74,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(
 ) -> None:
     characters = (await client.get("/api/v1/characters")).json()["characters"]
 
-    assert [character["id"] for character in characters] == ["mei", "taro"]
+    assert [character["id"] for character in characters] == ["mei", "taro", "kobo"]
     assert characters[0] == {
         "id": "mei",
         "name": {"ja": "メイ", "en": "Mei"},
