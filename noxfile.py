@@ -24,7 +24,7 @@ nox.needs_version = ">=2025.2.9"
 
 ROOT = Path(__file__).parent
 WEB = ROOT / "functions" / "api" / "web"
-DEPLOYABLES = ("api", "convert", "dead_letter", "on_upload")
+DEPLOYABLES = ("api", "convert", "dead_letter", "on_upload", "sweep")
 CONSTRAINTS = "requirements/constraints.txt"
 REQUIREMENTS = (
     *sorted(ROOT.glob("requirements/*.in")),
