@@ -76,11 +76,14 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def lint(session: nox.Session) -> None:
-    """Check style and types."""
+    """Check style and types, of Python and of the page, whose own tests run, too."""
     environment = Environment(session, "lint")
     environment.python("-m", "ruff", "check", ".")
     environment.python("-m", "ruff", "format", "--check", ".")
     environment.python("-m", "mypy")
+    npm(session, "ci", "--no-audit", "--no-fund")
+    npm(session, "run", "lint")
+    npm(session, "test")
 
 
 @nox.session(python=False)
@@ -169,19 +172,25 @@ def digest_of(paths: list[Path]) -> str:
     return digest.hexdigest()
 
 
-def build_page(session: nox.Session) -> None:
-    """Build the page, if npm is there and the page's sources changed since the last time."""
-    npm = shutil.which("npm")
-    if npm is None:
-        session.warn("npm was not found: there will be no page; install Node.js 20 or newer")
+def npm(session: nox.Session, *arguments: str) -> None:
+    """Run npm for the page, where it is installed."""
+    program = shutil.which("npm")
+    if program is None:
+        session.warn(f"npm {arguments[0]} left out: npm was not found; install Node.js 20 or newer")
         return
+    with session.chdir(WEB):
+        session.run(program, *arguments, external=True)
+
+
+def build_page(session: nox.Session) -> None:
+    """Build the page, if its sources changed since the last time."""
     wanted, stamp = digest_of(page_sources()), WEB / "dist" / ".built"
     if stamp.is_file() and stamp.read_text() == wanted:
         return
-    with session.chdir(WEB):
-        session.run(npm, "ci", "--no-audit", "--no-fund", external=True)
-        session.run(npm, "run", "build", external=True)
-    stamp.write_text(wanted)
+    npm(session, "ci", "--no-audit", "--no-fund")
+    npm(session, "run", "build")
+    if stamp.parent.is_dir():
+        stamp.write_text(wanted)
 
 
 def page_sources() -> list[Path]:

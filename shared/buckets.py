@@ -110,7 +110,8 @@ class Bucket:
             "x-goog-if-generation-match": "0",
         }
         expires_at = self._now() + lifetime
-        url = await self._sign(name, "PUT", expires_at, headers=headers)
+        # A copy, because the library adds its own headers to what it is given.
+        url = await self._sign(name, "PUT", expires_at, headers=dict(headers))
         return SignedUpload("PUT", url, headers, expires_at, max_bytes)
 
     async def sign_download(

@@ -56,6 +56,7 @@ def build(config: ApiSettings, *, voices: VoiceStore, uploads: Bucket, results: 
         owners=open_owners(config),
         characters=characters,
         wait_seconds=config.wait_seconds,
+        seconds=(config.min_seconds, config.max_seconds),
         max_upload_bytes=config.max_upload_bytes,
     )
     app = create_app(services, config.allowed_origins)

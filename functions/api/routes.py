@@ -47,6 +47,7 @@ class Services:
         owners: tells who a visitor is.
         characters: the characters' manifests by id.
         wait_seconds: how long a client waits for a voice before it must ask again.
+        seconds: how long a recording may be, whatever the character: least and most.
         max_upload_bytes: the largest recording.
     """
 
@@ -56,6 +57,7 @@ class Services:
     owners: Owners
     characters: Mapping[str, CharacterManifest]
     wait_seconds: float
+    seconds: tuple[float, float]
     max_upload_bytes: int
 
 
@@ -145,7 +147,7 @@ def _add_waiting(router: APIRouter, services: Services) -> None:
 
 
 def _add_characters(router: APIRouter, services: Services) -> None:
-    facts = [_character_facts(manifest) for manifest in services.characters.values()]
+    facts = [_character_facts(each, services.seconds) for each in services.characters.values()]
 
     @router.get("/characters")
     async def list_characters() -> models.Characters:
@@ -205,7 +207,10 @@ def _done(voice: Voice) -> models.ConversionDone:
     )
 
 
-def _character_facts(manifest: CharacterManifest) -> models.CharacterFacts:
+def _character_facts(
+    manifest: CharacterManifest, seconds: tuple[float, float]
+) -> models.CharacterFacts:
+    least, most = seconds
     return models.CharacterFacts(
         id=manifest.id,
         name=models.Text(ja=manifest.name.ja, en=manifest.name.en),
@@ -217,6 +222,7 @@ def _character_facts(manifest: CharacterManifest) -> models.CharacterFacts:
         if manifest.preview.portrait
         else None,
         limits=models.SecondsLimits(
-            min_seconds=manifest.limits.min_seconds, max_seconds=manifest.limits.max_seconds
+            min_seconds=max(least, manifest.limits.min_seconds),
+            max_seconds=min(most, manifest.limits.max_seconds),
         ),
     )

@@ -25,7 +25,9 @@ class ApiSettings(SigningSettings):
         convert_url: base address of the conversion container, for the warm-up.
         allowed_origins: the web sites whose pages may call the api.
         characters_dir: folder of the characters' manifests.
-        max_upload_bytes: the largest recording.
+        min_seconds: the shortest recording that is converted.
+        max_seconds: the longest.
+        max_upload_bytes: the largest.
         upload_url_seconds: how long an upload address works.
         wait_seconds: how long a client waits for a conversion before it must ask again.
         listen_targets_per_stream: how many voices share one stream of Firestore.
@@ -37,6 +39,8 @@ class ApiSettings(SigningSettings):
     convert_url: WebAddress
     allowed_origins: CommaSeparated = ()
     characters_dir: Path = Path(__file__).parent.parent / "convert" / "characters"
+    min_seconds: Annotated[float, Field(gt=0, le=60)] = 1.0
+    max_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
     max_upload_bytes: Annotated[int, Field(ge=1000, le=256_000_000)] = 8_000_000
     upload_url_seconds: Annotated[int, Field(ge=30, le=3600)] = 600
     wait_seconds: Annotated[float, Field(gt=0, le=3600)] = 50.0

@@ -33,6 +33,6 @@ class ConvertSettings(PushSettings, SigningSettings):
     min_seconds: Annotated[float, Field(gt=0, le=60)] = 1.0
     max_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
     max_upload_bytes: Annotated[int, Field(ge=1000, le=256_000_000)] = 8_000_000
-    result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 43_200
+    result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 86_400
     threads: Annotated[int, Field(ge=1, le=16)] = 1
     characters_dir: Path = Path(__file__).parent / "characters"

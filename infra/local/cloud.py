@@ -197,6 +197,7 @@ def _api_environment(options: CloudOptions, addresses: Addresses) -> dict[str, s
         "CONVERT_URL": addresses.convert,
         "ALLOWED_ORIGINS": ",".join(addresses.origins),
         "WAIT_SECONDS": str(options.wait_seconds),
+        **_seconds(options),
     }
     if options.web_root is not None:
         environment["WEB_ROOT"] = str(options.web_root)
@@ -208,11 +209,14 @@ def _convert_environment(options: CloudOptions, addresses: Addresses) -> dict[st
     return {
         "HOST": "127.0.0.1",
         "PORT": addresses.convert.rpartition(":")[2],
-        "MIN_SECONDS": str(options.min_seconds),
-        "MAX_SECONDS": str(options.max_seconds),
+        **_seconds(options),
         "CONCURRENCY": str(options.concurrency),
         "BACKLOG": str(options.backlog),
     }
+
+
+def _seconds(options: CloudOptions) -> dict[str, str]:
+    return {"MIN_SECONDS": str(options.min_seconds), "MAX_SECONDS": str(options.max_seconds)}
 
 
 def page_config(addresses: Addresses) -> dict[str, Any]:

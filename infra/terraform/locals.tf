@@ -30,7 +30,9 @@ locals {
     ALLOWED_ORIGINS         = join(",", var.allowed_origins)
     CONVERT_URL             = google_cloud_run_v2_service.convert.uri
     FIREBASE_AUTH           = var.firebase_authentication == null ? "off" : "on"
+    MAX_SECONDS             = tostring(var.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
+    MIN_SECONDS             = tostring(var.recording_seconds.min)
     RESULTS_BUCKET          = google_storage_bucket.results.name
     SIGNING_SERVICE_ACCOUNT = google_service_account.this["api"].email
     UPLOAD_URL_SECONDS      = tostring(var.upload_url_seconds)

@@ -379,7 +379,7 @@ variable "region" {
 variable "result_url_seconds" {
   description = "How long the address of a result works."
   type        = number
-  default     = 43200
+  default     = 86400
   nullable    = false
 
   validation {

@@ -162,6 +162,11 @@ def test_a_signed_address_works_only_as_signed(endpoints: dict[str, Any]) -> Non
     def moved(url: str) -> dict[str, Any]:
         return {**created, "upload": {**created["upload"], "url": url}}
 
+    assert set(created["upload"]["headers"]) == {
+        "Content-Type",
+        "x-goog-content-length-range",
+        "x-goog-if-generation-match",
+    }
     url = created["upload"]["url"]
     assert upload(created, recording, **{"Content-Type": "audio/ogg"}).status_code == 403
     assert upload(moved(url.replace("Expires=", "Expires=1")), recording).status_code == 403

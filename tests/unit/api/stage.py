@@ -114,7 +114,7 @@ class Stage:
             owners=Owners(self.verifier),
             characters=characters,
             wait_seconds=self.wait_seconds,
-            seconds=(1.0, 10.0),
+            seconds=(2.0, 8.0),
             max_upload_bytes=MAX_BYTES,
         )
         return create_app(services, (SITE,))

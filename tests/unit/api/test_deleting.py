@@ -83,7 +83,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(
         "terms_url": "https://terms.example/",
         "colour": "#aabbcc",
         "portrait_url": "/api/v1/characters/mei/portrait",
-        "limits": {"min_seconds": 1.0, "max_seconds": 10.0},
+        "limits": {"min_seconds": 2.0, "max_seconds": 8.0},
     }
     assert characters[1]["portrait_url"] is None
 
