@@ -1,4 +1,4 @@
-"""What a thousand conversions and a warm instance-day cost: measured CPU seconds times prices.
+"""What a thousand conversions and a day cost: measured CPU seconds times prices.
 
     python -m infra.cost [RECORDING]
 
@@ -40,6 +40,7 @@ class Prices:
     Cloud Run with request-based billing: https://cloud.google.com/run/pricing
     Firestore: https://cloud.google.com/firestore/pricing
     Cloud Storage: https://cloud.google.com/storage/pricing-examples
+    Cloud Scheduler: https://cloud.google.com/scheduler/pricing
     """
 
     cpu_second: float = 0.000_024
@@ -53,11 +54,12 @@ class Prices:
     object_write: float = 0.005 / 1e3
     object_read: float = 0.0004 / 1e3
     gib_to_the_internet: float = 0.12
+    scheduler_job_day: float = 0.1 / 31
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one conversion uses beside its CPU seconds.
+    """What one conversion uses beside its CPU seconds, and what a day uses without any.
 
     Attributes:
         cpus: of an instance of the conversion container (convert_cpu).
@@ -70,6 +72,9 @@ class Usage:
         document_writes: create, queued, lease, stages, done.
         object_writes: recording and result; the notification is counted as one more.
         object_reads: the recording by the container, the result by the visitor.
+        sweeps: of a day; each is a request.
+        sweep_seconds: of the function sweep, with one CPU and half a GiB, when it finds nothing.
+        sweep_reads: one query for each status, which counts as a read though it finds nothing.
     """
 
     cpus: float = 2
@@ -81,6 +86,9 @@ class Usage:
     document_writes: int = 8
     object_writes: int = 3
     object_reads: int = 2
+    sweeps: int = 288
+    sweep_seconds: float = 0.5
+    sweep_reads: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +181,7 @@ def conversion_dollars(measured: Measurement, usage: Usage, prices: Prices) -> d
     return {
         "conversion container": billed
         * (usage.cpus * prices.cpu_second + usage.gib * prices.gib_second),
-        "functions": usage.function_seconds * (prices.cpu_second + 0.5 * prices.gib_second),
+        "functions": usage.function_seconds * _function_second_dollars(prices),
         "requests": usage.requests * prices.request,
         "Firestore": usage.document_reads * prices.document_read
         + usage.document_writes * prices.document_write
@@ -188,6 +196,20 @@ def warm_day_dollars(usage: Usage, prices: Prices) -> float:
     """Return what one idle instance of the conversion container costs a day."""
     idle = usage.cpus * prices.idle_cpu_second + usage.gib * prices.idle_gib_second
     return idle * SECONDS_OF_A_DAY
+
+
+def sweep_day_dollars(usage: Usage, prices: Prices) -> float:
+    """Return what a day of sweeps costs that find nothing, which is paid for without visitors."""
+    one = (
+        usage.sweep_seconds * _function_second_dollars(prices)
+        + usage.sweep_reads * prices.document_read
+        + prices.request
+    )
+    return usage.sweeps * one + prices.scheduler_job_day
+
+
+def _function_second_dollars(prices: Prices) -> float:
+    return prices.cpu_second + 0.5 * prices.gib_second
 
 
 def main() -> None:
@@ -205,6 +227,7 @@ def main() -> None:
     cpu = ", ".join(f"{one.cpu_seconds:.3f} s for {kind}" for kind, one in measured.items())
     print(f"\nCPU: {cpu}; recording: {next(iter(measured.values())).seconds:.1f} s")
     print(f"A warm instance-day: US$ {warm_day_dollars(usage, prices):.2f}")
+    print(f"A day of sweeps: US$ {sweep_day_dollars(usage, prices):.3f}")
 
 
 if __name__ == "__main__":
