@@ -178,21 +178,30 @@ class Lease:
                     await self._stage_changed.wait()
             self._stage_changed.clear()
             try:
-                await self._write(
-                    lambda voice, now: renew(voice, self.attempt, now=now, stage=self._stage)
-                )
+                await self._renew()
             except StoreUnavailableError as error:
                 # The work goes on: whether it may be committed is decided at its end.
                 _LOG.warning("lease not renewed: %s", error, extra={"event": "lease_not_renewed"})
 
+    async def _renew(self) -> None:
+        async with self._one_write:
+            # After our own commit there is nothing left to renew, and nothing was lost.
+            if not self.voice.status.is_final:
+                await self._write_locked(
+                    lambda voice, now: renew(voice, self.attempt, now=now, stage=self._stage)
+                )
+
     async def _write(self, transition: Callable[[Voice, datetime], Voice]) -> None:
         async with self._one_write:
-            try:
-                wanted = transition(self._snapshot.voice, self._now())
-                snapshot = await self._voices.replace(self._snapshot, wanted)
-            except ConflictError:
-                snapshot = await self._write_again(transition)
-            self._snapshot, self._read_at = snapshot, self._monotonic()
+            await self._write_locked(transition)
+
+    async def _write_locked(self, transition: Callable[[Voice, datetime], Voice]) -> None:
+        try:
+            wanted = transition(self._snapshot.voice, self._now())
+            snapshot = await self._voices.replace(self._snapshot, wanted)
+        except ConflictError:
+            snapshot = await self._write_again(transition)
+        self._snapshot, self._read_at = snapshot, self._monotonic()
 
     async def _write_again(self, transition: Callable[[Voice, datetime], Voice]) -> Snapshot:
         try:

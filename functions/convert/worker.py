@@ -109,7 +109,7 @@ class Worker:
         except LeaseLostError as reason:
             extra: dict[str, Any] = {"event": "lease_lost", "attempt": lease.attempt}
             _LOG.warning("nothing committed: %s", reason, extra=extra)
-            await self._conversion.discard(lease.voice)
+            await self._discard_uncommitted(lease.voice)
             raise
         except asyncio.CancelledError:
             await lease.release()
@@ -143,6 +143,18 @@ class Worker:
     async def _commit(self, lease: Lease, outcome: Outcome) -> None:
         await lease.finish(outcome.result, outcome.seconds, outcome.timings)
         await self._tidy(lease.voice)
+
+    async def _discard_uncommitted(self, voice: Voice) -> None:
+        """Delete what an attempt has stored, unless the voice is done with just that.
+
+        A commit whose answer was lost looks like a lost lease.
+        """
+        try:
+            current = (await self._voices.read(voice.voice_id)).voice
+        except UnknownVoiceError:
+            current = voice
+        if current.result is None or current.attempt != voice.attempt:
+            await self._conversion.discard(voice)
 
     async def _tidy(self, voice: Voice) -> None:
         """Delete what earlier attempts at a finished voice have left behind.

@@ -261,6 +261,20 @@ async def test_a_finished_voice_has_its_result() -> None:
 
 
 @in_virtual_time
+async def test_after_its_commit_a_lease_is_neither_renewed_nor_lost() -> None:
+    store = Store()
+    lease = await leased(store)
+    result = a_result(lease.voice.voice_id)
+
+    async with lease.kept():
+        await lease.finish(result, 2.5, {})
+        await asyncio.sleep(10 * LEASE.total_seconds())
+
+    assert (await stored(store, lease)).result == result
+    assert len(store.writes) == 1
+
+
+@in_virtual_time
 async def test_who_lost_the_lease_finishes_and_fails_nothing() -> None:
     store = Store()
     lease = await leased(store)

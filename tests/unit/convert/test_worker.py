@@ -59,6 +59,7 @@ class FakeConversion:
         self.after_storing = asyncio.Event()
         self.after_storing.set()
         self.begun = asyncio.Semaphore(0)
+        self.tidying_seconds = 0.0
 
     async def run(self, voice: Voice, enter_stage: Callable[[str], None]) -> FakeOutcome:
         self.runs.append(voice.attempt)
@@ -85,8 +86,8 @@ class FakeConversion:
         }
 
     async def discard_others(self, voice: Voice) -> None:
-        assert voice.result is not None
-        self.results &= {voice.result.object}
+        await asyncio.sleep(self.tidying_seconds)
+        self.results &= {voice.result.object} if voice.result else set()
 
 
 class Store(MemoryVoices):
@@ -351,6 +352,39 @@ async def test_a_renewal_that_finds_the_lease_lost_ends_the_work_and_leaves_noth
 
     assert stage.conversion.results == set()
     assert stage.conversion.running == 0
+
+
+@in_virtual_time
+async def test_tidying_up_for_long_does_not_cost_the_result() -> None:
+    stage = Stage()
+    message = await stage.add()
+    await stage.take_over(message)
+    stage.conversion.results.add(f"{_voice_id(message)}/1.wav")
+    stage.conversion.tidying_seconds = 10 * LEASE.total_seconds()
+
+    await stage.worker.handle(message)
+
+    assert (await stage.voice(message)).status is Status.DONE
+    assert stage.conversion.results == {f"{_voice_id(message)}/2.wav"}
+
+
+@in_virtual_time
+async def test_a_commit_that_looks_like_a_lost_lease_keeps_its_result() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.after_storing.clear()
+    working = asyncio.create_task(stage.worker.handle(message))
+    await stage.conversion.begun.acquire()
+    result = a_result(_voice_id(message))
+
+    def commit(voice: Voice, now: datetime) -> Voice:
+        return voices_of.finish(voice, 1, result, now=now, seconds=2.5, timings={})
+
+    await change(stage.voices, _voice_id(message), commit)
+    with pytest.raises(LeaseLostError):
+        await working
+
+    assert stage.conversion.results == {result.object}
 
 
 @in_virtual_time
