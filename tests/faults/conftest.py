@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,6 +9,9 @@ import pytest_asyncio
 from infra.local.emulators import find_emulators
 from tests.faults.cloud import FaultyCloud, faulty_cloud
 from tests.integration.served import require_emulators
+
+# Processes are started while gRPC's threads run; its handlers for that would end some at birth.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

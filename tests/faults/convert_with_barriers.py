@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
-
-import time_machine
 
 from functions.convert import main as convert
 from functions.convert.settings import ConvertSettings
@@ -28,7 +26,7 @@ from tests.faults.collaborators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from functions.convert.audio.decoding import Decoder
     from shared.buckets import Bucket
@@ -55,11 +53,22 @@ async def serve(config: ConvertSettings, checkpoints: Checkpoints) -> None:
     await convert.serve(config, wrapped, open_tools)
 
 
+@contextmanager
+def wrong_clock(skew_seconds: float) -> Iterator[None]:
+    if not skew_seconds:
+        yield
+        return
+    # Imported here: it changes how the clock is read, and most processes need no wrong one.
+    import time_machine  # noqa: PLC0415
+
+    with time_machine.travel(datetime.now(UTC) + timedelta(seconds=skew_seconds)):
+        yield
+
+
 def main() -> None:
     config = settings.load(ConvertSettings)
     logs.configure(config.project_id, config.log_level)
-    skew = timedelta(seconds=float(os.environ.get("CLOCK_SKEW_SECONDS", "0")))
-    with time_machine.travel(datetime.now(UTC) + skew) if skew else nullcontext():
+    with wrong_clock(float(os.environ.get("CLOCK_SKEW_SECONDS", "0"))):
         asyncio.run(serve(config, Checkpoints(os.environ[VARIABLE])))
 
 
