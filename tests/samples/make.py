@@ -89,7 +89,7 @@ def synthesize(command: tuple[str, ...]) -> npt.NDArray[np.float32]:
     program = shutil.which(command[0])
     if program is None:
         raise SystemExit(f"{command[0]} is missing: install the package {command[0]}")
-    wav = subprocess.run([program, *command[1:]], check=True, capture_output=True).stdout  # noqa: S603 - fixed commands
+    wav = subprocess.run([program, *command[1:]], check=True, capture_output=True).stdout
     resampler = av.AudioResampler(format="fltp", layout="mono", rate=RATE)
     with av.open(io.BytesIO(wav), "r", format="wav") as source:
         frames = [piece for frame in source.decode(audio=0) for piece in resampler.resample(frame)]

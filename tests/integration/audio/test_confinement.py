@@ -36,7 +36,7 @@ def refused(action):
 
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - scripts of this module
+    return subprocess.run(
         [sys.executable, "-c", LIMITED + script],
         cwd=ROOT,
         capture_output=True,

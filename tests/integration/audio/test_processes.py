@@ -230,7 +230,7 @@ asyncio.run(main())
 
 
 def test_a_killed_service_leaves_no_process_behind() -> None:
-    service = subprocess.run(  # noqa: S603 - the script above
+    service = subprocess.run(
         [sys.executable, "-c", SERVICE_THAT_IS_KILLED],
         cwd=ROOT,
         capture_output=True,

@@ -167,7 +167,7 @@ def test_wav_needs_none_of_ffmpegs_libraries() -> None:
         "encode(samples, 24000, OutputFormat.WAV, Marking('a', 'A'))\n"
         "print('av' in sys.modules)\n"
     )
-    ended = subprocess.run(  # noqa: S603 - the script above
+    ended = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert ended.stdout == "False\n"
