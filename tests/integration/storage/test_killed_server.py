@@ -24,9 +24,7 @@ REPOSITORY = Path(__file__).parents[3]
 @contextmanager
 def killed_at_the_end(root: Path) -> Iterator[Server]:
     command = [sys.executable, "-m", "tests.integration.storage.killable", str(root)]
-    with subprocess.Popen(
-        command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             port = int(process.stdout.readline())
