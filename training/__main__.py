@@ -7,14 +7,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pocketsphinx
 
-from training.dataset import Dataset
+from training.dataset import native_examples
 from training.export import Melody, export, load_network
 from training.generate import generate
 from training.quality.card import write_tables
 from training.quality.run import run as measure
 from training.train import Plan, Trainer
+from training.variance import compensate
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 BUNDLE = REPOSITORY / "functions" / "convert" / "characters" / "mei"
@@ -90,8 +92,11 @@ def train(places: Places, effort: Effort) -> None:
 
 def write_bundle(places: Places) -> None:
     """Exports the checkpoint into the bundle."""
-    melody = Melody.of(Dataset(places.data, seed=0).log_f0())
-    file = export(load_network(places.checkpoint), melody, places.bundle)
+    examples = native_examples(places.data, limit=300)
+    melody = Melody.of(np.concatenate([e.log_f0[e.log_f0 > 0] for e in examples]))
+    network = load_network(places.checkpoint)
+    compensate(network, examples[:120])
+    file = export(network, melody, places.bundle)
     portrait = BUNDLE / "portrait.svg"
     if places.bundle != BUNDLE and portrait.exists():
         shutil.copy(portrait, places.bundle)

@@ -29,8 +29,8 @@ SHORTEST = 60
 ARTICULATION_SHARE = 0.5
 # Shares of the groups in a batch: natural speech and human-derived voices weigh most.
 SHARES = {
-    "natural": 0.22, "words": 0.06, "festival/ja": 0.14, "festival/native": 0.13, "flite/ja": 0.12,
-    "flite/native": 0.14, "espeak/ja": 0.09, "espeak/native": 0.09, "mei": 0.07,
+    "natural": 0.16, "words": 0.05, "festival/ja": 0.18, "festival/native": 0.08, "flite/ja": 0.20,
+    "flite/native": 0.12, "espeak/ja": 0.12, "espeak/native": 0.04, "mei": 0.05,
 }  # fmt: skip
 
 
@@ -66,6 +66,17 @@ class Batch:
     cepstrum: Tensor
     phones: Tensor
     weight: Tensor
+
+
+def native_examples(folder: Path, limit: int) -> list[Example]:
+    """Up to so many sentences in the target's own language, from all over a folder of shards."""
+    files = sorted(folder.glob("shard-*.pickle"))
+    share = max(1, -(-limit // max(len(files), 1)))
+    found: list[Example] = []
+    for file in files:
+        native = (e for e in pickle.loads(file.read_bytes()) if group_of(e.speaker) not in FOREIGN)
+        found += [e for e in native if (e.log_f0 > 0).sum() > SHORTEST // 3][:share]
+    return found
 
 
 class Dataset:
@@ -136,11 +147,6 @@ class Dataset:
         sample = self._random.choice(len(every), min(len(every), 400), replace=False)
         cepstra = np.concatenate([every[i].cepstra.astype(np.float32) for i in sample])
         return cepstra.mean(0), cepstra.std(0)
-
-    def log_f0(self) -> NDArray[np.float32]:
-        """Log f0 of every voiced frame of the target speaking with her own melody."""
-        values = [e.log_f0[e.log_f0 > 0] for e in self._groups["mei"]]
-        return np.concatenate(values)
 
     def batch(self, size: int) -> Batch:
         """Random crops, groups by their shares."""
@@ -230,7 +236,7 @@ class Disturbance:
         """Disturb what is heard; what is wanted stays."""
         power = self._tract(batch.power)
         power = self._room(power)
-        power = power * torch.exp(self._curve(len(power), 0.45))[:, None]
+        power = power * torch.exp(self._curve(len(power), 0.4))[:, None]
         power = self._band(self._noise(power))
         power = self._hide_context(power)
         return Batch(
@@ -268,12 +274,12 @@ class Disturbance:
         return power.gather(2, index) * (1 - share) + power.gather(2, index + 1) * share
 
     def _room(self, power: Tensor) -> Tensor:
-        """Adds the decaying tail of what was heard before, in one of three."""
+        """Adds the decaying tail of what was heard before, in one of four."""
         count, length = len(power), 40
         decay = torch.exp(-0.138 / (0.15 + 0.45 * self._uniform(count, 1)))
         kernel = decay ** torch.arange(length, 0, -1)
         strength = (
-            10 ** (-1.9 + 1.2 * self._uniform(count, 1)) * self._sometimes(count, 0.33)[:, None]
+            10 ** (-1.9 + 1.2 * self._uniform(count, 1)) * self._sometimes(count, 0.25)[:, None]
         )
         signal = functional.pad(power.transpose(1, 2), (length, 0))[:, :, :-1]
         folded = signal.transpose(0, 1)
@@ -281,7 +287,7 @@ class Disturbance:
         return power + tail.permute(1, 2, 0)
 
     def _noise(self, power: Tensor) -> Tensor:
-        """Coloured noise at 3 to 40 dB in three of five, another speaker at 8 to 25 dB in few."""
+        """Coloured noise at 3 to 40 dB in nearly half, another speaker at 8 to 25 dB in few."""
         count, span = power.shape[:2]
         level = power.mean(-1)
         loud = (level * level).sum(1) / level.sum(1).clamp_min(1e-9)
@@ -291,7 +297,7 @@ class Disturbance:
         colour = torch.exp(self._curve(count, 0.6) + tilt)
         colour = colour / colour.mean(1, keepdim=True)
         decibels = 3 + 37 * self._uniform(count) ** 0.8
-        amount = loud * 10 ** (-decibels / 10) * self._sometimes(count, 0.6)
+        amount = loud * 10 ** (-decibels / 10) * self._sometimes(count, 0.45)
         power = power + hiss * colour[:, None] * amount[:, None, None]
         other = power.roll(1, 0)
         others = (loud / loud.roll(1, 0)).clamp(max=1e4) * 10 ** (

@@ -40,7 +40,8 @@ def _mel_cepstrum(power: NDArray[np.float64]) -> NDArray[np.float64]:
     position = linear / np.pi * (power.shape[1] - 1)
     below = np.minimum(position.astype(int), power.shape[1] - 2)
     share = position - below
-    log = 0.5 * np.log(power + 1e-12)
+    # 80 dB under the mean: what lies deeper is not heard, and must not depend on the level.
+    log = 0.5 * np.log(power + 1e-8 * power.mean())
     on_axis = log[:, below] * (1 - share) + log[:, below + 1] * share
     cosines = np.cos(np.outer(warped, np.arange(ORDER + 1)))
     result: NDArray[np.float64] = on_axis @ cosines * (2 / _AXIS_POINTS)
@@ -64,10 +65,13 @@ def distortion(found: Analysis, target: Analysis) -> float:
 
 
 def melody_correlation(source: Analysis, found: Analysis) -> float:
-    """Correlation of log f0 over the frames that are voiced in both."""
+    """Correlation of log f0 inside the stretches that are voiced in both.
+
+    Two frames at the ends of each stretch are left out: there trackers guess.
+    """
     count = min(len(source.f0), len(found.f0))
     a, b = source.f0[:count], found.f0[:count]
-    both = (a > 0) & (b > 0)
+    both = np.convolve((a > 0) & (b > 0), np.ones(5), "same") > 4.5
     if both.sum() < 20:
         return float("nan")
     x, y = np.log(a[both]), np.log(b[both])

@@ -16,6 +16,7 @@ from training.quality import material, measures, recogniser
 from training.quality.converter import Converter
 from training.quality.disturbances import DISTURBANCES
 from training.quality.material import Item, Prompt
+from training.quality.pictures import spectrograms
 from training.quality.prompts import PromptRecogniser
 from training.quality.recogniser import Listener, Score
 from training.quality.similarity import SpeakerLikeness
@@ -72,7 +73,7 @@ class Harness:
                 likeness=self.likeness.of(converted),
                 likeness_ceiling=self.likeness.of(item.target),
                 melody=measures.melody_correlation(source, found),
-                voicing=measures.voicing_agreement(source, found),
+                voicing=measures.voicing_agreement(target, found),
                 dropout=measures.longest_dropout_ms(source, found),
             )
             for name, wave in (
@@ -250,6 +251,19 @@ def total(rows: dict[str, Row]) -> Row:
     return every
 
 
+def _draw(
+    converter: Converter, items: list[Item], natural: list[tuple[str, Floats]], folder: Path
+) -> None:
+    """Pictures of some conversions, to be looked at."""
+    for index in range(0, len(items), 9):
+        item = items[index]
+        waves = {item.speaker: item.wave, "converted": converter(item.wave), "target": item.target}
+        spectrograms(folder / f"synthetic-{index}.png", waves)
+    for index in range(0, len(natural), 4):
+        person, wave = natural[index]
+        spectrograms(folder / f"natural-{index}.png", {person: wave, "converted": converter(wave)})
+
+
 def run(bundle: Path, data: Path, cache: Path, dictionary: Path, per_voice: int = 8) -> str:
     """Measures everything; the tables as Markdown."""
     converter = Converter.of(bundle)
@@ -267,6 +281,7 @@ def run(bundle: Path, data: Path, cache: Path, dictionary: Path, per_voice: int 
     before, after = harness.prompts(prompts)
     print("converting disturbed recordings", flush=True)
     unseen = [item for item in items if item.speaker != "mei"]
+    _draw(converter, unseen, material.natural(cache), cache / "pictures")
     disturbed = harness.disturbed(
         unseen[:: max(1, len(unseen) // DISTURBED_ITEMS)][:DISTURBED_ITEMS]
     )
