@@ -84,4 +84,5 @@ def open_push_verifier(settings: PushSettings) -> TokenVerifier:
         CertificateCache(partial(fetch_certificates, GOOGLE_CERTIFICATES)),
         audience=settings.push_audience,
         email=str(settings.push_service_account),
+        signature_may_be_removed=settings.push_verification is PushVerification.PLATFORM,
     )

@@ -45,9 +45,15 @@ class Environment(StrEnum):
 
 
 class PushVerification(StrEnum):
-    """Whether a push must carry a valid identity token."""
+    """Whether a push must carry a valid identity token.
+
+    ON checks everything. PLATFORM is for a service that only IAM's invokers may call: Cloud Run has
+    checked the token and removed its signature, so what is left to check is what it says. OFF
+    checks nothing.
+    """
 
     ON = "on"
+    PLATFORM = "platform"
     OFF = "off"
 
 
@@ -107,7 +113,7 @@ class PushSettings(CommonSettings):
             self.require_local("PUSH_VERIFICATION", "off")
         elif not self.push_audience or not self.push_service_account:
             raise ValueError(
-                "PUSH_AUDIENCE and PUSH_SERVICE_ACCOUNT must be set where PUSH_VERIFICATION is on"
+                "PUSH_AUDIENCE and PUSH_SERVICE_ACCOUNT must be set unless PUSH_VERIFICATION is off"
             )
         return self
 

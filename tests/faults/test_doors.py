@@ -52,6 +52,12 @@ def cut_in_the_middle() -> str:
     return f"{header}.{forged.rstrip('=')}.{signature}"
 
 
+def as_cloud_run_passes_it_on(**changes: Any) -> str:
+    """Return a token whose signature Cloud Run has checked and removed."""
+    said = ISSUER.sign(push_claims(**changes)).rpartition(".")[0]
+    return f"Bearer {said}.SIGNATURE_REMOVED_BY_GOOGLE"
+
+
 FORGERIES = {
     "no token": None,
     "an empty token": "Bearer ",
@@ -67,19 +73,24 @@ FORGERIES = {
     "another key": f"Bearer {STRANGER.sign(push_claims())}",
     "no signature": f"Bearer {unsigned(push_claims())}",
     "a certificate as password": f"Bearer {signed_with_the_certificate_as_a_password()}",
+    "a removed signature": as_cloud_run_passes_it_on(),
     "other claims": f"Bearer {cut_in_the_middle()}",
 }
 
 
 class TestPushes:
-    async def push(self, authorization: str | None) -> tuple[int, list[PushMessage]]:
+    async def push(
+        self, authorization: str | None, *, behind_iam: bool = False
+    ) -> tuple[int, list[PushMessage]]:
         handled: list[PushMessage] = []
 
         async def handle(message: PushMessage) -> None:
             handled.append(message)
 
         certificates = CertificateCache(CertificateServer(ISSUER).fetch)
-        verifier = GoogleTokenVerifier(certificates, audience=AUDIENCE, email=EMAIL)
+        verifier = GoogleTokenVerifier(
+            certificates, audience=AUDIENCE, email=EMAIL, signature_may_be_removed=behind_iam
+        )
         transport = httpx.ASGITransport(push_app(verifier, handle))
         headers = {"Authorization": authorization} if authorization is not None else {}
         async with httpx.AsyncClient(transport=transport, base_url="https://x.example") as client:
@@ -93,6 +104,34 @@ class TestPushes:
     @pytest.mark.parametrize("forgery", FORGERIES)
     async def test_a_forged_push_is_refused_before_it_is_read(self, forgery: str) -> None:
         assert await self.push(FORGERIES[forgery]) == (401, [])
+
+    async def test_behind_iam_a_token_comes_without_its_signature(self) -> None:
+        status, handled = await self.push(as_cloud_run_passes_it_on(), behind_iam=True)
+        assert (status, len(handled)) == (204, 1)
+
+    @pytest.mark.parametrize(
+        "forgery", [name for name in FORGERIES if name != "a removed signature"]
+    )
+    async def test_behind_iam_a_forged_push_is_refused_all_the_same(self, forgery: str) -> None:
+        assert await self.push(FORGERIES[forgery], behind_iam=True) == (401, [])
+
+    @pytest.mark.parametrize(
+        "claims",
+        [
+            {"aud": "https://other.example"},
+            {"aud": None},
+            {"email": "a@b.example"},
+            {"email_verified": False},
+            {"iss": "https://issuer.example"},
+            {"exp": 1_000_000_000},
+            {"exp": None},
+            {"exp": "never"},
+        ],
+        ids=str,
+    )
+    async def test_behind_iam_what_the_token_says_counts(self, claims: dict[str, Any]) -> None:
+        forged = as_cloud_run_passes_it_on(**claims)
+        assert await self.push(forged, behind_iam=True) == (401, [])
 
 
 @pytest.fixture(scope="module")
