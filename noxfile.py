@@ -57,9 +57,10 @@ def serve(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
-    """Run all tests that need no browser."""
+    """Run all tests that need neither a browser nor the training's packages."""
     environment = Environment(session, "tests")
-    ignored = () if session.posargs else ("--ignore=tests/browser",)
+    elsewhere = ("--ignore=tests/browser", "--ignore=tests/unit/training")
+    ignored = () if session.posargs else elsewhere
     environment.python("-m", "coverage", "erase")
     environment.python("-m", "coverage", "run", "-m", "pytest", *ignored, *session.posargs)
     environment.python("-m", "coverage", "combine", "-q")
@@ -92,6 +93,25 @@ def terraform(session: nox.Session) -> None:
     could_not_check = 2
     environment = Environment(session, "tests")
     environment.python("-m", "infra.terraform.check", success_codes=[0, could_not_check])
+
+
+@nox.session(python=False, default=False)
+def train(session: nox.Session) -> None:
+    """Make the character anew, which takes hours; nox -s train -- --quick shows the path."""
+    Environment(session, "training").python("-m", "training", *session.posargs)
+
+
+@nox.session(python=False, default=False)
+def quality(session: nox.Session) -> None:
+    """Measure how good the character is and write it into its model card."""
+    Environment(session, "training").python("-m", "training", "quality", *session.posargs)
+
+
+@nox.session(python=False, default=False)
+def tests_training(session: nox.Session) -> None:
+    """Run the tests of the training, which need its large packages."""
+    environment = Environment(session, "training")
+    environment.python("-m", "pytest", *(session.posargs or ["tests/unit/training"]))
 
 
 @nox.session(python=False, default=False)
