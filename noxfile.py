@@ -111,7 +111,7 @@ def quality(session: nox.Session) -> None:
 def tests_training(session: nox.Session) -> None:
     """Run the tests of the training, which need its large packages."""
     environment = Environment(session, "training")
-    environment.python("-m", "pytest", *(session.posargs or ["tests/unit/training"]))
+    environment.python("-m", "pytest", "tests/unit/training", *session.posargs)
 
 
 @nox.session(python=False, default=False)

@@ -23,6 +23,7 @@ export type ServerErrorCode =
   | "already_uploaded"
   | "unsupported_content_type"
   | "not_owner"
+  | "pitch_not_adjustable"
   | "still_converting"
   | "rate_limited";
 
