@@ -18,7 +18,8 @@ locals {
   source_root    = "${path.module}/../.."
 
   # What the four functions and the container are told. A test compares the names with the
-  # settings that the code reads.
+  # settings that the code reads. PUSH_VERIFICATION is "platform" because only IAM's invokers reach
+  # these services: Cloud Run checks a token's signature and hands it on without it.
   environment_common = {
     CONVERSION_DEADLINE_SECONDS = tostring(local.timeouts.conversion_deadline)
     ENVIRONMENT                 = "production"
@@ -45,7 +46,7 @@ locals {
     MIN_SECONDS             = tostring(var.recording_seconds.min)
     PUSH_AUDIENCE           = local.audiences.convert
     PUSH_SERVICE_ACCOUNT    = google_service_account.this["push"].email
-    PUSH_VERIFICATION       = "on"
+    PUSH_VERIFICATION       = "platform"
     RESULTS_BUCKET          = google_storage_bucket.results.name
     RESULT_URL_SECONDS      = tostring(var.result_url_seconds)
     SIGNING_SERVICE_ACCOUNT = google_service_account.this["convert"].email
@@ -53,20 +54,20 @@ locals {
   environment_dead_letter = {
     PUSH_AUDIENCE        = local.audiences.dead_letter
     PUSH_SERVICE_ACCOUNT = google_service_account.this["push"].email
-    PUSH_VERIFICATION    = "on"
+    PUSH_VERIFICATION    = "platform"
   }
   environment_on_upload = {
     CONVERSIONS_TOPIC    = google_pubsub_topic.work["conversions"].name
     PUSH_AUDIENCE        = local.audiences.on_upload
     PUSH_SERVICE_ACCOUNT = google_service_account.this["push"].email
-    PUSH_VERIFICATION    = "on"
+    PUSH_VERIFICATION    = "platform"
   }
   environment_sweep = {
     CONVERSIONS_TOPIC    = google_pubsub_topic.work["conversions"].name
     PATIENCE_SECONDS     = tostring(local.patience)
     PUSH_AUDIENCE        = local.audiences.sweep
     PUSH_SERVICE_ACCOUNT = google_service_account.this["sweep_timer"].email
-    PUSH_VERIFICATION    = "on"
+    PUSH_VERIFICATION    = "platform"
     UPLOAD_URL_SECONDS   = tostring(var.upload_url_seconds)
   }
 
