@@ -140,7 +140,7 @@ def _check(graph: CharacterGraph, file: Path) -> None:
             expected = graph(*inputs).numpy()
         names = ("wave", "f0", "voicing", "noise")
         fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
-        found = session.run(None, fed)[0]
+        found = np.asarray(session.run(None, fed)[0])
         difference = float(np.abs(found - expected).max())
         if found.shape != expected.shape or difference > TOLERANCE:
             raise ExportError(

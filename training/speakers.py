@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from training import phones as ph
 from training import sentences
+from training.features import RATE as SOURCE_RATE
 from training.phones import Blend, Segment
 from training.sources import espeak, festival, flite, recordings
 from training.target import (
@@ -255,13 +256,13 @@ class Studio:
         segments: list[Segment] = []
         time = 0.0
         for wave, timed in self.random.sample(readings, 5):
-            gap = np.zeros(int(self.random.uniform(0.05, 0.35) * recordings.RATE), np.float32)
-            segments.append(Segment(Blend.pure("pau"), time, time + len(gap) / recordings.RATE))
-            time += len(gap) / recordings.RATE
+            gap = np.zeros(int(self.random.uniform(0.05, 0.35) * SOURCE_RATE), np.float32)
+            segments.append(Segment(Blend.pure("pau"), time, time + len(gap) / SOURCE_RATE))
+            time += len(gap) / SOURCE_RATE
             segments += [Segment(s.blend, time + s.start, time + s.end) for s in timed]
-            time += len(wave) / recordings.RATE
+            time += len(wave) / SOURCE_RATE
             waves += [gap, wave]
-        speech = (np.concatenate(waves), recordings.RATE)
+        speech = (np.concatenate(waves), SOURCE_RATE)
         yield self._pair(f"words/{reader.name}", speech, segments)
 
     def _align(self, reader: recordings.Reader) -> list[tuple[NDArray[np.float32], list[Segment]]]:

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 pytest.importorskip("pyworld", reason="the packages of training/requirements.txt are not installed")
 
@@ -8,10 +9,10 @@ from training.quality import measures
 from training.quality.recogniser import Score, plain
 
 
-def tone(hertz: float = 150.0, seconds: float = 1.0) -> np.ndarray:
+def tone(hertz: float = 150.0, seconds: float = 1.0) -> NDArray[np.float32]:
     time = np.arange(int(RATE * seconds)) / RATE
     harmonics = [np.sin(2 * np.pi * hertz * k * time) / k for k in range(1, 20)]
-    return (0.1 * np.sum(harmonics, 0)).astype(np.float32)
+    return np.asarray(0.1 * np.sum(harmonics, 0), np.float32)
 
 
 def test_speech_does_not_differ_from_itself() -> None:
