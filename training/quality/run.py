@@ -120,7 +120,7 @@ class Harness:
                 )
                 rows[name].scores["after"] += self.listener.judge(converted, item.phones, item.ends)
         for item in items:
-            pieces = [item.wave[i : i + RATE] for i in range(0, len(item.wave), RATE)]
+            pieces = np.array_split(item.wave, max(1, len(item.wave) // RATE))
             converted = np.concatenate([self.converter(piece) for piece in pieces])
             source, found = measures.analyse(item.wave), measures.analyse(converted)
             rows["in pieces of 1 s"].add(
