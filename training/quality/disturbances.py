@@ -9,6 +9,8 @@ import scipy.signal
 from training.features import RATE, Floats
 
 SEED = 7
+# A bare AAC stream does not say that its first frame is the encoder's delay.
+AAC_PRIMING = 1024
 
 
 def _noise(decibels: float) -> Callable[[Floats], Floats]:
@@ -46,7 +48,7 @@ def _gain(decibels: float) -> Callable[[Floats], Floats]:
     return change
 
 
-def _codec(container: str, *options: str) -> Callable[[Floats], Floats]:
+def _codec(container: str, *options: str, delay: int = 0) -> Callable[[Floats], Floats]:
     raw = ["-f", "f32le", "-ar", str(RATE), "-ac", "1"]
 
     def through(wave: Floats) -> Floats:
@@ -54,7 +56,7 @@ def _codec(container: str, *options: str) -> Callable[[Floats], Floats]:
         coded = subprocess.run(encode, input=wave.tobytes(), capture_output=True, check=True).stdout
         decode = ["ffmpeg", "-v", "error", "-i", "-", *raw, "-"]
         decoded = subprocess.run(decode, input=coded, capture_output=True, check=True).stdout
-        samples = np.frombuffer(decoded, np.float32)
+        samples = np.frombuffer(decoded, np.float32)[delay:]
         return np.pad(samples[: len(wave)], (0, max(0, len(wave) - len(samples))))
 
     return through
@@ -71,5 +73,5 @@ DISTURBANCES: dict[str, Callable[[Floats], Floats]] = {
     "12 dB too loud, clipped": _gain(12),
     "Opus 32 kbit/s": _codec("ogg", "-c:a", "libopus", "-b:a", "32k"),
     "Opus 16 kbit/s": _codec("ogg", "-c:a", "libopus", "-b:a", "16k"),
-    "AAC 48 kbit/s": _codec("adts", "-c:a", "aac", "-b:a", "48k"),
+    "AAC 48 kbit/s": _codec("adts", "-c:a", "aac", "-b:a", "48k", delay=AAC_PRIMING),
 }

@@ -1,8 +1,5 @@
 import numpy as np
-import pytest
 from numpy.typing import NDArray
-
-pytest.importorskip("pyworld", reason="the packages of training/requirements.txt are not installed")
 
 from training.features import RATE
 from training.quality import measures
