@@ -61,10 +61,10 @@ def tests(session: nox.Session) -> None:
     environment = Environment(session, "tests")
     elsewhere = ("--ignore=tests/browser", "--ignore=tests/unit/training")
     ignored = () if session.posargs else elsewhere
-    environment.python("-m", "coverage", "erase")
-    environment.python("-m", "coverage", "run", "-m", "pytest", *ignored, *session.posargs)
-    environment.python("-m", "coverage", "combine", "-q")
-    environment.python("-m", "coverage", "report")
+    # Two at a time, because many of them wait: for processes to start, for leases to end.
+    parallel = ("-n", "2", "--dist", "loadfile")
+    coverage = ("--cov", "--cov-report=term:skip-covered")
+    environment.python("-m", "pytest", *parallel, *coverage, *ignored, *session.posargs)
 
 
 @nox.session(python=False)
@@ -112,6 +112,12 @@ def tests_training(session: nox.Session) -> None:
     """Run the tests of the training, which need its large packages."""
     environment = Environment(session, "training")
     environment.python("-m", "pytest", "tests/unit/training", *session.posargs)
+
+
+@nox.session(python=False, default=False)
+def soak(session: nox.Session) -> None:
+    """Convert for a while as containers are killed: nox -s soak -- --minutes N --kill-every S."""
+    Environment(session, "tests").python("-m", "tests.faults.soak", *session.posargs)
 
 
 @nox.session(python=False, default=False)
