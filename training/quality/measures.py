@@ -1,12 +1,17 @@
 """Figures about one conversion; each says in its docstring what it is and in which unit."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import pyworld
 from numpy.typing import NDArray
 
 from training.features import RATE, Floats
+
+with warnings.catch_warnings():
+    # It asks setuptools for its own version, which setuptools has come to warn of.
+    warnings.simplefilter("ignore")
+    import pyworld
 
 FRAME_MS = 10.0
 ORDER = 24

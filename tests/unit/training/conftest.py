@@ -15,4 +15,4 @@ def pytest_report_header() -> str:
     """Say what is left out, and why."""
     if not collect_ignore:
         return "training: all tests"
-    return f"training: without {', '.join(collect_ignore)} (training/requirements.txt is not installed)"
+    return f"training: without {', '.join(collect_ignore)}: no training/requirements.txt"
