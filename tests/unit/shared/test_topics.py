@@ -19,7 +19,6 @@ from shared.topics import (
     parse_push,
     parse_upload_event,
 )
-from shared.voice import new_voice_id
 from tests.support.messages import conversion_message, envelope, upload_notification
 from tests.support.voices import an_upload
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from google.cloud.pubsub_v1 import PublisherClient
 
-VOICE_ID = new_voice_id()
+VOICE_ID = "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f"
 UPLOAD = an_upload(VOICE_ID)
 
 
