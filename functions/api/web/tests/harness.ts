@@ -56,7 +56,10 @@ async function tryEverything(
   return outcomes;
 }
 
-/** Converts a recording with the client alone; tells the steps and the result. */
+/**
+ * Converts a recording with the client alone; tells the steps and the result. As a visitor still
+ * speaks when the listener hears of the voice, the recording ends only then.
+ */
 async function convert(
   site: Site,
   audio: string,
@@ -64,11 +67,15 @@ async function convert(
 ): Promise<{ steps: string[]; url: string }> {
   const bytes = Uint8Array.from(atob(audio), (character) => character.charCodeAt(0));
   const steps: string[] = [];
+  let stopSpeaking: (recording: Blob) => void;
+  const recording = new Promise<Blob>((resolve) => {
+    stopSpeaking = resolve;
+  });
   const onProgress = (progress: ConvertProgress): void => {
     const step = progress.step === "update" ? progress.update.status : progress.step;
     if (steps.at(-1) !== step) steps.push(step);
+    if (step === "waiting") stopSpeaking(new Blob([bytes], { type: contentType }));
   };
-  const recording = new Blob([bytes], { type: contentType });
   const { result } = await new VoiceAvatar(site).convert(recording, { contentType, onProgress });
   return { steps, url: result.url };
 }
