@@ -393,6 +393,23 @@ def fail(voice: Voice, error: VoiceError, *, now: datetime) -> Voice:
     )
 
 
+def refuse(voice: Voice, error: VoiceError, *, now: datetime) -> Voice:
+    """End a voice that still waits for its recording with an error.
+
+    Raises:
+        ForbiddenTransitionError: a recording came meanwhile, or the voice is done or failed.
+    """
+    if voice.status is not Status.WAITING:
+        raise ForbiddenTransitionError(voice, Status.FAILED)
+    return fail(voice, error, now=now)
+
+
+def expire(voice: Voice, *, now: datetime) -> Voice:
+    """End a voice whose recording can no longer come; raises like `refuse`."""
+    error = VoiceError(ErrorCode.UPLOAD_EXPIRED, "No recording came in time; please record again.")
+    return refuse(voice, error, now=now)
+
+
 def give_up(voice: Voice, error: VoiceError, *, now: datetime) -> Voice:
     """End a voice whose message will not be delivered again.
 

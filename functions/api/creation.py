@@ -118,22 +118,11 @@ class Reception:
 
     async def expire(self, voice: Voice) -> None:
         """Fail a voice whose upload address has expired unused."""
-        error = VoiceError(
-            ErrorCode.UPLOAD_EXPIRED, "No recording came in time; please record again."
-        )
-        await self.fail(voice, error)
+        await self._end(voice, lambda each, now: voices_of.expire(each, now=now))
 
     async def fail(self, voice: Voice, error: VoiceError) -> None:
         """Fail a voice that still waits for its recording."""
-
-        def transition(current: Voice, now: datetime) -> Voice:
-            if current.status is not Status.WAITING:
-                raise ForbiddenTransitionError(current, Status.FAILED)
-            return voices_of.fail(current, error, now=now)
-
-        # Somebody uploaded or deleted meanwhile: then this error is not the voice's.
-        with suppress(ForbiddenTransitionError, UnknownVoiceError):
-            await change(self._voices, voice.voice_id, transition)
+        await self._end(voice, lambda each, now: voices_of.refuse(each, error, now=now))
 
     def is_expired(self, voice: Voice, now: datetime) -> bool:
         """Whether a voice waits for a recording that can no longer come.
@@ -142,6 +131,11 @@ class Reception:
         """
         is_late = now > voice.created_at + 2 * self._upload_lifetime
         return voice.status is Status.WAITING and is_late
+
+    async def _end(self, voice: Voice, transition: Callable[[Voice, datetime], Voice]) -> None:
+        # Somebody uploaded or deleted meanwhile: then this end is not the voice's.
+        with suppress(ForbiddenTransitionError, UnknownVoiceError):
+            await change(self._voices, voice.voice_id, transition)
 
     def _character(self, name: str | None) -> str:
         if name is None:

@@ -13,13 +13,11 @@ from shared.objects import ObjectMissingError, StorageUnavailableError, upload_n
 from shared.store import ConflictError, StoreUnavailableError, UnknownVoiceError, change
 from shared.topics import ConversionMessage, PublishError
 from shared.voice import (
-    ErrorCode,
     ForbiddenTransitionError,
     Input,
     LeaseHeldError,
     Status,
-    VoiceError,
-    fail,
+    expire,
     queue_again,
 )
 
@@ -143,14 +141,8 @@ class Sweeper:
         _LOG.warning("put back a voice that was %s", voice.status, extra=extra)
 
     async def _expire(self, voice: Voice) -> None:
-        error = VoiceError(
-            ErrorCode.UPLOAD_EXPIRED, "No recording came in time; please record again."
-        )
-
         def transition(current: Voice, now: datetime) -> Voice:
-            if current.status is not Status.WAITING:
-                raise ForbiddenTransitionError(current, Status.FAILED)
-            return fail(current, error, now=now)
+            return expire(current, now=now)
 
         await change(self._voices, voice.voice_id, transition)
         _LOG.info("expired", extra={"event": "voice_expired"})

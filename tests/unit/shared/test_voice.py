@@ -81,6 +81,14 @@ def fail(voice: Voice) -> Voice:
     return voices_of.fail(voice, ERROR, now=LATER)
 
 
+def refuse(voice: Voice) -> Voice:
+    return voices_of.refuse(voice, ERROR, now=LATER)
+
+
+def expire(voice: Voice) -> Voice:
+    return voices_of.expire(voice, now=LATER)
+
+
 def give_up(voice: Voice) -> Voice:
     return voices_of.give_up(voice, ERROR, now=AFTER_THE_LEASE)
 
@@ -100,6 +108,8 @@ ALLOWED: dict[Callable[[Voice], Voice], dict[str, str]] = {
     finish: {"converting": "done"},
     fail_attempt: {"converting": "failed"},
     fail: {"waiting": "failed", "queued": "failed", "converting": "failed"},
+    refuse: {"waiting": "failed"},
+    expire: {"waiting": "failed"},
     give_up: {"waiting": "failed", "queued": "failed", "converting": "failed"},
     renew: {"converting": "converting"},
     release: {"converting": "converting"},
