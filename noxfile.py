@@ -121,6 +121,12 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session(python=False, default=False)
+def bench(session: nox.Session) -> None:
+    """Measure how fast it is: nox -s bench -- NAME | all | guard [--quick] [--help]."""
+    Environment(session, "tests").python("-m", "benchmarks", *(session.posargs or ["--help"]))
+
+
+@nox.session(python=False, default=False)
 def image(session: nox.Session) -> None:
     """Do the Dockerfile's steps without a container engine and see the result serve."""
     Environment(session, "tests").python("-m", "infra.image")

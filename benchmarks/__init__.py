@@ -1,0 +1,1 @@
+"""What the promises about speed are measured with; see README.md."""

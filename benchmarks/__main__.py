@@ -1,0 +1,95 @@
+"""The command of the benchmarks: `python -m benchmarks NAME | all | guard | readme`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import inspect
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.readme import write_figures
+from benchmarks.report import Options, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FOLDER: Final = Path(__file__).parent
+RESULTS: Final = FOLDER / "results"
+QUICK_RESULTS: Final = FOLDER.parent / ".local" / "benchmarks"
+"""What is measured in a hurry is not what the README tells."""
+
+MODULES: Final = {
+    "convert": "benchmarks.convert",
+    "cold-start": "benchmarks.cold_start",
+    "throughput": "benchmarks.throughput",
+    "waiters": "benchmarks.waiters",
+    "http": "benchmarks.http",
+    "pipeline": "benchmarks.pipeline",
+}
+"""The module of each benchmark; its `run` takes `Options` and returns a `Report`."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return the exit code."""
+    parsed = _parser().parse_args(arguments)
+    results = parsed.results or (QUICK_RESULTS if parsed.quick else RESULTS)
+    if parsed.name == "readme":
+        write_figures(FOLDER / "README.md", sorted(RESULTS.glob("*.json")))
+        return 0
+    if parsed.name == "all":
+        return run_all(results, quick=parsed.quick)
+    if parsed.name == "guard":
+        guard = import_module("benchmarks.guard")
+        return int(guard.main(accept=parsed.accept))
+    path = run_one(parsed.name, Options(quick=parsed.quick), results)
+    if results == RESULTS:
+        write_figures(FOLDER / "README.md", [path])
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="nox -s bench --", description=__doc__)
+    text = "which one; all: each in a process of its own; guard: compare ratios with those stored; "
+    names = (*MODULES, "all", "guard", "readme")
+    parser.add_argument("name", choices=names, help=text + "readme: write the stored figures anew")
+    parser.add_argument("--quick", action="store_true", help="less of everything, README untouched")
+    text = "folder for the JSON files; the README follows only the default one"
+    parser.add_argument("--results", type=Path, default=None, help=text)
+    text = "guard: store what is measured as what later runs are compared with"
+    parser.add_argument("--accept", action="store_true", help=text)
+    return parser
+
+
+def run_one(name: str, options: Options, results: Path) -> Path:
+    """Run one benchmark in this process, print and save its report, and return the file."""
+    answer = import_module(MODULES[name]).run(options)
+    report = asyncio.run(answer) if inspect.iscoroutine(answer) else answer
+    if not isinstance(report, Report) or report.name != name:
+        raise TypeError(f"{MODULES[name]}.run must return a Report named {name!r}")
+    report.show()
+    return report.save(results)
+
+
+def run_all(results: Path, *, quick: bool) -> int:
+    """Run every benchmark in a process of its own, one after another; 1 if one of them failed."""
+    failed = []
+    for name in MODULES:
+        started = time.perf_counter()
+        command = (sys.executable, "-m", "benchmarks", name, "--results", str(results))
+        options = ("--quick",) if quick else ()
+        code = subprocess.run((*command, *options), check=False).returncode
+        print(f"{name}: {time.perf_counter() - started:.0f} s, exit code {code}", flush=True)
+        if code:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
