@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.audit import (
+    FOUND,
+    NOT_CHECKED,
+    PASSED,
+    ROOT,
+    WEB,
+    Ended,
+    Report,
+    audit_page,
+    audit_python,
+    conclude,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+REQUIREMENTS = [Path("a/requirements.txt"), Path("b/requirements.txt")]
+CLEAN = {"name": "starlette", "version": "1.0", "vulns": []}
+VULNERABLE = {
+    "name": "jinja2",
+    "version": "2.0",
+    "vulns": [{"id": "PYSEC-1", "fix_versions": ["2.1"]}, {"id": "PYSEC-2", "fix_versions": []}],
+}
+SKIPPED = {"name": "av", "skip_reason": "Dependency not found"}
+
+
+class Program:
+    """Ends as told, and notes how it was called."""
+
+    def __init__(self, answer: object, code: int = 0, errors: str = "") -> None:
+        output = answer if isinstance(answer, str) else json.dumps(answer)
+        self.ended = Ended(code, output, errors)
+        self.calls: list[tuple[list[str], Path]] = []
+
+    def __call__(self, command: Sequence[str], folder: Path) -> Ended:
+        self.calls.append((list(command), folder))
+        return self.ended
+
+
+class Missing:
+    """Cannot be run."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self, *_call: object, **_options: object) -> Ended:
+        raise self.error
+
+
+def packages(*entries: dict[str, Any]) -> dict[str, Any]:
+    return {"dependencies": list(entries), "fixes": []}
+
+
+def concluded(*reports: Report, required: bool = False) -> tuple[int, str]:
+    said: list[str] = []
+    code = conclude(reports, required=required, say=said.append)
+    return code, "\n".join(said)
+
+
+def test_packages_without_known_vulnerabilities_pass() -> None:
+    program = Program(packages(CLEAN))
+
+    report = audit_python(REQUIREMENTS, program)
+
+    assert concluded(report) == (
+        PASSED,
+        "Python packages of the deployables: 1 checked, 0 vulnerable",
+    )
+    command, folder = program.calls[0]
+    assert folder == ROOT
+    assert " ".join(command).endswith(
+        "--requirement a/requirements.txt --requirement b/requirements.txt"
+    )
+
+
+def test_a_vulnerable_package_fails_and_every_vulnerability_is_named() -> None:
+    code, said = concluded(audit_python(REQUIREMENTS, Program(packages(CLEAN, VULNERABLE), 1)))
+
+    assert code == FOUND
+    assert "FOUND: jinja2 2.0: PYSEC-1, fixed in 2.1\n" in said
+    assert "FOUND: jinja2 2.0: PYSEC-2, fixed in no version\n" in said
+    assert "2 checked, 2 vulnerable" in said
+
+
+def test_a_package_that_nothing_is_known_of_does_not_pass_for_checked() -> None:
+    code, said = concluded(audit_python(REQUIREMENTS, Program(packages(CLEAN, SKIPPED))))
+
+    assert code == NOT_CHECKED
+    assert "could not be checked: nothing is known of 1 of 2 packages (av)" in said
+
+
+def test_a_vulnerability_counts_even_if_other_packages_could_not_be_checked() -> None:
+    code, _ = concluded(audit_python(REQUIREMENTS, Program(packages(VULNERABLE, SKIPPED), 1)))
+
+    assert code == FOUND
+
+
+UNREACHABLE = "WARNING: hashes\nERROR: Could not connect to the vulnerability feed\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (Program("", 1, UNREACHABLE), "exit code 1, ERROR: Could not connect"),
+        (Program("", 1), "exit code 1, nothing"),
+        (Program("[]"), "exit code 0, []"),
+        (Program(packages()), "pip-audit names no package"),
+        (Program(packages(CLEAN), 3), "exit code 3"),
+        (Missing(FileNotFoundError("no such program")), "no such program"),
+        (Missing(subprocess.TimeoutExpired("pip-audit", 300)), "timed out after 300 seconds"),
+    ],
+)
+def test_an_audit_that_did_not_happen_says_so_and_does_not_hold_up(
+    program: Program | Missing, reason: str
+) -> None:
+    code, said = concluded(audit_python(REQUIREMENTS, program))
+
+    assert code == NOT_CHECKED
+    assert said.startswith("Python packages of the deployables could not be checked: ")
+    assert reason in said
+
+
+def test_an_audit_that_did_not_happen_fails_where_it_is_required() -> None:
+    report = audit_python(REQUIREMENTS, Program("", 1, UNREACHABLE))
+
+    code, said = concluded(report, required=True)
+
+    assert code == FOUND
+    assert said.endswith("AUDIT_REQUIRED is set: what could not be checked fails.")
+
+
+def test_a_required_audit_that_did_happen_passes() -> None:
+    assert concluded(audit_python(REQUIREMENTS, Program(packages(CLEAN))), required=True)[0] == 0
+
+
+def page(vulnerabilities: dict[str, Any]) -> dict[str, Any]:
+    return {"vulnerabilities": vulnerabilities, "metadata": {"dependencies": {"total": 300}}}
+
+
+def test_a_page_without_vulnerable_packages_passes() -> None:
+    program = Program(page({}))
+
+    report = audit_page("npm", program)
+
+    assert concluded(report) == (PASSED, "npm packages of the page: 300 checked, 0 vulnerable")
+    assert program.calls == [(["npm", "audit", "--json"], WEB)]
+
+
+def test_a_vulnerable_package_of_the_page_fails() -> None:
+    entry = {"severity": "high", "range": "<2.0.0"}
+
+    code, said = concluded(audit_page("npm", Program(page({"left-pad": entry}), 1)))
+
+    assert code == FOUND
+    assert "FOUND: left-pad <2.0.0: high" in said
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"message": "405 Method Not Allowed", "error": {"summary": ""}}, "405 Method Not Allowed"),
+        ({"error": {"code": "ENOLOCK", "summary": "needs a lock file"}}, "needs a lock file"),
+        ({}, "npm answers without saying why"),
+        ("not JSON", "exit code 1, not JSON"),
+    ],
+)
+def test_advisories_of_the_page_out_of_reach_are_said_to_be(answer: object, reason: str) -> None:
+    code, said = concluded(audit_page("npm", Program(answer, 1)))
+
+    assert code == NOT_CHECKED
+    assert said == f"npm packages of the page could not be checked: {reason}"
+
+
+def test_without_npm_the_page_is_said_not_to_be_checked() -> None:
+    code, said = concluded(audit_page(None, Program(page({}))))
+
+    assert code == NOT_CHECKED
+    assert "npm was not found" in said
