@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from infra.local.batch import UsageError, plan_jobs, run_batch
-from infra.local.cloud import ROOT, CloudOptions, local_cloud, published_endpoints
+from infra.local.cloud import ROOT, CloudOptions, Scaling, local_cloud, published_endpoints
 from infra.local.demo import run_demo
 from infra.local.emulators import EmulatorsMissingError
 from infra.local.processes import StartError
@@ -59,8 +59,31 @@ def _add_emulators(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--emulators", dest="embedded", action="store_false", help=text)
 
 
+def _add_scaling(parser: argparse.ArgumentParser) -> None:
+    text = "start the conversion container at a request, stop it when none came for so long"
+    parser.add_argument("--scale-to-zero", type=float, metavar="SECONDS", help=text)
+    text = "with --scale-to-zero: how many instances are always kept, 0 or 1"
+    parser.add_argument("--min-instances", type=int, choices=(0, 1), help=text)
+
+
+def _scaling(parsed: argparse.Namespace) -> Scaling | None:
+    """Return what was asked for about scaling.
+
+    Raises:
+        UsageError: it cannot be had with the other options.
+    """
+    if parsed.scale_to_zero is None:
+        if parsed.min_instances is not None:
+            raise UsageError("--min-instances needs --scale-to-zero: add it")
+        return None
+    if parsed.embedded:
+        raise UsageError("--scale-to-zero needs Google's emulators: leave --embedded out")
+    return Scaling(parsed.scale_to_zero, parsed.min_instances or 0)
+
+
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
+    _add_scaling(parser)
     default = ROOT / ".local" / "demo.wav"
     parser.add_argument("--output", type=Path, default=default, help="where the result goes")
     parser.set_defaults(command=_demo)
@@ -82,6 +105,7 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
+    _add_scaling(parser)
     parser.add_argument("--port", type=int, default=None, help="port of the api and the page")
     text = "folder for endpoints.json and the logs"
     parser.add_argument("--folder", type=Path, default=ROOT / ".local", help=text)
@@ -93,7 +117,8 @@ def _pitch_shift(text: str) -> float | None:
 
 
 async def _demo(parsed: argparse.Namespace) -> int:
-    await run_demo(CloudOptions(), embedded=parsed.embedded, output=parsed.output)
+    options = CloudOptions(scaling=_scaling(parsed))
+    await run_demo(options, embedded=parsed.embedded, output=parsed.output)
     return 0
 
 
@@ -117,7 +142,7 @@ async def _convert(parsed: argparse.Namespace) -> int:
 
 
 async def _serve(parsed: argparse.Namespace) -> int:
-    options = CloudOptions(folder=parsed.folder, api_port=parsed.port)
+    options = CloudOptions(parsed.folder, api_port=parsed.port, scaling=_scaling(parsed))
     if (WEB_ROOT / "index.html").is_file():
         options = replace(options, web_root=WEB_ROOT)
     async with local_cloud(options, embedded=parsed.embedded, note=_say) as cloud:

@@ -24,6 +24,19 @@ RULES: Final = ROOT / "infra" / "firestore.rules"
 
 
 @dataclass(frozen=True, slots=True)
+class Scaling:
+    """How the conversion container comes and goes, as on Cloud Run.
+
+    Attributes:
+        idle_seconds: how long an instance without requests is kept.
+        min_instances: 0, or 1 to keep an instance for ever.
+    """
+
+    idle_seconds: float
+    min_instances: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CloudOptions:
     """What can be chosen about a local cloud.
 
@@ -38,6 +51,7 @@ class CloudOptions:
         wait_seconds: how long a client waits for a conversion before it must ask again.
         web_root: folder of the built page, or None to serve none.
         api_port: the api's port; a free one if None.
+        scaling: how the conversion container comes and goes; None to keep it up.
     """
 
     folder: Path = ROOT / ".local"
@@ -50,6 +64,7 @@ class CloudOptions:
     wait_seconds: float = 50.0
     web_root: Path | None = None
     api_port: int | None = None
+    scaling: Scaling | None = None
 
     @property
     def timeouts(self) -> Timeouts:
@@ -143,13 +158,16 @@ async def local_cloud(
         note: is told, in one line, when they are missing.
 
     Raises:
-        EmulatorsMissingError: `embedded` is False and they are missing.
+        EmulatorsMissingError: they are missing and `embedded` is False, or the options need them.
         StartError: a service did not come up.
     """
     # Imported here and below: each kind of cloud needs what the other does not.
     from infra.local.emulated import emulated_cloud, find_or_reuse  # noqa: PLC0415
     from infra.local.emulators import EmulatorsMissingError  # noqa: PLC0415
 
+    if options.scaling is not None:
+        # In memory every service is in one process, which cannot come and go.
+        embedded = False
     if not embedded:
         try:
             emulators = find_or_reuse(os.environ)

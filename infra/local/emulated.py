@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from infra.local import names, provisioning
+from infra.local import front, names, provisioning
 from infra.local.cloud import ROOT, RULES, Addresses, LocalCloud, deployable_environments
 from infra.local.emulators import Emulators, find_emulators
 from infra.local.keys import make_key
@@ -201,9 +201,17 @@ class _Starter:
             url = getattr(self._addresses, name)
             command = _function_command(name, _port(url))
             await self._start_deployable(name, command, environments[name], f"{url}/healthz")
-        command = [sys.executable, "-m", "functions.convert.main"]
-        probe = f"{self._addresses.convert}/readyz"
-        await self._start_deployable("convert", command, environments["convert"], probe)
+        await self._start_convert(environments["convert"])
+
+    async def _start_convert(self, environment: dict[str, str]) -> None:
+        url, scaling = self._addresses.convert, self._options.scaling
+        command, probe = [sys.executable, "-m", "functions.convert.main"], "/readyz"
+        if scaling is not None:
+            before = front.command(
+                "convert", _port(url), self._options.folder / "logs", probe, scaling
+            )
+            command, probe = [*before, *command], "/healthz"
+        await self._start_deployable("convert", command, environment, url + probe)
 
     async def _start_deployable(
         self, name: str, command: list[str], environment: dict[str, str], probe: str

@@ -21,7 +21,7 @@ STOP_SECONDS: Final = 6.0
 """How long a process may take to stop before it is killed."""
 
 READY_SECONDS: Final = 90.0
-_PROBE_PAUSE_SECONDS: Final = 0.05
+PROBE_PAUSE_SECONDS: Final = 0.05
 _LOG_TAIL_CHARACTERS: Final = 2000
 
 
@@ -62,11 +62,11 @@ class Process:
         """Wait for its end and return its exit code."""
         return await self._process.wait()
 
-    async def stop(self) -> None:
+    async def stop(self, patience_seconds: float = STOP_SECONDS) -> None:
         """Stop it, kindly first."""
         self.send_signal(signal.SIGTERM)
         try:
-            async with asyncio.timeout(STOP_SECONDS):
+            async with asyncio.timeout(patience_seconds):
                 await self.wait()
         except TimeoutError:
             pass
@@ -109,8 +109,15 @@ class Supervisor:
         self.processes.append(process)
         return process
 
-    async def wait_until_ready(self, process: Process, url: str) -> None:
+    async def wait_until_ready(
+        self, process: Process, url: str, pause_seconds: float = PROBE_PAUSE_SECONDS
+    ) -> None:
         """Wait until a process answers at an address with a success.
+
+        Args:
+            process: the process.
+            url: the address.
+            pause_seconds: how long to wait before asking again.
 
         Raises:
             StartError: it ended, is broken, or took too long.
@@ -120,14 +127,19 @@ class Supervisor:
                 async with asyncio.timeout(READY_SECONDS):
                     while not await _is_ready(client, process, url):
                         _require_running(process)
-                        await asyncio.sleep(_PROBE_PAUSE_SECONDS)
+                        await asyncio.sleep(pause_seconds)
             except TimeoutError:
                 raise StartError(_complaint(process, "did not get ready")) from None
 
-    async def stop_all(self) -> None:
+    async def stop(self, process: Process, patience_seconds: float = STOP_SECONDS) -> None:
+        """Stop one process."""
+        await process.stop(patience_seconds)
+        with suppress(ValueError):
+            self.processes.remove(process)
+
+    async def stop_all(self, patience_seconds: float = STOP_SECONDS) -> None:
         """Stop every process, all at the same time."""
-        await asyncio.gather(*(process.stop() for process in self.processes))
-        self.processes.clear()
+        await asyncio.gather(*(self.stop(each, patience_seconds) for each in self.processes))
 
     async def wait_for_an_end(self) -> Process:
         """Return the first process that ends, for whatever reason."""
