@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ STOP_SECONDS: Final = 5.0
 """How long an instance may take to stop: less than whoever started the autoscaler gives it."""
 
 _PROBE_PAUSE_SECONDS: Final = 0.01
+_NEWS_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,12 @@ class Instance:
 
     process: Process
     url: str
+
+    async def may_have_ended(self) -> None:
+        """Learn that the process has ended, if it has: the news of it takes a moment."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_NEWS_SECONDS):
+                await self.process.wait()
 
 
 class Autoscaler:

@@ -86,7 +86,12 @@ class Front:
             headers=_of_the_message(request.headers.raw),
             content=request.stream() if has_body else None,
         )
-        return await stack.enter_async_context(asked)
+        try:
+            return await stack.enter_async_context(asked)
+        except httpx.TransportError:
+            # Mostly it ended: the next request must not run into that, too.
+            await instance.may_have_ended()
+            raise
 
 
 async def _pass_on(answer: httpx.Response, send: Send) -> None:

@@ -54,6 +54,8 @@ def test_every_command_may_choose_between_emulators_and_memory(
         (("convert", "a", "--pitch-shift", "high"), "high"),
         (("demo", "--embedded", "--emulators"), "not allowed with"),
         (("serve", "--port", "http"), "http"),
+        (("serve", "--scale-to-zero", "soon"), "soon"),
+        (("serve", "--scale-to-zero", "5", "--min-instances", "2"), "2"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_what_is_wrong(
@@ -71,3 +73,21 @@ def test_a_usage_error_is_one_sentence_and_exit_code_2(
 ) -> None:
     assert main(["convert", str(tmp_path / "gone.wav")]) == 2
     assert capsys.readouterr().err == f"error: {tmp_path / 'gone.wav'} does not exist\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--min-instances", "1"), "--min-instances needs --scale-to-zero: add it"),
+        (
+            ("--embedded", "--scale-to-zero", "5"),
+            "--scale-to-zero needs Google's emulators: leave --embedded out",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["demo", "serve"])
+def test_scaling_that_cannot_be_had_is_one_sentence_before_anything_starts(
+    command: str, arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, *arguments]) == 2
+    assert capsys.readouterr().err == f"error: {complaint}\n"

@@ -1,0 +1,94 @@
+"""A container that tells a test what happens to it and waits until the test lets it go on.
+
+Run as a program with PORT and STAGE (HOST:PORT of the test); standard library only, to start soon.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+class Stage:
+    """The line to the test: events go out, permissions come in."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)))
+        self._permitted = threading.Semaphore(0)
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def tell(self, event: str) -> None:
+        self._socket.sendall(json.dumps([event, os.getpid()]).encode() + b"\n")
+
+    def wait(self) -> None:
+        self._permitted.acquire()
+
+    def _listen(self) -> None:
+        while self._socket.recv(1):
+            self._permitted.release()
+
+
+class Handler(BaseHTTPRequestHandler):
+    stage: Stage
+
+    def do_GET(self) -> None:
+        if self.path == "/held":
+            self.stage.tell("held")
+            self.stage.wait()
+        if self.path == "/crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.send_response(200)
+        self.send_header("X-Pid", str(os.getpid()))
+        self.end_headers()
+        self.wfile.write(b"first ")
+        if self.path == "/slow":
+            self.wfile.flush()
+            self.stage.wait()
+        self.wfile.write(self.path.encode())
+
+    def do_POST(self) -> None:
+        size = int(self.headers["Content-Length"])
+        received = self.rfile.read1(size)
+        self.stage.tell("receiving")
+        while len(received) < size:
+            received += self.rfile.read1(size)
+        self.send_response(202)
+        self.end_headers()
+        self.wfile.write(received)
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+
+def main() -> None:
+    stage = Stage(os.environ["STAGE"])
+    stage.tell("started")
+    broken = os.environ.get("BROKEN")
+    if broken and Path(broken).exists():
+        sys.exit("the settings are wrong")
+    Handler.stage = stage
+    server = ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler)
+
+    def stop(*_arguments: object) -> None:
+        # Who dies with several threads tells its children so several times.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        stage.tell("stopping")
+        # In a thread, because the server's loop runs in this one; requests are answered first.
+        threading.Thread(target=server.shutdown).start()
+
+    server.daemon_threads = False
+    signal.signal(signal.SIGTERM, stop)
+    server.serve_forever(poll_interval=0.01)
+    server.server_close()
+    stage.tell("stopped")
+
+
+if __name__ == "__main__":
+    main()
