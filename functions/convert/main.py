@@ -28,8 +28,7 @@ from functions.convert.worker import Worker
 from shared import clients, logs, settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator, Awaitable, Mapping
 
     from hypercorn.typing import ASGIFramework
     from starlette.applications import Starlette
@@ -80,55 +79,66 @@ def open_services(config: ConvertSettings) -> Services:
 
 @asynccontextmanager
 async def open_instance(
-    config: ConvertSettings,
-    services: Services,
-    open_tools: Callable[[ConvertSettings], AbstractAsyncContextManager[Tools]] | None = None,
+    config: ConvertSettings, services: Services, tools: Awaitable[Tools]
 ) -> AsyncIterator[Instance]:
     """Start what an instance needs; it can convert as soon as this is entered.
 
     Args:
         config: the settings.
         services: what it speaks to; it does not close them.
-        open_tools: starts what it works with, in place of `started_tools`.
+        tools: what it works with, as soon as that is there; see `starting_tools`.
     """
     limits = DecodeLimits(
         min_seconds=config.min_seconds,
         max_seconds=config.max_seconds,
         max_bytes=config.max_upload_bytes,
     )
-    async with (open_tools or started_tools)(config) as tools:
-        conversion = Conversion(
-            uploads=services.uploads,
-            results=services.results,
-            decoder=tools.decoder,
-            performers=tools.performers,
-            limits=limits,
-            result_lifetime=timedelta(seconds=config.result_url_seconds),
-        )
-        worker = Worker(
-            services.voices,
-            conversion,
-            Admission(running=config.concurrency, waiting=config.backlog),
-            config.timeouts.conversion_deadline,
-        )
-        app = create_app(worker, clients.open_push_verifier(config), tools.decoder)
-        try:
-            yield Instance(app, worker)
-        finally:
-            await worker.drain()
+    verifier, ready = clients.open_push_verifier(config), await tools
+    conversion = Conversion(
+        uploads=services.uploads,
+        results=services.results,
+        decoder=ready.decoder,
+        performers=ready.performers,
+        limits=limits,
+        result_lifetime=timedelta(seconds=config.result_url_seconds),
+    )
+    worker = Worker(
+        services.voices,
+        conversion,
+        Admission(running=config.concurrency, waiting=config.backlog),
+        config.timeouts.conversion_deadline,
+    )
+    app = create_app(worker, verifier, ready.decoder)
+    try:
+        yield Instance(app, worker)
+    finally:
+        await worker.drain()
 
 
 @asynccontextmanager
-async def started_tools(config: ConvertSettings) -> AsyncIterator[Tools]:
-    """Start the decoder and load the characters; stop the decoder at the end."""
-    # The decoder starts a process and the engines load graphs: side by side, for the cold start.
+async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Tools]]:
+    """Begin to start the decoder and to load the characters; stop the decoder at the end.
+
+    That takes a process and a thread of their own: until the tools are awaited, the caller has
+    other things to do for the cold start.
+    """
     decoder = Decoder(max_processes=config.concurrency)
+    loop = asyncio.get_running_loop()
+    loading = loop.run_in_executor(None, load_performers, config.characters_dir, config.threads)
     starting = asyncio.create_task(decoder.start())
+    # One turn of the loop, in which the process is started: the caller may not let it turn again.
+    await asyncio.sleep(0)
+
+    async def tools() -> Tools:
+        performers, _ = await asyncio.gather(loading, starting)
+        return Tools(decoder, performers)
+
+    both = asyncio.create_task(tools())
     try:
-        performers = await asyncio.to_thread(load_performers, config.characters_dir, config.threads)
-        await starting
-        yield Tools(decoder, performers)
+        yield both
     finally:
+        both.cancel()
+        await asyncio.gather(both, starting, return_exceptions=True)
         await decoder.aclose()
 
 
@@ -141,11 +151,7 @@ def load_performers(folder: Path, threads: int) -> dict[str, Performer]:
     }
 
 
-async def serve(
-    config: ConvertSettings,
-    services: Services,
-    open_tools: Callable[[ConvertSettings], AbstractAsyncContextManager[Tools]] | None = None,
-) -> None:
+async def serve(config: ConvertSettings, services: Services, tools: Awaitable[Tools]) -> None:
     """Serve until SIGTERM or SIGINT, then hand back what is under way; see `open_instance`."""
     # Imported here: the local cloud serves this application with a server of its own.
     from hypercorn.asyncio import serve as hypercorn_serve  # noqa: PLC0415
@@ -154,7 +160,7 @@ async def serve(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_instance(config, services, open_tools) as instance:
+    async with open_instance(config, services, tools) as instance:
 
         async def stopped() -> None:
             await stop.wait()
@@ -170,7 +176,8 @@ async def serve(
 
 
 async def _serve(config: ConvertSettings) -> None:
-    await serve(config, open_services(config))
+    async with starting_tools(config) as tools:
+        await serve(config, open_services(config), tools)
 
 
 def _age_ms() -> float:

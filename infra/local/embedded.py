@@ -96,7 +96,8 @@ async def _start_deployables(
     uploads = clients.open_bucket(config, config.uploads_bucket, signer)
     results = clients.open_bucket(config, config.results_bucket, signer)
     services = convert.Services(voices=voices, uploads=uploads, results=results)
-    instance = await stack.enter_async_context(convert.open_instance(config, services))
+    tools = await stack.enter_async_context(convert.starting_tools(config))
+    instance = await stack.enter_async_context(convert.open_instance(config, services, tools))
     servers.start(instance.app, addresses.convert)
 
     api_config = settings.load(ApiSettings, **_overrides(environments["api"]))

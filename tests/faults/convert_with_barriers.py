@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
@@ -26,7 +26,7 @@ from tests.faults.collaborators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Awaitable, Iterator
 
     from functions.convert.audio.decoding import Decoder
     from shared.buckets import Bucket
@@ -40,17 +40,18 @@ async def serve(config: ConvertSettings, checkpoints: Checkpoints) -> None:
         results=cast("Bucket", BarrierResults(services.results, checkpoints)),
     )
 
-    @asynccontextmanager
-    async def open_tools(config: ConvertSettings) -> AsyncIterator[convert.Tools]:
-        async with convert.started_tools(config) as tools:
-            performers = {
-                name: replace(performer, engine=BarrierEngine(performer.engine, checkpoints))
-                for name, performer in tools.performers.items()
-            }
-            decoder = cast("Decoder", BarrierDecoder(tools.decoder, checkpoints))
-            yield convert.Tools(decoder, performers)
+    async def behind_barriers(starting: Awaitable[convert.Tools]) -> convert.Tools:
+        tools = await starting
+        performers = {
+            name: replace(performer, engine=BarrierEngine(performer.engine, checkpoints))
+            for name, performer in tools.performers.items()
+        }
+        return convert.Tools(
+            cast("Decoder", BarrierDecoder(tools.decoder, checkpoints)), performers
+        )
 
-    await convert.serve(config, wrapped, open_tools)
+    async with convert.starting_tools(config) as tools:
+        await convert.serve(config, wrapped, behind_barriers(tools))
 
 
 @contextmanager
