@@ -222,10 +222,10 @@ def mp4_that_refers_to(url: str) -> bytes:
     honest = recording("m4a file")
     own = box(b"url ", bytes([0, 0, 0, 1]))
     foreign = box(b"url ", bytes(4), url.encode() + b"\0")
-    return _replace_box(honest, own, foreign)
+    return replace_box(honest, own, foreign)
 
 
-def _replace_box(data: bytes, old: bytes, new: bytes) -> bytes:
+def replace_box(data: bytes, old: bytes, new: bytes) -> bytes:
     """Replace `old` in an MP4 file and correct the sizes of the boxes around it."""
     at = data.index(old)
     grown = bytearray(data[:at] + new + data[at + len(old) :])

@@ -1,0 +1,404 @@
+"""Writes files that no recorder writes, byte by byte.
+
+The names of boxes, elements and chunks are those of the formats' descriptions: ISO/IEC 14496-12 and
+Apple's QuickTime File Format for MP4, RFC 8794 and 9559 for Matroska, RFC 3533, 7845 and 9639 for
+Ogg, Opus and FLAC, id3.org for ID3.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from functools import cache
+
+import av
+import numpy as np
+
+from tests.integration.audio.recordings import (
+    box,
+    raw_wav,
+    recording,
+    replace_box,
+    voice_like,
+)
+
+SECONDS = 1.2
+FTYP = box(b"ftyp", b"isom", bytes(4), b"isom")
+M4A = "m4a file"
+WEBM = "webm from Chrome or Firefox"
+OGG = "ogg opus from Firefox"
+
+
+@cache
+def good(flavour: str) -> bytes:
+    """A recording as short as recordings may be."""
+    return recording(flavour, SECONDS)
+
+
+def deflated_zeros(count: int) -> bytes:
+    """A zlib stream (RFC 1950) of so many MiB of zeros, made without compressing them all."""
+    packer = zlib.compressobj(9)
+    first = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    # After a full flush the compressor begins anew, so that all the blocks are the same.
+    block = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
+    last = zlib.compressobj(9, wbits=-15).flush()
+    # Adler-32 of zeros: the low half stays 1, the high half counts them.
+    checksum = ((count << 20) % 65_521) << 16 | 1
+    return first + block * (count - 1) + last + checksum.to_bytes(4, "big")
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+def flipped(data: bytes, seed: int, *, bits: int = 24) -> bytes:
+    """Some bits changed; half of them in the first 512 bytes, where headers are."""
+    random = np.random.default_rng(seed)
+    changed = bytearray(data)
+    ends = [len(data) if number % 2 else min(512, len(data)) for number in range(bits)]
+    for end in ends:
+        changed[int(random.integers(end))] ^= 1 << int(random.integers(8))
+    return bytes(changed)
+
+
+def without_a_piece(data: bytes, seed: int) -> bytes:
+    """Up to a tenth of the file is missing in the middle."""
+    random = np.random.default_rng(seed)
+    at = int(random.integers(len(data)))
+    return data[:at] + data[at + int(random.integers(1, len(data) // 10)) :]
+
+
+# --- WAV ------------------------------------------------------------------------------------------
+
+
+def pcm16(seconds: float, sample_rate: int, channels: int = 1) -> bytes:
+    """Voice-like sound, int16, the same in every channel."""
+    samples = (voice_like(seconds, sample_rate) * 32767).astype("<i2")
+    return np.repeat(samples, channels).tobytes()
+
+
+def float_wav(worst: float, *, bits: int = 32, share: float = 1.0) -> bytes:
+    """Floating-point samples, of which the first `share` are not what samples may be."""
+    samples = voice_like(SECONDS, 48_000).astype("<f4" if bits == 32 else "<f8")
+    samples[: max(1, int(share * len(samples)))] = worst
+    return raw_wav(samples.tobytes(), bits=bits, code=3)
+
+
+def wav_with_chunk(name: bytes, content: bytes, declared: int | None = None) -> bytes:
+    """A good WAV file with one more chunk before its samples."""
+    whole = raw_wav(pcm16(SECONDS, 16_000), sample_rate=16_000)
+    size = len(content) if declared is None else declared
+    return whole[:12] + struct.pack("<4sI", name, size) + content + whole[12:]
+
+
+def rf64(size: int) -> bytes:
+    """RF64 (EBU Tech 3306), whose sizes have 64 bits."""
+    whole = raw_wav(pcm16(SECONDS, 16_000), sample_rate=16_000, declared=2**32 - 1)
+    sizes = struct.pack("<4sIQQQI", b"ds64", 28, size, size, size, 0)
+    return b"RF64" + whole[4:12] + sizes + whole[12:]
+
+
+# --- MP4 ------------------------------------------------------------------------------------------
+
+
+def with_table(name: bytes, count: int = 2**32 - 1) -> bytes:
+    """MP4 one of whose tables says that it has `count` entries."""
+    data = bytearray(good(M4A))
+    at = data.index(name) + 8
+    if name == b"stsz":
+        at += 4
+    struct.pack_into(">I", data, at, count)
+    return bytes(data)
+
+
+def with_timescale(scale: int) -> bytes:
+    """MP4 whose sound has so many ticks a second."""
+    data = bytearray(good(M4A))
+    struct.pack_into(">I", data, data.index(b"mdhd") + 16, scale)
+    return bytes(data)
+
+
+def many_boxes(name: bytes, count: int) -> bytes:
+    """MP4 whose index holds nothing but `count` empty boxes."""
+    return FTYP + box(b"moov", box(name) * count)
+
+
+def nested_boxes(depth: int) -> bytes:
+    """MP4 with boxes in boxes."""
+    sizes = range(8 * depth, 0, -8)
+    return FTYP + box(b"moov", *(struct.pack(">I4s", size, b"trak") for size in sizes))
+
+
+def fragment_with_samples(count: int) -> bytes:
+    """Fragmented MP4 one of whose fragments says that it has so many samples."""
+    data = bytearray(good("fragmented mp4 from Safari or Chrome"))
+    struct.pack_into(">I", data, data.index(b"trun") + 8, count)
+    return bytes(data)
+
+
+def compressed_index(mebibytes: int) -> bytes:
+    """MP4 whose index is nothing but zeros, compressed a thousand times (QuickTime, `cmov`)."""
+    packed, size = deflated_zeros(mebibytes), mebibytes << 20
+    method = box(b"dcom", b"zlib")
+    return FTYP + box(b"moov", box(b"cmov", method, box(b"cmvd", struct.pack(">I", size), packed)))
+
+
+def alias_to(path: str) -> bytes:
+    """MP4 whose samples lie in another file, as QuickTime's alias record names it."""
+    name = path.rpartition("/")[2].encode()[:27]
+    record = bytes(10) + bytes([len(name)]) + name.ljust(27, b"\0") + bytes(102)
+    # Tag 2 holds the absolute path, tag 0 the folder.
+    tag = struct.pack(">HH", 2, len(path)) + path.encode() + b"\0" * (len(path) % 2)
+    entry = box(b"alis", bytes(4), record, tag, struct.pack(">hH", -1, 0))
+    return with_data_reference(entry)
+
+
+def with_data_reference(entry: bytes) -> bytes:
+    """MP4 with another data reference than the one to the file itself."""
+    return replace_box(good(M4A), box(b"url ", bytes([0, 0, 0, 1])), entry)
+
+
+def reference_movie(url: str) -> bytes:
+    """QuickTime that is nothing but the address of another film (`rmra`)."""
+    reference = box(b"rdrf", bytes(4), b"url ", struct.pack(">I", len(url)), url.encode())
+    return FTYP + box(b"moov", box(b"rmra", box(b"rmda", reference)))
+
+
+def with_user_data(*boxes: bytes) -> bytes:
+    """A good M4A file with more boxes behind everything else."""
+    return good(M4A) + b"".join(boxes)
+
+
+def silent_film() -> bytes:
+    """A film with pictures and no sound."""
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp4") as container:
+        video = container.add_stream("libx264", rate=25, width=64, height=64, pix_fmt="yuv420p")
+        for _ in range(30):
+            picture = np.zeros((64, 64, 3), dtype=np.uint8)
+            container.mux(video.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(video.encode(None))
+    return file.getvalue()
+
+
+# --- Matroska -------------------------------------------------------------------------------------
+
+
+def element(name: str, *content: bytes) -> bytes:
+    """One EBML element, `name` in hexadecimal digits."""
+    joined = b"".join(content)
+    return bytes.fromhex(name) + (len(joined) | 1 << 56).to_bytes(8, "big") + joined
+
+
+def matroska(*segment: bytes, doctype: bytes = b"webm") -> bytes:
+    """A Matroska file with these elements in its segment."""
+    head = element("1a45dfa3", element("4282", doctype))
+    return head + bytes.fromhex("18538067 01ffffffffffffff") + b"".join(segment)
+
+
+def track(codec: bytes, *, rate: float = 48_000.0, channels: int = 1, more: bytes = b"") -> bytes:
+    """One audio track."""
+    sound = element("e1", element("b5", struct.pack(">d", rate)), element("9f", bytes([channels])))
+    numbers = element("d7", b"\1") + element("73c5", b"\1") + element("83", b"\2")
+    return element("1654ae6b", element("ae", numbers, element("86", codec), sound, more))
+
+
+def cluster(*blocks: bytes) -> bytes:
+    """A cluster of blocks of track 1."""
+    simple = (
+        element("a3", b"\x81" + struct.pack(">hB", n % 30_000, 128), b)
+        for n, b in enumerate(blocks)
+    )
+    return element("1f43b675", element("e7", b"\0"), *simple)
+
+
+def pcm_matroska(*, rate: float = 48_000.0, channels: int = 1) -> bytes:
+    """16-bit samples in Matroska, which says what rate and how many channels they have."""
+    depth = element("6264", b"\x10")
+    sound = element(
+        "e1", element("b5", struct.pack(">d", rate)), element("9f", bytes([channels])), depth
+    )
+    numbers = element("d7", b"\1") + element("73c5", b"\1") + element("83", b"\2")
+    entry = element("ae", numbers, element("86", b"A_PCM/INT/LIT"), sound)
+    return matroska(
+        element("1654ae6b", entry), cluster(pcm16(SECONDS, 48_000)), doctype=b"matroska"
+    )
+
+
+def compressed_frames(mebibytes: int, algorithm: int) -> bytes:
+    """Matroska whose one frame is zeros, said to be compressed by 0 zlib, 1 bzlib, 2 lzo."""
+    packed = deflated_zeros(mebibytes)
+    compression = element("5034", element("4254", bytes([algorithm])))
+    encodings = element("6d80", element("6240", compression))
+    return matroska(track(b"A_PCM/INT/LIT", more=encodings), cluster(packed), doctype=b"matroska")
+
+
+def nested_elements(depth: int) -> bytes:
+    """Matroska with tags in tags."""
+    sizes = range(10 * (depth - 1), -1, -10)
+    heads = (b"\x67\xc8" + (size | 1 << 56).to_bytes(8, "big") for size in sizes)
+    return matroska(element("1254c367", element("7373", *heads)))
+
+
+def many_elements(kind: str, count: int) -> bytes:
+    """Matroska with `count` chapters, tags, attachments or index entries."""
+    kinds = {
+        "chapters": ("1043a770", element("45b9", element("b6", element("91", b"\1")) * count)),
+        "tags": ("1254c367", element("7373", element("67c8", element("45a3", b"x"))) * count),
+        "attachments": ("1941a469", element("61a7", element("466e", b"x")) * count),
+        "cues": ("1c53bb6b", element("bb", element("b3", b"\1"), element("b7")) * count),
+        "seeks": ("114d9b74", element("4dbb", element("53ab", b"\xec")) * count),
+    }
+    name, content = kinds[kind]
+    return matroska(element(name, content), track(b"A_OPUS"))
+
+
+def matroska_that_names(url: str) -> bytes:
+    """Matroska that calls another file its continuation and attaches another by its address."""
+    info = element(
+        "1549a966",
+        element("3c83ab", url.encode()),
+        element("3eb923", bytes(16)),
+        element("3e83bb", url.encode()),
+    )
+    tag = element("67c8", element("45a3", b"URL"), element("4487", url.encode()))
+    attachment = element("61a7", element("466e", url.encode()), element("4660", b"text/uri-list"))
+    whole = good(WEBM)
+    at = whole.index(bytes.fromhex("1549a966"))
+    extras = info + element("1254c367", element("7373", tag)) + element("1941a469", attachment)
+    return whole[:at] + extras + whole[at:]
+
+
+# --- Ogg ------------------------------------------------------------------------------------------
+
+
+def ogg_page(packet: bytes, *, serial: int = 1, number: int = 0, flags: int = 0) -> bytes:
+    """One page of Ogg with one packet, its checksum right."""
+    full, last = divmod(len(packet), 255)
+    if full > 254:
+        raise ValueError("the packet does not fit one page")
+    lacing = bytes([255] * full + [last])
+    head = struct.pack("<4sBBQIII", b"OggS", 0, flags, 0, serial, number, 0)
+    page = bytearray(head + bytes([len(lacing)]) + lacing + packet)
+    struct.pack_into("<I", page, 22, _ogg_checksum(page))
+    return bytes(page)
+
+
+def _table() -> list[int]:
+    table = []
+    for byte in range(256):
+        remainder = byte << 24
+        for _ in range(8):
+            remainder = remainder << 1 ^ (0x04C11DB7 if remainder & 1 << 31 else 0)
+        table.append(remainder & 0xFFFFFFFF)
+    return table
+
+
+_CRC = tuple(_table())
+
+
+def _ogg_checksum(page: bytes | bytearray) -> int:
+    value = 0
+    for byte in page:
+        value = (value << 8 & 0xFFFFFFFF) ^ _CRC[value >> 24 ^ byte]
+    return value
+
+
+def opus_head(*, channels: int = 1, family: int = 0, rate: int = 48_000) -> bytes:
+    """The first packet of Opus in Ogg."""
+    mapping = bytes([channels, 0, *range(channels)]) if family else b""
+    return struct.pack("<8sBBHIhB", b"OpusHead", 1, channels, 0, rate, 0, family) + mapping
+
+
+def opus_tags(*comments: str, declared: int | None = None) -> bytes:
+    """The second packet of Opus in Ogg."""
+    count = len(comments) if declared is None else declared
+    texts = b"".join(struct.pack("<I", len(each)) + each.encode() for each in comments)
+    return b"OpusTags" + struct.pack("<II", 0, count) + texts
+
+
+def ogg_opus(head: bytes, tags: bytes, *, packets: int = 60) -> bytes:
+    """Opus in Ogg: its two headers, then packets of silence."""
+    first = [ogg_page(head, flags=2), ogg_page(tags, number=1)]
+    return b"".join(
+        first + [ogg_page(bytes([3 << 3]), number=n + 2) for n in range(packets)],
+    )
+
+
+def many_logical_streams(count: int) -> bytes:
+    """Ogg with the beginnings of `count` streams."""
+    head = opus_head()
+    return b"".join(ogg_page(head, serial=number, flags=2) for number in range(count))
+
+
+# --- ID3 and FLAC ---------------------------------------------------------------------------------
+
+
+def id3(*frames: tuple[bytes, bytes], flags: int = 0) -> bytes:
+    """An ID3 tag, version 2.3, with frames of a name and a content each."""
+    body = b"".join(
+        name + struct.pack(">IH", len(content), flags) + content for name, content in frames
+    )
+    size = bytes((len(body) >> shift) & 0x7F for shift in (21, 14, 7, 0))
+    return b"ID3\3\0\0" + size + body
+
+
+def id3_that_names(url: str) -> bytes:
+    """MP3 whose tag gives addresses for a picture, a page and another file (`-->` is a link)."""
+    address = url.encode()
+    tag = id3(
+        (b"APIC", b"\0-->\0\3\0" + address),
+        (b"WXXX", b"\0\0" + address),
+        (b"WOAF", address),
+        (b"LINK", b"APIC" + address + b"\0"),
+    )
+    return tag + good("mp3")
+
+
+def id3_bomb(mebibytes: int) -> bytes:
+    """MP3 with a picture in its tag that is nothing but zeros, compressed."""
+    packed = struct.pack(">I", mebibytes << 20) + deflated_zeros(mebibytes)
+    return id3((b"APIC", packed), flags=0x0080) + good("mp3")
+
+
+def flac_with_blocks(*blocks: tuple[int, bytes]) -> bytes:
+    """FLAC with more metadata blocks, each of a kind and a content."""
+    whole = good("flac")
+    extra = b"".join(
+        bytes([kind]) + len(content).to_bytes(3, "big") + content for kind, content in blocks
+    )
+    first = 4 + 4 + 34
+    # No block may be the last before the extra ones are over.
+    return whole[:4] + bytes([0]) + whole[5:first] + extra + whole[first:]
+
+
+def flac_picture(mime: bytes, content: bytes, *, width: int = 1) -> bytes:
+    """A picture block; the mime type `-->` says that the content is an address."""
+    numbers = struct.pack(">IIII", width, width, 24, 0)
+    texts = struct.pack(">II", 3, len(mime)) + mime + struct.pack(">I", 0)
+    return texts + numbers + struct.pack(">I", len(content)) + content
+
+
+def png_bomb(side: int) -> bytes:
+    """A picture of side times side black points, which compresses to next to nothing."""
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    rows = zlib.compress(bytes(1 + 3 * side) * 64, 9)
+    chunks = [(b"IHDR", head), (b"IDAT", rows), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_png_chunk(*chunk) for chunk in chunks)
+
+
+def _png_chunk(name: bytes, content: bytes) -> bytes:
+    return (
+        struct.pack(">I", len(content))
+        + name
+        + content
+        + struct.pack(">I", zlib.crc32(name + content))
+    )
+
+
+def with_flac_total(total: int) -> bytes:
+    """FLAC that says how many samples it has."""
+    data = bytearray(good("flac"))
+    fields = int.from_bytes(data[18:26], "big") & ~((1 << 36) - 1)
+    data[18:26] = (fields | total).to_bytes(8, "big")
+    return bytes(data)

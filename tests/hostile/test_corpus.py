@@ -1,0 +1,78 @@
+"""Every hostile file ends in a result or a clean error; nothing outside of it is touched."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from tests.hostile.container import Container, running_container
+from tests.hostile.corpus import DONE, Group, groups
+from tests.hostile.files import WEBM, good
+from tests.hostile.report import rows
+from tests.hostile.watching import Lures, lures
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.skipif(sys.platform != "linux", reason="watches a file with inotify"),
+]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def container() -> AsyncIterator[Container]:
+    async with running_container() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def laid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lures]:
+    with lures(tmp_path_factory.mktemp("lures")) as laid:
+        yield laid
+
+
+@pytest.mark.parametrize("group", groups(), ids=lambda group: group.title)
+async def test_every_hostile_file_ends_as_it_must_and_a_good_one_afterwards_is_converted(
+    container: Container, laid: Lures, group: Group
+) -> None:
+    surprises = {}
+    for file in group.files:
+        ending = await container.ending_of(file.make(laid))
+        if ending not in file.ends:
+            surprises[file.name] = f"{ending}, not {', '.join(sorted(file.ends))}"
+
+    assert surprises == {}
+    assert laid.touched() == []
+    assert await container.ending_of(good(WEBM)) == DONE
+
+
+async def test_after_all_of_them_a_visitor_still_hears_the_character(container: Container) -> None:
+    sample = (ROOT / "infra" / "local" / "samples" / "hello.webm").read_bytes()
+
+    assert await container.ending_of(sample, "mei") == DONE
+
+
+async def test_who_opens_the_file_or_connects_to_the_port_would_be_seen(laid: Lures) -> None:
+    laid.file.read_bytes()
+    assert "was touched" in "".join(laid.touched())
+    with socket.create_connection(("127.0.0.1", laid.port)):
+        assert "has connected" in "".join(laid.touched())
+    with socket.socket(type=socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"!", ("127.0.0.1", laid.port))
+        assert "has sent a datagram" in "".join(laid.touched())
+    assert laid.touched() == []
+
+
+async def test_the_readme_names_every_group_and_what_it_ends_in() -> None:
+    readme = (ROOT / "tests" / "hostile" / "README.md").read_text()
+
+    for row in rows(groups()):
+        assert f"{row}\n" in readme, row
