@@ -15,6 +15,7 @@ import httpx
 
 from functions.api.app import create_app, serve_page
 from functions.api.creation import Reception
+from functions.api.limits import Limits
 from functions.api.owners import Owners
 from functions.api.routes import Services
 from functions.api.settings import ApiSettings, FirebaseAuth
@@ -54,6 +55,11 @@ def build(config: ApiSettings, *, voices: VoiceStore, uploads: Bucket, results: 
         reception=reception,
         warm_up=open_warm_up(config),
         owners=open_owners(config),
+        limits=Limits(
+            per_minute=config.rate_limit_per_minute,
+            waiting=config.waiting_per_client,
+            trusted_proxies=config.trusted_proxies,
+        ),
         characters=characters,
         wait_seconds=config.wait_seconds,
         seconds=(config.min_seconds, config.max_seconds),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime  # noqa: TC003 - pydantic reads the annotations
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from shared.voice import OutputFormat, Status
+
+_PASSING: Final = {429, 503, 504}
 
 
 class _Model(BaseModel):
@@ -122,4 +124,14 @@ class ProblemDetails(BaseModel):
 def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe the errors of a route for OpenAPI."""
     content = {"application/problem+json": {"schema": ProblemDetails.model_json_schema()}}
-    return {status: {"description": "An error", "content": content} for status in statuses}
+    return {
+        status: {"description": "An error", "content": content, "headers": _headers(status)}
+        for status in statuses
+    }
+
+
+def _headers(status: int) -> dict[str, Any]:
+    if status not in _PASSING:
+        return {}
+    pause = {"description": "Seconds after which to ask again", "schema": {"type": "integer"}}
+    return {"Retry-After": pause}

@@ -1,4 +1,4 @@
-"""The five endpoints."""
+"""The endpoints."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import logging
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Request, Response
 from fastapi.responses import FileResponse
 
 from functions.api import models, multipart
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from functions.api.creation import Reception
+    from functions.api.limits import Limits
     from functions.api.owners import Owners
     from functions.api.warmup import WarmUp
     from shared.characters import CharacterManifest
@@ -45,6 +46,7 @@ class Services:
         reception: creates and erases voices.
         warm_up: wakes the conversion container.
         owners: tells who a visitor is.
+        limits: refuses clients that ask too often.
         characters: the characters' manifests by id.
         wait_seconds: how long a client waits for a voice before it must ask again.
         seconds: how long a recording may be, whatever the character: least and most.
@@ -55,6 +57,7 @@ class Services:
     reception: Reception
     warm_up: WarmUp
     owners: Owners
+    limits: Limits
     characters: Mapping[str, CharacterManifest]
     wait_seconds: float
     seconds: tuple[float, float]
@@ -71,7 +74,14 @@ def create_router(services: Services) -> APIRouter:
 
 
 def _add_voices(router: APIRouter, services: Services) -> None:
-    @router.post("/voices", status_code=201, responses=models.problem_responses(401, 415, 422))
+    counted = [_counted(services)]
+
+    @router.post(
+        "/voices",
+        status_code=201,
+        dependencies=counted,
+        responses=models.problem_responses(401, 415, 422, 429),
+    )
     async def create_voice(
         wish: models.NewVoice | None = None, authorization: Authorization = None
     ) -> models.VoiceCreated:
@@ -91,7 +101,8 @@ def _add_voices(router: APIRouter, services: Services) -> None:
     @router.put(
         "/voices",
         status_code=202,
-        responses=models.problem_responses(401, 403, 404, 409, 413, 415, 422),
+        dependencies=counted,
+        responses=models.problem_responses(401, 403, 404, 409, 413, 415, 422, 429),
         openapi_extra=multipart.OPENAPI,
     )
     async def upload_recording(
@@ -112,7 +123,8 @@ def _add_voices(router: APIRouter, services: Services) -> None:
     @router.delete(
         "/voices/{voice_id}",
         status_code=204,
-        responses=models.problem_responses(401, 403, 404, 422),
+        dependencies=counted,
+        responses=models.problem_responses(401, 403, 404, 422, 429),
     )
     async def delete_voice(voice_id: VoiceId, authorization: Authorization = None) -> Response:
         """Erase recording, result and document now."""
@@ -129,7 +141,9 @@ def _add_voices(router: APIRouter, services: Services) -> None:
 
 def _add_waiting(router: APIRouter, services: Services) -> None:
     @router.get(
-        "/conversion/{voice_id}", responses=models.problem_responses(401, 403, 404, 422, 504)
+        "/conversion/{voice_id}",
+        dependencies=[_counted(services)],
+        responses=models.problem_responses(401, 403, 404, 422, 429, 504),
     )
     async def wait_for_conversion(
         request: Request, voice_id: VoiceId, authorization: Authorization = None
@@ -140,9 +154,10 @@ def _add_waiting(router: APIRouter, services: Services) -> None:
             if services.reception.is_expired(voice, datetime.now(UTC)):
                 await services.reception.expire(voice)
             await services.warm_up.send()
-        final = await while_connected(
-            request, lambda: wait_until_final(services.voices, voice_id, services.wait_seconds)
-        )
+        with services.limits.waiting(request):
+            final = await while_connected(
+                request, lambda: wait_until_final(services.voices, voice_id, services.wait_seconds)
+            )
         return _done(final_voice_or_problem(final))
 
 
@@ -167,6 +182,15 @@ def _add_characters(router: APIRouter, services: Services) -> None:
         # A portrait is the voice owner's file: whatever is in it, it runs nothing.
         headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
         return FileResponse(manifest.folder / manifest.preview.portrait, headers=headers)
+
+
+def _counted(services: Services) -> Any:
+    """Return a route's dependency that counts its requests, before a recording is read."""
+
+    async def count(request: Request) -> None:
+        services.limits.admit(request)
+
+    return Depends(count)
 
 
 async def _read(services: Services, voice_id: str, authorization: str | None) -> Voice:

@@ -30,7 +30,16 @@ class ApiSettings(SigningSettings):
         max_upload_bytes: the largest.
         upload_url_seconds: how long an upload address works.
         wait_seconds: how long a client waits for a conversion before it must ask again.
-        listen_targets_per_stream: how many voices share one stream of Firestore.
+        rate_limit_per_minute: how many requests a minute one address may send to this instance,
+            also all at once; 0 for any number.
+        waiting_per_client: how many requests of one address may wait for a conversion at the same
+            time; 0 for any number.
+        trusted_proxies: how many proxies have written into `X-Forwarded-For`: 1 for Cloud Run
+            alone, 2 with a load balancer before it, 0 for none.
+        rate_limit_per_minute: Annotated[int, Field(ge=0, le=100_000)] = 120
+    waiting_per_client: Annotated[int, Field(ge=0, le=1000)] = 50
+    trusted_proxies: Annotated[int, Field(ge=0, le=10)] = 1
+    listen_targets_per_stream: how many voices share one stream of Firestore.
         firebase_auth: whether visitors may sign in.
         web_root: folder of the built page; only in the local cloud.
         page_config: what the page is told about its surroundings; only in the local cloud.
@@ -44,6 +53,9 @@ class ApiSettings(SigningSettings):
     max_upload_bytes: Annotated[int, Field(ge=1000, le=256_000_000)] = 8_000_000
     upload_url_seconds: Annotated[int, Field(ge=30, le=3600)] = 600
     wait_seconds: Annotated[float, Field(gt=0, le=3600)] = 50.0
+    rate_limit_per_minute: Annotated[int, Field(ge=0, le=100_000)] = 120
+    waiting_per_client: Annotated[int, Field(ge=0, le=1000)] = 50
+    trusted_proxies: Annotated[int, Field(ge=0, le=10)] = 1
     listen_targets_per_stream: Annotated[int, Field(ge=1, le=1000)] = 100
     firebase_auth: FirebaseAuth = FirebaseAuth.OFF
     web_root: Path | None = None

@@ -49,6 +49,8 @@ class CloudOptions:
         concurrency: how many voices are converted at once.
         backlog: how many more may wait.
         wait_seconds: how long a client waits for a conversion before it must ask again.
+        rate_limit_per_minute: how many requests a minute the api takes from one address; 0 for any
+            number, because here every visitor has the same address.
         web_root: folder of the built page, or None to serve none.
         api_port: the api's port; a free one if None.
         scaling: how the conversion container comes and goes; None to keep it up.
@@ -62,6 +64,7 @@ class CloudOptions:
     concurrency: int = 2
     backlog: int = 8
     wait_seconds: float = 50.0
+    rate_limit_per_minute: int = 0
     web_root: Path | None = None
     api_port: int | None = None
     scaling: Scaling | None = None
@@ -215,6 +218,9 @@ def _api_environment(options: CloudOptions, addresses: Addresses) -> dict[str, s
         "CONVERT_URL": addresses.convert,
         "ALLOWED_ORIGINS": ",".join(addresses.origins),
         "WAIT_SECONDS": str(options.wait_seconds),
+        "RATE_LIMIT_PER_MINUTE": str(options.rate_limit_per_minute),
+        "WAITING_PER_CLIENT": "0",
+        "TRUSTED_PROXIES": "0",
         **_seconds(options),
     }
     if options.web_root is not None:

@@ -14,6 +14,10 @@ locals {
   # come at most `maximum_backoff` apart, the first ones much closer.
   patience = min(3600, max(300, 60 * (var.delivery_attempts - 5)))
 
+  # Who writes into X-Forwarded-For, after what the visitor has sent: Cloud Run the visitor's
+  # address, or a load balancer that address and its own.
+  trusted_proxies = var.custom_domain == null ? 1 : 2
+
   python_version = "3.11"
   source_root    = "${path.module}/../.."
 
@@ -34,9 +38,12 @@ locals {
     MAX_SECONDS             = tostring(var.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
     MIN_SECONDS             = tostring(var.recording_seconds.min)
+    RATE_LIMIT_PER_MINUTE   = tostring(var.rate_limit_per_minute)
     RESULTS_BUCKET          = google_storage_bucket.results.name
     SIGNING_SERVICE_ACCOUNT = google_service_account.this["api"].email
+    TRUSTED_PROXIES         = tostring(local.trusted_proxies)
     UPLOAD_URL_SECONDS      = tostring(var.upload_url_seconds)
+    WAITING_PER_CLIENT      = tostring(var.waiting_per_client)
     WAIT_SECONDS            = tostring(var.wait_seconds)
   }
   environment_convert = {

@@ -339,7 +339,7 @@ variable "public_api" {
 }
 
 variable "rate_limit_per_minute" {
-  description = "Requests a minute that one address may send to the api; it takes effect with custom_domain, whose load balancer counts them."
+  description = "Requests a minute that one address may send to the api. Each instance counts for itself; with custom_domain the load balancer counts, too, for all together."
   type        = number
   default     = 120
   nullable    = false
@@ -421,5 +421,17 @@ variable "wait_seconds" {
   validation {
     condition     = var.wait_seconds >= 5 && var.wait_seconds <= 3000 && floor(var.wait_seconds) == var.wait_seconds
     error_message = "wait_seconds must be a whole number from 5 to 3000."
+  }
+}
+
+variable "waiting_per_client" {
+  description = "Requests of one address that may wait for a conversion at the same time in one instance of the api. Pages that listen to Firestore do not wait there."
+  type        = number
+  default     = 50
+  nullable    = false
+
+  validation {
+    condition     = var.waiting_per_client >= 1 && var.waiting_per_client <= 1000 && floor(var.waiting_per_client) == var.waiting_per_client
+    error_message = "waiting_per_client must be a whole number from 1 to 1000."
   }
 }

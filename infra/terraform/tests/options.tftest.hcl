@@ -26,6 +26,15 @@ run "all_off_by_default" {
   }
 
   assert {
+    condition = (
+      google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["RATE_LIMIT_PER_MINUTE"] == "120"
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["WAITING_PER_CLIENT"] == "50"
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["TRUSTED_PROXIES"] == "1"
+    )
+    error_message = "the api does not limit what one address asks of it, or takes a visitor's word for the address"
+  }
+
+  assert {
     condition     = !contains(keys(google_project_service.this), "compute.googleapis.com") && !contains(keys(google_project_service.this), "identitytoolkit.googleapis.com")
     error_message = "an API is switched on that nothing uses"
   }
@@ -49,6 +58,14 @@ run "a_domain_with_a_limit" {
   assert {
     condition     = google_cloudfunctions2_function.this["api"].service_config[0].ingress_settings == "ALLOW_INTERNAL_AND_GCLB"
     error_message = "the limit can be gone around by the api's own address"
+  }
+
+  assert {
+    condition = (
+      google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["RATE_LIMIT_PER_MINUTE"] == "30"
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["TRUSTED_PROXIES"] == "2"
+    )
+    error_message = "the api counts what the load balancer's own address sends, or counts to another limit"
   }
 
   assert {

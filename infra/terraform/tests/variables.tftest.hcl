@@ -49,6 +49,7 @@ run "bad_values" {
     upload_url_seconds          = 59
     wait_objective_seconds      = 0
     wait_seconds                = 4
+    waiting_per_client          = 0
   }
 
   expect_failures = [
@@ -82,6 +83,7 @@ run "bad_values" {
     var.upload_url_seconds,
     var.wait_objective_seconds,
     var.wait_seconds,
+    var.waiting_per_client,
   ]
 }
 

@@ -13,6 +13,7 @@ import httpx
 
 from functions.api.app import create_app
 from functions.api.creation import Reception
+from functions.api.limits import Limits
 from functions.api.owners import Owners
 from functions.api.routes import Services
 from functions.api.warmup import NoIdentity, WarmUp
@@ -87,6 +88,9 @@ class Stage:
     folder: Path = Path()
     verifier: TokenVerifier | None = None
     wait_seconds: float = 5.0
+    limits: Limits = field(
+        default_factory=lambda: Limits(per_minute=0, waiting=0, trusted_proxies=0)
+    )
     voices: WatchedVoices = field(default_factory=WatchedVoices)
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
@@ -112,6 +116,7 @@ class Stage:
             reception=reception,
             warm_up=WarmUp(client, "http://convert.test/warmup", NoIdentity()),
             owners=Owners(self.verifier),
+            limits=self.limits,
             characters=characters,
             wait_seconds=self.wait_seconds,
             seconds=(2.0, 8.0),

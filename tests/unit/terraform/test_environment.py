@@ -34,6 +34,7 @@ EXAMPLES = {
     r"^local\.audiences\.\w+$": "https://receiver.example.com",
     r"^tostring\(local\.timeouts\.conversion_deadline\)$": "60",
     r"^tostring\(local\.patience\)$": "300",
+    r"^tostring\(local\.trusted_proxies\)$": "1",
     r"^var\.project_id$": "a-project",
     r'^join\(",", var\.allowed_origins\)$': "https://voice.example.com",
     r"^var\.firebase_authentication == null \? \"off\" : \"on\"$": "off",

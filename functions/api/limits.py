@@ -1,0 +1,171 @@
+"""How much one client may ask of this instance: requests a minute, and waiting at the same time.
+
+What the whole service takes on is bounded elsewhere, by the number of its instances: each instance
+counts for itself, so that no request waits for a counter somewhere else.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, OrderedDict
+from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING, Final
+
+from functions.api.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from starlette.requests import Request
+
+MOST_CLIENTS: Final = 20_000
+"""How many clients are remembered: some megabytes, however many addresses somebody has."""
+
+WINDOW_SECONDS: Final = 60.0
+
+WAITING_PAUSE_SECONDS: Final = 5
+"""When to come back with one more waiting request: a conversion has ended by then, as a rule."""
+
+_ROUNDING_SECONDS: Final = 1e-6
+_SITE_PREFIX: Final = 64
+
+
+class Limits:
+    """Refuses clients that ask too often or wait too many times at once.
+
+    Args:
+        per_minute: how many requests a minute a client may send, also all at once; 0 for any.
+        waiting: how many of a client's requests may wait at the same time; 0 for any.
+        trusted_proxies: how many proxies of ours have written into `X-Forwarded-For`.
+        now: a clock in seconds that never goes back.
+    """
+
+    def __init__(
+        self,
+        *,
+        per_minute: int,
+        waiting: int,
+        trusted_proxies: int,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._tokens = TokenBuckets(per_minute, now) if per_minute else None
+        self._most_waiting = waiting
+        self._trusted_proxies = trusted_proxies
+        self._waiting: Counter[str] = Counter()
+
+    def admit(self, request: Request) -> None:
+        """Count a request.
+
+        Raises:
+            Problem: `rate_limited`, with the seconds after which the client may go on.
+        """
+        if self._tokens is None:
+            return
+        pause = self._tokens.take(client_of(request, self._trusted_proxies))
+        if pause > 0:
+            seconds = math.ceil(pause)
+            detail = f"Too many requests came from your address; please wait {seconds} s."
+            raise _rate_limited(detail, seconds)
+
+    @contextmanager
+    def waiting(self, request: Request) -> Iterator[None]:
+        """Count a request that waits, for as long as it does.
+
+        Raises:
+            Problem: `rate_limited`, because as many as may wait are waiting.
+        """
+        client = client_of(request, self._trusted_proxies)
+        if self._most_waiting and self._waiting[client] >= self._most_waiting:
+            detail = (
+                f"{self._most_waiting} requests from your address are waiting already; "
+                "please come back when one of them has been answered."
+            )
+            raise _rate_limited(detail, WAITING_PAUSE_SECONDS)
+        self._waiting[client] += 1
+        try:
+            yield
+        finally:
+            self._waiting[client] -= 1
+            if not self._waiting[client]:
+                del self._waiting[client]
+
+
+class TokenBuckets:
+    """One token bucket per client, each refilled over a minute.
+
+    A bucket is kept as the generic cell rate algorithm does (ITU-T I.371, virtual scheduling): as
+    the one moment at which it will be full again. Full buckets are forgotten, and so are the least
+    recently used ones when there are too many: memory has a bound, and who is forgotten by mistake
+    may ask for more, not for less.
+
+    Args:
+        per_minute: the size of a bucket.
+        now: a clock in seconds that never goes back.
+        most_clients: how many buckets are kept.
+    """
+
+    def __init__(
+        self, per_minute: int, now: Callable[[], float], most_clients: int = MOST_CLIENTS
+    ) -> None:
+        self._interval = WINDOW_SECONDS / per_minute
+        self._now = now
+        self._most_clients = most_clients
+        self._full_at: OrderedDict[str, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return how many buckets are remembered."""
+        return len(self._full_at)
+
+    def take(self, client: str) -> float:
+        """Take a token; return 0, or the seconds until there is one again."""
+        now = self._now()
+        full_at = max(now, self._full_at.pop(client, now))
+        missing = full_at + self._interval - (now + WINDOW_SECONDS)
+        is_empty = missing > _ROUNDING_SECONDS
+        self._full_at[client] = full_at if is_empty else full_at + self._interval
+        self._forget(now)
+        return missing if is_empty else 0.0
+
+    def _forget(self, now: float) -> None:
+        while len(self._full_at) > self._most_clients or next(iter(self._full_at.values())) <= now:
+            self._full_at.popitem(last=False)
+
+
+def client_of(request: Request, trusted_proxies: int) -> str:
+    """Return whom a request counts for: an IPv4 address, or the network of an IPv6 one.
+
+    Every proxy appends to `X-Forwarded-For`, so only the last entries are true: Cloud Run's own is
+    the visitor's address; behind a load balancer, the visitor's address and the balancer's are.
+    What comes before them is what the visitor has sent, and anything may stand there. Whoever has
+    an IPv6 address has the other 2^64 of its network as well, so they count as one.
+
+    Args:
+        request: the request.
+        trusted_proxies: how many of the last entries proxies of ours have written; with 0, or
+            where they are missing, the connection's own address counts.
+    """
+    entries = ",".join(request.headers.getlist("x-forwarded-for")).rsplit(",", trusted_proxies)
+    if trusted_proxies and len(entries) >= trusted_proxies:
+        forwarded = _network_of(entries[-trusted_proxies].strip())
+        if forwarded is not None:
+            return forwarded
+    own = request.client.host if request.client else ""
+    return _network_of(own) or own
+
+
+def _network_of(text: str) -> str | None:
+    try:
+        address: IPv4Address | IPv6Address = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is None:
+            return str(IPv6Network((int(address), _SITE_PREFIX), strict=False))
+        address = address.ipv4_mapped
+    return str(address)
+
+
+def _rate_limited(detail: str, seconds: int) -> Problem:
+    return Problem(429, "rate_limited", detail, {"Retry-After": str(seconds)})

@@ -1,0 +1,306 @@
+"""How much one client may ask, and who counts as one client."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Self
+
+import pytest
+from starlette.requests import Request
+
+from functions.api.limits import WINDOW_SECONDS, Limits, TokenBuckets, client_of
+from shared.voice import new_voice_id
+from tests.support.voices import a_queued
+from tests.unit.api.stage import SITE, Stage, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import httpx
+
+PER_MINUTE = 6
+PAUSE = WINDOW_SECONDS / PER_MINUTE
+
+
+class Clock:
+    """Stands still until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def limits(clock: Clock, *, waiting: int = 0, trusted_proxies: int = 0) -> Limits:
+    return Limits(
+        per_minute=PER_MINUTE, waiting=waiting, trusted_proxies=trusted_proxies, now=clock
+    )
+
+
+class TestTokenBuckets:
+    def test_a_bucket_can_be_emptied_at_once_and_no_further(self, clock: Clock) -> None:
+        buckets = TokenBuckets(PER_MINUTE, clock)
+
+        assert [buckets.take("a") for _ in range(PER_MINUTE)] == [0.0] * PER_MINUTE
+        assert buckets.take("a") == pytest.approx(PAUSE)
+
+    def test_the_pause_it_names_is_long_enough_and_not_longer(self, clock: Clock) -> None:
+        buckets = TokenBuckets(PER_MINUTE, clock)
+        for _ in range(PER_MINUTE):
+            buckets.take("a")
+
+        clock.seconds += PAUSE * 0.75
+        pause = buckets.take("a")
+        clock.seconds += pause - 0.01
+        assert buckets.take("a") > 0
+        clock.seconds += 0.01
+        assert buckets.take("a") == 0
+        assert buckets.take("a") == pytest.approx(PAUSE)
+
+    def test_asking_too_often_does_not_make_the_pause_longer(self, clock: Clock) -> None:
+        buckets = TokenBuckets(PER_MINUTE, clock)
+        for _ in range(PER_MINUTE):
+            buckets.take("a")
+
+        assert [buckets.take("a") for _ in range(9)] == pytest.approx([PAUSE] * 9)
+
+    def test_a_steady_client_within_its_rate_is_never_refused(self, clock: Clock) -> None:
+        buckets = TokenBuckets(PER_MINUTE, clock)
+        for _ in range(10_000):
+            assert buckets.take("a") == 0
+            clock.seconds += PAUSE
+
+    def test_one_clients_greed_is_not_anothers_pause(self, clock: Clock) -> None:
+        buckets = TokenBuckets(PER_MINUTE, clock)
+        for _ in range(PER_MINUTE + 1):
+            buckets.take("greedy")
+
+        assert buckets.take("other") == 0
+
+    def test_somebody_with_many_addresses_fills_no_memory(self, clock: Clock) -> None:
+        buckets = TokenBuckets(PER_MINUTE, clock, most_clients=100)
+        for number in range(10_000):
+            buckets.take(str(number))
+            assert len(buckets) <= 100
+
+    def test_whoever_still_asks_is_not_forgotten_for_those_who_come_after(
+        self, clock: Clock
+    ) -> None:
+        buckets = TokenBuckets(PER_MINUTE, clock, most_clients=100)
+        for number in range(PER_MINUTE):
+            assert buckets.take("greedy") == 0
+            for other in range(50):
+                buckets.take(f"{number}/{other}")
+
+        assert buckets.take("greedy") > 0
+
+    def test_full_buckets_are_forgotten(self, clock: Clock) -> None:
+        buckets = TokenBuckets(PER_MINUTE, clock)
+        for number in range(1000):
+            buckets.take(str(number))
+        clock.seconds += WINDOW_SECONDS
+
+        buckets.take("another")
+
+        assert len(buckets) == 1
+
+
+def a_request(*forwarded: str, own: str | None = "169.254.1.1") -> Request:
+    headers = [(b"x-forwarded-for", value.encode()) for value in forwarded]
+    client = (own, 1234) if own is not None else None
+    return Request({"type": "http", "headers": headers, "client": client})
+
+
+class TestWhoCountsAsOneClient:
+    def test_without_a_proxy_what_a_client_says_of_itself_counts_nothing(self) -> None:
+        assert client_of(a_request("203.0.113.9", own="198.51.100.7"), 0) == "198.51.100.7"
+
+    @pytest.mark.parametrize(
+        "forwarded",
+        [
+            ["203.0.113.9"],
+            ["10.0.0.1, 203.0.113.9"],
+            ["10.0.0.1,10.0.0.2 ,  203.0.113.9"],
+            ["10.0.0.1", "203.0.113.9"],
+            ["::ffff:203.0.113.9"],
+            [", ,x\x00, 203.0.113.9"],
+        ],
+    )
+    def test_behind_cloud_run_the_last_entry_is_the_visitor(self, forwarded: list[str]) -> None:
+        assert client_of(a_request(*forwarded), 1) == "203.0.113.9"
+
+    def test_behind_a_load_balancer_the_last_entry_but_one_is(self) -> None:
+        request = a_request("10.0.0.1, 10.0.0.2, 203.0.113.9, 192.0.2.80")
+
+        assert client_of(request, 2) == "203.0.113.9"
+
+    @pytest.mark.parametrize("forwarded", [[], [""], ["unknown"], ["10.0.0.1, x"]])
+    def test_where_no_proxy_has_written_the_connection_counts(self, forwarded: list[str]) -> None:
+        assert client_of(a_request(*forwarded), 1) == "169.254.1.1"
+
+    def test_a_header_with_fewer_entries_than_proxies_is_not_theirs(self) -> None:
+        assert client_of(a_request("203.0.113.9"), 2) == "169.254.1.1"
+
+    def test_all_addresses_of_an_ipv6_network_are_one_client(self) -> None:
+        one, same, other = (
+            client_of(a_request(address), 1)
+            for address in ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", "2001:db8:1:3::1")
+        )
+
+        assert one == same != other
+
+    def test_a_connection_without_an_address_is_a_client_too(self) -> None:
+        assert client_of(a_request(own=None), 0) == ""
+
+
+async def post(client: httpx.AsyncClient, **headers: str) -> httpx.Response:
+    return await client.post("/api/v1/voices", headers=headers)
+
+
+class Unread:
+    """A body that nobody may read."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        pytest.fail("the form was read")
+
+
+async def put(client: httpx.AsyncClient) -> httpx.Response:
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    return await client.put("/api/v1/voices", content=Unread(), headers=headers)
+
+
+async def delete(client: httpx.AsyncClient) -> httpx.Response:
+    return await client.delete(f"/api/v1/voices/{new_voice_id()}")
+
+
+async def wait(client: httpx.AsyncClient) -> httpx.Response:
+    return await client.get(f"/api/v1/conversion/{new_voice_id()}")
+
+
+class TestRequestsPerMinute:
+    async def test_who_asks_too_often_is_told_when_to_come_back(
+        self, stage: Stage, clock: Clock
+    ) -> None:
+        stage.limits = limits(clock)
+        async with stage.client() as client:
+            for _ in range(PER_MINUTE):
+                assert (await post(client)).status_code == 201
+            refused = await post(client, Origin=SITE)
+            clock.seconds += float(refused.headers["retry-after"])
+            again = await post(client)
+
+        assert refused.headers["retry-after"] == "10"
+        assert "wait 10 s" in problem(refused, 429, "rate_limited")
+        assert refused.headers["access-control-allow-origin"] == SITE
+        assert again.status_code == 201
+
+    async def test_who_is_refused_costs_nothing(self, stage: Stage, clock: Clock) -> None:
+        stage.limits = limits(clock)
+        async with stage.client() as client:
+            for _ in range(PER_MINUTE + 10):
+                await post(client)
+
+        assert len(stage.voices._entries) == PER_MINUTE  # noqa: SLF001 - nothing else was created
+        assert stage.container.warm_ups <= PER_MINUTE
+
+    @pytest.mark.parametrize("ask", [post, put, delete, wait])
+    async def test_everything_about_voices_counts(
+        self,
+        stage: Stage,
+        clock: Clock,
+        ask: Callable[[httpx.AsyncClient], asyncio.Future[httpx.Response]],
+    ) -> None:
+        stage.limits = limits(clock)
+        async with stage.client() as client:
+            for _ in range(PER_MINUTE):
+                await delete(client)
+
+            problem(await ask(client), 429, "rate_limited")
+
+    async def test_the_characters_and_the_probe_are_free(self, stage: Stage, clock: Clock) -> None:
+        stage.limits = limits(clock)
+        async with stage.client() as client:
+            for _ in range(PER_MINUTE):
+                await post(client)
+
+            assert (await client.get("/api/v1/characters")).status_code == 200
+            assert (await client.get("/healthz")).status_code == 204
+            preflight = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
+            assert (await client.options("/api/v1/voices", headers=preflight)).status_code == 200
+
+    async def test_an_invented_address_helps_nobody(self, stage: Stage, clock: Clock) -> None:
+        stage.limits = limits(clock, trusted_proxies=1)
+        async with stage.client() as client:
+            answers = [
+                await post(client, **{"X-Forwarded-For": f"10.0.0.{number}, 203.0.113.9"})
+                for number in range(PER_MINUTE + 1)
+            ]
+            other = await post(client, **{"X-Forwarded-For": "203.0.113.9, 203.0.113.10"})
+
+        assert [answer.status_code for answer in answers] == [201] * PER_MINUTE + [429]
+        assert other.status_code == 201
+
+    async def test_every_counted_endpoint_describes_the_refusal(self, stage: Stage) -> None:
+        async with stage.client() as client:
+            paths = (await client.get("/openapi.json")).json()["paths"]
+
+        described = {
+            (path, method)
+            for path, item in paths.items()
+            for method, operation in item.items()
+            if "Retry-After" in operation["responses"].get("429", {}).get("headers", {})
+        }
+        assert described == {
+            ("/api/v1/voices", "post"),
+            ("/api/v1/voices", "put"),
+            ("/api/v1/voices/{voice_id}", "delete"),
+            ("/api/v1/conversion/{voice_id}", "get"),
+        }
+
+
+class TestWaitingAtTheSameTime:
+    async def test_one_client_holds_only_so_many_connections(
+        self, stage: Stage, clock: Clock
+    ) -> None:
+        stage.limits = Limits(per_minute=0, waiting=2, trusted_proxies=1, now=clock)
+        voice = a_queued()
+        await stage.voices.create(voice)
+        mine, others = {"X-Forwarded-For": "203.0.113.9"}, {"X-Forwarded-For": "203.0.113.10"}
+        path = f"/api/v1/conversion/{voice.voice_id}"
+        async with stage.client() as client:
+            waiting = [asyncio.create_task(client.get(path, headers=mine)) for _ in range(2)]
+            await stage.voices.until_watched(times=2)
+
+            refused = await client.get(path, headers=mine)
+            waiting.append(asyncio.create_task(client.get(path, headers=others)))
+            await stage.voices.until_watched(times=3)
+            await stage.voices.delete(voice.voice_id)
+            answers = await asyncio.gather(*waiting)
+            after = await client.get(path, headers=mine)
+
+        assert "2 requests" in problem(refused, 429, "rate_limited")
+        assert int(refused.headers["retry-after"]) > 0
+        assert {answer.status_code for answer in [*answers, after]} == {404}
+
+    async def test_nobody_is_remembered_who_waits_no_longer(self) -> None:
+        limit = Limits(per_minute=0, waiting=1, trusted_proxies=0)
+        for number in range(100):
+            with limit.waiting(a_request(own=f"10.0.0.{number}")):
+                assert len(limit._waiting) == 1  # noqa: SLF001 - it must not grow
+        assert not limit._waiting  # noqa: SLF001 - as above
+
+
+async def test_without_limits_anything_goes(stage: Stage) -> None:
+    async with stage.client() as client:
+        answers = [(await post(client)).status_code for _ in range(300)]
+
+    assert set(answers) == {201}
