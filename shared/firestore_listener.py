@@ -9,6 +9,7 @@ wait for it, and a new stream only when the others are full.
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -25,16 +26,25 @@ from shared.store import StoreUnavailableError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from google.api_core.grpc_helpers_async import GrpcAsyncStream
     from google.cloud.firestore_v1 import AsyncClient
     from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
     from google.cloud.firestore_v1.types import Document, DocumentChange, ListenResponse
 
     from shared.voice import Voice
 
+_LOG = logging.getLogger(__name__)
+
 FIRST_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 5.0
 RECONNECTIONS: Final = 8
 """How many connections in a row may fail before the waiting clients are told."""
+
+SILENCE_SECONDS: Final = 10.0
+"""How long a stream may be silent while an answer is due; longer, and its connection is dead.
+
+A connection can die without a word: a network forgets it, or the instance was frozen meanwhile.
+"""
 
 _HOPELESS: Final = (
     google_errors.PermissionDenied,
@@ -150,13 +160,22 @@ class _Connection:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def listen(self, requests: AsyncIterator[ListenRequest]) -> AsyncIterator[ListenResponse]:
+    @asynccontextmanager
+    async def listen(
+        self, requests: AsyncIterator[ListenRequest]
+    ) -> AsyncIterator[AsyncIterator[ListenResponse | None]]:
+        """Open a stream; it hands out None for a message that could not be read."""
         api = cast("FirestoreAsyncClient", self._client._firestore_api)  # noqa: SLF001
         metadata = cast("Sequence[tuple[str, str]]", self._client._rpc_metadata)  # noqa: SLF001
         # No retry here: the client's own would begin a stream anew without the requests that the
         # broken one has swallowed, and nobody would ever be told anything.
-        stream = await api.listen(requests=requests, metadata=metadata, retry=None)
-        return cast("AsyncIterator[ListenResponse]", stream)
+        opened = await api.listen(requests=requests, metadata=metadata, retry=None)
+        stream = cast("GrpcAsyncStream[ListenResponse | None]", opened)
+        try:
+            yield aiter(stream)
+        finally:
+            # Else Firestore would go on with it until the garbage collection.
+            stream.cancel()
 
     def request(self, *, add: _WatchedDocument | None = None, remove: int = 0) -> ListenRequest:
         database = self._client._database_string  # noqa: SLF001
@@ -181,6 +200,7 @@ class _Stream:
         self._documents: dict[int, _WatchedDocument] = {}
         self._requests: asyncio.Queue[ListenRequest] = asyncio.Queue()
         self._heard = False
+        self._patience: asyncio.Timeout | None = None
         self._task = asyncio.create_task(self._run())
 
     def __len__(self) -> int:
@@ -193,6 +213,7 @@ class _Stream:
     def add(self, document: _WatchedDocument) -> None:
         self._documents[document.target_id] = document
         self._requests.put_nowait(self._connection.request(add=document))
+        self._expect_answers()
 
     def remove(self, document: _WatchedDocument) -> None:
         del self._documents[document.target_id]
@@ -214,8 +235,11 @@ class _Stream:
             try:
                 await self._follow()
                 error: Exception = StoreUnavailableError("Firestore closed the stream")
+            except TimeoutError:
+                error = StoreUnavailableError("Firestore did not answer on the stream")
             except Exception as broken:  # noqa: BLE001 - whatever it is, nobody may wait in vain
                 error = broken
+            _LOG.info("a stream broke: %s", error, extra={"event": "listen_stream_broken"})
             failures = 1 if self._heard else failures + 1
             if isinstance(error, _HOPELESS) or failures > RECONNECTIONS:
                 self.fail(StoreUnavailableError(f"Firestore cannot be listened to: {error}"))
@@ -228,10 +252,30 @@ class _Stream:
         for document in self._documents.values():
             document.seen = False
             self._requests.put_nowait(self._connection.request(add=document))
-        responses = await self._connection.listen(self._queued_requests(self._requests))
+        requests = self._queued_requests(self._requests)
+        try:
+            async with asyncio.timeout(None) as self._patience:
+                self._expect_answers()
+                async with self._connection.listen(requests) as responses:
+                    await self._take_all(responses)
+        finally:
+            self._patience = None
+
+    async def _take_all(self, responses: AsyncIterator[ListenResponse | None]) -> None:
         async for response in responses:
             self._heard = True
+            if response is None:
+                raise StoreUnavailableError("a message from Firestore could not be read")
             self._take(response)
+            self._expect_answers()
+
+    def _expect_answers(self) -> None:
+        """Give Firestore time from now on if an answer is due, else any time it likes."""
+        if self._patience is None or self._patience.expired():
+            return
+        is_due = any(not (each.seen or each.has_failed) for each in self._documents.values())
+        now = asyncio.get_running_loop().time()
+        self._patience.reschedule(now + SILENCE_SECONDS if is_due else None)
 
     @staticmethod
     async def _queued_requests(

@@ -37,11 +37,16 @@ if TYPE_CHECKING:
 DATABASE = "projects/p/databases/(default)"
 
 
+CLOSED = google_errors.Cancelled("closed")
+"""Said by the test to close a connection in order."""
+
+
 class FakeStream:
     """One connection: what was asked, and what the test answers."""
 
     def __init__(self, requests: AsyncIterator[ListenRequest]) -> None:
         self.asked: list[ListenRequest] = []
+        self.is_cancelled = False
         self._answers: asyncio.Queue[ListenResponse | Exception | None] = asyncio.Queue()
         self._reading = asyncio.create_task(self._read(requests))
 
@@ -50,7 +55,7 @@ class FakeStream:
             self.asked.append(request)
 
     def answer(self, *answers: ListenResponse | Exception | None) -> None:
-        """Say something; an exception breaks the connection, None closes it."""
+        """Say something; an exception breaks the connection, None is a message of rubbish."""
         for answer in answers:
             self._answers.put_nowait(answer)
 
@@ -58,9 +63,12 @@ class FakeStream:
         ends = [r for r in self.asked if str(r.add_target.documents).find(voice.voice_id) >= 0]
         return int(ends[-1].add_target.target_id)
 
-    async def responses(self) -> AsyncIterator[ListenResponse]:
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    async def __aiter__(self) -> AsyncIterator[ListenResponse | None]:
         try:
-            while (answer := await self._answers.get()) is not None:
+            while (answer := await self._answers.get()) is not CLOSED:
                 if isinstance(answer, Exception):
                     raise answer
                 yield answer
@@ -91,14 +99,14 @@ class FakeClient:
 
     async def listen(
         self, *, requests: AsyncIterator[ListenRequest], metadata: Any, retry: Any
-    ) -> AsyncIterator[ListenResponse]:
+    ) -> FakeStream:
         assert (metadata, retry) == ((), None)
         self.attempts += 1
         if self.refusals:
             raise self.refusals.pop(0)
         self.streams.append(FakeStream(requests))
         self._connected.set()
-        return self.streams[-1].responses()
+        return self.streams[-1]
 
 
 def listening(client: FakeClient, targets_per_stream: int = 100) -> DocumentListener:
@@ -244,8 +252,13 @@ async def test_a_refused_target_fails_its_waiters_and_a_later_one_asks_anew() ->
 
 @pytest.mark.parametrize(
     "ending",
-    [None, google_errors.ServiceUnavailable("cut"), RuntimeError("the transport is strange")],
-    ids=["closed", "broken", "surprise"],
+    [
+        CLOSED,
+        google_errors.ServiceUnavailable("cut"),
+        RuntimeError("the transport is strange"),
+        None,
+    ],
+    ids=["closed", "broken", "surprise", "rubbish"],
 )
 def test_after_a_broken_connection_every_document_is_asked_for_again(
     ending: Exception | None,
@@ -264,6 +277,7 @@ def test_after_a_broken_connection_every_document_is_asked_for_again(
             await client.until_connected(2)
             await settle()
             second, done = client.streams[1], a_done()
+            assert first.is_cancelled
             assert second.target_of(other)
             second.answer(changed(done, second.target_of(voice)))
             assert await anext(states) == done
@@ -303,6 +317,50 @@ async def test_a_connection_that_worked_for_a_while_may_break_as_often_as_it_lik
             stream.answer(changed(voice, stream.target_of(voice)))
             assert await anext(states) == voice
             stream.answer(google_errors.ServiceUnavailable("cut"))
+
+
+@in_virtual_time
+async def test_a_stream_that_does_not_answer_is_replaced_and_the_waiters_are_told() -> None:
+    client, voice, other, done = FakeClient(), a_waiting(), a_waiting(), a_done()
+    listener = listening(client)
+    async with listener.watch(voice.voice_id) as states:
+        await settle()
+        dead = client.streams[0]
+        dead.answer(changed(voice, dead.target_of(voice)))
+        assert await anext(states) == voice
+        # From here on it is dead; only who comes now can notice.
+        async with listener.watch(other.voice_id) as others:
+            await client.until_connected(2)
+            await settle()
+            second = client.streams[1]
+            second.answer(changed(done, second.target_of(voice)))
+            second.answer(changed(other, second.target_of(other)))
+            assert (await anext(states), await anext(others)) == (done, other)
+    assert dead.is_cancelled
+    assert client.attempts == 2
+
+
+@in_virtual_time
+async def test_a_stream_may_be_silent_for_hours_when_nothing_is_due() -> None:
+    client, voice = FakeClient(), a_waiting()
+    async with listening(client).watch(voice.voice_id) as states:
+        await settle()
+        stream = client.streams[0]
+        stream.answer(changed(voice, stream.target_of(voice)), told("CURRENT"))
+        assert await anext(states) == voice
+        await asyncio.sleep(10 * 3600)
+        stream.answer(changed(voice, stream.target_of(voice)))
+        assert await anext(states) == voice
+    assert client.attempts == 1
+
+
+@in_virtual_time
+async def test_a_firestore_that_never_answers_is_given_up_and_the_waiters_told() -> None:
+    client = FakeClient()
+    async with listening(client).watch(a_waiting().voice_id) as states:
+        with pytest.raises(StoreUnavailableError, match="did not answer on the stream"):
+            await anext(states)
+    assert client.attempts == RECONNECTIONS + 1
 
 
 @pytest.mark.parametrize(
