@@ -101,24 +101,15 @@ def _find_candidates(wave: Array, frames: int) -> _Candidates:
     padded = np.pad(wave, (_WINDOW // 2, _WINDOW + HOP))
     every = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[::HOP][:frames]
     blocks = (every[first : first + _BLOCK] for first in range(0, frames, _BLOCK))
-    parts = [_candidates_of_block(block) for block in blocks]
-    return _Candidates(
-        octaves=np.concatenate([part.octaves for part in parts]),
-        strengths=np.concatenate([part.strengths for part in parts]),
-        levels=np.concatenate([part.levels for part in parts]),
-    )
-
-
-def _candidates_of_block(frames: Array) -> _Candidates:
-    correlation, levels = _correlate(frames)
-    rows, octaves, heights = _peaks(correlation)
-    octave_table = np.full((len(frames), _CANDIDATES), np.log2(LOWEST_HZ), np.float32)
-    strength_table = np.full((len(frames), _CANDIDATES), _ABSENT, np.float32)
+    correlations, levels = zip(*(_correlate(block) for block in blocks), strict=True)
+    rows, octaves, heights = _peaks(np.concatenate(correlations))
+    octave_table = np.full((frames, _CANDIDATES), np.log2(LOWEST_HZ), np.float32)
+    strength_table = np.full((frames, _CANDIDATES), _ABSENT, np.float32)
     strengths = heights + _OCTAVE_COST * (octaves - np.log2(LOWEST_HZ))
-    kept, place = _strongest(rows, strengths, len(frames))
+    kept, place = _strongest(rows, strengths, frames)
     octave_table[rows[kept], place] = octaves[kept]
     strength_table[rows[kept], place] = strengths[kept]
-    return _Candidates(octave_table, strength_table, levels)
+    return _Candidates(octave_table, strength_table, np.concatenate(levels))
 
 
 def _correlate(frames: Array) -> tuple[Array, Array]:
@@ -126,11 +117,12 @@ def _correlate(frames: Array) -> tuple[Array, Array]:
     window, correction = _analysis_window()
     spectrum = np.fft.rfft(frames * window, _FFT)[:, :_BINS]
     power = spectrum.real**2 + spectrum.imag**2
-    correlation = np.fft.irfft(np.sqrt(power), _FFT)[:, : _LAST_LAG + 1]
+    # Few bins in and few lags out: a product with their cosines is quicker than a transform.
+    correlation: Array = np.sqrt(power) @ _inverse_transform()
     correlation *= 1.0 / np.maximum(correlation[:, :1], np.float32(1e-12))
     correlation *= correction
     levels: Array = np.sqrt(power.sum(axis=1))
-    return correlation.astype(np.float32, copy=False), levels
+    return correlation, levels
 
 
 @lru_cache(maxsize=1)
@@ -139,6 +131,15 @@ def _analysis_window() -> tuple[Array, Array]:
     window = np.hanning(_WINDOW + 2)[1:-1]
     own = np.correlate(window, window, "full")[_WINDOW - 1 :][: _LAST_LAG + 1]
     return window.astype(np.float32), (own[0] / own).astype(np.float32)
+
+
+@lru_cache(maxsize=1)
+def _inverse_transform() -> Array:
+    """The cosines [bins, lags] that turn a spectrum into its correlation, up to a factor."""
+    angle = 2 * np.pi * np.outer(np.arange(_BINS), np.arange(_LAST_LAG + 1)) / _FFT
+    cosines = np.cos(angle)
+    cosines[0] /= 2  # every other bin stands for its mirror image, too
+    return cosines.astype(np.float32)
 
 
 def _peaks(correlation: Array) -> tuple[Path, Array, Array]:

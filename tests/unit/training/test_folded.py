@@ -1,0 +1,87 @@
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+from training.export import Melody, export
+from training.features import mel_filters
+from training.folded import FoldedGraph, fold_bins, join_samples, overlap_add, part_samples
+from training.graph import CharacterGraph
+from training.network import Network
+
+MELODY = Melody(median_hz=330.0, log_std=0.2, low_hz=190.0, high_hz=490.0)
+
+
+def graph_inputs(frames: int) -> tuple[torch.Tensor, ...]:
+    random = torch.Generator().manual_seed(frames)
+    return (
+        torch.randn(1, 160 * frames, generator=random) * 0.1,
+        torch.rand(1, frames, generator=random) * 200 + 200,
+        torch.rand(1, frames, generator=random),
+        torch.randn(1, 240 * (frames + 1), generator=random),
+    )
+
+
+@pytest.mark.parametrize("frames", [8, 9, 61])
+def test_the_folded_graph_speaks_what_the_graph_speaks(frames: int) -> None:
+    network = Network().eval()
+    inputs = graph_inputs(frames)
+    with torch.no_grad():
+        expected = CharacterGraph(network)(*inputs)
+        found = FoldedGraph(network)(*inputs)
+    assert float(expected.abs().max()) > 0
+    scale = float(expected.abs().max())
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-5 * scale)
+
+
+def test_the_folded_graph_hears_the_same_mel_power() -> None:
+    network, wave = Network(), graph_inputs(30)[0]
+    expected = CharacterGraph(network).mel_power(wave).numpy()
+    np.testing.assert_allclose(
+        FoldedGraph(network).mel_power(wave).numpy(), expected, rtol=1e-4, atol=1e-7
+    )
+
+
+def test_samples_parted_by_parity_come_together_again() -> None:
+    signal = torch.arange(48.0).reshape(1, -1)
+    even, odd = part_samples(signal, 8)
+    assert even.shape == (1, 6, 4)
+    assert even[0, 0].tolist() == [0, 2, 4, 6]
+    assert torch.equal(join_samples((even.flatten(1), odd.flatten(1))), signal)
+
+
+def test_weights_of_bins_in_pairs_have_the_same_sum() -> None:
+    low, high = fold_bins(mel_filters())
+    np.testing.assert_allclose(low.sum(1) + high.sum(1), mel_filters().sum(1), rtol=1e-6)
+
+
+def test_frames_a_hop_apart_are_added_where_they_overlap() -> None:
+    frames = torch.ones(1, 3, 5)
+    assert overlap_add(frames, 2, 0)[0].tolist() == [1, 1, 2, 2, 3, 2]
+
+
+# The exporter of PyTorch warns of its own parts.
+@pytest.mark.filterwarnings("ignore")
+def test_the_exported_file_holds_half_precision_weights_and_speaks_as_the_network(
+    tmp_path: Path,
+) -> None:
+    network = Network().eval()
+    file = export(network, MELODY, tmp_path)
+    weights = {
+        one.name: one.data_type
+        for one in onnx.load(file).graph.initializer
+        if one.name.startswith("network.") and one.name.endswith("weight.half")
+    }
+    assert weights
+    assert set(weights.values()) == {onnx.TensorProto.FLOAT16}
+    inputs = graph_inputs(40)
+    with torch.no_grad():
+        expected = CharacterGraph(network)(*inputs).numpy()
+    names = ("wave", "f0", "voicing", "noise")
+    fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+    found = np.asarray(onnxruntime.InferenceSession(str(file)).run(None, fed)[0])
+    noise = float(np.square(found - expected).sum() / np.square(expected).sum())
+    assert 10 * np.log10(noise) < -50
