@@ -7,7 +7,7 @@ compare-and-set, without a transaction and its second round trip.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from google.api_core import exceptions as google_errors
 from google.api_core.retry_async import AsyncRetry
@@ -16,9 +16,11 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from shared.documents import COLLECTION, from_document, to_document
 from shared.store import (
     ConflictError,
+    Found,
     Snapshot,
     StoreUnavailableError,
     UnknownVoiceError,
+    UnreadableVoiceError,
     VoiceExistsError,
 )
 
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from google.cloud.firestore_v1 import AsyncClient, AsyncDocumentReference
+    from google.cloud.firestore_v1 import (
+        AsyncClient,
+        AsyncDocumentReference,
+        DocumentSnapshot,
+    )
 
     from shared.firestore_listener import DocumentListener
     from shared.voice import Status, Voice
@@ -71,10 +77,9 @@ class FirestoreVoices:
         """Read a document; `UnknownVoiceError` if there is none."""
         with _passing_errors():
             document = await self._reference(voice_id).get(retry=self._retry, timeout=CALL_SECONDS)
-        fields = document.to_dict()
-        if fields is None or document.read_time is None:
+        if not document.exists:
             raise UnknownVoiceError(voice_id)
-        return Snapshot(from_document(voice_id, fields), document.update_time, document.read_time)
+        return _snapshot(document)
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
         """Write `voice` over the state of `snapshot`; `ConflictError` if that is gone."""
@@ -97,10 +102,11 @@ class FirestoreVoices:
         with _passing_errors():
             await self._reference(voice_id).delete(retry=self._retry, timeout=CALL_SECONDS)
 
-    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> list[Snapshot]:
+    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
         """Read the voices of a status that changed last before `since`, oldest first.
 
-        It needs the composite index on `status` and `updated_at`, both ascending.
+        It needs the composite index on `status` and `updated_at`, both ascending; without it, or
+        while Firestore builds it, `StoreUnavailableError` says so.
         """
         query = (
             self._client.collection(COLLECTION)
@@ -109,16 +115,15 @@ class FirestoreVoices:
             .order_by("updated_at")
             .limit(limit)
         )
-        with _passing_errors():
+        with _passing_errors(), _missing_index():
             documents = await query.get(retry=self._retry, timeout=CALL_SECONDS)
-        return [
-            Snapshot(
-                from_document(document.id, document.to_dict() or {}),
-                document.update_time,
-                document.read_time,
-            )
-            for document in documents
-        ]
+        snapshots, unreadable = [], []
+        for document in documents:
+            try:
+                snapshots.append(_snapshot(document))
+            except UnreadableVoiceError as error:
+                unreadable.append(error)
+        return Found(snapshots, unreadable)
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
         """Follow a document; see `VoiceStore.watch`.
@@ -138,6 +143,25 @@ class FirestoreVoices:
 
     def _reference(self, voice_id: str) -> AsyncDocumentReference:
         return self._client.collection(COLLECTION).document(voice_id)
+
+
+def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
+    try:
+        voice = from_document(document.id, document.to_dict() or {})
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableVoiceError(document.id, error) from error
+    return Snapshot(voice, document.update_time, document.read_time)
+
+
+@contextmanager
+def _missing_index() -> Iterator[None]:
+    try:
+        yield
+    except google_errors.FailedPrecondition as error:
+        raise StoreUnavailableError(
+            "the index on status and updated_at of the collection voices is missing or still being "
+            f"built, which takes minutes; Firestore says: {error.message}"
+        ) from error
 
 
 @contextmanager

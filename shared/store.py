@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
@@ -25,6 +25,17 @@ class UnknownVoiceError(LookupError):
 
     def __init__(self, voice_id: str) -> None:
         super().__init__(f"there is no voice {voice_id}; it was never created, or it was deleted")
+        self.voice_id = voice_id
+
+
+class UnreadableVoiceError(ValueError):
+    """A document is there, but it is no voice that this version of the code can read."""
+
+    def __init__(self, voice_id: str, reason: Exception) -> None:
+        super().__init__(
+            f"the document of voice {voice_id} cannot be read ({reason!r}); "
+            "another version of the code has written it, or somebody's hand"
+        )
         self.voice_id = voice_id
 
 
@@ -55,6 +66,19 @@ class Snapshot:
     read_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        snapshots: the voices.
+        unreadable: what is wrong with the documents that are no voices.
+    """
+
+    snapshots: Sequence[Snapshot]
+    unreadable: Sequence[UnreadableVoiceError] = ()
+
+
 class VoiceStore(Protocol):
     """Where the voices' documents are kept.
 
@@ -74,6 +98,7 @@ class VoiceStore(Protocol):
 
         Raises:
             UnknownVoiceError: there is none.
+            UnreadableVoiceError: it is no voice.
         """
         ...
 
@@ -89,10 +114,10 @@ class VoiceStore(Protocol):
         """Delete a document; it is no error if there is none."""
         ...
 
-    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> list[Snapshot]:
+    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
         """Read the voices of a status that last changed before `since`, oldest first.
 
-        At most `limit` of them. A snapshot's `read_at` is not earlier than the query.
+        At most `limit` documents. A snapshot's `read_at` is not earlier than the query.
         """
         ...
 

@@ -27,8 +27,8 @@ _LOG = logging.getLogger(__name__)
 def create_app(sweeper: Sweeper, verifier: TokenVerifier) -> Starlette:
     """Return the application: `POST /` sweeps once, `GET /healthz` answers probes.
 
-    It answers 200 with the counts, 401 to a request without the scheduler's token, and 503 when
-    something was left for the next time.
+    It answers 200 with the counts, 401 to a request without the scheduler's token, 503 when
+    something was left for the next time, and 500 when nobody knows why.
     """
 
     async def sweep(request: Request) -> Response:
@@ -41,6 +41,9 @@ def create_app(sweeper: Sweeper, verifier: TokenVerifier) -> Starlette:
         except (CertificatesUnavailableError, IncompleteSweepError, StoreUnavailableError) as error:
             _LOG.warning("sweep incomplete: %s", error, extra={"event": "sweep_incomplete"})
             return PlainTextResponse("incomplete", 503)
+        except Exception:  # noqa: BLE001 - whatever it is, the scheduler comes again
+            _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
+            return PlainTextResponse("unexpected error", 500)
 
     routes = [Route("/", sweep, methods=["POST"]), Route("/healthz", _healthz)]
     return Starlette(routes=routes, middleware=[Middleware(TraceMiddleware)])

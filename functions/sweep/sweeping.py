@@ -76,24 +76,38 @@ class Sweeper:
     async def sweep(self) -> Mapping[str, int]:
         """Look after every voice once; return how many were put back and how many expired.
 
+        A document that is no voice is named in the log and left to its end (TTL): nothing that a
+        later sweep does could help it.
+
         Raises:
             IncompleteSweepError: some could not be looked after; all others were.
             StoreUnavailableError: none could be found.
         """
-        since = self._now() - self._patience.unchanged
-        found: list[Snapshot] = []
-        for status in _UNFINISHED:
-            found += await self._voices.unchanged(status, since=since, limit=MOST_PER_STATUS)
+        found, unreadable = await self._find()
         turn = asyncio.Semaphore(AT_ONCE)
         remedies = await asyncio.gather(*(self._look_after(s, turn) for s in found))
         counts = Counter(remedy for remedy in remedies if remedy is not None)
         done = {kind.value: counts[kind] for kind in (Remedy.PUT_BACK, Remedy.EXPIRE)}
         failures = remedies.count(None)
         extra = {"event": "swept", "looked_at": len(found), "failures": failures, **done}
-        _LOG.info("swept", extra=extra)
+        _LOG.info("swept", extra=extra | {"unreadable": unreadable})
         if failures:
             raise IncompleteSweepError(f"{failures} of {len(found)} voices were not looked after")
         return done
+
+    async def _find(self) -> tuple[list[Snapshot], int]:
+        """Return the voices that have not changed for long, and how many cannot be read."""
+        since = self._now() - self._patience.unchanged
+        snapshots: list[Snapshot] = []
+        unreadable = 0
+        for status in _UNFINISHED:
+            found = await self._voices.unchanged(status, since=since, limit=MOST_PER_STATUS)
+            snapshots += found.snapshots
+            unreadable += len(found.unreadable)
+            for error in found.unreadable:
+                with about_voice(error.voice_id):
+                    _LOG.error("left alone: %s", error, extra={"event": "unreadable_voice"})
+        return snapshots, unreadable
 
     async def _look_after(self, snapshot: Snapshot, turn: asyncio.Semaphore) -> Remedy | None:
         """Do what must be done about one voice; None if that failed and can succeed later."""
@@ -107,6 +121,9 @@ class Sweeper:
                 except _PASSING as error:
                     extra = {"event": "not_swept"}
                     _LOG.warning("not looked after: %s", error, extra=extra)
+                    return None
+                except Exception:  # noqa: BLE001 - one voice must not keep the others waiting
+                    _LOG.exception("not looked after", extra={"event": "not_swept"})
                     return None
 
     async def _treat(self, snapshot: Snapshot) -> Remedy:

@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from shared.mailbox import Mailbox
-from shared.store import ConflictError, Snapshot, UnknownVoiceError, VoiceExistsError
+from shared.store import ConflictError, Found, Snapshot, UnknownVoiceError, VoiceExistsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -65,14 +65,14 @@ class MemoryVoices:
         if self._entries.pop(voice_id, None):
             self._tell(voice_id, None)
 
-    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> list[Snapshot]:
+    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
         """Read the voices of a status that changed last before `since`, oldest first."""
         found = [
             Snapshot(entry.voice, entry.revision, self._now())
             for entry in self._entries.values()
             if entry.voice.status is status and entry.voice.updated_at < since
         ]
-        return sorted(found, key=lambda snapshot: snapshot.voice.updated_at)[:limit]
+        return Found(sorted(found, key=lambda snapshot: snapshot.voice.updated_at)[:limit])
 
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:

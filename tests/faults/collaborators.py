@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from functions.convert.engines.base import Samples, StageClock
     from shared.buckets import Bucket
     from shared.objects import ObjectFacts
-    from shared.store import Snapshot, VoiceStore
+    from shared.store import Found, Snapshot, VoiceStore
     from shared.topics import Publisher
     from shared.voice import Voice
     from tests.faults.barriers import Checkpoints
@@ -60,7 +60,7 @@ class BarrierVoices:
     async def delete(self, voice_id: str) -> None:
         await self._voices.delete(voice_id)
 
-    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> list[Snapshot]:
+    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
         return await self._voices.unchanged(status, since=since, limit=limit)
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:

@@ -132,7 +132,7 @@ class VoiceStoreContract:
             await store.create(voice)
 
         since = begin + timedelta(seconds=3)
-        found = await store.unchanged(Status.WAITING, since=since, limit=1000)
+        found = (await store.unchanged(Status.WAITING, since=since, limit=1000)).snapshots
 
         ours = [snapshot.voice for snapshot in found if snapshot.voice in waiting]
         assert ours == [waiting[1], waiting[2], waiting[0]]
@@ -147,14 +147,14 @@ class VoiceStoreContract:
 
         found = await store.unchanged(Status.QUEUED, since=NOW + timedelta(days=1), limit=2)
 
-        assert len(found) == 2
+        assert len(found.snapshots) == 2
 
     async def test_an_unchanged_voice_can_be_replaced(self, store: VoiceStore) -> None:
         voice = replace(a_waiting(), updated_at=NOW - timedelta(days=9000))
         await store.create(voice)
         since = voice.updated_at + timedelta(seconds=1)
         found = await store.unchanged(Status.WAITING, since=since, limit=1000)
-        (snapshot,) = (s for s in found if s.voice == voice)
+        (snapshot,) = (s for s in found.snapshots if s.voice == voice)
 
         await store.replace(snapshot, replace(voice, character="other"))
 

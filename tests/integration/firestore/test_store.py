@@ -1,12 +1,17 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.documents import to_document
 from shared.firestore_store import FirestoreVoices
+from shared.store import UnreadableVoiceError
+from shared.voice import Status
 from tests.support.store_contract import VoiceStoreContract
-from tests.support.voices import a_waiting
+from tests.support.voices import NOW, a_waiting
 
 if TYPE_CHECKING:
     from google.cloud.firestore_v1 import AsyncClient
@@ -34,3 +39,32 @@ async def test_the_document_has_native_times_and_lies_where_clients_listen(
     assert document is not None
     assert (document["created_at"], document["expire_at"]) == (voice.created_at, voice.expire_at)
     assert (document["status"], document["owner"], document["input"]) == ("waiting", "uid", None)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"options": None}, {"status": "lost"}, {"colour": "red"}, {"input": {"bytes": 1}}]
+)
+async def test_a_document_that_is_no_voice_is_named_when_it_is_read(
+    store: FirestoreVoices, client: AsyncClient, damage: dict[str, Any]
+) -> None:
+    voice = a_waiting()
+    await client.document(f"voices/{voice.voice_id}").set(to_document(voice) | damage)
+
+    with pytest.raises(UnreadableVoiceError, match=voice.voice_id):
+        await store.read(voice.voice_id)
+
+
+async def test_a_document_that_is_no_voice_hides_no_other(
+    store: FirestoreVoices, client: AsyncClient
+) -> None:
+    long_ago = NOW - timedelta(days=8000)
+    broken, whole = (replace(a_waiting(), updated_at=long_ago) for _ in range(2))
+    await client.document(f"voices/{broken.voice_id}").set(to_document(broken) | {"options": "x"})
+    await store.create(whole)
+
+    since = long_ago + timedelta(seconds=1)
+    found = await store.unchanged(Status.WAITING, since=since, limit=1000)
+
+    assert broken.voice_id in [error.voice_id for error in found.unreadable]
+    assert whole in [snapshot.voice for snapshot in found.snapshots]
+    assert broken.voice_id not in [snapshot.voice.voice_id for snapshot in found.snapshots]

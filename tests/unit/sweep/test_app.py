@@ -1,18 +1,25 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 
 from functions.sweep.app import create_app
 from functions.sweep.decision import Patience
 from functions.sweep.sweeping import Sweeper
 from infra.local.memory_voices import MemoryVoices
+from shared.store import Found, StoreUnavailableError
 from shared.tokens import CertificateCache, GoogleTokenVerifier
 from tests.support.buckets import MemoryBucket
+from tests.support.logs import log_book
 from tests.support.messages import RecordingPublisher
 from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims, unsigned
 from tests.support.voices import a_queued
+
+if TYPE_CHECKING:
+    from shared.voice import Status
 
 ISSUER = Issuer()
 
@@ -73,6 +80,39 @@ async def test_an_incomplete_sweep_is_no_success() -> None:
         answer = await http.post("/", headers=bearer(ISSUER.sign(push_claims())))
 
     assert answer.status_code == 503
+
+
+class FailingVoices(MemoryVoices):
+    """Cannot be searched."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
+        del status, since, limit
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "event"),
+    [
+        (StoreUnavailableError("the index is missing"), 503, "sweep_incomplete"),
+        (RuntimeError("the index is missing"), 500, "unexpected_error"),
+    ],
+)
+async def test_a_sweep_that_finds_nothing_to_search_in_says_why_and_lives_on(
+    error: Exception, status: int, event: str
+) -> None:
+    with log_book() as book:
+        async with client(RecordingPublisher(), FailingVoices(error)) as http:
+            answer = await http.post("/", headers=bearer(ISSUER.sign(push_claims())))
+            probe = await http.get("/healthz")
+
+    assert (answer.status_code, probe.status_code) == (status, 204)
+    (entry,) = book.of(event)
+    assert "the index is missing" in entry["message"] + entry.get("stack_trace", "")
+    assert "index" not in answer.text
 
 
 async def test_a_probe_needs_no_token() -> None:

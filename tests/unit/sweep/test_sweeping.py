@@ -9,8 +9,9 @@ import pytest
 from functions.sweep.decision import Patience
 from functions.sweep.sweeping import IncompleteSweepError, Sweeper
 from infra.local.memory_voices import MemoryVoices
+from shared.store import Found, UnreadableVoiceError
 from shared.topics import PushMessage, parse_conversion_message
-from shared.voice import ErrorCode, Status, Voice
+from shared.voice import ErrorCode, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book
 from tests.support.messages import RecordingPublisher
@@ -40,8 +41,11 @@ class House:
 
     def __post_init__(self) -> None:
         self.voices = MemoryVoices(self.clock)
-        self.sweeper = Sweeper(
-            voices=self.voices,
+        self.sweeper = self.sweeper_of(self.voices)
+
+    def sweeper_of(self, voices: MemoryVoices) -> Sweeper:
+        return Sweeper(
+            voices=voices,
             uploads=self.uploads,
             conversions=self.topic,
             patience=PATIENCE,
@@ -181,6 +185,45 @@ async def test_a_voice_that_moves_on_during_the_sweep_is_left_alone(house: House
     with log_book() as book:
         assert await sweeper.sweep() == {"put_back": 0, "expire": 0}
     assert len(book.of("overtaken")) == 1
+
+
+class DamagedVoices(MemoryVoices):
+    """Holds a document besides, which is no voice."""
+
+    damaged = UnreadableVoiceError(new_voice_id(), KeyError("options"))
+
+    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
+        found = await super().unchanged(status, since=since, limit=limit)
+        return replace(found, unreadable=[self.damaged] if status is Status.QUEUED else ())
+
+
+async def test_a_document_that_cannot_be_read_is_named_and_stops_nobody(house: House) -> None:
+    voices, voice = DamagedVoices(house.clock), a_queued()
+    await voices.create(voice)
+    house.later(minutes=6)
+
+    with log_book() as book:
+        assert await house.sweeper_of(voices).sweep() == {"put_back": 1, "expire": 0}
+
+    (entry,) = book.of("unreadable_voice")
+    assert (entry["severity"], entry["voice_id"]) == ("ERROR", voices.damaged.voice_id)
+    assert "options" in entry["message"]
+    assert [swept["unreadable"] for swept in book.of("swept")] == [1]
+
+
+async def test_a_voice_that_surprises_the_sweep_stops_nobody(house: House) -> None:
+    strange = replace(a_waiting(), voice_id="not-a-voice-id")
+    voice = a_queued()
+    for each in (strange, voice):
+        await house.voices.create(each)
+    house.later(minutes=6)
+
+    with log_book() as book, pytest.raises(IncompleteSweepError, match="1 of 2"):
+        await house.sweeper.sweep()
+
+    assert [attributes["voice_id"] for _, attributes in house.topic.published] == [voice.voice_id]
+    (entry,) = book.of("not_swept")
+    assert "InvalidVoiceIdError" in entry["stack_trace"]
 
 
 async def test_a_sweep_tells_what_it_did(house: House) -> None:
