@@ -1,0 +1,294 @@
+"""What one conversion costs, stage by stage, and what was tried to make it cost less."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from benchmarks.converting.graph_parts import PARTS, measure_parts
+from benchmarks.converting.sessions import (
+    CHOICES,
+    Choice,
+    graph_inputs,
+    time_runs,
+)
+from benchmarks.converting.stages import ENGINE, Workbench, memory_megabytes
+from benchmarks.converting.storage import storage_server
+from benchmarks.converting.weights import (
+    log_spectral_distance_db,
+    signal_to_difference_db,
+    spoken,
+    variants,
+)
+from benchmarks.recordings import SAMPLE_RATE, speech
+from benchmarks.report import Report, Table
+from functions.convert.audio.decoding import Decoder
+from functions.convert.bundle import load_character
+from functions.convert.engines import ConversionOptions, build_engine
+from functions.convert.engines.base import SessionSettings
+from functions.convert.engines.harmonic import ROLE
+from functions.convert.settings import ConvertSettings
+from infra.local import names
+from infra.local.cloud import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from benchmarks.converting.stages import Stages
+    from benchmarks.report import Cell, Options
+    from functions.convert.engines import Character, Samples
+
+CHARACTER: Final = "mei"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        lengths: of the recordings, in seconds.
+        rounds: conversions of each.
+        runs: of a graph for each choice.
+        loads: fresh processes.
+        uneven: recordings of different lengths, for the buckets.
+        typical: the length in seconds of what is compared at one length only.
+    """
+
+    lengths: tuple[float, ...]
+    rounds: int
+    runs: int
+    loads: int
+    uneven: int
+    typical: float = 5.0
+
+
+FULL: Final = Plan(lengths=(1.0, 3.0, 5.0, 10.0), rounds=15, runs=25, loads=9, uneven=24)
+QUICK: Final = Plan(lengths=(1.0, 5.0), rounds=3, runs=3, loads=2, uneven=4)
+
+
+async def run(options: Options) -> Report:
+    """Measure everything that has to do with one conversion at a time."""
+    plan = QUICK if options.quick else FULL
+    folder = ConvertSettings.model_fields["characters_dir"].default / CHARACTER
+    loads = _loads(folder, plan.loads)
+    memory_before = memory_megabytes()
+    character = load_character(folder)
+    async with storage_server() as storage, Decoder() as decoder:
+        bench = Workbench(character, decoder, storage.bucket(names.RESULTS_BUCKET))
+        stages = await bench.measure(plan.lengths, plan.rounds)
+        memory_after = memory_megabytes()
+        formats = bench.measure_formats(speech(plan.typical)[::2], plan.rounds)
+    parts = {
+        seconds: measure_parts(
+            character.graphs[ROLE].content,
+            Choice("profiled").options(),
+            graph_inputs(character.manifest, seconds),
+            plan.runs,
+        )
+        for seconds in plan.lengths
+    }
+    return Report(
+        "convert",
+        (
+            _stages_table(stages, parts),
+            _table_of_loads(loads),
+            _table_of_choices(character, plan),
+            _table_of_weights(character, plan),
+            _table_of_lengths(character, plan),
+            Table(
+                f"encoding {plan.typical:g} s, by format",
+                ("format", "CPU ms"),
+                tuple((str(kind), milliseconds) for kind, milliseconds in formats.items()),
+            ),
+        ),
+        facts={
+            "memory that loading and converting took, MB": memory_after - memory_before,
+            "character bundle's graph, MB": len(character.graphs[ROLE].content) / 1e6,
+        },
+        ratios=_ratios(stages[plan.typical], parts[plan.typical], loads),
+    )
+
+
+def _ratios(
+    stages: Stages, parts: Mapping[str, float], loads: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the stages' costs, in runs of the graph, which nothing but the graph changes."""
+    graph = stages.milliseconds["graph"]
+    costs = {
+        stage: stages.milliseconds[stage] / graph
+        for stage in ("decode", "resample", "pitch", "engine's rest", "encode", "upload")
+    }
+    network = parts["network"]
+    return {
+        **{f"{stage} / run of the graph": cost for stage, cost in costs.items()},
+        "features / network": parts["features"] / network,
+        "synthesis / network": parts["synthesis"] / network,
+        "loading the character / run of the graph": loads["CPU ms together"] / graph,
+    }
+
+
+def _stages_table(
+    stages: Mapping[float, Stages], parts: Mapping[float, Mapping[str, float]]
+) -> Table:
+    lengths = tuple(stages)
+    rows: list[tuple[Cell, ...]] = []
+
+    def add(name: str, of: Mapping[float, float]) -> None:
+        rows.append((name, *(of[seconds] for seconds in lengths)))
+
+    def stage(name: str) -> dict[float, float]:
+        return {seconds: stages[seconds].milliseconds[name] for seconds in lengths}
+
+    def part(name: str) -> dict[float, float]:
+        # The profiler's own time is not the conversion's: its shares count.
+        return {
+            seconds: stages[seconds].milliseconds["graph"]
+            * parts[seconds][name]
+            / sum(parts[seconds].values())
+            for seconds in lengths
+        }
+
+    network = part("network")
+    for name in ("decode", "resample", "pitch"):
+        add(name, stage(name))
+    for name in PARTS:
+        add(f"{name} (in the graph)", part(name))
+    for name in ("engine's rest", "encode"):
+        add(name, stage(name))
+    totals = {seconds: stages[seconds].total() for seconds in lengths}
+    add("**decode to encode**", totals)
+    add("upload", stage("upload"))
+    add("real-time factor, CPU", {s: totals[s] / 1000 / s for s in lengths})
+    add(
+        "real-time factor, by the clock",
+        {s: stages[s].wall_milliseconds / 1000 / s for s in lengths},
+    )
+    add(
+        "real-time factor of the engine alone",
+        {s: stages[s].total(ENGINE) / 1000 / s for s in lengths},
+    )
+    graph = stage("graph")
+    add("share of the bare `session.run`", {s: graph[s] / totals[s] for s in lengths})
+    add("share of all but the network", {s: 1 - network[s] / totals[s] for s in lengths})
+    columns = ("stage, CPU ms on one thread", *(f"{seconds:g} s of speech" for seconds in lengths))
+    return Table("a conversion, stage by stage", columns, tuple(rows))
+
+
+def _loads(folder: Path, count: int) -> dict[str, float]:
+    """Load the character in fresh processes, as the container does; the medians."""
+    command = (sys.executable, "-m", "benchmarks.converting.load_once", str(folder))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    found = [
+        json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
+        for _ in range(count)
+    ]
+    middle = {key: float(median(one[key] for one in found)) for key in found[0]}
+    return {
+        "checks: manifest, size, SHA-256, operators": middle["checked"],
+        "session and trial run": middle["built"],
+        "ms together": middle["checked"] + middle["built"],
+        "CPU ms together": middle["checked_cpu"] + middle["built_cpu"],
+        "memory, MB": middle["megabytes"],
+    }
+
+
+def _table_of_loads(loads: Mapping[str, float]) -> Table:
+    rows = tuple(loads.items())
+    return Table("loading the character in a fresh process", ("step", "ms"), rows)
+
+
+def _table_of_choices(character: Character, plan: Plan) -> Table:
+    content = character.graphs[ROLE].content
+    inputs = graph_inputs(character.manifest, plan.typical)
+    loading, megabytes, sessions = [], [], []
+    for choice in CHOICES:
+        begin, before = time.process_time(), memory_megabytes()
+        session = choice.open(content)
+        loading.append(1000 * (time.process_time() - begin))
+        spoken(session, inputs)
+        megabytes.append(memory_megabytes() - before)
+        sessions.append(session)
+    runs = time_runs(sessions, inputs, plan.runs)
+    columns = (
+        "session",
+        "load, CPU ms",
+        f"run of {plan.typical:g} s, CPU ms",
+        "by the clock, ms",
+        "memory, MB",
+    )
+    rows = tuple(
+        (choice.name, load, one.cpu, one.wall, memory)
+        for choice, load, one, memory in zip(CHOICES, loading, runs, megabytes, strict=True)
+    )
+    return Table("choices of ONNX Runtime", columns, rows)
+
+
+def _table_of_weights(character: Character, plan: Plan) -> Table:
+    contents = variants(character.graphs[ROLE].content)
+    inputs = graph_inputs(character.manifest, plan.typical)
+    choice = Choice("as the converter does")
+    sessions, loading = [], []
+    for content in contents.values():
+        begin = time.process_time()
+        sessions.append(choice.open(content))
+        loading.append(1000 * (time.process_time() - begin))
+    runs = time_runs(sessions, inputs, max(plan.runs // 2, 1))
+    voices = [spoken(session, inputs) for session in sessions]
+    hop = character.manifest.sample_rate // 100
+    rows = tuple(
+        (
+            name,
+            len(contents[name]) / 1e6,
+            load,
+            one.cpu,
+            signal_to_difference_db(voices[0], voice),
+            log_spectral_distance_db(voices[0], voice, hop),
+        )
+        for name, load, one, voice in zip(contents, loading, runs, voices, strict=True)
+    )
+    columns = (
+        "weights",
+        "file, MB",
+        "load, CPU ms",
+        f"run of {plan.typical:g} s, CPU ms",
+        "signal to difference, dB",
+        "log-spectral distance, dB",
+    )
+    return Table("smaller weights, and what is heard of them", columns, rows)
+
+
+def _table_of_lengths(character: Character, plan: Plan) -> Table:
+    """Convert recordings of ever new lengths as they are, and padded to a few lengths."""
+    steps = {"as long as it is": 0.0, "padded to half seconds": 0.5, "padded to seconds": 1.0}
+    engine = build_engine(character, SessionSettings())
+    lengths = [1.0 + 9.0 * (0.618 * index % 1) for index in range(plan.uneven)]
+    spent = dict.fromkeys(steps, 0.0)
+    for seconds in lengths:
+        for name, step in steps.items():
+            samples = _padded(speech(seconds), step)
+            begin = time.thread_time()
+            engine.convert(samples, SAMPLE_RATE, ConversionOptions())
+            spent[name] += 1000 * (time.thread_time() - begin)
+    rows = tuple((name, total / sum(lengths)) for name, total in spent.items())
+    return Table(
+        "recordings of ever new lengths in one engine",
+        ("the graph's input", "CPU ms per second of speech"),
+        rows,
+    )
+
+
+def _padded(samples: Samples, step: float) -> Samples:
+    if not step:
+        return samples
+    unit = round(step * SAMPLE_RATE)
+    padded: Samples = np.pad(samples, (0, -len(samples) % unit))
+    return padded

@@ -1,0 +1,1 @@
+"""What one conversion costs, taken apart."""
