@@ -130,6 +130,10 @@ class Conversion:
         """Delete what the voice's present attempt has stored and may not commit, if anything."""
         await self._results.delete_all(f"{voice.voice_id}/{voice.attempt}.")
 
+    async def discard_all(self, voice_id: str) -> None:
+        """Delete what any attempt at a voice that is erased has stored."""
+        await self._results.delete_all(f"{voice_id}/")
+
     async def discard_others(self, voice: Voice) -> None:
         """Delete what other attempts at a finished voice have stored."""
         keep = voice.result.object if voice.result else ""

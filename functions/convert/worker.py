@@ -101,6 +101,8 @@ class Worker:
             return
         except UnknownVoiceError as reason:
             _log_duplicate(reason)
+            # It was erased, perhaps while a worker had it that died before it could tidy up.
+            await self._conversion.discard_all(wish.voice_id)
             return
         _log_start(lease, cold=not self.has_converted)
         try:
@@ -169,6 +171,8 @@ class Worker:
         self.is_stuck = True
         message = f"The conversion took more than {self._deadline_seconds:g} seconds."
         await self._fail(lease, VoiceError(ErrorCode.DEADLINE_EXCEEDED, message))
+        # It may have ended while the result was stored or its address was signed.
+        await self._conversion.discard(lease.voice)
 
     async def _fail(self, lease: Lease, error: VoiceError) -> None:
         await lease.fail(error)

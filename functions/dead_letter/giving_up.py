@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from shared.logs import about_voice
 from shared.objects import voice_of_upload
-from shared.store import UnknownVoiceError, change
+from shared.store import UnknownVoiceError, UnreadableVoiceError, change
 from shared.topics import MalformedMessageError, parse_conversion_message, parse_upload_event
 from shared.voice import ErrorCode, ForbiddenTransitionError, VoiceError, give_up
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from shared.buckets import Bucket
     from shared.store import VoiceStore
     from shared.topics import PushMessage
     from shared.voice import Voice
@@ -24,20 +25,24 @@ _LOG = logging.getLogger(__name__)
 class DeadLetterHandler:
     """Sets the voice of a dead letter to failed, so that nobody waits for it any longer.
 
-    The message itself stays in the retained subscription beside this one.
+    What attempts have stored that came to nothing is deleted: no other message will come whose
+    worker does it. The dead letter itself stays in the retained subscription beside this one.
 
     Args:
         voices: the voices' documents.
+        results: the bucket of the results.
     """
 
-    def __init__(self, voices: VoiceStore) -> None:
+    def __init__(self, voices: VoiceStore, results: Bucket) -> None:
         self._voices = voices
+        self._results = results
 
     async def handle(self, message: PushMessage) -> None:
         """Handle one dead letter; may be called again with the same.
 
         Raises:
             LeaseHeldError: a worker still has the voice; come again when it is over.
+            StorageUnavailableError, StoreUnavailableError: come again later.
         """
         voice_id = _voice_of(message)
         # The alert counts this entry, so it is written for every dead letter, also a strange one.
@@ -58,10 +63,23 @@ class DeadLetterHandler:
         def transition(voice: Voice, now: datetime) -> Voice:
             return give_up(voice, error, now=now)
 
+        own_result = ""
         try:
             await change(self._voices, voice_id, transition)
-        except (ForbiddenTransitionError, UnknownVoiceError) as reason:
-            _LOG.info("nothing to give up: %s", reason, extra={"event": "duplicate"})
+        except UnreadableVoiceError as reason:
+            # Nobody can say what the voice's result is, so nothing is deleted: its lifecycle does.
+            _LOG.error("nothing to give up: %s", reason, extra={"event": "unreadable_voice"})
+            return
+        except UnknownVoiceError as reason:
+            _log_duplicate(reason)
+        except ForbiddenTransitionError as reason:
+            _log_duplicate(reason)
+            own_result = reason.voice.result.object if reason.voice.result else ""
+        await self._results.delete_all(f"{voice_id}/", except_for=own_result)
+
+
+def _log_duplicate(reason: Exception) -> None:
+    _LOG.info("nothing to give up: %s", reason, extra={"event": "duplicate"})
 
 
 def _voice_of(message: PushMessage) -> str | None:

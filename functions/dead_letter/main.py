@@ -26,7 +26,9 @@ def application() -> Starlette:
     """Build the application from the environment, once per process, at its first request."""
     config = settings.load(DeadLetterSettings)
     logs.configure(config.project_id, config.log_level)
-    handler = DeadLetterHandler(clients.open_voices(config))
+    handler = DeadLetterHandler(
+        clients.open_voices(config), clients.open_bucket(config, config.results_bucket)
+    )
     return push_app(clients.open_push_verifier(config), handler.handle)
 
 

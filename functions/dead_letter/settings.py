@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from shared.settings import PushSettings
+from shared.settings import BucketName, PushSettings
 
 
 class DeadLetterSettings(PushSettings):
-    """Settings of dead_letter: nothing beyond what every push endpoint needs."""
+    """Settings of dead_letter.
+
+    Attributes:
+        results_bucket: the bucket of the converted audio.
+    """
+
+    results_bucket: BucketName

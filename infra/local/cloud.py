@@ -209,7 +209,7 @@ def deployable_environments(
         "api": common | signing | limits | _api_environment(options, addresses),
         "on_upload": pushed_to | {"CONVERSIONS_TOPIC": names.CONVERSIONS_TOPIC},
         "convert": pushed_to | signing | limits | _convert_environment(options, addresses),
-        "dead_letter": pushed_to,
+        "dead_letter": pushed_to | {"RESULTS_BUCKET": names.RESULTS_BUCKET},
     }
 
 

@@ -107,7 +107,7 @@ async def _start_deployables(
     conversions = topics.publisher(names.topic_path(names.CONVERSIONS_TOPIC))
     handler = UploadHandler(voices, conversions, lambda: uploads)
     servers.start(push_app(NoTokenNeeded(), handler.handle), addresses.on_upload)
-    giving_up = DeadLetterHandler(voices)
+    giving_up = DeadLetterHandler(voices, results)
     servers.start(push_app(NoTokenNeeded(), giving_up.handle), addresses.dead_letter)
 
 

@@ -82,14 +82,15 @@ resource "google_project_iam_custom_role" "eraser" {
   permissions = ["storage.objects.delete", "storage.objects.get", "storage.objects.list"]
 }
 
-# The api erases voices, on_upload an upload whose voice was erased before it came, and convert the
-# results of attempts that may not be committed.
+# The api erases voices, on_upload an upload whose voice was erased before it came, convert the
+# results of attempts that may not be committed, and dead_letter those of a voice it gives up.
 resource "google_storage_bucket_iam_member" "eraser" {
   for_each = {
-    api_results       = { account = "api", bucket = google_storage_bucket.results.name }
-    api_uploads       = { account = "api", bucket = google_storage_bucket.uploads.name }
-    convert_results   = { account = "convert", bucket = google_storage_bucket.results.name }
-    on_upload_uploads = { account = "on_upload", bucket = google_storage_bucket.uploads.name }
+    api_results         = { account = "api", bucket = google_storage_bucket.results.name }
+    api_uploads         = { account = "api", bucket = google_storage_bucket.uploads.name }
+    convert_results     = { account = "convert", bucket = google_storage_bucket.results.name }
+    dead_letter_results = { account = "dead_letter", bucket = google_storage_bucket.results.name }
+    on_upload_uploads   = { account = "on_upload", bucket = google_storage_bucket.uploads.name }
   }
 
   bucket = each.value.bucket

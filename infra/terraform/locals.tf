@@ -62,6 +62,7 @@ locals {
     PUSH_AUDIENCE        = local.audiences.dead_letter
     PUSH_SERVICE_ACCOUNT = google_service_account.this["push"].email
     PUSH_VERIFICATION    = "platform"
+    RESULTS_BUCKET       = google_storage_bucket.results.name
   }
   environment_on_upload = {
     CONVERSIONS_TOPIC    = google_pubsub_topic.work["conversions"].name

@@ -44,6 +44,21 @@ async def test_a_voice_that_fails_every_attempt_is_given_up(cloud: FaultyCloud) 
     assert f'"voice_id":"{voice_id}"'.encode() in retained
 
 
+async def test_what_attempts_have_stored_goes_with_a_voice_that_is_given_up(
+    cloud: FaultyCloud,
+) -> None:
+    voice_id = await cloud.create_voice()
+    cloud.barriers.fail(voice_id, "stored")
+    await cloud.upload(voice_id)
+
+    failed = await cloud.ended(voice_id)
+    await cloud.front.acknowledged(voice_id, "dead_letter")
+
+    assert (failed.status, failed.attempt) == (Status.FAILED, 5)
+    assert len(cloud.barriers.notes(voice_id, "stored")) == 5
+    assert await cloud.results(voice_id) == []
+
+
 async def test_a_message_that_makes_no_sense_is_kept_and_harms_nobody(cloud: FaultyCloud) -> None:
     name, data = new_voice_id(), b"\x00 no JSON"
     await cloud.publish(names.CONVERSIONS_TOPIC, data, {"voice_id": name})

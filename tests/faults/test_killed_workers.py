@@ -98,3 +98,24 @@ async def test_what_two_killed_containers_leave_is_tidied_up_by_the_next(
 
     assert done.attempt == 2
     assert len(cloud.barriers.notes(voice_id, "stored")) == 2
+
+
+async def test_a_voice_erased_before_its_container_is_killed_leaves_nothing(
+    cloud: FaultyCloud,
+) -> None:
+    victim = await cloud.start_convert()
+    voice_id = await cloud.create_voice()
+    cloud.front.pin(voice_id, victim.url)
+    cloud.barriers.hold(voice_id, "stored")
+    await cloud.upload(voice_id)
+    await cloud.barriers.arrival(voice_id, "stored")
+
+    await cloud.voices.delete(voice_id)
+    victim.process.send_signal(signal.SIGKILL)
+    await victim.process.wait()
+    left_behind = await cloud.results(voice_id)
+    cloud.barriers.release(voice_id, "stored")
+
+    await cloud.front.acknowledged(voice_id)
+    assert left_behind == [f"{voice_id}/1.wav"]
+    assert await cloud.results(voice_id) == []

@@ -128,6 +128,17 @@ run "only_what_is_needed" {
   }
 
   assert {
+    condition = { for name, member in google_storage_bucket_iam_member.eraser : name => "${member.member} ${member.bucket}" } == {
+      api_results         = "${google_service_account.this["api"].member} ${google_storage_bucket.results.name}"
+      api_uploads         = "${google_service_account.this["api"].member} ${google_storage_bucket.uploads.name}"
+      convert_results     = "${google_service_account.this["convert"].member} ${google_storage_bucket.results.name}"
+      dead_letter_results = "${google_service_account.this["dead_letter"].member} ${google_storage_bucket.results.name}"
+      on_upload_uploads   = "${google_service_account.this["on_upload"].member} ${google_storage_bucket.uploads.name}"
+    }
+    error_message = "somebody erases objects that are not theirs to erase, or cannot erase those that are"
+  }
+
+  assert {
     condition     = toset(google_project_iam_custom_role.eraser.permissions) == toset(["storage.objects.delete", "storage.objects.get", "storage.objects.list"])
     error_message = "whoever erases may do more than find and delete"
   }

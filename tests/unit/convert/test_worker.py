@@ -85,6 +85,9 @@ class FakeConversion:
             if not name.startswith(f"{voice.voice_id}/{voice.attempt}.")
         }
 
+    async def discard_all(self, voice_id: str) -> None:
+        self.results = {name for name in self.results if not name.startswith(f"{voice_id}/")}
+
     async def discard_others(self, voice: Voice) -> None:
         await asyncio.sleep(self.tidying_seconds)
         self.results &= {voice.result.object} if voice.result else set()
@@ -259,6 +262,16 @@ async def test_a_message_of_a_deleted_voice_is_acknowledged(book: LogBook) -> No
     await stage.worker.handle(conversion_message(a_waiting().voice_id))
 
     assert (len(book.of("duplicate")), stage.conversion.runs) == (1, [])
+
+
+@in_virtual_time
+async def test_what_a_worker_left_that_died_with_a_deleted_voice_is_deleted() -> None:
+    stage, erased, other = Stage(), a_waiting().voice_id, a_waiting().voice_id
+    stage.conversion.results = {f"{erased}/1.wav", f"{erased}/2.wav", f"{other}/1.wav"}
+
+    await stage.worker.handle(conversion_message(erased))
+
+    assert stage.conversion.results == {f"{other}/1.wav"}
 
 
 @in_virtual_time
@@ -503,6 +516,18 @@ async def test_a_conversion_over_its_deadline_fails_and_the_process_is_known_to_
     assert stage.worker.is_stuck
     assert asyncio.get_running_loop().time() == DEADLINE
     assert [entry["code"] for entry in book.of("conversion_failed")] == ["deadline_exceeded"]
+
+
+@in_virtual_time
+async def test_a_conversion_over_its_deadline_after_storing_leaves_nothing_behind() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.after_storing.clear()
+
+    await stage.worker.handle(message)
+
+    assert (await stage.voice(message)).status is Status.FAILED
+    assert stage.conversion.results == set()
 
 
 @in_virtual_time

@@ -6,8 +6,11 @@ import pytest
 
 from functions.dead_letter.giving_up import DeadLetterHandler
 from infra.local.memory_voices import MemoryVoices
+from shared.objects import StorageUnavailableError
+from shared.store import UnreadableVoiceError
 from shared.topics import PushMessage
 from shared.voice import LEASE, ErrorCode, LeaseHeldError, Status, new_voice_id
+from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book
 from tests.support.messages import conversion_message, upload_notification
 from tests.support.voices import (
@@ -15,6 +18,8 @@ from tests.support.voices import (
     NOW,
     SECOND,
     a_converting,
+    a_done,
+    a_failed,
     a_queued,
     a_waiting,
     an_upload,
@@ -23,6 +28,7 @@ from tests.support.voices import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from shared.store import Snapshot
     from shared.voice import Voice
 
 
@@ -41,6 +47,16 @@ def book() -> Iterator[LogBook]:
 
 
 @pytest.fixture
+def results() -> MemoryBucket:
+    return MemoryBucket("results")
+
+
+@pytest.fixture
+def handler(voices: MemoryVoices, results: MemoryBucket) -> DeadLetterHandler:
+    return DeadLetterHandler(voices, results)
+
+
+@pytest.fixture
 def voices() -> MemoryVoices:
     return MemoryVoices(now=lambda: NOW + LEASE + SECOND)
 
@@ -48,12 +64,17 @@ def voices() -> MemoryVoices:
 @pytest.mark.parametrize("about", [about_upload, about_conversion])
 @pytest.mark.parametrize("state", ["waiting", "queued", "converting"])
 async def test_the_voice_of_a_dead_letter_is_failed(
-    voices: MemoryVoices, book: LogBook, about: Callable[[Voice], PushMessage], state: str
+    *,
+    voices: MemoryVoices,
+    handler: DeadLetterHandler,
+    book: LogBook,
+    about: Callable[[Voice], PushMessage],
+    state: str,
 ) -> None:
     voice = EVERY_STATE[state]()
     await voices.create(voice)
 
-    await DeadLetterHandler(voices).handle(about(voice))
+    await handler.handle(about(voice))
 
     failed = (await voices.read(voice.voice_id)).voice
     assert (failed.status, failed.lease_expires_at) == (Status.FAILED, None)
@@ -66,11 +87,13 @@ async def test_the_voice_of_a_dead_letter_is_failed(
 
 @pytest.mark.parametrize("about", [about_upload, about_conversion])
 async def test_a_dead_letter_that_comes_twice_changes_nothing_more(
-    voices: MemoryVoices, book: LogBook, about: Callable[[Voice], PushMessage]
+    voices: MemoryVoices,
+    handler: DeadLetterHandler,
+    book: LogBook,
+    about: Callable[[Voice], PushMessage],
 ) -> None:
     voice = a_queued()
     await voices.create(voice)
-    handler = DeadLetterHandler(voices)
 
     await handler.handle(about(voice))
     first = await voices.read(voice.voice_id)
@@ -81,29 +104,35 @@ async def test_a_dead_letter_that_comes_twice_changes_nothing_more(
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])
-async def test_a_voice_that_is_over_keeps_its_end(voices: MemoryVoices, state: str) -> None:
+async def test_a_voice_that_is_over_keeps_its_end(
+    voices: MemoryVoices, handler: DeadLetterHandler, state: str
+) -> None:
     voice = EVERY_STATE[state]()
     await voices.create(voice)
 
-    await DeadLetterHandler(voices).handle(about_conversion(voice))
+    await handler.handle(about_conversion(voice))
 
     assert (await voices.read(voice.voice_id)).voice == voice
 
 
-async def test_while_a_worker_has_the_voice_the_dead_letter_comes_again() -> None:
+async def test_while_a_worker_has_the_voice_the_dead_letter_comes_again(
+    results: MemoryBucket,
+) -> None:
     voices, voice = MemoryVoices(now=lambda: NOW + SECOND), a_converting()
     await voices.create(voice)
+    results.put(f"{voice.voice_id}/1.wav", b"sound")
 
     with pytest.raises(LeaseHeldError):
-        await DeadLetterHandler(voices).handle(about_conversion(voice))
+        await DeadLetterHandler(voices, results).handle(about_conversion(voice))
 
     assert (await voices.read(voice.voice_id)).voice == voice
+    assert results.objects.keys() == {f"{voice.voice_id}/1.wav"}
 
 
 async def test_a_dead_letter_of_a_deleted_voice_is_over(
-    voices: MemoryVoices, book: LogBook
+    handler: DeadLetterHandler, book: LogBook
 ) -> None:
-    await DeadLetterHandler(voices).handle(about_conversion(a_waiting()))
+    await handler.handle(about_conversion(a_waiting()))
 
     assert (len(book.of("dead_lettered")), len(book.of("duplicate"))) == (1, 1)
 
@@ -118,9 +147,96 @@ async def test_a_dead_letter_of_a_deleted_voice_is_over(
     ],
 )
 async def test_a_dead_letter_that_names_no_voice_is_seen_all_the_same(
-    voices: MemoryVoices, book: LogBook, message: PushMessage
+    handler: DeadLetterHandler, book: LogBook, message: PushMessage
 ) -> None:
-    await DeadLetterHandler(voices).handle(message)
+    await handler.handle(message)
 
     (entry,) = book.of("dead_lettered")
     assert entry["message"] == "dead letter that names no voice"
+
+
+def put_results(results: MemoryBucket, voice: Voice) -> str:
+    """Store what two attempts at a voice and one at another have made; return the other's."""
+    for number in (1, 2):
+        results.put(f"{voice.voice_id}/{number}.wav", b"sound")
+    other = f"{new_voice_id()}/1.wav"
+    results.put(other, b"sound")
+    return other
+
+
+@pytest.mark.parametrize("make", [a_converting, a_failed])
+async def test_what_the_attempts_at_a_voice_have_stored_goes_with_it(
+    voices: MemoryVoices,
+    handler: DeadLetterHandler,
+    results: MemoryBucket,
+    make: Callable[[], Voice],
+) -> None:
+    # A failed one is what an earlier delivery of the same dead letter may have left.
+    voice = make()
+    await voices.create(voice)
+    other = put_results(results, voice)
+
+    await handler.handle(about_conversion(voice))
+
+    assert results.objects.keys() == {other}
+
+
+async def test_what_a_deleted_voices_last_worker_has_stored_is_deleted(
+    handler: DeadLetterHandler, results: MemoryBucket
+) -> None:
+    voice = a_converting()
+    other = put_results(results, voice)
+
+    await handler.handle(about_conversion(voice))
+
+    assert results.objects.keys() == {other}
+
+
+async def test_of_a_done_voice_its_own_result_stays(
+    voices: MemoryVoices, handler: DeadLetterHandler, results: MemoryBucket
+) -> None:
+    voice = a_done()
+    await voices.create(voice)
+    other = put_results(results, voice)
+    assert voice.result is not None
+
+    await handler.handle(about_conversion(voice))
+
+    assert results.objects.keys() == {other, voice.result.object}
+
+
+async def test_a_bucket_out_of_reach_makes_the_dead_letter_come_again(
+    voices: MemoryVoices, handler: DeadLetterHandler, results: MemoryBucket
+) -> None:
+    voice = a_converting()
+    await voices.create(voice)
+    other = put_results(results, voice)
+    results.is_out_of_reach = True
+
+    with pytest.raises(StorageUnavailableError):
+        await handler.handle(about_conversion(voice))
+    results.is_out_of_reach = False
+    await handler.handle(about_conversion(voice))
+
+    assert results.objects.keys() == {other}
+
+
+class DamagedVoices(MemoryVoices):
+    """Holds a document that is no voice."""
+
+    async def read(self, voice_id: str) -> Snapshot:
+        raise UnreadableVoiceError(voice_id, KeyError("options"))
+
+
+async def test_a_document_that_cannot_be_read_is_named_and_nothing_is_deleted(
+    results: MemoryBucket, book: LogBook
+) -> None:
+    voice = a_converting()
+    put_results(results, voice)
+    there = set(results.objects)
+
+    await DeadLetterHandler(DamagedVoices(), results).handle(about_conversion(voice))
+
+    (entry,) = book.of("unreadable_voice")
+    assert entry["voice_id"] == voice.voice_id
+    assert results.objects.keys() == there

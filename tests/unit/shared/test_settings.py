@@ -29,7 +29,7 @@ COMPLETE: dict[type[CommonSettings], dict[str, str]] = {
     ApiSettings: COMMON | SIGNING | {"CONVERT_URL": "https://convert.example/"},
     OnUploadSettings: PUSH | {"CONVERSIONS_TOPIC": "conversions"},
     ConvertSettings: PUSH | SIGNING,
-    DeadLetterSettings: PUSH,
+    DeadLetterSettings: PUSH | {"RESULTS_BUCKET": "my-results"},
 }
 KINDS = list(COMPLETE)
 
@@ -128,6 +128,11 @@ WRONG: list[tuple[type[CommonSettings], str, str]] = [
     (OnUploadSettings, "CONVERSIONS_TOPIC", "c"),
     (OnUploadSettings, "CONVERSIONS_TOPIC", "projects/p/topics/conversions"),
     (ApiSettings, "CONVERT_URL", "convert.example"),
+    (ApiSettings, "RATE_LIMIT_PER_MINUTE", "-1"),
+    (ApiSettings, "RATE_LIMIT_PER_MINUTE", "many"),
+    (ApiSettings, "TRUSTED_PROXIES", "-1"),
+    (ApiSettings, "TRUSTED_PROXIES", "all"),
+    (ApiSettings, "WAITING_PER_CLIENT", "-1"),
     (ApiSettings, "UPLOAD_URL_SECONDS", "29"),
     (ApiSettings, "UPLOAD_URL_SECONDS", "3601"),
     (ApiSettings, "WAIT_SECONDS", "0"),
@@ -178,7 +183,7 @@ def test_what_is_only_for_the_local_cloud_is_accepted_there_and_nowhere_else(
 
 
 def test_a_local_push_needs_neither_audience_nor_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in COMMON.items():
+    for name, value in (COMMON | {"RESULTS_BUCKET": "my-results"}).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("ENVIRONMENT", "local")
     monkeypatch.setenv("PUSH_VERIFICATION", "off")
