@@ -18,10 +18,9 @@ from shared.store import UnknownVoiceError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from contextlib import AbstractAsyncContextManager
-    from datetime import datetime
 
     from shared.store import Snapshot
-    from shared.voice import Status, Voice
+    from shared.voice import Voice
 
 POLLING_SECONDS: Final = 1.0
 
@@ -111,11 +110,11 @@ class Polling:
             await asyncio.sleep(POLLING_SECONDS)
 
 
-class CountedVoices:
+class CountedVoices(FirestoreVoices):
     """A `shared.store.VoiceStore` that watches in one of the ways and counts.
 
     Args:
-        voices: what reads and writes.
+        client: the asynchronous Firestore client.
 
     Attributes:
         reads: how many documents Firestore has handed out, read or told.
@@ -123,32 +122,16 @@ class CountedVoices:
         watcher: the way.
     """
 
-    def __init__(self, voices: FirestoreVoices) -> None:
-        self._voices = voices
+    def __init__(self, client: AsyncClient) -> None:
+        super().__init__(client)
         self.reads = 0
         self.waiting = 0
         self.watcher: Watcher = Polling(self)
 
-    async def create(self, voice: Voice) -> None:
-        """Write a new document."""
-        await self._voices.create(voice)
-
     async def read(self, voice_id: str) -> Snapshot:
         """Read a document."""
         self.reads += 1
-        return await self._voices.read(voice_id)
-
-    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
-        """Write a document that is unchanged."""
-        return await self._voices.replace(snapshot, voice)
-
-    async def delete(self, voice_id: str) -> None:
-        """Delete a document."""
-        await self._voices.delete(voice_id)
-
-    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> list[Snapshot]:
-        """Read the voices that did not change for long."""
-        return await self._voices.unchanged(status, since=since, limit=limit)
+        return await super().read(voice_id)
 
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
@@ -158,10 +141,6 @@ class CountedVoices:
             aclosing(self._counted(states)) as counted,
         ):
             yield counted
-
-    async def aclose(self) -> None:
-        """Close what the store holds open."""
-        await self._voices.aclose()
 
     async def _counted(self, states: AsyncIterator[Voice | None]) -> AsyncGenerator[Voice | None]:
         is_told = not isinstance(self.watcher, Polling)
@@ -182,7 +161,7 @@ def open_counted_voices(
 ) -> CountedVoices:
     """Open the voices in Firestore, to be watched in one of the ways."""
     client = AsyncClient(project=project_id)
-    voices = CountedVoices(FirestoreVoices(client))
+    voices = CountedVoices(client)
     match alternative:
         case Alternative.SHARED:
             voices.watcher = DocumentListener(client, targets_per_stream=targets_per_stream)
