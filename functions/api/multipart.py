@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -21,6 +22,8 @@ _LOG = logging.getLogger(__name__)
 
 FORM_OVERHEAD_BYTES: Final = 16_384
 """What a form may hold beside the file: boundaries, headers, the voice_id."""
+
+_CHARSETS: Final = frozenset({b"utf-8", b"utf8", b"us-ascii"})
 
 OPENAPI: Final[dict[str, Any]] = {
     "requestBody": {
@@ -72,9 +75,7 @@ async def read_form(request: Request, max_bytes: int) -> ReceivedRecording:
             `unavailable`: the disk is full.
         OversizedRecordingError: the file is too large.
     """
-    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        detail = "Send multipart/form-data with the fields `voice_id` and `file`."
-        raise Problem(415, "unsupported_content_type", detail)
+    _require_form(request.headers.get("content-type", ""))
     body = _at_most(request, max_bytes + FORM_OVERHEAD_BYTES)
     parser = MultiPartParser(request.headers, body, max_files=1, max_fields=4)
     try:
@@ -100,6 +101,17 @@ async def read_form(request: Request, max_bytes: int) -> ReceivedRecording:
         size=file.size or 0,
         content_type=file.content_type or "application/octet-stream",
     )
+
+
+def _require_form(content_type: str) -> None:
+    media_type, options = parse_options_header(content_type)
+    if media_type != b"multipart/form-data":
+        detail = "Send multipart/form-data with the fields `voice_id` and `file`."
+        raise Problem(415, "unsupported_content_type", detail)
+    # Some of Python's codecs take minutes for a megabyte, and others raise what nobody expects.
+    if options.get(b"charset", b"utf-8").lower() not in _CHARSETS:
+        detail = "The form's character set must be UTF-8; leave `charset` out."
+        raise Problem(415, "unsupported_content_type", detail)
 
 
 class OversizedRecordingError(Exception):

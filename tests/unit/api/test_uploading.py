@@ -215,6 +215,37 @@ async def test_a_malformed_form_is_refused(
     assert stage.uploads.objects == {}
 
 
+@pytest.mark.parametrize("charset", ["undefined", "idna", "punycode", "a\0b", "utf-16", "\xff"])
+async def test_no_character_set_but_the_usual_is_looked_up(
+    client: httpx.AsyncClient, charset: str
+) -> None:
+    content_type = f"multipart/form-data; boundary=b; charset={charset}".encode("latin-1")
+    field = b'--b\r\nContent-Disposition: form-data; name="voice_id"\r\n\r\nx-aaaa\r\n--b--\r\n'
+
+    response = await client.put(URL, content=field, headers={b"content-type": content_type})
+
+    assert "must be UTF-8" in problem(response, 415, "unsupported_content_type")
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "UTF-8", "us-ascii"])
+async def test_a_form_may_name_the_usual_character_set(
+    stage: Stage, client: httpx.AsyncClient, charset: str
+) -> None:
+    voice = await waiting(stage)
+    form = (
+        (
+            f'--b\r\nContent-Disposition: form-data; name="voice_id"\r\n\r\n{voice.voice_id}\r\n'
+            '--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n'
+            "Content-Type: audio/webm\r\n\r\n"
+        ).encode()
+        + WEBM
+        + b"\r\n--b--\r\n"
+    )
+    headers = {"Content-Type": f"multipart/form-data; boundary=b; charset={charset}"}
+
+    assert (await client.put(URL, content=form, headers=headers)).status_code == 202
+
+
 async def test_two_files_in_one_form_are_refused(client: httpx.AsyncClient) -> None:
     files = [("file", ("a", WEBM, "audio/webm")), ("file", ("b", WEBM, "audio/webm"))]
 
