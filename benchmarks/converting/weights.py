@@ -76,7 +76,8 @@ def _quantise(name: str, values: npt.NDArray[np.float32]) -> tuple[list[Any], An
 
 def _dynamically_quantised(content: bytes) -> bytes:
     # Imported here: it is large, and only this needs it.
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
+    from onnxruntime.quantization.quant_utils import QuantType  # noqa: PLC0415
+    from onnxruntime.quantization.quantize import quantize_dynamic  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="voice-avatar-") as folder:
         before, after = Path(folder) / "before.onnx", Path(folder) / "after.onnx"

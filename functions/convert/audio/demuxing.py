@@ -21,11 +21,12 @@ from shared.media import Container
 from shared.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import numpy.typing as npt
     from av.audio.codeccontext import AudioCodecContext
     from av.audio.frame import AudioFrame
+    from av.audio.plane import AudioPlane
     from av.audio.stream import AudioStream
     from av.container import InputContainer
     from av.packet import Packet
@@ -62,6 +63,15 @@ _SILENT_WAV: Final = (
     + struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, 8000, 16000, 2, 16)
     + struct.pack("<4sI192x", b"data", 192)
 )
+
+_SAMPLE_TYPES: Final[Mapping[str, type[np.number[Any]]]] = {
+    "u8": np.uint8,
+    "s16": np.int16,
+    "s32": np.int32,
+    "s64": np.int64,
+    "flt": np.float32,
+    "dbl": np.float64,
+}
 
 _CENTRE_WEIGHTS: Final = {"FC": 1.0, "FL": 0.7071, "FR": 0.7071, "LFE": 0.0, "LFE2": 0.0}
 _OTHER_WEIGHT: Final = 0.5
@@ -236,15 +246,33 @@ def _accepted_format(frame: AudioFrame, stream: AudioStream) -> Format:
 
 def _as_float(frame: AudioFrame) -> npt.NDArray[np.float32]:
     """The frame's samples as float32 [channels, n], full scale 1.0."""
-    values: npt.NDArray[Any] = frame.to_ndarray()
-    if not frame.format.is_planar:
-        values = values.reshape(-1, frame.layout.nb_channels).T
+    values = _values(frame)
     if values.dtype == np.uint8:
         return (values.astype(np.float32) - np.float32(128)) / np.float32(128)
     if values.dtype.kind == "i":
         scale = np.float32(2.0 ** (1 - 8 * values.dtype.itemsize))
         return values.astype(np.float32) * scale
     return values.astype(np.float32, copy=False)
+
+
+def _values(frame: AudioFrame) -> npt.NDArray[Any]:
+    """The frame's samples [channels, n] as they are, seen in place where that is possible.
+
+    A recording has fifty frames a second: `AudioFrame.to_ndarray` takes longer over them than
+    their decoder.
+    """
+    dtype = _SAMPLE_TYPES[frame.format.name.removesuffix("p")]
+    channels = frame.layout.nb_channels
+    if not frame.format.is_planar:
+        packed = np.frombuffer(_buffer(frame.planes[0]), dtype, frame.samples * channels)
+        return packed.reshape(-1, channels).T
+    planes = [np.frombuffer(_buffer(plane), dtype, frame.samples) for plane in frame.planes]
+    return planes[0][None] if len(planes) == 1 else np.stack(planes)
+
+
+def _buffer(plane: AudioPlane) -> bytes:
+    # A plane is a buffer, which types cannot say before Python 3.12.
+    return cast("bytes", plane)
 
 
 def _weights(frame: AudioFrame) -> npt.NDArray[np.float32]:

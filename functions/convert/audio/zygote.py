@@ -157,7 +157,7 @@ def _decode(data: int, confinement: Confinement) -> None:
 def _judge(recording: bytes, job: Job, answer: BinaryIO, *, confined: bool) -> Verdict:
     try:
         demuxer = demuxing.Demuxer(recording, job.container)
-        answer.writelines(chunk.tobytes() for chunk in demuxer.chunks(job.max_seconds))
+        answer.writelines(chunk.data for chunk in demuxer.chunks(job.max_seconds))
     except VoiceError as error:
         return Verdict(code=error.code, message=error.message, confined=confined)
     except MemoryError:
