@@ -1,7 +1,7 @@
 """A steady load of real conversions while conversion containers are killed and restarted.
 
-`python -m tests.faults.soak --minutes 10 --kill-every 20`; it ends with a table, and with exit code
-1 if a voice was lost, has not exactly one result, failed, or if memory has grown.
+`nox -s soak -- --minutes 10 --kill-every 20`; it ends with tables, and with exit code 1 if a voice
+was lost, failed, has not exactly one result, or if memory has grown.
 """
 
 from __future__ import annotations
@@ -13,36 +13,38 @@ import signal
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import httpx
 import psutil
-from rich.console import Console
-from rich.table import Table
 
 # Before the client libraries: processes are started while gRPC's threads run.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
+from benchmarks.readme import with_figures
 from infra.local.emulators import find_emulators
-from shared.voice import Status
+from infra.local.visitor import Visitor, Wish
 from tests.faults.cloud import FaultyCloud, Instance, faulty_cloud
+from tests.faults.soak_figures import Figures, Visit
+from tests.integration.served import SAMPLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
-    from shared.voice import Voice
+README = Path(__file__).parent / "README.md"
 
 LAST_VOICE_SECONDS = 120.0
 """How long is waited, after the load has ended, for the last voice."""
 
 WARM_UP_SHARE = 0.25
-"""Memory is compared from here on: buffers and arenas have their size by then."""
+"""Memory is measured from here on: buffers and arenas have their size by then."""
 
-GROWTH_ALLOWED = 1.2
-GROWTH_ALLOWED_BYTES = 16 << 20
+NOT_OURS = {"firestore", "pubsub"}
+"""Google's emulators, which keep everything in memory."""
 
 
 @dataclass
@@ -51,56 +53,57 @@ class Soak:
 
     Args:
         cloud: where the voices are converted; its first container is never killed.
+        visitor: speaks to the api, the bucket and Firestore as a page does.
         victim: the container that is killed and replaced.
         voices_per_second: the load.
     """
 
     cloud: FaultyCloud
+    visitor: Visitor
     victim: Instance
     voices_per_second: float
     kills: int = 0
-    interrupted: list[asyncio.Task[None]] = field(default_factory=list)
-    waits: dict[str, float] = field(default_factory=dict)
-    ended: dict[str, Voice] = field(default_factory=dict)
-    voices: list[str] = field(default_factory=list)
-    memory: list[dict[str, int]] = field(default_factory=list)
+    visits: list[Visit] = field(default_factory=list)
+    memory: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
-    async def run(self, seconds: float, kill_every: float) -> None:
+    def __post_init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+        self._lasting = [
+            process
+            for process in self.cloud.supervisor.processes
+            if process is not self.victim.process and process.name not in NOT_OURS
+        ]
+
+    async def run(self, seconds: float, kill_every: float) -> Figures:
         """Load, kill and measure for so long; then wait for the last voices."""
-        visits: set[asyncio.Task[None]] = set()
         killing = asyncio.create_task(self._kill_for_ever(kill_every))
-        end, begin = time.monotonic() + seconds, time.monotonic()
-        while time.monotonic() < end:
-            visits.add(asyncio.create_task(self._visit()))
-            if time.monotonic() - begin > WARM_UP_SHARE * seconds:
-                self.memory.append(self._memory())
+        begin = time.monotonic()
+        while (passed := time.monotonic() - begin) < seconds and not killing.done():
+            self._spawn(self._visit())
+            if passed > WARM_UP_SHARE * seconds:
+                self._measure_memory()
             await asyncio.sleep(1 / self.voices_per_second)
         killing.cancel()
-        visits.update(self.interrupted)
-        await asyncio.wait(visits, timeout=LAST_VOICE_SECONDS)
-        for visit in visits:
-            visit.cancel()
-        await asyncio.gather(killing, *visits, return_exceptions=True)
-        self.memory.append(self._memory())
+        with suppress(asyncio.CancelledError):
+            await killing
+        await self._finish()
+        return Figures(self.visits, self.kills, self.memory)
 
-    async def _visit(self, interrupted: str | None = None) -> None:
-        voice_id = interrupted or await self.cloud.create_voice()
-        self.voices.append(voice_id)
-        if interrupted or len(self.voices) % 2:
-            self.cloud.front.pin(voice_id, self.victim.url)
-        begin = time.monotonic()
-        await self.cloud.upload(voice_id)
-        self.ended[voice_id] = await self.cloud.ended(voice_id)
-        self.waits[voice_id] = time.monotonic() - begin
-        await self.cloud.front.acknowledged(voice_id)
+    async def _visit(self) -> None:
+        visit, created = await self._create()
+        if len(self.visits) % 2:
+            self.cloud.front.pin(created["voice_id"], self.victim.url)
+        await self._go_through(visit, created)
 
     async def _kill_for_ever(self, kill_every: float) -> None:
         while True:
             await asyncio.sleep(kill_every)
-            victim, voice_id = self.victim, await self.cloud.create_voice()
+            visit, created = await self._create()
+            victim, voice_id = self.victim, created["voice_id"]
             # Each kill interrupts a conversion: this one, and whatever else is under way.
+            self.cloud.front.pin(voice_id, victim.url)
             self.cloud.barriers.hold(voice_id, "converting")
-            self.interrupted.append(asyncio.create_task(self._visit(voice_id)))
+            self._spawn(self._go_through(visit, created))
             await self.cloud.barriers.arrival(voice_id, "converting")
             victim.process.send_signal(signal.SIGKILL)
             await victim.process.wait()
@@ -108,80 +111,94 @@ class Soak:
             self.cloud.barriers.release(voice_id, "converting")
             self.victim = await self.cloud.start_convert()
 
-    def _memory(self) -> dict[str, int]:
-        """Return the resident bytes of every process that lives from beginning to end."""
-        processes = self.cloud.supervisor.processes
-        lasting = {"convert-1", "on_upload", "dead_letter", "storage"}
-        return {
-            process.name: psutil.Process(process.pid).memory_info().rss
-            for process in processes
-            if process.name.rpartition("-")[0] in lasting or process.name in lasting
-        }
+    async def _create(self) -> tuple[Visit, dict[str, Any]]:
+        # Counted before anything can go wrong with it.
+        visit = Visit()
+        self.visits.append(visit)
+        created = await self.visitor.create(Wish("mei", None, "wav"), "audio/webm")
+        visit.voice_id = created["voice_id"]
+        return visit, created
 
-    async def doubled(self) -> list[str]:
-        """Return the finished voices that have not exactly the one result they name."""
-        wrong = []
-        for voice_id, voice in self.ended.items():
-            expected = [voice.result.object] if voice.result else []
-            if await self.cloud.results(voice_id) != expected:
-                wrong.append(voice_id)
-        return wrong
+    async def _go_through(self, visit: Visit, created: dict[str, Any]) -> None:
+        voice_id, begin = created["voice_id"], time.monotonic()
+        await self.visitor.upload(created, SAMPLE.read_bytes())
+        visit.voice = await self.cloud.ended(voice_id)
+        visit.wait_seconds = time.monotonic() - begin
+        await self.cloud.front.acknowledged(voice_id)
+        visit.is_settled = True
 
-    def grown(self) -> list[str]:
-        """Return the processes whose memory is not flat."""
-        first, last = self.memory[0], self.memory[-1]
-        return [
-            name
-            for name, size in first.items()
-            if last[name] > max(size * GROWTH_ALLOWED, size + GROWTH_ALLOWED_BYTES)
-        ]
+    async def _finish(self) -> None:
+        """Wait for the last voices and look what lies in the bucket for each."""
+        _, late = await asyncio.wait(self._running, timeout=LAST_VOICE_SECONDS)
+        for task in late:
+            task.cancel()
+        for ended in await asyncio.gather(*self._running, return_exceptions=True):
+            if isinstance(ended, Exception):
+                _say(f"a visit ended with {ended!r}")
+        for visit in self.visits:
+            if visit.voice_id is not None:
+                visit.results = await self.cloud.results(visit.voice_id)
 
-    async def report(self) -> tuple[Table, bool]:
-        """Return the table of this run, and whether all is well."""
-        codes = Counter(v.error.code.value for v in self.ended.values() if v.error)
-        lost = [voice_id for voice_id in self.voices if voice_id not in self.ended]
-        doubled, grown = await self.doubled(), self.grown()
-        done = sum(voice.status is Status.DONE for voice in self.ended.values())
-        waits = np.percentile(list(self.waits.values()) or [0.0], [50, 95, 99])
-        table = Table("what", "figure", title="soak")
-        rows = {
-            "voices": len(self.voices),
-            "done": done,
-            "failed by code": ", ".join(f"{k} {n}" for k, n in codes.items()) or "none",
-            "lost": len(lost),
-            "doubled": len(doubled),
-            "containers killed": self.kills,
-            "taken over": sum(voice.attempt > 1 for voice in self.ended.values()),
-            "wait p50 / p95 / p99 (s)": " / ".join(f"{wait:.1f}" for wait in waits),
-        }
-        for name, size in self.memory[0].items():
-            rows[f"memory of {name} (MB)"] = (
-                f"{size / 1e6:.0f} -> {self.memory[-1][name] / 1e6:.0f}"
-            )
-        for what, figure in rows.items():
-            table.add_row(what, str(figure))
-        return table, not (lost or doubled or grown or codes)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._running.add(asyncio.create_task(work))
+
+    def _measure_memory(self) -> None:
+        for process in self._lasting:
+            self.memory[process.name].append(resident_bytes(process.pid))
 
 
-async def soak(minutes: float, kill_every: float, voices_per_second: float) -> bool:
-    """Run once and print the table; return whether all is well."""
+def resident_bytes(pid: int) -> int:
+    """Return what a process and those that it has started hold in memory."""
+    process = psutil.Process(pid)
+    total = process.memory_info().rss
+    for child in process.children(recursive=True):
+        # A decoder may end at any moment.
+        with suppress(psutil.NoSuchProcess):
+            total += child.memory_info().rss
+    return int(total)
+
+
+async def soak(minutes: float, kill_every: float, voices_per_second: float) -> Figures:
+    """Run once."""
     with tempfile.TemporaryDirectory(prefix="voice-avatar-soak-") as folder:
-        async with faulty_cloud(find_emulators(), Path(folder)) as cloud:
-            run = Soak(cloud, await cloud.start_convert(), voices_per_second)
-            await run.run(minutes * 60, kill_every)
-            table, is_well = await run.report()
-    Console().print(table)
-    return is_well
+        async with AsyncExitStack() as stack:
+            cloud = await stack.enter_async_context(faulty_cloud(find_emulators(), Path(folder)))
+            client = await stack.enter_async_context(httpx.AsyncClient())
+            convert = cloud.front.default["convert"].removesuffix("/push")
+            api = await cloud.start_function("api", CONVERT_URL=convert)
+            visitor = Visitor(client, api.url.rstrip("/"), cloud.voices)
+            victim = await cloud.start_convert()
+            run = Soak(cloud, visitor, victim, voices_per_second)
+            return await run.run(minutes * 60, kill_every)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
+    wish = _parse(arguments)
+    figures = asyncio.run(soak(wish.minutes, wish.kill_every, wish.voices_per_second))
+    report = figures.report()
+    report.show()
+    for complaint in figures.complaints():
+        _say(f"NOT WELL: {complaint}")
+    if figures.complaints():
+        return 1
+    if wish.write:
+        README.write_text(with_figures(README.read_text(), report))
+    return 0
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--kill-every", type=float, default=20.0, help="seconds between two kills")
     parser.add_argument("--voices-per-second", type=float, default=1.0)
-    wish = parser.parse_args(arguments)
-    return int(not asyncio.run(soak(wish.minutes, wish.kill_every, wish.voices_per_second)))
+    text = "bring the figures into tests/faults/README.md"
+    parser.add_argument("--write", action="store_true", help=text)
+    return parser.parse_args(arguments)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, flush=True)  # noqa: T201 - a command speaks to its user
 
 
 if __name__ == "__main__":
