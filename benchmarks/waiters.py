@@ -47,6 +47,10 @@ FIRST_ARRIVAL_SECONDS: Final = 15.0
 NEXT_ARRIVAL_SECONDS: Final = 0.01
 """How long the first client, and each other one, may take until it waits."""
 
+GROUP: Final = 50
+"""How many clients come at once."""
+
+COUNTS_PAUSE_SECONDS: Final = 0.05
 COUNTS_SECONDS: Final = 120.0
 """How long a process that is busy with its clients may take to tell its counts."""
 
@@ -84,6 +88,7 @@ class Waiting:
     Attributes:
         clients: how many got to wait in time.
         arrival_seconds: how long it took until they did.
+        arrival_cpu: milliseconds of the processor that the process spent on the arrival of each.
         streams: `Listen` streams of the process.
         threads: its threads.
         memory: its resident memory, in megabytes.
@@ -94,6 +99,7 @@ class Waiting:
 
     clients: int
     arrival_seconds: float
+    arrival_cpu: float
     streams: int
     threads: int
     memory: float
@@ -147,6 +153,7 @@ class Measured:
             self.clients,
             self.alternative.value,
             self.waiting.clients,
+            self.waiting.arrival_cpu,
             self.waiting.streams,
             self.waiting.threads,
             self.waiting.memory,
@@ -163,6 +170,7 @@ COLUMNS: Final = (
     "clients",
     "way",
     "of them waiting",
+    "CPU per arrival (ms)",
     "streams",
     "threads",
     "memory (MB)",
@@ -179,7 +187,7 @@ async def run(options: Options) -> Report:
     """Measure every alternative with every crowd, in turns."""
     raise_file_limit()
     plan = QUICK if options.quick else Plan()
-    measured = []
+    measured: list[Measured] = []
     async with firestore_emulator() as address:
         # Java gets faster while it runs: not at the cost of whoever comes first.
         await measure(Alternative.SHARED, WARM_UP.crowds[0], WARM_UP, address)
@@ -254,15 +262,18 @@ async def measure(alternative: Alternative, clients: int, plan: Plan, firestore:
         voices = FirestoreVoices(client)
         await answered(voices, await crowd.arrive(1))
         before, started = server.memory(), time.perf_counter()
-        visitors = await crowd.arrive(clients)
+        spent = server.cpu_seconds()
+        visitors: list[Visitor] = []
         stack.push_async_callback(leave, visitors)
-        arrived = await server.until_waiting(clients)
+        arrived = await arrive(visitors, crowd, server, clients)
         arrival_seconds = time.perf_counter() - started
+        spent = server.cpu_seconds() - spent
         busy, reads = await server.idle()
         memory = server.memory()
         waiting = Waiting(
             clients=arrived,
             arrival_seconds=arrival_seconds,
+            arrival_cpu=1000 * spent / max(arrived, 1),
             streams=(await server.counts())["streams"],
             threads=server.worker.num_threads(),
             memory=memory / MB,
@@ -272,6 +283,17 @@ async def measure(alternative: Alternative, clients: int, plan: Plan, firestore:
         )
         answers = await finish_some(voices, crowd, visitors, plan)
         return Measured(alternative, clients, waiting, tuple(answers), server.broken_streams())
+
+
+async def arrive(visitors: list[Visitor], crowd: Crowd, server: Server, clients: int) -> int:
+    """Let clients arrive in groups, each when the one before waits; return how many got to wait."""
+    patience = FIRST_ARRIVAL_SECONDS + NEXT_ARRIVAL_SECONDS * clients
+    deadline = time.perf_counter() + patience
+    while True:
+        visitors += await crowd.arrive(min(GROUP, clients - len(visitors)))
+        waiting = await server.until_waiting(len(visitors), deadline)
+        if waiting < len(visitors) or len(visitors) == clients:
+            return waiting
 
 
 async def finish_some(
@@ -346,15 +368,13 @@ class Server:
         """Return its resident memory, in bytes."""
         return int(self.worker.memory_info().rss)
 
-    async def until_waiting(self, clients: int) -> int:
-        """Return how many clients wait, as soon as all do, or it has taken too long."""
-        patience = FIRST_ARRIVAL_SECONDS + NEXT_ARRIVAL_SECONDS * clients
-        deadline = time.perf_counter() + patience
+    async def until_waiting(self, clients: int, deadline: float) -> int:
+        """Return how many clients wait, as soon as so many do, or at the deadline."""
         while True:
             waiting = (await self.counts())["waiting"]
             if waiting >= clients or time.perf_counter() > deadline:
                 return waiting
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(COUNTS_PAUSE_SECONDS)
 
     async def idle(self, seconds: float = 3.0) -> tuple[float, float]:
         """Look on while nothing happens.
@@ -362,13 +382,18 @@ class Server:
         Returns:
             The share of a core it uses; how many documents it reads in a minute.
         """
-        reads, spent, started = (await self.counts())["reads"], self._cpu(), time.perf_counter()
+        reads, spent, started = (
+            (await self.counts())["reads"],
+            self.cpu_seconds(),
+            time.perf_counter(),
+        )
         await asyncio.sleep(seconds)
         reads = (await self.counts())["reads"] - reads
         passed = time.perf_counter() - started
-        return (self._cpu() - spent) / passed, 60 * reads / passed
+        return (self.cpu_seconds() - spent) / passed, 60 * reads / passed
 
-    def _cpu(self) -> float:
+    def cpu_seconds(self) -> float:
+        """Return how long processors have worked for it."""
         times: Any = self.worker.cpu_times()
         return float(times.user + times.system)
 

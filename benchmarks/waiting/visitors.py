@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from shared import voice as voices_of
 from shared.documents import COLLECTION, to_document
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
 
     from shared.store import VoiceStore
     from shared.voice import Voice
-
-BATCH: Final = 500
-"""How many documents Firestore takes in one commit."""
-
-ARRIVING: Final = 50
-"""How many clients may be on their way in at the same time."""
 
 
 @dataclass(eq=False, slots=True)
@@ -55,14 +49,11 @@ class Crowd:
     def __init__(self, port: int, client: AsyncClient) -> None:
         self._port = port
         self._client = client
-        self._arriving = asyncio.Semaphore(ARRIVING)
         self._addresses = (str(address) for address in ip_network("10.0.0.0/8").hosts())
 
     async def arrive(self, count: int) -> list[Visitor]:
-        """Let clients arrive, and return when all of their requests are sent."""
-        snapshots: list[Snapshot] = []
-        while len(snapshots) < count:
-            snapshots += await store_voices(self._client, min(BATCH, count - len(snapshots)))
+        """Let clients arrive, at most 500, and return when all of their requests are sent."""
+        snapshots = await store_voices(self._client, count)
         sent = [asyncio.Event() for _ in snapshots]
         visitors = [
             Visitor(snapshot, asyncio.create_task(self._wait(snapshot.voice.voice_id, event)))
@@ -74,9 +65,8 @@ class Crowd:
 
     async def _wait(self, voice_id: str, sent: asyncio.Event) -> tuple[str, float]:
         try:
-            async with self._arriving:
-                reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-                writer.write(request_for(voice_id, next(self._addresses)))
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            writer.write(request_for(voice_id, next(self._addresses)))
         finally:
             sent.set()
         try:
