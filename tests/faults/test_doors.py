@@ -6,30 +6,40 @@ import base64
 import hashlib
 import hmac
 import json
-import re
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 import requests
 
-from infra.local.names import RESULTS_BUCKET, UPLOADS_BUCKET
+from infra.local.names import (
+    CONVERSIONS_TOPIC,
+    DEAD_SUFFIX,
+    RESULTS_BUCKET,
+    UPLOADS_BUCKET,
+    topic_path,
+)
 from shared.push import push_app
 from shared.tokens import CertificateCache, GoogleTokenVerifier
-from shared.voice import new_voice_id
+from shared.topics import ConversionMessage
+from shared.voice import Input, new_voice_id
 from tests.integration.served import SAMPLE, served_cloud
 from tests.support.messages import envelope
 from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims, unsigned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from shared.topics import PushMessage
 
 SECONDS = 60
 SECRET = "ya29.nobody-may-read-this"
+SIGNED_IN = {"Authorization": f"Bearer {SECRET}"}
+CUT_OFF = SAMPLE.read_bytes()[:4000]
 PAGE = "https://page.example"
 ISSUER, STRANGER = Issuer(), Issuer()
 
@@ -141,15 +151,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def endpoints(folder: Path) -> Iterator[dict[str, Any]]:
-    with served_cloud(folder, "--emulators") as served:
-        yield served
+    with pytest.MonkeyPatch.context() as environment:
+        # The most talkative level: what is not told then is never told.
+        environment.setenv("LOG_LEVEL", "DEBUG")
+        with served_cloud(folder, "--emulators") as served:
+            yield served
 
 
 def create(endpoints: dict[str, Any]) -> dict[str, Any]:
     answer = requests.post(
         f"{endpoints['api']}/api/v1/voices",
         json={"content_type": "audio/webm"},
-        headers={"Authorization": f"Bearer {SECRET}"},
+        headers=SIGNED_IN,
         timeout=SECONDS,
     )
     assert answer.status_code == 201, answer.text
@@ -157,45 +170,134 @@ def create(endpoints: dict[str, Any]) -> dict[str, Any]:
     return created
 
 
-def upload(created: dict[str, Any]) -> None:
+def upload(created: dict[str, Any], recording: bytes | None = None) -> requests.Response:
     signed = created["upload"]
-    answer = requests.put(
-        signed["url"], headers=signed["headers"], data=SAMPLE.read_bytes(), timeout=SECONDS
+    recording = SAMPLE.read_bytes() if recording is None else recording
+    return requests.put(signed["url"], headers=signed["headers"], data=recording, timeout=SECONDS)
+
+
+def wait(endpoints: dict[str, Any], created: dict[str, Any]) -> dict[str, Any]:
+    address = f"{endpoints['api']}/api/v1/conversion/{created['voice_id']}"
+    answer: dict[str, Any] = requests.get(address, headers=SIGNED_IN, timeout=SECONDS).json()
+    return answer
+
+
+def send_form(endpoints: dict[str, Any], created: dict[str, Any]) -> requests.Response:
+    return requests.put(
+        f"{endpoints['api']}/api/v1/voices",
+        data={"voice_id": created["voice_id"]},
+        files={"file": ("hello.webm", SAMPLE.read_bytes(), "audio/webm")},
+        headers=SIGNED_IN,
+        timeout=SECONDS,
     )
-    assert answer.ok, answer.text
+
+
+def give_up(endpoints: dict[str, Any], created: dict[str, Any]) -> None:
+    """Send the dead letter of a voice and wait until it has ended it."""
+    voice_id = created["voice_id"]
+    upload = Input(UPLOADS_BUCKET, voice_id, 1, "audio/webm", 1)
+    data = base64.b64encode(ConversionMessage(voice_id, upload).encode()).decode()
+    message = {"data": data, "attributes": {"voice_id": voice_id}}
+    topic = topic_path(CONVERSIONS_TOPIC + DEAD_SUFFIX)
+    address = f"http://{endpoints['pubsub']}/v1/{topic}:publish"
+    requests.post(address, json={"messages": [message]}, timeout=SECONDS).raise_for_status()
+    assert wait(endpoints, created)["code"] == "attempts_exhausted"
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a full run has left: every log, by its process, and what none of them may hold."""
+
+    logs: Mapping[str, bytes]
+    voices: Mapping[str, str]
+    secrets: Mapping[str, Sequence[bytes]]
+
+
+def ways_to_tell(piece: bytes) -> list[bytes]:
+    """Return how bytes may look in a log."""
+    return [piece, base64.b64encode(piece), piece.hex().encode(), repr(piece)[2:-1].encode()]
+
+
+@pytest.fixture(scope="module")
+def traces(endpoints: dict[str, Any], folder: Path) -> Traces:
+    """Go every way that a voice can go, with a token that means nothing here."""
+    names = ("done", "sent through the api", "cut off", "erased", "given up")
+    voices = {name: create(endpoints) for name in names}
+    assert upload(voices["done"]).ok
+    assert upload(voices["done"], b"again").status_code == 412
+    assert send_form(endpoints, voices["sent through the api"]).status_code == 202
+    assert upload(voices["cut off"], CUT_OFF).ok
+    assert upload(voices["erased"]).ok
+    give_up(endpoints, voices["given up"])
+    done = [wait(endpoints, voices[name]) for name in ("done", "sent through the api", "erased")]
+    contents = [requests.get(each["result"]["url"], timeout=SECONDS).content for each in done]
+    assert wait(endpoints, voices["cut off"])["code"] == "too_short"
+    erased = f"{endpoints['api']}/api/v1/voices/{voices['erased']['voice_id']}"
+    assert requests.delete(erased, headers=SIGNED_IN, timeout=SECONDS).status_code == 204
+
+    urls = [voice["upload"]["url"] for voice in voices.values()]
+    urls += [each["result"]["url"] for each in done]
+    signatures = [parse_qs(urlsplit(url).query)["X-Goog-Signature"][0] for url in urls]
+    pieces = [content[2000:2060] for content in (SAMPLE.read_bytes(), CUT_OFF, *contents)]
+    return Traces(
+        logs={path.stem: path.read_bytes() for path in (folder / "logs").iterdir()},
+        voices={name: voice["voice_id"] for name, voice in voices.items()},
+        secrets={
+            "token": [SECRET.encode()],
+            "signature": [b"X-Goog-Signature=", *(each[:40].encode() for each in signatures)],
+            "key": [b"PRIVATE KEY"],
+            "recording or result": [told for piece in pieces for told in ways_to_tell(piece)],
+        },
+    )
+
+
+@pytest.mark.emulators
+class TestLogs:
+    @pytest.mark.parametrize(
+        "process", ["api", "convert", "dead_letter", "firestore", "on_upload", "pubsub", "storage"]
+    )
+    @pytest.mark.parametrize("kind", ["token", "signature", "key", "recording or result"])
+    def test_no_log_tells_a_secret(self, traces: Traces, process: str, kind: str) -> None:
+        log = traces.logs[process]
+
+        assert [secret for secret in traces.secrets[kind] if secret in log] == []
+
+    def test_every_process_is_listened_to(self, traces: Traces) -> None:
+        assert traces.logs.keys() == {
+            "api",
+            "convert",
+            "dead_letter",
+            "firestore",
+            "on_upload",
+            "pubsub",
+            "storage",
+        }
+
+    @pytest.mark.parametrize(
+        ("process", "event", "name"),
+        [
+            ("api", "voice_created", "done"),
+            ("api", "voice_deleted", "erased"),
+            ("on_upload", "upload_received", "done"),
+            ("convert", "conversion_done", "sent through the api"),
+            ("convert", "conversion_failed", "cut off"),
+            ("dead_letter", "dead_lettered", "given up"),
+        ],
+    )
+    def test_the_run_that_was_listened_to_went_every_way(
+        self, traces: Traces, process: str, event: str, name: str
+    ) -> None:
+        entries = [
+            json.loads(line) for line in traces.logs[process].splitlines() if line.startswith(b"{")
+        ]
+        about = [entry for entry in entries if entry.get("voice_id") == traces.voices[name]]
+
+        assert event in [entry.get("event") for entry in about]
+        assert "DEBUG" in [entry["severity"] for entry in entries]
 
 
 @pytest.mark.emulators
 class TestTheWholeService:
-    def test_no_log_tells_a_token_a_signature_or_a_recording(
-        self, endpoints: dict[str, Any], folder: Path
-    ) -> None:
-        created = create(endpoints)
-        upload(created)
-        headers = {"Authorization": f"Bearer {SECRET}"}
-        address = f"{endpoints['api']}/api/v1/conversion/{created['voice_id']}"
-        done = requests.get(address, headers=headers, timeout=SECONDS).json()
-        result = requests.get(done["result"]["url"], timeout=SECONDS).content
-        used = requests.put(
-            created["upload"]["url"], headers=created["upload"]["headers"], data=b"again", timeout=9
-        )
-        assert used.status_code == 412
-
-        signatures = [
-            re.search(r"X-Goog-Signature=([0-9a-f]+)", url)
-            for url in (created["upload"]["url"], done["result"]["url"])
-        ]
-        secrets = [SECRET.encode(), b"X-Goog-Signature=", b"PRIVATE KEY"]
-        secrets += [found[1][:40].encode() for found in signatures if found]
-        for content in (SAMPLE.read_bytes(), result):
-            piece = content[2000:2060]
-            secrets += [piece, base64.b64encode(piece), piece.hex().encode()]
-        logs = {path.name: path.read_bytes() for path in (folder / "logs").iterdir()}
-        assert created["voice_id"].encode() in logs["convert.log"]
-        assert len(secrets) == 11
-        told = [(name, secret) for name, log in logs.items() for secret in secrets if secret in log]
-        assert told == []
-
     def test_without_its_id_a_voice_is_neither_found_nor_listed(
         self, endpoints: dict[str, Any]
     ) -> None:
@@ -209,11 +311,11 @@ class TestTheWholeService:
             listing = requests.get(f"{api}/api/v1/{path}", timeout=SECONDS)
             assert listing.status_code in {404, 405}
             assert created["voice_id"] not in listing.text
-        upload(created)
+        assert upload(created).ok
 
     def test_an_address_for_one_object_opens_no_other(self, endpoints: dict[str, Any]) -> None:
         mine, other = create(endpoints), create(endpoints)
-        upload(other)
+        assert upload(other).ok
         signed = mine["upload"]
         for method in ("GET", "DELETE", "HEAD"):
             answer = requests.request(
