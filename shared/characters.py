@@ -5,7 +5,9 @@ is `functions/convert/characters/character.schema.json`.
 """
 
 import json
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,23 +197,37 @@ def parse_manifest(content: bytes, folder: Path) -> CharacterManifest:
 
 def _parse_json(content: bytes) -> object:
     def refuse_constant(constant: str) -> Never:
-        raise ManifestError(f"{MANIFEST}: expected finite numbers, found {constant}.")
+        raise ManifestError(f"{MANIFEST}: expected finite numbers, found {constant[:80]}.")
+
+    def parse_finite(text: str) -> float:
+        number = float(text)
+        if not math.isfinite(number):
+            refuse_constant(text)
+        return number
 
     def refuse_repeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        names = [name for name, _ in pairs]
-        for name in names:
-            if names.count(name) > 1:
-                raise ManifestError(f"{MANIFEST}: field '{name}': expected once, found again.")
-        return dict(pairs)
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+            raise ManifestError(
+                f"{MANIFEST}: field '{_one_line(name)}': expected once, found again."
+            )
+        return fields
 
     try:
-        return json.loads(
+        value = json.loads(
             content.decode("utf-8"),
             parse_constant=refuse_constant,
+            parse_float=parse_finite,
             object_pairs_hook=refuse_repeated,
         )
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        # JSON can name half of a surrogate pair, which no text that is sent on may hold.
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except ManifestError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise ManifestError(f"{MANIFEST}: expected JSON in UTF-8, found {error}.") from error
+    return value
 
 
 class _Missing:
@@ -278,7 +294,7 @@ class _Object:
         self._refuse(f"{self._place}{name}", expected, found)
 
     def _refuse(self, field: str, expected: str, found: object) -> Never:
-        where = f"field '{field}': " if field else ""
+        where = f"field '{_one_line(field)}': " if field else ""
         raise ManifestError(f"{MANIFEST}: {where}expected {expected}, found {_shown(found)}.")
 
 
@@ -287,8 +303,16 @@ def _shown(value: object) -> str:
         return "nothing"
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
-    shown = json.dumps(value, ensure_ascii=False)
-    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}..."
+    return _cut(json.dumps(value, ensure_ascii=False))
+
+
+def _one_line(name: str) -> str:
+    """A name out of a manifest, as an error may show it."""
+    return _cut(json.dumps(name, ensure_ascii=False)[1:-1])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 GOOGLE_CERTIFICATES: Final = "https://www.googleapis.com/oauth2/v1/certs"
-GOOGLE_ISSUERS: Final = frozenset({"accounts.google.com", "https://accounts.google.com"})
+GOOGLE_ISSUERS: Final = ("accounts.google.com", "https://accounts.google.com")
 FIREBASE_CERTIFICATES: Final = (
     "https://www.googleapis.com/robot/v1/metadata/x509/securetoken@system.gserviceaccount.com"
 )
@@ -33,6 +33,7 @@ https://cloud.google.com/run/docs/troubleshooting#signature-removed
 
 CLOCK_SKEW_SECONDS: Final = 60
 FETCH_SECONDS: Final = 5.0
+_FIRST_WORDS: Final = re.compile(r"[A-Za-z' ]{1,60}")
 LEAST_SECONDS_BETWEEN_FETCHES: Final = 30.0
 """A token with an unknown key id causes a fetch no more often than this: strangers make up ids."""
 
@@ -188,10 +189,7 @@ def _unexpired_claims(authorization: str | None, audience: str) -> Mapping[str, 
     """Return the claims of a token whose signature Cloud Run has checked and removed."""
     # The library decodes the signature's text even where it does not check it.
     token = _token(authorization).removesuffix(REMOVED_SIGNATURE)
-    try:
-        claims = jwt.decode(token, verify=False)
-    except (auth_errors.GoogleAuthError, ValueError) as error:
-        raise TokenRefusedError(f"the token is not valid: {error}") from error
+    claims = _read(lambda: jwt.decode(token, verify=False))
     if not isinstance(claims, dict) or claims.get("aud") != audience:
         raise TokenRefusedError(f"the token is not made out to {audience}")
     expiry = claims.get("exp")
@@ -211,16 +209,31 @@ async def _verified_claims(
     authorization: str | None, certificates: CertificateCache, audience: str
 ) -> Mapping[str, Any]:
     token = _token(authorization)
-    try:
-        key_id = str(jwt.decode_header(token).get("kid", ""))
-        known = await certificates.for_key(key_id)
-        if key_id not in known:
-            raise TokenRefusedError("the token was signed with an unknown key")
-        claims = jwt.decode(
+    key_id = str(_read(lambda: jwt.decode_header(token).get("kid", "")))
+    known = await certificates.for_key(key_id)
+    if key_id not in known:
+        raise TokenRefusedError("the token was signed with an unknown key")
+    claims = _read(
+        lambda: jwt.decode(
             token, certs=known, audience=audience, clock_skew_in_seconds=CLOCK_SKEW_SECONDS
         )
-    except (auth_errors.GoogleAuthError, ValueError) as error:
-        raise TokenRefusedError(f"the token is not valid: {error}") from error
+    )
     if not isinstance(claims, dict):
         raise TokenRefusedError("the token has no claims")
     return claims
+
+
+def _read(use_library: Callable[[], Any]) -> Any:
+    """Have the library read a token; whatever it stumbles over refuses the token.
+
+    Its messages can hold the token, which belongs in no log and no answer, or whatever else a
+    stranger put there: only the words before that are kept.
+    """
+    try:
+        return use_library()
+    except auth_errors.GoogleAuthError as error:
+        found = _FIRST_WORDS.match(str(error))
+        reason = f": {found[0].strip()}" if found else ""
+        raise TokenRefusedError(f"the token is not valid{reason}") from error
+    except Exception as error:
+        raise TokenRefusedError("the token is not valid") from error

@@ -164,7 +164,7 @@ def parse_upload_event(message: PushMessage) -> UploadEvent:
             ),
             happened_at=attributes.get("eventTime", ""),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise MalformedMessageError(f"this is no notification of Cloud Storage: {error}") from error
 
 
@@ -189,7 +189,7 @@ def parse_conversion_message(message: PushMessage) -> ConversionMessage:
                 bytes=int(upload["bytes"]),
             ),
         )
-    except (KeyError, TypeError, ValueError, InvalidVoiceIdError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError, InvalidVoiceIdError) as error:
         raise MalformedMessageError(f"this is no conversion message: {error}") from error
 
 

@@ -114,6 +114,14 @@ def test_a_wrong_field_is_named_with_what_was_expected_and_found(
     assert said.endswith(".")
 
 
+def test_a_field_of_any_name_is_refused_in_one_short_line() -> None:
+    said = refusal(changed("graphs", {"\n" + "x" * 9_000: 5}))
+
+    assert "field 'graphs.\\nxxx" in said
+    assert len(said) < 300
+    assert "\n" not in said
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -122,7 +130,11 @@ def test_a_wrong_field_is_named_with_what_was_expected_and_found(
         (b"\xff\xfe{}", "expected JSON in UTF-8"),
         (b"[]", "character.json: expected an object, found a list."),
         (b'{"id": 1, "id": 2}', "field 'id': expected once, found again."),
+        (b'{"a\\nb": 1, "a\\nb": 2}', r"field 'a\nb': expected once, found again."),
         (b'{"sample_rate": NaN}', "expected finite numbers, found NaN."),
+        (b'{"settings": {"gain": 1e999}}', "expected finite numbers, found 1e999."),
+        (b'{"sample_rate": ' + b"9" * 5_000 + b"}", "expected JSON in UTF-8"),
+        (b'{"credit": "\\ud800"}', "expected JSON in UTF-8"),
         (b"[" * 60_000, "expected JSON in UTF-8"),
         (b" " * (MAX_MANIFEST_BYTES + 1), "expected at most 65536 bytes, found more."),
     ],

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import http.server
 import json
 import threading
@@ -46,10 +47,18 @@ def stranger() -> Issuer:
 
 
 def verifier(
-    server: CertificateServer | None = None, clock: Monotonic | None = None
+    server: CertificateServer | None = None,
+    clock: Monotonic | None = None,
+    *,
+    signature_may_be_removed: bool = False,
 ) -> GoogleTokenVerifier:
     cache_of = CertificateCache((server or CertificateServer(google())).fetch, clock or Monotonic())
-    return GoogleTokenVerifier(cache_of, audience=AUDIENCE, email=EMAIL)
+    return GoogleTokenVerifier(
+        cache_of,
+        audience=AUDIENCE,
+        email=EMAIL,
+        signature_may_be_removed=signature_may_be_removed,
+    )
 
 
 def bearer(**changes: Any) -> str:
@@ -115,6 +124,34 @@ async def test_a_token_that_does_not_say_what_it_must_is_refused(
 async def test_what_is_no_token_is_refused(header: str | None) -> None:
     with pytest.raises(TokenRefusedError):
         await verifier().verify(header)
+
+
+def segments(*parts: str) -> str:
+    return ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in parts)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        segments('{"alg": [], "kid": "key-1"}', "{}", "x"),
+        segments('{"alg": {}, "kid": "key-1"}', "{}", "x"),
+        segments("[" * 5_000, "{}", "x"),
+        segments('{"kid": ' + "9" * 5_000 + "}", "{}", "x"),
+        segments("{}", json.dumps(push_claims(iss=[]))) + ".SIGNATURE_REMOVED_BY_GOOGLE",
+    ],
+)
+async def test_a_token_that_its_reader_stumbles_over_is_refused(token: str) -> None:
+    for asked in (verifier(), verifier(signature_may_be_removed=True)):
+        with pytest.raises(TokenRefusedError):
+            await asked.verify(f"Bearer {token}")
+
+
+@pytest.mark.parametrize("token", ["secret", "secret.secret", "secret.secret.secret", "a\nb"])
+async def test_why_a_token_was_refused_never_holds_the_token(token: str) -> None:
+    with pytest.raises(TokenRefusedError) as error:
+        await verifier().verify(f"Bearer {token}")
+
+    assert token not in str(error.value)
 
 
 async def test_a_token_signed_with_another_key_of_the_same_name_is_refused() -> None:

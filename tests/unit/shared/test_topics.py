@@ -98,6 +98,7 @@ def without(name: str) -> PushMessage:
         PushMessage(b"{}", upload_notification(UPLOAD).attributes),
         PushMessage(b'{"size": "many"}', upload_notification(UPLOAD).attributes),
         PushMessage(b'{"size": null}', upload_notification(UPLOAD).attributes),
+        PushMessage(b'{"size": 1e999}', upload_notification(UPLOAD).attributes),
         upload_notification(UPLOAD, objectGeneration="latest"),
         without("eventType"),
         without("bucketId"),
@@ -149,6 +150,7 @@ def wish(**changes: Any) -> bytes:
                 "bytes": 1,
             }
         ),
+        wish(upload=json.loads(wish())["upload"] | {"bytes": float("inf")}),
         wish(voice_id="1"),
         wish(voice_id=None),
     ],
