@@ -1,0 +1,133 @@
+"""Notices that a stage has become slower, on any machine, by ratios of costs of the same run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from benchmarks.report import Report, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+GUARDED: Final = ("convert", "cold-start", "waiters", "pipeline")
+"""The benchmarks that report ratios."""
+
+STORED: Final = Path(__file__).parent / "guard.json"
+TOLERATED: Final = 1.5
+"""By which factor a ratio may be worse than the stored one."""
+
+TRIES: Final = 3
+"""How often a suspicious benchmark is run: noise passes, a regression stays."""
+
+Ratios = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of one ratio.
+
+    Attributes:
+        benchmark: whose.
+        ratio: its name.
+        stored: what it was; None if it is new.
+        measured: what it is; None if it is gone.
+    """
+
+    benchmark: str
+    ratio: str
+    stored: float | None
+    measured: float | None
+
+    @property
+    def complaint(self) -> str | None:
+        """What is wrong, if anything is."""
+        if self.stored is None:
+            return "not stored: run `nox -s bench -- guard --accept`"
+        if self.measured is None:
+            return "not measured any more: run `nox -s bench -- guard --accept`"
+        if self.measured > TOLERATED * self.stored:
+            return f"{self.measured / self.stored:.2f} times what was accepted"
+        return None
+
+
+def compare(
+    benchmark: str, stored: Mapping[str, float], measured: Mapping[str, float]
+) -> list[Finding]:
+    """Set the ratios of a benchmark side by side, those that are only on one side included."""
+    names = [*stored, *(name for name in measured if name not in stored)]
+    return [Finding(benchmark, name, stored.get(name), measured.get(name)) for name in names]
+
+
+def watch(
+    benchmark: str, stored: Mapping[str, float], measure: Callable[[str], Mapping[str, float]]
+) -> list[Finding]:
+    """Measure a benchmark, again while it looks worse, and compare the best of each ratio.
+
+    Args:
+        benchmark: which.
+        stored: its accepted ratios.
+        measure: runs a benchmark and returns its ratios.
+    """
+    best: Ratios = {}
+    for _ in range(TRIES):
+        for name, ratio in measure(benchmark).items():
+            best[name] = min(ratio, best.get(name, ratio))
+        findings = compare(benchmark, stored, best)
+        if not any(finding.complaint for finding in findings):
+            break
+    return findings
+
+
+def measure_quickly(benchmark: str) -> Mapping[str, float]:
+    """Run the quick version of a benchmark in a process of its own and return its ratios.
+
+    Raises:
+        subprocess.CalledProcessError: it failed; what it said was printed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        command = (sys.executable, "-m", "benchmarks", benchmark, "--quick", "--results", folder)
+        subprocess.run(command, check=True, stdout=sys.stderr)
+        return Report.load(Path(folder) / f"{benchmark}.json").ratios
+
+
+def show(findings: Sequence[Finding]) -> None:
+    """Print every ratio, and what is wrong with it."""
+    columns = ("benchmark", "ratio", "accepted", "measured", "")
+    rows = tuple(
+        (each.benchmark, each.ratio, each.stored, each.measured, each.complaint or "")
+        for each in findings
+    )
+    print(Table("Ratios", columns, rows).markdown(), flush=True)
+
+
+def main(
+    *,
+    accept: bool,
+    path: Path = STORED,
+    measure: Callable[[str], Mapping[str, float]] = measure_quickly,
+) -> int:
+    """Compare all ratios with the stored ones, or store them anew, and return the exit code.
+
+    Args:
+        accept: store what is measured instead of comparing.
+        path: where the accepted ratios are.
+        measure: runs a benchmark and returns its ratios.
+    """
+    if accept:
+        measured = {benchmark: dict(measure(benchmark)) for benchmark in GUARDED}
+        path.write_text(json.dumps(measured, indent=2) + "\n")
+        return 0
+    stored: dict[str, Ratios] = json.loads(path.read_text())
+    findings = [
+        finding
+        for benchmark in GUARDED
+        for finding in watch(benchmark, stored.get(benchmark, {}), measure)
+    ]
+    show(findings)
+    return int(any(finding.complaint for finding in findings))
