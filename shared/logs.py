@@ -29,6 +29,9 @@ _TRACE_HEADERS: Final = {
     b"x-cloud-trace-context": re.compile(rb"^([0-9a-f]{32})"),
 }
 
+# HTTP/2's header compression tells every header at level DEBUG, and so every token.
+_INDISCREET: Final = ("hpack",)
+
 _STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
 
@@ -59,7 +62,9 @@ class CloudLoggingFormatter(logging.Formatter):
             name = f"projects/{self._project_id}/traces/{trace_id}"
             entry["logging.googleapis.com/trace"] = name
         entry |= {k: v for k, v in vars(record).items() if k not in _STANDARD_FIELDS}
-        return json.dumps(entry, ensure_ascii=False, default=str)
+        text = json.dumps(entry, ensure_ascii=False, default=str)
+        # Half of a surrogate pair can be written as JSON's escape only, not as UTF-8.
+        return text.encode(errors="backslashreplace").decode()
 
 
 def configure(project_id: str, level: str) -> None:
@@ -69,6 +74,8 @@ def configure(project_id: str, level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    for name in _INDISCREET:
+        logging.getLogger(name).setLevel(logging.INFO)
 
 
 @contextmanager

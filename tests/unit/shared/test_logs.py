@@ -7,6 +7,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
+import hpack
 import httpx
 import pytest
 from starlette.applications import Starlette
@@ -47,6 +48,14 @@ def test_an_entry_is_one_line_of_json_with_severity_and_message() -> None:
         "logger": "n",
         "time": NOW.isoformat(),
     }
+
+
+def test_half_a_character_out_of_a_message_can_still_be_written() -> None:
+    record = logging.makeLogRecord({"msg": "stray", "object": "\ud800", "name_ja": "声"})
+    line = CloudLoggingFormatter("p").format(record)
+
+    assert "声".encode() in line.encode()
+    assert json.loads(line)["object"] == "\ud800"
 
 
 def test_what_is_extra_becomes_fields_whatever_it_is() -> None:
@@ -146,6 +155,23 @@ async def test_what_is_no_request_passes_untouched() -> None:
 
     await TraceMiddleware(app)({"type": "lifespan"}, receive, send)
     assert seen == ["lifespan"]
+
+
+def test_at_no_level_does_a_library_tell_a_token(
+    root_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", output)
+    logs.configure("p", "DEBUG")
+
+    # What an HTTP/2 server does with the headers of each request.
+    sent = hpack.Encoder().encode([("authorization", "Bearer secret")], huffman=False)
+    ((name, value),) = hpack.Decoder().decode(sent, raw=True)
+    root_logger.debug("%r has been read", name)
+
+    assert b"secret" in value
+    assert "has been read" in output.getvalue()
+    assert "secret" not in output.getvalue()
 
 
 @pytest.fixture
