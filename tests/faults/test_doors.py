@@ -358,3 +358,14 @@ class TestTheWholeService:
 
         assert "Access-Control-Allow-Origin" not in foreign.headers
         assert own.headers["Access-Control-Allow-Origin"] == endpoints["api"]
+
+    def test_another_sites_page_may_not_read_a_result(self, endpoints: dict[str, Any]) -> None:
+        created = create(endpoints)
+        assert upload(created).ok
+        url = wait(endpoints, created)["result"]["url"]
+
+        foreign = requests.get(url, headers={"Origin": PAGE}, timeout=SECONDS)
+        own = requests.get(url, headers={"Origin": endpoints["api"]}, timeout=SECONDS)
+
+        assert "Access-Control-Allow-Origin" not in foreign.headers
+        assert own.headers["Access-Control-Allow-Origin"] == endpoints["api"]

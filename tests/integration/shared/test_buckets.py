@@ -165,6 +165,23 @@ async def test_an_expired_upload_address_is_refused(bucket: Bucket, server: Serv
     refused = await put(upload, b"sound")
 
     assert (refused.status_code, error_code(refused)) == (400, "ExpiredToken")
+    with pytest.raises(ObjectMissingError):
+        await bucket.find("a")
+    server.clock.ahead = timedelta(0)
+    assert (await put(upload, b"sound")).status_code == 200
+
+
+async def test_an_expired_download_address_is_refused(bucket: Bucket, server: Server) -> None:
+    await write(bucket, "v/1.wav")
+    url, expires_at = await bucket.sign_download("v/1.wav", lifetime=MINUTE, filename="mei.wav")
+
+    in_time = await asyncio.to_thread(requests.get, url, timeout=20)
+    server.clock.ahead = 2 * MINUTE
+    late = await asyncio.to_thread(requests.get, url, timeout=20)
+
+    assert in_time.status_code == 200
+    assert (late.status_code, error_code(late)) == (400, "ExpiredToken")
+    assert expires_at <= server.clock()
 
 
 async def test_a_signed_download_names_the_file(bucket: Bucket) -> None:
