@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
 from functions.api import problems
+from functions.api.bodies import SmallBodies
 from functions.api.routes import create_router
 from shared.logs import TraceMiddleware
 
@@ -39,6 +40,7 @@ def create_app(services: Services, allowed_origins: tuple[str, ...]) -> FastAPI:
     async def healthz() -> Response:
         return Response(status_code=204)
 
+    app.add_middleware(SmallBodies)
     problems.install(app)
     app.add_middleware(
         CORSMiddleware,

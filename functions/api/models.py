@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shared.voice import OutputFormat, Status
 
-_PASSING: Final = {429, 503, 504}
+_PASSING: Final = frozenset({429, 503, 504})
 
 
 class _Model(BaseModel):

@@ -11,10 +11,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
+from functions.api.bodies import OversizedBodyError
 from shared.objects import StorageUnavailableError
 from shared.store import ConflictError, StoreUnavailableError, UnknownVoiceError
 from shared.tokens import CertificatesUnavailableError, TokenRefusedError
-from shared.voice import InvalidVoiceIdError
+from shared.voice import ErrorCode, InvalidVoiceIdError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,6 +113,11 @@ async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
     return Problem(503, "unavailable", detail, {"Retry-After": "2"}).response()
 
 
+async def _oversized(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, OversizedBodyError)  # noqa: S101 - as above
+    return Problem(413, ErrorCode.TOO_LARGE, str(error.detail)).response()
+
+
 async def _client_gone(_request: Request, _error: Exception) -> JSONResponse:
     detail = "The client closed the connection."
     return Problem(CLIENT_CLOSED_REQUEST, "client_closed_request", detail).response()
@@ -148,6 +154,7 @@ class SurpriseMiddleware:
 _KNOWN: Final = {
     UnknownVoiceError: _unknown_voice,
     InvalidVoiceIdError: _invalid_voice_id,
+    OversizedBodyError: _oversized,
     TokenRefusedError: _token_refused,
     CertificatesUnavailableError: _unavailable,
     ClientDisconnect: _client_gone,

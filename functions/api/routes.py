@@ -80,7 +80,7 @@ def _add_voices(router: APIRouter, services: Services) -> None:
         "/voices",
         status_code=201,
         dependencies=counted,
-        responses=models.problem_responses(401, 415, 422, 429),
+        responses=models.problem_responses(401, 413, 415, 422, 429),
     )
     async def create_voice(
         wish: models.NewVoice | None = None, authorization: Authorization = None

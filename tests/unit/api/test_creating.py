@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from functions.api.bodies import LARGEST_BYTES
 from shared.voice import Options, OutputFormat, Status, parse_voice_id
 from tests.support.logs import log_book
 from tests.unit.api.stage import MAX_BYTES, SITE, Stage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     import httpx
 
     from shared.voice import Voice
@@ -114,6 +117,37 @@ async def test_a_body_that_is_no_json_is_refused(client: httpx.AsyncClient) -> N
     response = await client.post("/api/v1/voices", content=b"{", headers=headers)
 
     problem(response, 422, "invalid_request")
+
+
+async def test_a_wish_without_end_is_not_read_to_its_end(client: httpx.AsyncClient) -> None:
+    sent = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal sent
+        yield b'{"character": "'
+        while True:
+            sent += 1000
+            yield b"x" * 1000
+
+    headers = {"Content-Type": "application/json", "Origin": SITE}
+    response = await client.post("/api/v1/voices", content=body(), headers=headers)
+
+    assert str(LARGEST_BYTES) in problem(response, 413, "too_large")
+    assert sent <= LARGEST_BYTES + 1000
+    assert response.headers["access-control-allow-origin"] == SITE
+
+
+async def test_a_wish_that_announces_its_size_is_refused_by_it_alike(
+    client: httpx.AsyncClient,
+) -> None:
+    largest = b'{"character": "mei"' + b" " * (LARGEST_BYTES - 20) + b"}"
+    headers = {"Content-Type": "application/json"}
+
+    taken = await client.post("/api/v1/voices", content=largest, headers=headers)
+    refused = await client.post("/api/v1/voices", content=largest + b" ", headers=headers)
+
+    assert taken.status_code == 201
+    problem(refused, 413, "too_large")
 
 
 async def test_an_unknown_character_is_named_with_those_there_are(

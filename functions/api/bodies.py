@@ -1,0 +1,47 @@
+"""How large a request may be that carries no recording."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.exceptions import HTTPException
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LARGEST_BYTES: Final = 16_384
+"""A wish for a voice is some hundred bytes of JSON; FastAPI would read any number into memory."""
+
+
+class OversizedBodyError(HTTPException):
+    """A request's body is larger than `LARGEST_BYTES`.
+
+    FastAPI passes only HTTP's own exceptions on while it reads a body.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(413, f"The body has more than the {LARGEST_BYTES} bytes accepted here.")
+
+
+class SmallBodies:
+    """ASGI middleware: stops reading a body that is too large; `PUT` looks after its own."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http" or scope["method"] == "PUT":
+            await self._app(scope, receive, send)
+            return
+        received = 0
+
+        async def receive_little() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > LARGEST_BYTES:
+                raise OversizedBodyError
+            return message
+
+        await self._app(scope, receive_little, send)
