@@ -129,6 +129,12 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(python=False, default=False)
+def fuzz(session: nox.Session) -> None:
+    """Try malformed inputs of every kind: nox -s fuzz -- --minutes N [--target NAME]."""
+    Environment(session, "tests").python("-m", "tests.fuzz", *session.posargs)
+
+
+@nox.session(python=False, default=False)
 def image(session: nox.Session) -> None:
     """Do the Dockerfile's steps without a container engine and see the result serve."""
     Environment(session, "tests").python("-m", "infra.image")

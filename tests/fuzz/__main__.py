@@ -1,0 +1,184 @@
+"""Fuzzes what strangers' bytes reach, each target in a process of its own.
+
+    python -m tests.fuzz --minutes 10 [--target NAME] [--seed N]
+    python -m tests.fuzz --replay .fuzz/NAME/INPUT
+
+It ends with a table, and with exit code 1 if an input crashed its target, was not answered cleanly
+or went over a limit. Such an input is kept in `.fuzz`, with what replays it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import mmap
+import os
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.fuzz.harness import fuzz, try_one
+from tests.fuzz.targets import targets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tests.fuzz.harness import Tally
+
+KEPT = Path(".fuzz")
+LARGEST_INPUT = 64 << 20
+# Beyond its time a process may finish a batch, and make a failing input small.
+GRACE_SECONDS = 600.0
+SHOWN_KINDS = 6
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fuzz or replay as asked."""
+    parser = argparse.ArgumentParser(prog="fuzz", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=1.0, help="altogether (default: 1)")
+    parser.add_argument("--target", choices=sorted(targets()), action="append")
+    parser.add_argument("--seed", type=int, help="to begin with (default: the time)")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="try one kept input")
+    parser.add_argument("--process", metavar="FILE", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.replay is not None:
+        return _replay(options.replay)
+    names = options.target or list(targets())
+    seed = int(time.time()) if options.seed is None else options.seed
+    seconds = 60 * options.minutes / len(names)
+    if options.process is not None:
+        return _fuzz_here(names[0], seconds, seed, options.process)
+    reports = [_in_process(name, seconds, seed) for name in names]
+    Console().print(table(reports, seed))
+    for report in reports:
+        for failure, replay in report["kept"].items():
+            sys.stdout.write(f"{report['target']}: {failure}\n  replay it: {replay}\n")
+    return 1 if any(report["failures"] for report in reports) else 0
+
+
+def table(reports: Sequence[dict[str, Any]], seed: int) -> Table:
+    """Return what came of every target."""
+    shown = Table(title=f"fuzz, seed {seed}", caption="memory of the largest process")
+    for heading in ("target", "inputs", "answers", "failures", "slowest", "memory"):
+        shown.add_column(heading)
+    for report in reports:
+        kinds = sorted(report["kinds"].items(), key=lambda item: -item[1])
+        answers = [f"{kind} {count}" for kind, count in kinds[:SHOWN_KINDS]]
+        if kinds[SHOWN_KINDS:]:
+            answers.append(f"{len(kinds) - SHOWN_KINDS} others")
+        shown.add_row(
+            report["target"],
+            f"{report['tried']}",
+            "; ".join(answers),
+            f"{len(report['failures'])}",
+            f"{report['slowest']:.2f} s",
+            f"{report['memory_bytes'] >> 20} MiB",
+        )
+    return shown
+
+
+def _in_process(name: str, seconds: float, seed: int) -> dict[str, Any]:
+    """Fuzz a target in a process that may crash or hang, and tell what came of it."""
+    KEPT.joinpath(name).mkdir(parents=True, exist_ok=True)
+    current = KEPT / name / "current"
+    current.unlink(missing_ok=True)
+    command = ("-m", "tests.fuzz", "--target", name, "--seed", str(seed))
+    code, output = asyncio.run(
+        _run(*command, "--minutes", str(seconds / 60), "--process", str(current), limit=seconds)
+    )
+    try:
+        report: dict[str, Any] = json.loads(output)
+    except ValueError:
+        ending = "did not end" if code is None else f"ended with {code}"
+        report = _report_of_crash(name, f"the process {ending}", current)
+    current.unlink(missing_ok=True)
+    return report
+
+
+async def _run(*arguments: str, limit: float) -> tuple[int | None, bytes]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), limit + GRACE_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return None, b""
+    return process.returncode, output
+
+
+def _report_of_crash(name: str, failure: str, current: Path) -> dict[str, Any]:
+    data = read_current(current)
+    return {
+        "target": name,
+        "tried": 0,
+        "kinds": {},
+        "slowest": 0.0,
+        "memory_bytes": 0,
+        "failures": [failure],
+        "kept": {failure: _keep(name, data)} if data is not None else {},
+    }
+
+
+def _fuzz_here(name: str, seconds: float, seed: int, current: Path) -> int:
+    """Fuzz in this process, and write what came of it to standard output."""
+    with noted(current) as note:
+        tally = fuzz(targets()[name], seconds=seconds, first_seed=seed, before=note)
+    json.dump(tally.as_json() | {"kept": _keep_all(tally)}, sys.stdout)
+    return 0
+
+
+@contextmanager
+def noted(path: Path) -> Iterator[Callable[[bytes], None]]:
+    """Keep the present input in a file, as a crash of the process leaves it."""
+    with path.open("w+b") as file:
+        file.truncate(8 + LARGEST_INPUT)
+        with mmap.mmap(file.fileno(), 8 + LARGEST_INPUT) as memory:
+
+            def note(data: bytes) -> None:
+                memory[:8] = len(data).to_bytes(8, "big")
+                memory[8 : 8 + len(data)] = data
+
+            yield note
+
+
+def read_current(path: Path) -> bytes | None:
+    """Return the input that a process tried last, if it came as far as that."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return file.read(int.from_bytes(file.read(8), "big"))
+
+
+def _keep_all(tally: Tally) -> dict[str, str]:
+    return {
+        f"{kind}: {tally.complaints[kind]}": _keep(tally.target, data)
+        for kind, data in tally.failures.items()
+    }
+
+
+def _keep(name: str, data: bytes) -> str:
+    """Keep an input and return the command that replays it."""
+    path = KEPT / name / hashlib.sha256(data).hexdigest()[:16]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return f"python -m tests.fuzz --replay {path}"
+
+
+def _replay(path: Path) -> int:
+    kind = try_one(targets()[path.parent.name], path.read_bytes())
+    sys.stdout.write(f"answered: {kind}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "."]))
+    sys.exit(main(sys.argv[1:]))

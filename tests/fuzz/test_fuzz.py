@@ -1,0 +1,113 @@
+"""A short run of the fuzzer, with the same inputs every time; and that it finds what is wrong."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import strategies as st
+
+from tests.fuzz.__main__ import noted, read_current, table
+from tests.fuzz.harness import UncleanError, fuzz, try_one
+from tests.fuzz.targets import targets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+EXAMPLES = {"decoder": 120, "push": 150, "multipart": 150}
+
+
+@pytest.mark.parametrize("name", targets())
+def test_every_input_ends_in_a_result_or_a_clean_error(name: str) -> None:
+    tally = fuzz(targets()[name], examples=EXAMPLES.get(name, 100))
+
+    assert tally.failures == {}
+    assert tally.complaints == {}
+    assert tally.tried >= 100
+    assert len(tally.kinds) > 1
+
+
+@dataclass
+class Brittle:
+    """Fails as told for inputs that hold an X."""
+
+    fail: Callable[[], None]
+    name: str = "brittle"
+    seconds: float = 5.0
+    memory_bytes: int = 16 << 20
+
+    inputs = st.lists(st.sampled_from((b"a", b"X", b"c"))).map(b"".join)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        yield self._feed
+
+    def _feed(self, data: bytes) -> str:
+        if b"X" in data:
+            self.fail()
+        return "fine"
+
+
+def raise_unclean() -> None:
+    raise UncleanError("answered 500")
+
+
+def loop_for_ever() -> None:
+    while True:
+        pass
+
+
+def take_much_memory() -> None:
+    bytearray(b"x") * (64 << 20)
+
+
+def leave_open() -> None:
+    tempfile.TemporaryFile().write(b"")  # noqa: SIM115 - that is the mistake
+
+
+@pytest.mark.parametrize(
+    ("fail", "seconds", "kind"),
+    [
+        (raise_unclean, 5.0, "UncleanError"),
+        (loop_for_ever, 0.01, "LimitError"),
+        (take_much_memory, 5.0, "LimitError"),
+        (leave_open, 5.0, "ResourceWarning"),
+    ],
+)
+def test_an_input_that_fails_is_found_and_made_small(
+    fail: Callable[[], None], seconds: float, kind: str
+) -> None:
+    tally = fuzz(Brittle(fail, seconds=seconds))
+
+    assert [each.partition(" ")[0] for each in tally.failures] == [kind]
+    assert set(tally.failures.values()) == {b"X"}
+
+
+def test_a_process_that_crashes_leaves_the_input_it_crashed_with(tmp_path: Path) -> None:
+    current = tmp_path / "current"
+    with noted(current) as note:
+        note(b"longer")
+        note(b"last")
+
+    assert read_current(current) == b"last"
+
+
+def test_an_input_that_failed_fails_again_when_it_is_replayed() -> None:
+    with pytest.raises(UncleanError, match="answered 500"):
+        try_one(Brittle(raise_unclean), b"aXa")
+    assert try_one(Brittle(raise_unclean), b"aa") == "fine"
+
+
+def test_the_table_tells_of_every_target_what_was_found() -> None:
+    tally = fuzz(Brittle(raise_unclean))
+
+    shown = table([tally.as_json()], seed=1)
+
+    assert [list(column.cells) for column in shown.columns][:1] == [["brittle"]]
+    assert [list(column.cells) for column in shown.columns if column.header == "failures"] == [
+        ["1"]
+    ]
