@@ -135,7 +135,10 @@ class VoiceStore(Protocol):
 
 
 async def change(
-    store: VoiceStore, voice_id: str, transition: Callable[[Voice, datetime], Voice]
+    store: VoiceStore,
+    voice_id: str,
+    transition: Callable[[Voice, datetime], Voice],
+    known: Snapshot | None = None,
 ) -> Snapshot:
     """Apply a transition of `shared.voice` to a stored voice, again if another writer was first.
 
@@ -143,6 +146,7 @@ async def change(
         store: where the voice is kept.
         voice_id: which voice.
         transition: from the voice as stored, and the store's time, to the voice as wanted.
+        known: the voice as it was read just now, which spares a read unless it has changed since.
 
     Raises:
         UnknownVoiceError: there is no such voice.
@@ -150,7 +154,7 @@ async def change(
         Exception: whatever the transition refuses with.
     """
     for _ in range(COMPETITION_LIMIT):
-        snapshot = await store.read(voice_id)
+        snapshot, known = known or await store.read(voice_id), None
         wanted = transition(snapshot.voice, snapshot.read_at)
         try:
             return await store.replace(snapshot, wanted)

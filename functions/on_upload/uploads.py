@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.buckets import Bucket
-    from shared.store import VoiceStore
+    from shared.store import Snapshot, VoiceStore
     from shared.topics import Publisher, PushMessage, UploadEvent
     from shared.voice import Input, Voice
 
@@ -54,17 +54,17 @@ class UploadHandler:
 
     async def _handle_upload(self, voice_id: str, event: UploadEvent) -> None:
         try:
-            voice = (await self._voices.read(voice_id)).voice
+            snapshot = await self._voices.read(voice_id)
         except UnknownVoiceError:
             await self._erase(event.upload)
             return
-        if voice.status is not Status.WAITING:
-            _log_duplicate(voice, event.upload)
+        if snapshot.voice.status is not Status.WAITING:
+            _log_duplicate(snapshot.voice, event.upload)
             return
-        await self._queue(voice_id, event)
+        await self._queue(snapshot, event)
 
-    async def _queue(self, voice_id: str, event: UploadEvent) -> None:
-        upload = event.upload
+    async def _queue(self, snapshot: Snapshot, event: UploadEvent) -> None:
+        voice_id, upload = snapshot.voice.voice_id, event.upload
         # Publish first: a crash before the record repeats the message, the other order loses it.
         message = ConversionMessage(voice_id, upload)
         attributes = {"voice_id": voice_id, "uploaded_at": event.happened_at}
@@ -74,7 +74,8 @@ class UploadHandler:
             return queue(voice, upload, now=now)
 
         try:
-            await change(self._voices, voice_id, transition)
+            # Without reading again: the conversion that has begun wants the document, too.
+            await change(self._voices, voice_id, transition, snapshot)
         except (ForbiddenTransitionError, UnknownVoiceError) as error:
             # The conversion was faster than its record, or the visitor deleted the voice.
             _LOG.info("not recorded as queued: %s", error, extra={"event": "overtaken"})

@@ -30,6 +30,18 @@ class ContestedVoices(MemoryVoices):
         return await super().replace(snapshot, voice)
 
 
+class CountedVoices(MemoryVoices):
+    """Counts how often it is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+
+    async def read(self, voice_id: str) -> Snapshot:
+        self.reads += 1
+        return await super().read(voice_id)
+
+
 def rename(voice: Voice, _now: datetime) -> Voice:
     return replace(voice, character="new")
 
@@ -49,6 +61,27 @@ async def test_a_change_that_always_loses_gives_up() -> None:
 
     with pytest.raises(ConflictError, match=f"{COMPETITION_LIMIT} times in a row"):
         await change(store, voice.voice_id, rename)
+
+
+async def test_a_voice_that_was_read_just_now_is_changed_without_reading_it_again() -> None:
+    store, voice = CountedVoices(), a_waiting()
+    await store.create(voice)
+    known = await store.read(voice.voice_id)
+
+    snapshot = await change(store, voice.voice_id, rename, known)
+
+    assert (snapshot.voice.character, store.reads) == ("new", 1)
+
+
+async def test_a_voice_that_has_changed_since_it_was_read_is_read_again() -> None:
+    store, voice = CountedVoices(), a_waiting()
+    await store.create(voice)
+    known = await store.read(voice.voice_id)
+    await store.replace(known, replace(voice, attempt=7))
+
+    snapshot = await change(store, voice.voice_id, rename, known)
+
+    assert (snapshot.voice.character, snapshot.voice.attempt, store.reads) == ("new", 7, 2)
 
 
 async def test_a_transition_gets_the_stores_time_and_may_refuse() -> None:
