@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 import pytest_asyncio
 
-from shared.voice import LEASE, ErrorCode, Status
+from infra.local import names
+from shared.voice import LEASE, ErrorCode, Status, new_voice_id
 from tests.faults.endings import require_one_result
 from tests.faults.front import LOST
 
@@ -108,3 +110,36 @@ async def test_a_voice_that_was_never_uploaded_expires(cloud: FaultyCloud, sweep
     assert failed.error is not None
     assert failed.error.code is ErrorCode.UPLOAD_EXPIRED
     assert (await cloud.read(waiting)).status is Status.WAITING
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def damaged(cloud: FaultyCloud) -> AsyncIterator[str]:
+    """A document among the voices that is none: it has a status and a time, and nothing else."""
+    voice_id, long_ago = new_voice_id(), datetime.now(UTC) - LONG_AGO
+    documents = f"projects/{names.PROJECT_ID}/databases/(default)/documents"
+    address = f"http://{cloud.addresses.firestore}/v1/{documents}/voices/{voice_id}"
+    fields = {
+        "status": {"stringValue": "waiting"},
+        "updated_at": {"timestampValue": long_ago.strftime("%Y-%m-%dT%H:%M:%SZ")},
+    }
+    # The emulator's word for a service, which the rules do not touch.
+    async with httpx.AsyncClient(headers={"Authorization": "Bearer owner"}) as client:
+        (await client.patch(address, json={"fields": fields})).raise_for_status()
+        yield voice_id
+        (await client.delete(address)).raise_for_status()
+
+
+async def test_a_document_that_cannot_be_read_stops_no_sweep(
+    cloud: FaultyCloud, sweep: Instance, damaged: str
+) -> None:
+    voice_id = await cloud.create_voice(age=LONG_AGO)
+    cloud.front.pin(voice_id, LOST, service="on_upload")
+    await cloud.upload(voice_id)
+    await cloud.front.acknowledged(voice_id, "on_upload")
+
+    await run(sweep)
+
+    await require_one_result(cloud, voice_id)
+    entries = [json.loads(line) for line in (await sweep.log()).splitlines()]
+    named = [e["voice_id"] for e in entries if e.get("event") == "unreadable_voice"]
+    assert named == [damaged]

@@ -1,0 +1,32 @@
+"""The table of faults names tests that are there, and leaves none out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+FAULTS = ROOT / "tests" / "faults"
+
+
+def rows() -> list[list[str]]:
+    """Return the table's rows: fault, what happens, shown by."""
+    table = (FAULTS / "README.md").read_text().partition("| fault |")[2].partition("\n\n")[0]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]
+    ]
+
+
+def named() -> set[Path]:
+    paths = {path for row in rows() for path in re.findall(r"`([^`]+)`", row[-1])}
+    return {ROOT / path if path.startswith("tests/") else FAULTS / path for path in paths}
+
+
+def test_every_fault_names_what_happens_and_the_test_that_shows_it() -> None:
+    assert len(rows()) > 30
+    assert [row for row in rows() if len(row) != 3 or not all(row)] == []
+    assert [path for path in named() if not path.exists()] == []
+
+
+def test_every_test_of_faults_stands_in_the_table() -> None:
+    assert set(FAULTS.glob("test_*.py")) <= named()
