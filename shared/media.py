@@ -19,6 +19,10 @@ SNIFF_BYTES: Final = 65_536
 """How much of a recording's beginning `sniff` wants, so that it can look behind an ID3 tag."""
 
 
+LONGEST_CONTENT_TYPE: Final = 200
+"""Recorders name a container and two codecs."""
+
+
 class Container(StrEnum):
     """The containers that recordings may come in."""
 
@@ -90,7 +94,7 @@ def parse_content_type(text: str) -> str:
     Raises:
         UnsupportedContentTypeError: recordings may not have it; the message lists those they may.
     """
-    media_type = text.partition(";")[0].strip().lower()
+    media_type = _media_type(text)
     if media_type not in ALLOWED_UPLOADS:
         raise UnsupportedContentTypeError(
             f"{text[:80]!r} is not a content type that recordings may have; "
@@ -105,9 +109,15 @@ def content_type_matches(container: Container, content_type: str) -> bool:
     WebM is a kind of Matroska, and the two are told apart by nothing but a name inside the file,
     so either type fits either.
     """
-    media_type = content_type.partition(";")[0].strip().lower()
+    media_type = _media_type(content_type)
     family = _MATROSKA_FAMILY if container in _MATROSKA_FAMILY else {container}
     return any(media_type in CONTENT_TYPES[member] for member in family)
+
+
+def _media_type(text: str) -> str:
+    """The media type without parameters, or nothing if it could not stand in a header."""
+    is_header = len(text) <= LONGEST_CONTENT_TYPE and text.isascii() and text.isprintable()
+    return text.partition(";")[0].strip().lower() if is_header else ""
 
 
 def result_content_type(output_format: OutputFormat) -> str:

@@ -34,14 +34,15 @@ def create_app(services: Services, allowed_origins: tuple[str, ...]) -> FastAPI:
         description="Speak a sentence and hear it in a character's voice.",
         redoc_url=None,
     )
-    app.include_router(create_router(services))
+    router = create_router(services)
+    app.include_router(router)
 
     @app.get("/healthz", include_in_schema=False)
     async def healthz() -> Response:
         return Response(status_code=204)
 
     app.add_middleware(SmallBodies)
-    problems.install(app)
+    problems.install(app, router.routes)
     app.add_middleware(
         CORSMiddleware,
         allow_origins=allowed_origins,

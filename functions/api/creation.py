@@ -177,7 +177,7 @@ class Reception:
             message = "The file is not a recording in WebM, MP4, Ogg, WAV, MP3 or FLAC."
             return VoiceError(ErrorCode.UNSUPPORTED_FORMAT, message)
         if not content_type_matches(container, content_type):
-            message = f"The file is {container}, but was announced as {content_type}."
+            message = f"The file is {container}, but was announced as {content_type[:80]!r}."
             return VoiceError(ErrorCode.CONTENT_TYPE_MISMATCH, message)
         return None
 

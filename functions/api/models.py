@@ -7,7 +7,16 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from shared.media import ALLOWED_UPLOADS, LONGEST_CONTENT_TYPE
 from shared.voice import OutputFormat, Status
+
+VOICE_ID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
+"""Tells readers of the OpenAPI description what a voice_id is; `parse_voice_id` checks it."""
+
+CONTENT_TYPE_PATTERN: Final = f"^({'|'.join(sorted(ALLOWED_UPLOADS))})(;[ -~]*)?$".replace(
+    ".", r"\."
+)
+"""Likewise for the media type of a recording, which `parse_content_type` checks."""
 
 _PASSING: Final = frozenset({429, 503, 504})
 
@@ -22,7 +31,10 @@ class NewVoice(_Model):
     character: Annotated[str | None, Field(max_length=64)] = None
     pitch_shift: Literal["auto"] | Annotated[float, Field(ge=-24, le=24)] = "auto"
     output_format: OutputFormat = OutputFormat.WAV
-    content_type: Annotated[str, Field(max_length=200)] = "audio/webm"
+    content_type: Annotated[
+        str,
+        Field(max_length=LONGEST_CONTENT_TYPE, json_schema_extra={"pattern": CONTENT_TYPE_PATTERN}),
+    ] = "audio/webm"
 
 
 class Upload(_Model):

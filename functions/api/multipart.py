@@ -10,6 +10,7 @@ from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
+from functions.api.models import VOICE_ID_PATTERN
 from functions.api.problems import Problem
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ _LOG = logging.getLogger(__name__)
 FORM_OVERHEAD_BYTES: Final = 16_384
 """What a form may hold beside the file: boundaries, headers, the voice_id."""
 
+MAX_FIELDS: Final = 4
+"""How many fields a form may have beside the file; other fields than the voice_id are ignored."""
+
 _CHARSETS: Final = frozenset({b"utf-8", b"utf8", b"us-ascii"})
 
 OPENAPI: Final[dict[str, Any]] = {
@@ -33,8 +37,9 @@ OPENAPI: Final[dict[str, Any]] = {
                 "schema": {
                     "type": "object",
                     "required": ["voice_id", "file"],
+                    "maxProperties": 1 + MAX_FIELDS,
                     "properties": {
-                        "voice_id": {"type": "string", "format": "uuid"},
+                        "voice_id": {"type": "string", "pattern": VOICE_ID_PATTERN},
                         "file": {"type": "string", "format": "binary"},
                     },
                 }
@@ -77,7 +82,7 @@ async def read_form(request: Request, max_bytes: int) -> ReceivedRecording:
     """
     _require_form(request.headers.get("content-type", ""))
     body = _at_most(request, max_bytes + FORM_OVERHEAD_BYTES)
-    parser = MultiPartParser(request.headers, body, max_files=1, max_fields=4)
+    parser = MultiPartParser(request.headers, body, max_files=1, max_fields=MAX_FIELDS)
     try:
         form = await parser.parse()
     except MultiPartException as error:

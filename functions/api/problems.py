@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
+from starlette.routing import Match
 
 from functions.api.bodies import OversizedBodyError
 from shared.objects import StorageUnavailableError
@@ -18,10 +20,11 @@ from shared.tokens import CertificatesUnavailableError, TokenRefusedError
 from shared.voice import ErrorCode, InvalidVoiceIdError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from fastapi import FastAPI
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _LOG = logging.getLogger(__name__)
@@ -67,11 +70,11 @@ class ClientGoneError(Exception):
     """The client closed its connection; nobody reads the answer."""
 
 
-def install(app: FastAPI) -> None:
-    """Make the application answer every error as a problem."""
+def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Make the application, which has these routes, answer every error as a problem."""
     app.add_exception_handler(Problem, _from_problem)
     app.add_exception_handler(RequestValidationError, _from_validation)
-    app.add_exception_handler(HTTPException, _from_http)
+    app.add_exception_handler(HTTPException, partial(_from_http, routes))
     for kind, problem in _KNOWN.items():
         app.add_exception_handler(kind, problem)
     app.add_middleware(SurpriseMiddleware)
@@ -88,10 +91,21 @@ async def _from_validation(_request: Request, error: Exception) -> JSONResponse:
     return Problem(422, "invalid_request", detail).response()
 
 
-async def _from_http(_request: Request, error: Exception) -> JSONResponse:
+async def _from_http(
+    routes: Sequence[BaseRoute], request: Request, error: Exception
+) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - as above
     code = _title(error.status_code).lower().replace(" ", "_")
-    return Problem(error.status_code, code, str(error.detail), error.headers).response()
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_methods_of(routes, request))
+    return Problem(error.status_code, code, str(error.detail), headers).response()
+
+
+def _methods_of(routes: Sequence[BaseRoute], request: Request) -> list[str]:
+    """The methods of an address, of which each has a route of its own."""
+    matching = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    return sorted({method for route in matching for method in getattr(route, "methods", ())})
 
 
 async def _unknown_voice(_request: Request, error: Exception) -> JSONResponse:

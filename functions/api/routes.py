@@ -33,7 +33,14 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-VoiceId = Annotated[str, Path(description="a version 4 UUID", max_length=64)]
+VoiceId = Annotated[
+    str,
+    Path(
+        description="a version 4 UUID",
+        max_length=64,
+        json_schema_extra={"pattern": models.VOICE_ID_PATTERN},
+    ),
+]
 Authorization = Annotated[str | None, Header()]
 
 
@@ -80,7 +87,7 @@ def _add_voices(router: APIRouter, services: Services) -> None:
         "/voices",
         status_code=201,
         dependencies=counted,
-        responses=models.problem_responses(401, 413, 415, 422, 429),
+        responses=models.problem_responses(400, 401, 413, 415, 422, 429, 503),
     )
     async def create_voice(
         wish: models.NewVoice | None = None, authorization: Authorization = None
@@ -102,7 +109,7 @@ def _add_voices(router: APIRouter, services: Services) -> None:
         "/voices",
         status_code=202,
         dependencies=counted,
-        responses=models.problem_responses(401, 403, 404, 409, 413, 415, 422, 429),
+        responses=models.problem_responses(401, 403, 404, 409, 413, 415, 422, 429, 503),
         openapi_extra=multipart.OPENAPI,
     )
     async def upload_recording(
@@ -124,7 +131,7 @@ def _add_voices(router: APIRouter, services: Services) -> None:
         "/voices/{voice_id}",
         status_code=204,
         dependencies=counted,
-        responses=models.problem_responses(401, 403, 404, 422, 429),
+        responses=models.problem_responses(401, 403, 404, 422, 429, 503),
     )
     async def delete_voice(voice_id: VoiceId, authorization: Authorization = None) -> Response:
         """Erase recording, result and document now."""
@@ -143,7 +150,7 @@ def _add_waiting(router: APIRouter, services: Services) -> None:
     @router.get(
         "/conversion/{voice_id}",
         dependencies=[_counted(services)],
-        responses=models.problem_responses(401, 403, 404, 422, 429, 504),
+        responses=models.problem_responses(401, 403, 404, 422, 429, 503, 504),
     )
     async def wait_for_conversion(
         request: Request, voice_id: VoiceId, authorization: Authorization = None
@@ -172,7 +179,7 @@ def _add_characters(router: APIRouter, services: Services) -> None:
     @router.get(
         "/characters/{character}/portrait",
         response_class=FileResponse,
-        responses=models.problem_responses(404),
+        responses={200: {"content": {"image/svg+xml": {}}}, **models.problem_responses(404, 422)},
     )
     async def show_portrait(character: Annotated[str, Path(max_length=64)]) -> FileResponse:
         """Return a character's portrait."""

@@ -233,7 +233,10 @@ async def test_a_page_can_read_errors_and_how_long_to_wait(client: httpx.AsyncCl
 
 async def test_unknown_paths_and_methods_are_problems_too(client: httpx.AsyncClient) -> None:
     problem(await client.get("/api/v1/nothing"), 404, "not_found")
-    problem(await client.patch("/api/v1/voices"), 405, "method_not_allowed")
+    response = await client.patch("/api/v1/voices")
+
+    problem(response, 405, "method_not_allowed")
+    assert response.headers["allow"] == "POST, PUT"
 
 
 class BrokenVoices(WatchedVoices):

@@ -43,6 +43,17 @@ def test_a_content_type_recordings_cannot_have_is_refused_by_name(text: str) -> 
         parse_content_type(text)
 
 
+@pytest.mark.parametrize(
+    "parameters", ["\n", "\r\nX-Other: y", "\0", "\x7f", "é", "声", "x" * 200], ids=ascii
+)
+def test_a_content_type_that_cannot_stand_in_a_header_names_nothing(parameters: str) -> None:
+    text = f"audio/webm;{parameters}"
+
+    with pytest.raises(UnsupportedContentTypeError):
+        parse_content_type(text)
+    assert not content_type_matches(Container.WEBM, text)
+
+
 @pytest.mark.parametrize("container", Container)
 def test_every_container_has_types_and_all_of_them_may_be_uploaded(container: Container) -> None:
     assert CONTENT_TYPES[container]

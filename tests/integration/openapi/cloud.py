@@ -1,0 +1,27 @@
+"""The local cloud without emulators, whose clients wait for a moment only.
+
+`python -m tests.integration.openapi.cloud FOLDER` writes the api's address in a line and serves
+until its standard input ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from infra.local.cloud import CloudOptions
+from infra.local.embedded import embedded_cloud
+
+
+async def serve(folder: Path) -> None:
+    """Serve until standard input ends."""
+    # Nothing that these tests wait for ever comes: most of their voices have no recording.
+    async with embedded_cloud(CloudOptions(folder=folder, wait_seconds=0.05)) as cloud:
+        sys.stdout.write(f"{cloud.addresses.api}\n")
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1])))

@@ -1,0 +1,112 @@
+"""The api does what its own OpenAPI description says, asked by a program that read nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from tests.integration.served import environment
+from tests.unit.api.stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from schemathesis.core.transport import Response
+    from schemathesis.generation.case import Case as AnyCase
+    from schemathesis.specs.openapi.schemas import OpenApiSchema
+
+    Case = AnyCase[Any]
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = 20
+STEPS = 6
+
+# No schema tells which characters there are, what bytes are a recording, or who owns a voice.
+KNOWN_TO_THE_SERVICE_ALONE = {
+    "content_type_mismatch",
+    "pitch_not_adjustable",
+    "unknown_character",
+    "unsupported_format",
+}
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    command = [sys.executable, "-m", "tests.integration.openapi.cloud"]
+    with subprocess.Popen(
+        [*command, str(tmp_path_factory.mktemp("cloud"))],
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        address = process.stdout.readline().strip()
+        assert address, "the local cloud did not come up"
+        yield address
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+
+
+def described() -> OpenApiSchema:
+    """The description, which no service is needed for; the services around the api do not show."""
+    loaded = schemathesis.openapi.from_dict(Stage().app().openapi())
+    loaded.config.generation.update(
+        max_examples=EXAMPLES, deterministic=True, database="none", no_shrink=True
+    )
+    return loaded
+
+
+DESCRIPTION = described()
+
+
+def check(case: Case, response: Response) -> None:
+    """Check an answer, but for what no description can tell."""
+    excluded: list[Any] = []
+    code = response.json().get("code") if "problem" in str(response.headers) else None
+    if code in KNOWN_TO_THE_SERVICE_ALONE:
+        excluded.append(positive_data_acceptance)
+    if code == "still_converting":
+        # 504 is not an error of the server here: the client is to ask again.
+        excluded.append(not_a_server_error)
+    case.validate_response(response, excluded_checks=excluded)
+
+
+@DESCRIPTION.parametrize()
+def test_every_operation_answers_as_described(case: Case, api: str) -> None:
+    check(case, case.call(base_url=api))
+
+
+def test_what_one_operation_creates_the_others_take(api: str) -> None:
+    machine: Any = DESCRIPTION.as_state_machine()
+
+    class Visits(machine):  # type: ignore[misc]
+        def get_call_kwargs(self, _case: Case) -> dict[str, Any]:
+            return {"base_url": api}
+
+        def validate_response(
+            self, response: Response, case: Case, *_more: Any, **_options: Any
+        ) -> None:
+            check(case, response)
+
+    Visits.run(
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=STEPS,
+            derandomize=True,
+            database=None,
+            deadline=None,
+            phases=(Phase.generate,),
+            suppress_health_check=list(HealthCheck),
+        )
+    )
