@@ -10,7 +10,7 @@ import time
 import warnings
 from collections import Counter
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -96,8 +96,14 @@ class Tally:
 
     def as_json(self) -> dict[str, Any]:
         """Return everything but the failing inputs."""
-        report = asdict(self) | {"failures": sorted(self.failures)}
-        return {name: value for name, value in report.items() if name != "current"}
+        return {
+            "target": self.target,
+            "tried": self.tried,
+            "kinds": {str(kind): count for kind, count in self.kinds.items()},
+            "slowest": self.slowest,
+            "memory_bytes": self.memory_bytes,
+            "failures": sorted(self.failures),
+        }
 
     def fail(self, error: BaseException) -> None:
         """Note that the present input fails, if it is the smallest that does so in this way."""
