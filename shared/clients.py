@@ -24,12 +24,13 @@ def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = No
     """Open the voices' documents in Firestore; with `targets_per_stream`, also to watch them."""
     from google.cloud.firestore_v1 import AsyncClient
 
-    from shared.firestore_listener import DocumentListener
     from shared.firestore_store import FirestoreVoices
 
     client = AsyncClient(project=settings.project_id)
     if targets_per_stream is None:
         return FirestoreVoices(client)
+    from shared.firestore_listener import DocumentListener
+
     return FirestoreVoices(client, DocumentListener(client, targets_per_stream=targets_per_stream))
 
 
