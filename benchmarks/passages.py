@@ -127,7 +127,7 @@ async def visited_cloud(*, embedded: bool) -> AsyncIterator[Visitors]:
     """Start a local cloud and stop it at the end."""
     async with AsyncExitStack() as stack:
         # A local cloud tells the client libraries by the environment where its emulators are.
-        stack.enter_context(_changed_environment({}))
+        stack.enter_context(changed_environment({}))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
         options = CloudOptions(folder=folder)
         cloud = await stack.enter_async_context(local_cloud(options, embedded=embedded, note=print))
@@ -157,12 +157,13 @@ async def running_emulators() -> AsyncIterator[tuple[str, str]]:
 @contextmanager
 def told_of_emulators(firestore: str, pubsub: str) -> Iterator[None]:
     """Let local clouds use running emulators instead of starting some."""
-    with _changed_environment({FIRESTORE_VARIABLE: firestore, PUBSUB_VARIABLE: pubsub}):
+    with changed_environment({FIRESTORE_VARIABLE: firestore, PUBSUB_VARIABLE: pubsub}):
         yield
 
 
 @contextmanager
-def _changed_environment(changes: dict[str, str]) -> Iterator[None]:
+def changed_environment(changes: dict[str, str]) -> Iterator[None]:
+    """Change environment variables, and change them back with all that was changed meanwhile."""
     before = dict(os.environ)
     os.environ.update(changes)
     try:

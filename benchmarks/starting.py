@@ -70,13 +70,11 @@ class Starter:
         self._common = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
-            "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+            **bytecode_in(folder / "bytecode", is_written=has_bytecode),
             "STORAGE_EMULATOR_HOST": url,
             FIRESTORE_VARIABLE: NOWHERE,
             PUBSUB_VARIABLE: NOWHERE,
         }
-        if not has_bytecode:
-            self._common["PYTHONDONTWRITEBYTECODE"] = "1"
 
     def start_converter(self) -> Start:
         """Start a conversion container and stop it as soon as it is ready."""
@@ -121,6 +119,13 @@ class Starter:
 
     def _environment(self, deployable: str) -> dict[str, str]:
         return {**self._common, **self._environments[deployable]}
+
+
+def bytecode_in(folder: Path, *, is_written: bool) -> dict[str, str]:
+    """Return the environment of processes that look for bytecode in a folder, and there only."""
+    # Empty counts as not set.
+    unwritten = "" if is_written else "1"
+    return {"PYTHONPYCACHEPREFIX": str(folder), "PYTHONDONTWRITEBYTECODE": unwritten}
 
 
 def medians(measured: Iterable[Mapping[str, float]]) -> dict[str, float]:
