@@ -15,6 +15,7 @@ import httpx
 import pytest
 import requests
 
+from infra.local.emulated import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
 from infra.local.names import (
     CONVERSIONS_TOPIC,
     DEAD_SUFFIX,
@@ -154,6 +155,9 @@ def endpoints(folder: Path) -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as environment:
         # The most talkative level: what is not told then is never told.
         environment.setenv("LOG_LEVEL", "DEBUG")
+        # Emulators of its own, so that their logs are this cloud's.
+        for variable in (FIRESTORE_VARIABLE, PUBSUB_VARIABLE):
+            environment.delenv(variable, raising=False)
         with served_cloud(folder, "--emulators") as served:
             yield served
 
