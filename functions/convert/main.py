@@ -10,11 +10,11 @@ import logging
 import signal
 import sys
 import time
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from functions.convert.admission import Admission
 from functions.convert.app import create_app
@@ -30,16 +30,15 @@ from shared import clients, logs, settings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Mapping
 
+    from hypercorn.config import Config
     from hypercorn.typing import ASGIFramework
     from starlette.applications import Starlette
 
+    from functions.convert.processes import Membership
     from shared.buckets import Bucket
     from shared.store import VoiceStore
 
 _LOG = logging.getLogger(__name__)
-
-DRAIN_SECONDS: Final = 8.0
-"""Cloud Run kills an instance ten seconds after SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ async def open_instance(
     worker = Worker(
         services.voices,
         conversion,
-        Admission(running=config.concurrency, waiting=config.backlog),
+        Admission(running=config.share(config.concurrency), waiting=config.share(config.backlog)),
         config.timeouts.conversion_deadline,
     )
     app = create_app(worker, verifier, ready.decoder)
@@ -122,7 +121,7 @@ async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Too
     That takes a process and a thread of their own: until the tools are awaited, the caller has
     other things to do for the cold start.
     """
-    decoder = Decoder(max_processes=config.concurrency)
+    decoder = Decoder(max_processes=config.share(config.concurrency))
     loop = asyncio.get_running_loop()
     loading = loop.run_in_executor(None, load_performers, config.characters_dir, config.threads)
     starting = asyncio.create_task(decoder.start())
@@ -151,33 +150,65 @@ def load_performers(folder: Path, threads: int) -> dict[str, Performer]:
     }
 
 
-async def serve(config: ConvertSettings, services: Services, tools: Awaitable[Tools]) -> None:
-    """Serve until SIGTERM or SIGINT, then hand back what is under way; see `open_instance`."""
+async def serve(
+    config: ConvertSettings,
+    services: Services,
+    tools: Awaitable[Tools],
+    membership: Membership | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then hand back what is under way; see `open_instance`.
+
+    Args:
+        config: the settings.
+        services: what it speaks to.
+        tools: what it works with.
+        membership: of the processes beside this one; None if there are none.
+    """
     # Imported here: the local cloud serves this application with a server of its own.
     from hypercorn.asyncio import serve as hypercorn_serve  # noqa: PLC0415
-    from hypercorn.config import Config  # noqa: PLC0415
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_instance(config, services, tools) as instance:
+    async with open_instance(config, services, tools) as instance, AsyncExitStack() as stack:
+        if membership is not None:
+            alive = membership.live(lambda: instance.worker.is_stuck)
+            living = asyncio.create_task(_set_after(alive, stop))
+            stack.callback(living.cancel)
 
         async def stopped() -> None:
             await stop.wait()
             await instance.worker.drain()
 
-        server = Config()
-        server.bind = [f"{config.host}:{config.port}"]
-        server.graceful_timeout = DRAIN_SECONDS
-        server.errorlog = logging.getLogger("hypercorn")
         _LOG.info("serving", extra={"event": "instance_started", "ready_ms": _age_ms()})
-        await hypercorn_serve(cast("ASGIFramework", instance.app), server, shutdown_trigger=stopped)
+        app = cast("ASGIFramework", instance.app)
+        await hypercorn_serve(app, _server(config, membership), shutdown_trigger=stopped)
     await services.voices.aclose()
 
 
-async def _serve(config: ConvertSettings) -> None:
+async def _set_after(end: Awaitable[None], event: asyncio.Event) -> None:
+    await end
+    event.set()
+
+
+def _server(config: ConvertSettings, membership: Membership | None) -> Config:
+    from hypercorn.config import Config  # noqa: PLC0415
+
+    server = Config()
+    server.bind = [f"{config.host}:{config.port}"]
+    if membership is not None:
+        server.bind = [f"fd://{descriptor}" for descriptor in membership.sockets]
+    server.graceful_timeout = config.graceful_timeout
+    server.keep_alive_timeout = config.keepalive
+    server.max_requests = config.max_requests or None
+    server.max_requests_jitter = config.max_requests_jitter
+    server.errorlog = logging.getLogger("hypercorn")
+    return server
+
+
+async def _serve(config: ConvertSettings, membership: Membership | None = None) -> None:
     async with starting_tools(config) as tools:
-        await serve(config, open_services(config), tools)
+        await serve(config, open_services(config), tools, membership)
 
 
 def _age_ms() -> float:
@@ -195,7 +226,13 @@ def main() -> None:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
         sys.exit(2)
     logs.configure(config.project_id, config.log_level)
-    asyncio.run(_serve(config))
+    if config.is_alone:
+        asyncio.run(_serve(config))
+        return
+    # Imported here: one process needs nobody to watch over it but the platform.
+    from functions.convert import processes  # noqa: PLC0415
+
+    processes.run(config, _serve)
 
 
 if __name__ == "__main__":

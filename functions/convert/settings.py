@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from functions.convert.planning import RECYCLED_AFTER, plan, read_resources
 from shared.settings import PushSettings, SigningSettings
+
+
+def _planned_concurrency(settings: dict[str, Any]) -> int:
+    return plan(read_resources(), workers=settings.get("workers")).concurrency
+
+
+def _planned_max_requests(settings: dict[str, Any]) -> int:
+    return RECYCLED_AFTER if settings.get("workers", 1) > 1 else 0
 
 
 class ConvertSettings(PushSettings, SigningSettings):
@@ -16,23 +26,52 @@ class ConvertSettings(PushSettings, SigningSettings):
     Attributes:
         port: where it listens.
         host: the address it listens at.
-        concurrency: how many voices are converted at once.
+        workers: how many processes; planned from the container's CPUs and memory.
+        concurrency: how many voices are converted at once, in all processes together; likewise.
         backlog: how many more may wait for that, before messages are sent away.
+        threads: how many threads one conversion's network uses.
+        timeout: after how many seconds of silence one of several processes is replaced.
+        graceful_timeout: how many seconds a process that is told to stop may take; Cloud Run kills
+            an instance ten seconds after SIGTERM.
+        keepalive: how many seconds a connection without requests is kept.
+        max_requests: after how many requests a process is replaced; 0 for never, the default where
+            there is only one.
+        max_requests_jitter: up to how many more, so that not all are replaced at once.
         min_seconds: the shortest recording that is converted.
         max_seconds: the longest.
         max_upload_bytes: the largest.
         result_url_seconds: how long the address of a result works.
-        threads: how many threads one conversion's network uses.
         characters_dir: folder of the character bundles.
     """
 
     host: str = "0.0.0.0"  # noqa: S104 - a container is reached from outside
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
-    concurrency: Annotated[int, Field(ge=1, le=64)] = 2
+    workers: Annotated[int, Field(ge=1, le=32)] = Field(
+        default_factory=lambda: plan(read_resources()).workers
+    )
+    concurrency: Annotated[int, Field(ge=1, le=64)] = Field(default_factory=_planned_concurrency)
     backlog: Annotated[int, Field(ge=0, le=1000)] = 8
+    threads: Annotated[int, Field(ge=1, le=16)] = 1
+    timeout: Annotated[int, Field(ge=2, le=600)] = 30
+    graceful_timeout: Annotated[int, Field(ge=1, le=600)] = 8
+    keepalive: Annotated[float, Field(ge=1, le=3600)] = 75.0
+    max_requests: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
+        default_factory=_planned_max_requests
+    )
+    max_requests_jitter: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default_factory=lambda settings: settings.get("max_requests", 0) // 10
+    )
     min_seconds: Annotated[float, Field(gt=0, le=60)] = 1.0
     max_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
     max_upload_bytes: Annotated[int, Field(ge=1000, le=256_000_000)] = 8_000_000
     result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 86_400
-    threads: Annotated[int, Field(ge=1, le=16)] = 1
     characters_dir: Path = Path(__file__).parent / "characters"
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one process is all there is, and nobody replaces it."""
+        return self.workers == 1 and self.max_requests == 0
+
+    def share(self, number: int) -> int:
+        """Return what one process has of a number that is meant for all of them."""
+        return math.ceil(number / self.workers)

@@ -1,9 +1,19 @@
-"""ONNX Runtime sessions for graphs that are not trusted."""
+"""ONNX Runtime sessions for graphs that are not trusted.
+
+The runtime is imported with the first graph: it starts a thread of its own as soon as that, which
+would not survive the fork of a process (see functions.convert.processes).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
-import onnxruntime
 
 from functions.convert.engines.base import BundleError, Graph, Samples, SessionSettings
+
+if TYPE_CHECKING:
+    import onnxruntime
 
 _FATAL_ONLY = 4  # errors come as exceptions
 
@@ -24,6 +34,8 @@ class GraphSession:
     def __init__(
         self, graph: Graph, settings: SessionSettings, *, is_optimised: bool = False
     ) -> None:
+        import onnxruntime  # noqa: PLC0415 - see above
+
         self._file = graph.file
         try:
             self._session = onnxruntime.InferenceSession(
@@ -63,6 +75,8 @@ class GraphSession:
 
 
 def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.SessionOptions:
+    import onnxruntime  # noqa: PLC0415 - see above
+
     options = onnxruntime.SessionOptions()
     if is_optimised:
         levels = onnxruntime.GraphOptimizationLevel

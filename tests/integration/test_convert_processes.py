@@ -1,0 +1,123 @@
+"""Several processes of the conversion container behind one port."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+import psutil
+import pytest
+
+from infra.local.cloud import ROOT
+from infra.local.keys import make_key
+from infra.local.processes import Process, Supervisor, free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+NOWHERE = "127.0.0.1:9"
+
+
+class Container:
+    def __init__(self, process: Process, url: str) -> None:
+        self.process = process
+        self.url = url
+
+    def workers(self) -> set[int]:
+        return {child.pid for child in psutil.Process(self.process.pid).children()}
+
+    def started(self) -> int:
+        """How many processes got as far as to serve."""
+        lines = self.process.log.read_text().splitlines()
+        return sum(
+            json.loads(line).get("event") == "instance_started"
+            for line in lines
+            if line.startswith("{")
+        )
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not is_so():
+                await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def running(folder: Path, **changes: str) -> AsyncIterator[Container]:
+    make_key().write(folder / "key.json")
+    (port,) = free_ports(1)
+    environment = {
+        "PYTHONPATH": str(ROOT),
+        "PATH": os.environ["PATH"],
+        "ENVIRONMENT": "local",
+        "PUSH_VERIFICATION": "off",
+        "PROJECT_ID": "nobodys-project",
+        "UPLOADS_BUCKET": "uploads",
+        "RESULTS_BUCKET": "results",
+        "SIGNING_KEY_FILE": str(folder / "key.json"),
+        "STORAGE_EMULATOR_HOST": f"http://{NOWHERE}",
+        "FIRESTORE_EMULATOR_HOST": NOWHERE,
+        "HOST": "127.0.0.1",
+        "PORT": str(port),
+        **changes,
+    }
+    supervisor = Supervisor(folder / "logs")
+    try:
+        command = [sys.executable, "-m", "functions.convert.main"]
+        process = await supervisor.start("convert", command, environment)
+        url = f"http://127.0.0.1:{port}"
+        await supervisor.wait_until_ready(process, f"{url}/readyz")
+        yield Container(process, url)
+    finally:
+        await supervisor.stop_all()
+
+
+async def test_a_process_that_is_killed_is_replaced_and_the_other_goes_on(tmp_path: Path) -> None:
+    async with running(tmp_path, WORKERS="2") as container:
+        await container.until(lambda: container.started() == 2)
+        victim, survivor = container.workers()
+        os.kill(victim, signal.SIGKILL)
+
+        await container.until(lambda: container.started() == 3)
+
+        assert survivor in container.workers()
+        assert victim not in container.workers()
+        async with httpx.AsyncClient(base_url=container.url) as client:
+            assert (await client.get("/readyz")).status_code == httpx.codes.NO_CONTENT
+        container.process.send_signal(signal.SIGTERM)
+        assert await container.process.wait() == 0
+
+
+async def test_a_process_is_replaced_after_its_share_of_requests(tmp_path: Path) -> None:
+    changes = {"WORKERS": "1", "MAX_REQUESTS": "5", "MAX_REQUESTS_JITTER": "0"}
+    async with running(tmp_path, **changes) as container:
+        (first,) = container.workers()
+
+        async def ask() -> None:
+            async with httpx.AsyncClient(base_url=container.url) as client:
+                await client.get("/healthz")
+
+        for _ in range(6):
+            await ask()
+
+        await container.until(lambda: container.started() == 2 and first not in container.workers())
+        await ask()
+
+
+@pytest.mark.parametrize("wrong", [{"WORKERS": "0"}, {"TIMEOUT": "soon"}, {"KEEPALIVE": "-1"}])
+async def test_a_wrong_setting_is_named(tmp_path: Path, wrong: dict[str, str]) -> None:
+    supervisor = Supervisor(tmp_path)
+    environment = {"PYTHONPATH": str(ROOT), "PROJECT_ID": "p", **wrong}
+    command = [sys.executable, "-m", "functions.convert.main"]
+    process = await supervisor.start("convert", command, environment)
+
+    assert await process.wait() == 2
+
+    ((name, value),) = wrong.items()
+    assert f"{name}='{value}' is wrong" in process.log.read_text()
