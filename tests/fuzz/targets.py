@@ -128,6 +128,7 @@ class DecoderTarget:
         with asyncio.Runner() as runner:
             decoder = Decoder(max_processes=1)
             try:
+                runner.run(decoder.start())
                 yield lambda data: runner.run(self._decode(decoder, data))
                 if runner.run(self._decode(decoder, files.good("flac"))) != "result":
                     raise UncleanError("a good recording is not decoded any more")
