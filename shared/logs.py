@@ -29,8 +29,12 @@ _TRACE_HEADERS: Final = {
     b"x-cloud-trace-context": re.compile(rb"^([0-9a-f]{32})"),
 }
 
-# HTTP/2's header compression tells every header at level DEBUG, and so every token.
-_INDISCREET: Final = ("hpack",)
+_LEAST_LEVELS: Final = {
+    # HTTP/2's header compression tells every header at level DEBUG, and so every token.
+    "hpack": logging.INFO,
+    # It tells every request at level INFO; of those that fail we tell ourselves.
+    "httpx": logging.WARNING,
+}
 
 _STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 
@@ -74,8 +78,8 @@ def configure(project_id: str, level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for name in _INDISCREET:
-        logging.getLogger(name).setLevel(logging.INFO)
+    for name, least in _LEAST_LEVELS.items():
+        logging.getLogger(name).setLevel(least)
 
 
 @contextmanager

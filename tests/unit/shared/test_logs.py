@@ -174,6 +174,21 @@ def test_at_no_level_does_a_library_tell_a_token(
     assert "secret" not in output.getvalue()
 
 
+async def test_requests_of_our_own_that_succeed_are_not_told_one_by_one(
+    root_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", output)
+    logs.configure("p", "INFO")
+
+    transport = httpx.MockTransport(lambda _: httpx.Response(204))
+    async with httpx.AsyncClient(transport=transport) as client:
+        assert (await client.get("http://convert.test/warmup")).is_success
+    root_logger.info("warmed up")
+
+    assert [json.loads(line)["message"] for line in output.getvalue().splitlines()] == ["warmed up"]
+
+
 @pytest.fixture
 def root_logger() -> Iterator[logging.Logger]:
     """The root logger, put back as it was."""
