@@ -29,13 +29,27 @@ SHORTEST = 60
 ARTICULATION_SHARE = 0.5
 # Shares of the groups in a batch: natural speech and human-derived voices weigh most.
 SHARES = {
-    "natural": 0.16, "words": 0.05, "festival/ja": 0.18, "festival/native": 0.08, "flite/ja": 0.20,
-    "flite/native": 0.12, "espeak/ja": 0.12, "espeak/native": 0.04, "mei": 0.05,
+    "natural": 0.13, "words": 0.04, "festival/ja": 0.20, "festival/native": 0.07, "flite/ja": 0.20,
+    "flite/native": 0.11, "espeak/ja": 0.12, "espeak/native": 0.05, "mei": 0.08,
 }  # fmt: skip
+# Share of the crops that are taken from the source as it is, not from a spoiled version.
+UNSPOILED_SHARE = 0.4
+# Share of the crops that are heard without further disturbance.
+CLEAN_SHARE = 0.3
+# The engine reaches a frame's parameters at the frame's end, so the mean of two frames of 5 ms
+# that the examples hold is a quarter of a frame of 10 ms early.
+TARGET_EARLY = 0.25
 
 
 FOREIGN = frozenset({"natural", "words", "festival/native", "flite/native", "espeak/native"})
 _PAUSES = [PHONE_INDEX[name] for name in ("sil", "pau", "cl")]
+
+
+def voice_of(speaker: str) -> str:
+    """What shares a lag: a voice of one synthesiser or reader, told phones or words."""
+    group = group_of(speaker)
+    parts = speaker.split("/")
+    return group if parts[0] in {"espeak", "mei"} else f"{group}:{parts[1]}"
 
 
 def group_of(speaker: str) -> str:
@@ -88,7 +102,7 @@ class Dataset:
         self._random = np.random.default_rng(seed)
         self._groups: dict[str, list[Example]] = defaultdict(list)
         self._axis = envelope_axis(points).astype(np.float32)
-        self._lags: dict[str, int] = {}
+        self._lags: dict[str, float] = {}
         self._articulation: Articulation | None = None
         self.held_out: list[Example] = []
         self._weights = np.array([_importance(name) for name in INVENTORY], np.float32)
@@ -97,9 +111,7 @@ class Dataset:
     def refresh(self) -> int:
         """Reads shards that were not read yet; how many seconds there are now."""
         fresh = self._read()
-        for group, examples in fresh.items():
-            if group not in self._lags:
-                self._lags[group] = self._lag(examples)
+        self._learn_lags(fresh)
         if self._articulation is None and fresh:
             self._articulation = _learn_articulation(fresh)
         for group, examples in fresh.items():
@@ -116,6 +128,7 @@ class Dataset:
             for index, example in enumerate(pickle.loads(file.read_bytes())):
                 if len(example.log_f0) <= SHORTEST or (example.log_f0 > 0).sum() <= SHORTEST // 3:
                     continue
+                example = _punctual(example)  # noqa: PLW2901
                 if index % HELD_OUT_EVERY == HELD_OUT_EVERY // 8:
                     self.held_out.append(example)
                 else:
@@ -125,9 +138,7 @@ class Dataset:
     def _drawn(self, example: Example, articulation: Articulation) -> Example:
         """The example with a target between what the voice said and the source's articulation."""
         speaking = ~np.isin(example.phones, _PAUSES)
-        heard = np.roll(
-            example.mels[0].astype(np.float32), self._lags[group_of(example.speaker)], 0
-        )
+        heard = np.roll(example.mels[0].astype(np.float32), round(self._lag_of(example)), 0)
         own = articulation.of(heard, example.cepstra.astype(np.float32), speaking)
         share = np.convolve(
             np.pad(speaking.astype(np.float32), 2, mode="edge"), np.full(5, 0.2), "valid"
@@ -137,8 +148,8 @@ class Dataset:
         return replace(example, cepstra=cepstra.astype(np.float16))
 
     @property
-    def lags(self) -> dict[str, int]:
-        """Frames by which each group's labels were found to be late."""
+    def lags(self) -> dict[str, float]:
+        """Frames by which each voice's labels were found to be late."""
         return dict(self._lags)
 
     def statistics(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -148,18 +159,23 @@ class Dataset:
         cepstra = np.concatenate([every[i].cepstra.astype(np.float32) for i in sample])
         return cepstra.mean(0), cepstra.std(0)
 
-    def batch(self, size: int) -> Batch:
-        """Random crops, groups by their shares."""
-        names = [name for name in SHARES if self._groups[name]]
+    def batch(self, size: int, *, native: bool = False) -> Batch:
+        """Random crops, groups by their shares; `native` leaves foreign speech out."""
+        names = [n for n in SHARES if self._groups[n] and not (native and n in FOREIGN)]
         shares = np.array([SHARES[name] for name in names])
         rows = []
         for group in self._random.choice(len(names), size, p=shares / shares.sum()):
             examples = self._groups[names[group]]
             example = examples[self._random.integers(len(examples))]
-            version = int(self._random.integers(len(example.mels)))
+            version = self._version(example)
             start = int(self._random.integers(-10, max(len(example.log_f0) - CROP + 10, 1)))
             rows.append(self._row(example, version, start))
         return self._collate(rows)
+
+    def _version(self, example: Example) -> int:
+        if self._random.random() < UNSPOILED_SHARE:
+            return 0
+        return int(self._random.integers(len(example.mels)))
 
     def validation(self, limit: int = 96) -> list[Batch]:
         """The middle of held-out examples, undisturbed."""
@@ -168,13 +184,12 @@ class Dataset:
         return [self._collate(rows[i : i + 16]) for i in range(0, len(rows), 16)]
 
     def _row(self, example: Example, version: int, start: int) -> tuple[NDArray[np.float32], ...]:
-        lag = self._lags.get(group_of(example.speaker), 0)
         mel = example.mels[version]
-        power = np.full((SPAN, features.BANDS), features.POWER_FLOOR, np.float32)
-        first = start - CONTEXT - lag
-        low, high = max(first, 0), min(first + SPAN, len(mel))
-        if low < high:
-            power[low - first : high - first] = np.exp(mel[low:high].astype(np.float32))
+        whole, half = divmod(round(2 * self._lag_of(example)), 2)
+        first = start - CONTEXT - whole
+        power = _piece(mel, first, SPAN)
+        if half:
+            power = np.sqrt(power * _piece(mel, first - 1, SPAN))
         index = np.clip(np.arange(start, start + CROP), 0, len(example.log_f0) - 1)
         inside = (np.arange(start, start + CROP) == index).astype(np.float32)
         voiced = example.log_f0 > 0
@@ -193,8 +208,22 @@ class Dataset:
         )
         return Batch(power, f0, voiced.clone(), voiced, cepstrum, phones, weight)
 
-    def _lag(self, examples: list[Example]) -> int:
-        """By how many frames the sources' loudness follows the target's too early (positive)."""
+    def _lag_of(self, example: Example) -> float:
+        return self._lags.get(voice_of(example.speaker), 0.0)
+
+    def _learn_lags(self, fresh: dict[str, list[Example]]) -> None:
+        voices: dict[str, list[Example]] = defaultdict(list)
+        for example in (e for examples in fresh.values() for e in examples):
+            voices[voice_of(example.speaker)].append(example)
+        for voice, examples in voices.items():
+            if voice not in self._lags:
+                self._lags[voice] = self._lag(examples)
+
+    def _lag(self, examples: list[Example]) -> float:
+        """By how many frames the sources' loudness follows the target's too early (positive).
+
+        To half a frame, by a parabola through the best correlation and its neighbours.
+        """
         lags = range(-MAX_LAG, MAX_LAG + 1)
         total = np.zeros(len(lags))
         for example in examples[:80]:
@@ -206,7 +235,28 @@ class Dataset:
                 total += [
                     np.corrcoef(target[inner], np.roll(source, lag)[inner])[0, 1] for lag in lags
                 ]
-        return int(np.argmax(total)) - MAX_LAG
+        best = int(np.clip(np.argmax(total), 1, len(lags) - 2))
+        before, at, after = total[best - 1 : best + 2]
+        bend = before - 2 * at + after
+        finer = 0.5 * (before - after) / bend if bend else 0.0
+        return round(2 * (best - MAX_LAG + float(np.clip(finer, -1, 1)))) / 2
+
+
+def _piece(mel: NDArray[np.float16], first: int, span: int) -> NDArray[np.float32]:
+    """Mel power of so many frames, silence where there is no recording."""
+    power = np.full((span, features.BANDS), features.POWER_FLOOR, np.float32)
+    low, high = max(first, 0), min(first + span, len(mel))
+    if low < high:
+        power[low - first : high - first] = np.exp(mel[low:high].astype(np.float32))
+    return power
+
+
+def _punctual(example: Example) -> Example:
+    """The example with the target's cepstra moved to where her voice reaches them."""
+    cepstra = example.cepstra.astype(np.float32)
+    earlier = np.concatenate([cepstra[:1], cepstra[:-1]])
+    moved = (1 - TARGET_EARLY) * cepstra + TARGET_EARLY * earlier
+    return replace(example, cepstra=moved.astype(np.float16))
 
 
 def _learn_articulation(groups: dict[str, list[Example]]) -> Articulation | None:
@@ -234,13 +284,13 @@ class Disturbance:
 
     def __call__(self, batch: Batch) -> Batch:
         """Disturb what is heard; what is wanted stays."""
-        power = self._tract(batch.power)
-        power = self._room(power)
-        power = power * torch.exp(self._curve(len(power), 0.4))[:, None]
+        power = self._room(self._tract(batch.power))
         power = self._band(self._noise(power))
-        power = self._hide_context(power)
+        power = power * torch.exp(self._curve(len(power), 0.3))[:, None]
+        clean = self._sometimes(len(power), CLEAN_SHARE)[:, None, None]
+        power = self._hide_context(torch.where(clean, batch.power, power))
         return Batch(
-            power, batch.f0 * torch.exp(0.05 * self._normal(len(power), 1)),
+            power, self._other_melody(batch.f0),
             self._doubt(batch.voiced), batch.voiced, batch.cepstrum, batch.phones, batch.weight,
         )  # fmt: skip
 
@@ -327,6 +377,25 @@ class Disturbance:
         mask = (outside & hide[:, None])[:, :, None]
         return torch.where(mask, torch.full_like(power, features.POWER_FLOOR), power)
 
+    def _other_melody(self, f0: Tensor) -> Tensor:
+        """Another contour than the target's: flatter or wider, smoother, and wandering.
+
+        The target's own contour tells what she says: it dips in voiced consonants and falls where
+        phrases end. A network that hears it learns to rely on it, and is lost with the contours of
+        people, who speak otherwise.
+        """
+        count, frames = f0.shape
+        log = torch.log(f0)
+        middle = log.mean(1, keepdim=True)
+        smooth = functional.avg_pool1d(
+            functional.pad(log[:, None], (12, 12), mode="replicate"), 25, 1
+        )[:, 0]
+        kept = torch.where(self._sometimes(count, 0.6)[:, None], smooth, log) - middle
+        knots = self._normal(count, 1, 6) * 0.16 * self._uniform(count, 1, 1)
+        wander = functional.interpolate(knots, frames, mode="linear", align_corners=True)[:, 0]
+        scale = 1.2 * self._uniform(count, 1)
+        return torch.exp(middle + scale * kept + wander + 0.08 * self._normal(count, 1))
+
     def _doubt(self, voiced: Tensor) -> Tensor:
         """Voicing as an erring tracker sees it: soft, late, flipped for a while, or unknown."""
         count, frames = voiced.shape
@@ -342,4 +411,4 @@ class Disturbance:
         ]
         flips = flips * self._sometimes(count, 0.6)[:, None]
         seen = seen * (1 - flips) + (1 - seen) * flips
-        return torch.where(self._sometimes(count, 0.2)[:, None], torch.full_like(seen, 0.5), seen)
+        return torch.where(self._sometimes(count, 0.25)[:, None], torch.full_like(seen, 0.5), seen)

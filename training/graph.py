@@ -5,9 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from training import features
-from training.network import HarmonicVoice, Network
-
-VOICING_SHARPNESS = 2.0
+from training.network import VOICING_SHARPNESS, HarmonicVoice, Network
 
 
 class CharacterGraph(nn.Module):

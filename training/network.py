@@ -28,6 +28,8 @@ BINS = FFT_SIZE // 2 + 1
 LOG_F0_MEAN, LOG_F0_SPREAD = math.log(330.0), 0.23
 LEVEL_FLOOR = 3e-4
 MEAN_PRIOR_FRAMES = 40.0
+# What is spoken is voiced or not: half voiced sounds hoarse.
+VOICING_SHARPNESS = 2.0
 # Odd taps of the voice's own low-pass filter (31 taps at 48 kHz), doubled: 15 taps at 24 kHz.
 VOICING_LIMIT = (
     -0.0197, -0.0009, 0.0415, 0.0, -0.0900, 0.0044, 0.3184, 0.5046,

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from training.dataset import CONTEXT, CROP, Batch, Dataset, Disturbance, envelope_axis
-from training.network import Network
+from training import perception
+from training.dataset import CONTEXT, CROP, Batch, Dataset, Disturbance
+from training.network import VOICING_SHARPNESS, Network
+from training.perception import Perception
 
 NEPERS_TO_DECIBELS = 20 / math.log(10)
 
@@ -25,6 +27,7 @@ class Plan:
         batch: crops of 1.6 s per step.
         rate: peak learning rate; flat, then falling along a cosine from `flat` on.
         threads: of PyTorch.
+        perception_steps: of the recogniser that the loss uses.
     """
 
     minutes: float
@@ -34,6 +37,7 @@ class Plan:
     threads: int = 2
     report_every: int = 100
     save_every: int = 400
+    perception_steps: int = 1500
 
 
 @dataclass(frozen=True)
@@ -42,40 +46,54 @@ class Losses:
 
     total: Tensor
     spectrum: float
+    perceived: float
     voicing: float
     phones: float
 
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Of the parts."""
+        return "spectrum", "perceived", "voicing", "phones"
+
 
 class Objective(nn.Module):
-    """Distance of log spectral envelopes and of their changes, voicing, and phones heard."""
+    """How far envelopes, their changes, what is heard in them, voicing and phones are off."""
 
-    axis: Tensor
-
-    def __init__(self, points: int = 72) -> None:
+    def __init__(self, perception: Perception) -> None:
         super().__init__()
-        axis = torch.tensor(envelope_axis(points), dtype=torch.float32)
-        self.register_buffer("axis", axis, persistent=False)
+        self.perception = perception
 
     def forward(self, network: Network, batch: Batch) -> Losses:
         """Losses of a network on a batch."""
         mel = network.normalise(batch.power)[:, CONTEXT : CONTEXT + CROP]
         content = network.hear(mel)
         cepstrum, logit = network.speak(content, batch.f0, batch.voicing)
-        error = (cepstrum - batch.cepstrum) @ self.axis
+        error = (cepstrum - batch.cepstrum) @ self.perception.axis
         total_weight = batch.weight.sum()
-        spectrum = (error.abs().mean(-1) * batch.weight).sum() / total_weight
-        change = (error[:, 1:] - error[:, :-1]).abs().mean(-1)
+        spectrum = (_size(error) * batch.weight).sum() / total_weight
+        change = _size(error[:, 1:] - error[:, :-1])
         changes = (change * batch.weight[:, 1:]).sum() / total_weight
         voicing = functional.binary_cross_entropy_with_logits(logit, batch.voiced, batch.weight)
         spoken = functional.cross_entropy(network.phones(content), batch.phones, reduction="none")
         phones = (spoken * batch.weight).sum() / total_weight
-        total = spectrum + 0.35 * changes + 0.15 * voicing + 0.06 * phones
+        perceived = self._perceived(cepstrum, torch.sigmoid(VOICING_SHARPNESS * logit), batch)
+        total = spectrum + 0.35 * changes + 0.5 * perceived + 0.15 * voicing + 0.15 * phones
         return Losses(
             total,
             float(spectrum.detach()) * NEPERS_TO_DECIBELS,
-            float(voicing.detach()),
-            float(phones.detach()),
+            *(float(part.detach()) for part in (perceived, voicing, phones)),
         )
+
+    def _perceived(self, cepstrum: Tensor, voiced: Tensor, batch: Batch) -> Tensor:
+        with torch.no_grad():
+            wanted = self.perception.hear(batch.cepstrum, batch.voiced)
+        found = self.perception.hear(cepstrum, voiced)
+        return self.perception.distance(found, wanted, batch.weight)
+
+
+def _size(error: Tensor) -> Tensor:
+    """Root mean square over the last axis."""
+    return torch.sqrt((error * error).mean(-1) + 1e-6)
 
 
 class Trainer:
@@ -88,16 +106,17 @@ class Trainer:
         self._plan, self._file = plan, folder / "checkpoint.pt"
         self._data = Dataset(data, seed)
         self._disturb = Disturbance(seed)
-        self._objective = Objective()
         self.network = Network()
         self._average = copy.deepcopy(self.network)
         self._optimiser = torch.optim.AdamW(
-            self.network.parameters(), plan.rate, betas=(0.9, 0.98), weight_decay=1e-3
+            self.network.parameters(), plan.rate, betas=(0.9, 0.98), weight_decay=1e-3, fused=True
         )
         self._step, self._spent = 0, 0.0
         if self._file.exists():
+            self._objective = Objective(Perception())
             self._resume()
         else:
+            self._objective = Objective(perception.train(self._data, plan.perception_steps))
             self._measure()
 
     def _measure(self) -> None:
@@ -125,6 +144,8 @@ class Trainer:
         saved = torch.load(self._file, weights_only=True)
         self.network.load_state_dict(saved["network"])
         self._average.load_state_dict(saved["average"])
+        self._objective.load_state_dict(saved["objective"])
+        self._objective.requires_grad_(requires_grad=False)
         self._optimiser.load_state_dict(saved["optimiser"])
         self._step, self._spent = saved["step"], saved["spent"]
         print(f"resumed at step {self._step}", flush=True)
@@ -133,6 +154,7 @@ class Trainer:
         partial = self._file.with_suffix(".partial")
         state = {
             "network": self.network.state_dict(), "average": self._average.state_dict(),
+            "objective": self._objective.state_dict(),
             "optimiser": self._optimiser.state_dict(), "step": self._step, "spent": self._spent,
         }  # fmt: skip
         torch.save(state, partial)
@@ -187,14 +209,12 @@ class Trainer:
 
     def _report(self, recent: list[Losses]) -> None:
         count = len(recent)
-        means = [
-            sum(getattr(x, n) for x in recent) / count for n in ("spectrum", "voicing", "phones")
-        ]
+        means = {n: sum(getattr(x, n) for x in recent) / count for n in Losses.names()}
+        parts = " ".join(f"{name} {mean:.3f}" for name, mean in means.items())
         done = self._spent / (self._plan.minutes * 60)
         print(
             f"{done:4.0%} step {self._step} {self._step / max(self._spent, 1e-3):.2f}/s "
-            f"spectrum {means[0]:.3f} dB voicing {means[1]:.3f} phones {means[2]:.3f} "
-            f"rate {self._rate():.1e}",
+            f"{parts} rate {self._rate():.1e}",
             flush=True,
         )
 
@@ -202,7 +222,6 @@ class Trainer:
         self._average.eval()
         with torch.no_grad():
             losses = [self._objective(self._average, b) for b in self._data.validation()]
-        parts = ("spectrum", "voicing", "phones")
         return ", ".join(
-            f"{n} {sum(getattr(x, n) for x in losses) / len(losses):.3f}" for n in parts
+            f"{n} {sum(getattr(x, n) for x in losses) / len(losses):.3f}" for n in Losses.names()
         )

@@ -1,11 +1,24 @@
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
-from training.dataset import CROP, HELD_OUT_EVERY, SPAN, Dataset, Disturbance, group_of
+from training import perception
+from training.dataset import (
+    CROP,
+    HELD_OUT_EVERY,
+    SPAN,
+    Dataset,
+    Disturbance,
+    envelope_axis,
+    group_of,
+    voice_of,
+)
 from training.generate import Example
+from training.phones import INVENTORY
 
 
 def example(speaker: str, frames: int = 300, seed: int = 0) -> Example:
@@ -63,3 +76,63 @@ def test_disturbances_change_what_is_heard_and_nothing_that_is_wanted(tmp_path: 
     assert torch.equal(disturbed.voiced, batch.voiced)
     assert bool(torch.isfinite(disturbed.power).all())
     assert bool(((disturbed.voicing >= 0) & (disturbed.voicing <= 1)).all())
+
+
+def test_the_melody_heard_is_another_than_the_target_s(tmp_path: Path) -> None:
+    batch = dataset(tmp_path).batch(64)
+    wave = torch.sin(torch.arange(CROP) / 4.0)
+    melody = torch.exp(5.8 + 0.1 * wave).expand(64, -1)
+    heard = Disturbance(seed=3)(replace(batch, f0=melody)).f0
+    follows = [float(torch.corrcoef(torch.stack([torch.log(f), wave]))[0, 1]) for f in heard]
+    assert np.mean(np.abs(follows) < 0.5) > 0.3
+    assert bool(torch.isfinite(heard).all())
+    assert float(torch.log(heard).sub(5.8).abs().mean()) < 0.3
+
+
+def test_what_is_told_words_may_lag_otherwise_than_what_is_told_phones() -> None:
+    assert voice_of("flite/slt/ja") != voice_of("flite/slt/en")
+    assert voice_of("festival/ked_diphone/ja") != voice_of("festival/kal_diphone/ja")
+    assert voice_of("espeak/ja+m1") == voice_of("espeak/ja+f2")
+
+
+def late_by(half_frames: int) -> Example:
+    """A sentence whose source is so many half frames later than the target."""
+    random = np.random.default_rng(5)
+    loudness = np.convolve(random.standard_normal(700), np.hanning(15), "valid")
+    halves = np.interp(np.arange(600) / 2 - half_frames / 2, np.arange(686), loudness)
+    cepstra = np.zeros((300, 35), np.float16)
+    cepstra[:, 0] = 8 + loudness[:300]
+    source = np.repeat(2 * halves[::2, None], 80, axis=1).astype(np.float16)
+    plain = example("mei")
+    return replace(plain, cepstra=cepstra, mels=[source])
+
+
+@pytest.mark.parametrize("half_frames", [-3, 0, 2, 5])
+def test_lags_are_found_to_half_a_frame(tmp_path: Path, half_frames: int) -> None:
+    (tmp_path / "shard-1-0000.pickle").write_bytes(pickle.dumps([late_by(half_frames)]))
+    # The target's own cepstra are moved by a quarter of a frame first.
+    assert abs(Dataset(tmp_path, seed=1).lags["mei"] + half_frames / 2) <= 0.5
+
+
+def test_the_targets_cepstra_come_a_quarter_of_a_frame_later_than_they_are_stored(
+    tmp_path: Path,
+) -> None:
+    ramp = np.zeros((300, 35), np.float16)
+    ramp[:, 1] = np.arange(300) / 100
+    stored = replace(example("mei"), cepstra=ramp)
+    (tmp_path / "shard-1-0000.pickle").write_bytes(pickle.dumps([stored] * 12))
+    cepstra = Dataset(tmp_path, seed=1).batch(1).cepstrum[0, 20:60, 1] * 100
+    assert torch.allclose(cepstra % 1, torch.full_like(cepstra, 0.75), atol=0.13)
+
+
+def test_perception_hears_a_difference_that_matters(tmp_path: Path) -> None:
+    data = dataset(tmp_path)
+    heard = perception.train(data, steps=2, batch=2)
+    batch = data.batch(2)
+    same = heard.hear(batch.cepstrum, batch.voiced)
+    other = heard.hear(batch.cepstrum + 0.3, batch.voiced)
+    assert float(heard.distance(same, same, batch.weight)) == 0
+    assert float(heard.distance(other, same, batch.weight)) > 0
+    assert same[-1].shape == (2, len(INVENTORY), CROP)
+    assert not any(p.requires_grad for p in heard.parameters())
+    assert heard.axis.shape == envelope_axis().shape
