@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
 from functions.convert.app import create_app
@@ -28,7 +28,7 @@ from functions.convert.worker import Worker
 from shared import clients, logs, settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 
     from hypercorn.config import Config
     from hypercorn.typing import ASGIFramework
@@ -218,6 +218,20 @@ def _age_ms() -> float:
     return round((time.clock_gettime(time.CLOCK_BOOTTIME) - started / ticks_per_second) * 1000)
 
 
+def run(
+    config: ConvertSettings,
+    serve_one: Callable[[ConvertSettings, Membership | None], Coroutine[Any, Any, None]],
+) -> None:
+    """Run as many processes as the settings say, each of which serves, until SIGTERM."""
+    if config.is_alone:
+        asyncio.run(serve_one(config, None))
+        return
+    # Imported here: one process needs nobody to watch over it but the platform.
+    from functions.convert import processes  # noqa: PLC0415
+
+    processes.run(config, serve_one)
+
+
 def main() -> None:
     """Run the container's process; exit with 2 and a sentence if it is set up wrongly."""
     try:
@@ -226,13 +240,7 @@ def main() -> None:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
         sys.exit(2)
     logs.configure(config.project_id, config.log_level)
-    if config.is_alone:
-        asyncio.run(_serve(config))
-        return
-    # Imported here: one process needs nobody to watch over it but the platform.
-    from functions.convert import processes  # noqa: PLC0415
-
-    processes.run(config, _serve)
+    run(config, _serve)
 
 
 if __name__ == "__main__":

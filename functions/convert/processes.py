@@ -16,7 +16,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.workers.base import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from gunicorn.config import Config
 
@@ -62,7 +62,8 @@ class Membership:
 
 
 def run(
-    config: ConvertSettings, serve: Callable[[ConvertSettings, Membership], Awaitable[None]]
+    config: ConvertSettings,
+    serve: Callable[[ConvertSettings, Membership], Coroutine[Any, Any, None]],
 ) -> None:
     """Run `config.workers` processes, each of which serves, until SIGTERM or SIGINT."""
     _Application(config, serve).run()  # type: ignore[no-untyped-call] # Gunicorn is not typed
@@ -74,7 +75,7 @@ class _Application(BaseApplication):
     def __init__(
         self,
         config: ConvertSettings,
-        serve: Callable[[ConvertSettings, Membership], Awaitable[None]],
+        serve: Callable[[ConvertSettings, Membership], Coroutine[Any, Any, None]],
     ) -> None:
         self._config = config
         self._serve = serve
@@ -98,7 +99,7 @@ class _Application(BaseApplication):
         for name, value in chosen.items():
             settings.set(name, value)  # type: ignore[no-untyped-call] # likewise
 
-    def load(self) -> Callable[[Membership], Awaitable[None]]:
+    def load(self) -> Callable[[Membership], Coroutine[Any, Any, None]]:
         """Return what a process does."""
         return lambda membership: self._serve(self._config, membership)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.api.settings import ApiSettings
+from functions.convert.planning import MIB, Plan, Resources, plan
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.on_upload.settings import OnUploadSettings
@@ -96,9 +97,19 @@ def test_nothing_is_set_that_only_the_local_cloud_may_have(values: dict[str, str
 def test_the_defaults_are_those_of_the_code(terraform: TerraformModule, deployable: str) -> None:
     fields: dict[str, Any] = SETTINGS[deployable].model_fields
     for name, expression in terraform.environment(deployable).items():
-        default = terraform.default(expression)
-        if default is not None:
-            assert default == fields[name.lower()].default, name
+        default, field = terraform.default(expression), fields[name.lower()]
+        if default is not None and field.default_factory is None:
+            assert default == field.default, name
+
+
+def test_as_many_conversions_at_once_as_are_planned_for_such_a_container(
+    terraform: TerraformModule,
+) -> None:
+    sizes = {name: terraform.variables[f"convert_{name}"]["default"] for name in ("cpu", "memory")}
+    memory = int(sizes["memory"].removesuffix("Gi")) * 1024 * MIB
+    planned = plan(Resources(float(sizes["cpu"]), memory))
+
+    assert planned == Plan(1, terraform.variables["convert_concurrency"]["default"])
 
 
 @pytest.mark.parametrize("name", ["sweep", "api"])
