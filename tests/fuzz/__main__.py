@@ -10,30 +10,27 @@ or went over a limit. Such an input is kept in `.fuzz`, with what replays it.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import hashlib
 import json
-import mmap
-import os
+import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from tests.fuzz.current import noted, read_current
 from tests.fuzz.harness import fuzz, try_one
 from tests.fuzz.targets import targets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from tests.fuzz.harness import Tally
 
 KEPT = Path(".fuzz")
-LARGEST_INPUT = 64 << 20
 # Beyond its time a process may finish a batch, and make a failing input small.
 GRACE_SECONDS = 600.0
 SHOWN_KINDS = 6
@@ -89,30 +86,24 @@ def _in_process(name: str, seconds: float, seed: int) -> dict[str, Any]:
     KEPT.joinpath(name).mkdir(parents=True, exist_ok=True)
     current = KEPT / name / "current"
     current.unlink(missing_ok=True)
-    command = ("-m", "tests.fuzz", "--target", name, "--seed", str(seed))
-    code, output = asyncio.run(
-        _run(*command, "--minutes", str(seconds / 60), "--process", str(current), limit=seconds)
-    )
+    minutes = str(seconds / 60)
+    command = ("-m", "tests.fuzz", "--target", name, "--seed", str(seed), "--minutes", minutes)
+    try:
+        ended = subprocess.run(
+            [sys.executable, *command, "--process", str(current)],
+            stdout=subprocess.PIPE,
+            check=False,
+            timeout=seconds + GRACE_SECONDS,
+        )
+        output, ending = ended.stdout, f"ended with {ended.returncode}"
+    except subprocess.TimeoutExpired:
+        output, ending = b"", "did not end"
     try:
         report: dict[str, Any] = json.loads(output)
     except ValueError:
-        ending = "did not end" if code is None else f"ended with {code}"
         report = _report_of_crash(name, f"the process {ending}", current)
     current.unlink(missing_ok=True)
     return report
-
-
-async def _run(*arguments: str, limit: float) -> tuple[int | None, bytes]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, stdout=asyncio.subprocess.PIPE
-    )
-    try:
-        output, _ = await asyncio.wait_for(process.communicate(), limit + GRACE_SECONDS)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        return None, b""
-    return process.returncode, output
 
 
 def _report_of_crash(name: str, failure: str, current: Path) -> dict[str, Any]:
@@ -134,28 +125,6 @@ def _fuzz_here(name: str, seconds: float, seed: int, current: Path) -> int:
         tally = fuzz(targets()[name], seconds=seconds, first_seed=seed, before=note)
     json.dump(tally.as_json() | {"kept": _keep_all(tally)}, sys.stdout)
     return 0
-
-
-@contextmanager
-def noted(path: Path) -> Iterator[Callable[[bytes], None]]:
-    """Keep the present input in a file, as a crash of the process leaves it."""
-    with path.open("w+b") as file:
-        file.truncate(8 + LARGEST_INPUT)
-        with mmap.mmap(file.fileno(), 8 + LARGEST_INPUT) as memory:
-
-            def note(data: bytes) -> None:
-                memory[:8] = len(data).to_bytes(8, "big")
-                memory[8 : 8 + len(data)] = data
-
-            yield note
-
-
-def read_current(path: Path) -> bytes | None:
-    """Return the input that a process tried last, if it came as far as that."""
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return file.read(int.from_bytes(file.read(8), "big"))
 
 
 def _keep_all(tally: Tally) -> dict[str, str]:
@@ -180,5 +149,4 @@ def _replay(path: Path) -> int:
 
 
 if __name__ == "__main__":
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), "."]))
     sys.exit(main(sys.argv[1:]))

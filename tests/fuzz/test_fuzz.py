@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import strategies as st
 
-from tests.fuzz.__main__ import noted, read_current, table
+from tests.fuzz.__main__ import table
+from tests.fuzz.current import read_current
 from tests.fuzz.harness import UncleanError, fuzz, try_one
 from tests.fuzz.targets import targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
 EXAMPLES = {"decoder": 120, "push": 150, "multipart": 150}
 
 
@@ -87,13 +92,24 @@ def test_an_input_that_fails_is_found_and_made_small(
     assert set(tally.failures.values()) == {b"X"}
 
 
+CRASH = """
+import os, sys
+from pathlib import Path
+from tests.fuzz.current import noted
+with noted(Path(sys.argv[1])) as note:
+    note(b"harmless")
+    note(b"deadly")
+    os.abort()
+"""
+
+
 def test_a_process_that_crashes_leaves_the_input_it_crashed_with(tmp_path: Path) -> None:
     current = tmp_path / "current"
-    with noted(current) as note:
-        note(b"longer")
-        note(b"last")
 
-    assert read_current(current) == b"last"
+    ended = subprocess.run([sys.executable, "-c", CRASH, current], cwd=ROOT, check=False)
+
+    assert ended.returncode == -signal.SIGABRT
+    assert read_current(current) == b"deadly"
 
 
 def test_an_input_that_failed_fails_again_when_it_is_replayed() -> None:
