@@ -128,16 +128,17 @@ class Found:
     Attributes:
         service: seconds of conversions one after the other.
         cpu: processor seconds of one conversion, one after the other.
+        busy_cpu: the same with more than can be done.
         saturation: conversions per second with more than can be done.
         bound: conversions per second if all processors did nothing but convert; what the
             generator took is not the server's to use.
         calm: the answers at half of the saturation.
-        refused: answers that were no success at half of the saturation.
         megabytes: of all processes.
     """
 
     service: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
+    busy_cpu: list[float] = field(default_factory=list)
     saturation: list[float] = field(default_factory=list)
     bound: list[float] = field(default_factory=list)
     calm: list[Load] = field(default_factory=list)
@@ -193,10 +194,13 @@ async def _measure(
         await asyncio.gather(*(send(0) for _ in range(2 * setup.concurrency)))
         cpu = await _one_after_the_other(send, server, plan.singles, found)
         cores = len(os.sched_getaffinity(0))
+        before = server.cpu_seconds()
         load = await apply_load(
             send, rate=OVERLOAD * cores / cpu, seconds=RAMP_SECONDS + plan.overload_seconds
         )
         saturation = load.rate(since=RAMP_SECONDS)
+        converted = len(load.answers) - load.failures()
+        found.busy_cpu.append((server.cpu_seconds() - before) / max(converted, 1))
         found.saturation.append(saturation)
         found.bound.append((cores - load.generator_cpu / load.seconds) / cpu)
         found.megabytes.append(server.megabytes())
@@ -224,6 +228,7 @@ def _saturation_table(found: dict[str, Found], plan: Plan) -> Table:
         (
             name,
             1000 * median(one.cpu),
+            1000 * median(one.busy_cpu),
             median(one.saturation),
             median(one.bound),
             median(one.saturation) / median(one.bound),
@@ -234,6 +239,7 @@ def _saturation_table(found: dict[str, Found], plan: Plan) -> Table:
     columns = (
         "the converter as",
         "CPU ms of a conversion",
+        "the same, saturated",
         "saturation, conversions/s",
         "bound",
         "saturation / bound",

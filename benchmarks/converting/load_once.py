@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+# Beforehand: starting the runtime is a matter of the process, which cold-start measures.
+import onnxruntime  # noqa: F401
 import psutil
 
 from functions.convert.bundle import load_character

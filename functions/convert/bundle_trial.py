@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnxruntime  # noqa: F401 - starting the runtime is no part of what a bundle takes to load
 
 from functions.convert.bundle import load_character
 from functions.convert.engines import ConversionOptions, Engine, Samples, build_engine

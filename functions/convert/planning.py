@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 
 PROCESS_BYTES: Final = 250 * MIB
-"""What one process needs with its characters, its decoder and one conversion; measured."""
+"""What one process needs with its characters, its decoder and one conversion.
+
+Measured are 180 MB with two conversions (benchmarks: throughput); the rest is for long recordings.
+"""
 
 CONVERSION_BYTES: Final = 75 * MIB
-"""What one more conversion at the same time needs, decoding included; measured."""
+"""What one more conversion at the same time needs, decoding included, at the longest length."""
 
 CPUS_PER_PROCESS: Final = 4
 """How many CPUs one process keeps busy.
