@@ -29,7 +29,7 @@ class NewVoice(_Model):
     """The wish for a voice. Everything has a default."""
 
     character: Annotated[str | None, Field(max_length=64)] = None
-    pitch_shift: Literal["auto"] | Annotated[float, Field(ge=-24, le=24)] = "auto"
+    pitch_shift: Literal["auto"] | Annotated[float, Field(ge=-24, le=24, strict=True)] = "auto"
     output_format: OutputFormat = OutputFormat.WAV
     content_type: Annotated[
         str,

@@ -93,6 +93,8 @@ async def test_creating_a_voice_warms_the_conversion_up(
     [
         ({"pitch_shift": 25}, "pitch_shift"),
         ({"pitch_shift": "high"}, "pitch_shift"),
+        ({"pitch_shift": "3"}, "pitch_shift"),
+        ({"pitch_shift": False}, "pitch_shift"),
         ({"output_format": "aiff"}, "output_format"),
         ({"character": 5}, "character"),
         ({"character": "x" * 65}, "character"),
