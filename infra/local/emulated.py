@@ -18,7 +18,7 @@ from infra.local import front, names, provisioning
 from infra.local.cloud import ROOT, RULES, Addresses, LocalCloud, deployable_environments
 from infra.local.emulators import Emulators, find_emulators
 from infra.local.keys import make_key
-from infra.local.processes import StartError, Supervisor, free_ports
+from infra.local.processes import READY_SECONDS, StartError, Supervisor, free_ports
 from shared.store import change
 from shared.voice import Options, create, new_voice_id
 
@@ -156,7 +156,7 @@ class _Starter:
         )
         subscriptions = provisioning.plan_subscriptions(endpoints, self._options.timeouts)
         try:
-            async with httpx.AsyncClient() as client:
+            async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
                 pubsub = f"http://{self._addresses.pubsub}"
                 await provisioning.make_subscriptions(client, pubsub, subscriptions)
                 await provisioning.make_buckets(

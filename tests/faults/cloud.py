@@ -20,7 +20,7 @@ from infra.local import names, provisioning
 from infra.local.cloud import ROOT, RULES, Addresses, CloudOptions, deployable_environments
 from infra.local.emulated import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
 from infra.local.keys import make_key
-from infra.local.processes import Supervisor, free_ports
+from infra.local.processes import READY_SECONDS, Supervisor, free_ports
 from shared.firestore_listener import DocumentListener
 from shared.firestore_store import FirestoreVoices
 from shared.objects import upload_name
@@ -168,7 +168,7 @@ class FaultyCloud:
         """Return the messages about a voice that a topic's retained subscription still has."""
         subscription = names.subscription_path(f"{topic}-retained")
         body = {"maxMessages": 100, "returnImmediately": True}
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
             url = f"http://{self.addresses.pubsub}/v1/{subscription}"
             pulled = (await client.post(f"{url}:pull", json=body)).json()
             received = pulled.get("receivedMessages", [])
@@ -181,7 +181,7 @@ class FaultyCloud:
         return [base64.b64decode(message["data"]) for message in ours]
 
     async def publish(self, topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
             path, pubsub = names.topic_path(topic), f"http://{self.addresses.pubsub}"
             await provisioning.publish(client, pubsub, path, data, attributes)
 
@@ -262,7 +262,7 @@ async def _provision(cloud: FaultyCloud) -> None:
         replace(subscription, first_backoff_seconds=0.3, longest_backoff_seconds=1.0)
         for subscription in provisioning.plan_subscriptions(endpoints, CloudOptions().timeouts)
     ]
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
         pubsub = f"http://{cloud.addresses.pubsub}"
         await provisioning.make_subscriptions(client, pubsub, subscriptions)
         await provisioning.make_buckets(client, cloud.addresses.storage, ())

@@ -112,7 +112,7 @@ async def test_a_conversion_that_never_returns_ends_at_its_deadline(cloud: Fault
 
     assert failed.status is Status.FAILED
     await require_one_failure(cloud, voice_id, ErrorCode.DEADLINE_EXCEEDED)
-    async with httpx.AsyncClient() as client:
+    async with httpx.AsyncClient(timeout=60) as client:
         answer = await client.get(stuck.url.replace("/push", "/healthz"))
     assert answer.status_code == 503, "the probe must have the container replaced"
     stuck.process.send_signal(signal.SIGKILL)
