@@ -23,6 +23,7 @@ from functions.convert.audio.recording import DecodeLimits
 from functions.convert.bundle import load_characters
 from functions.convert.conversion import Conversion, Performer
 from functions.convert.engines import SessionSettings, build_engine
+from functions.convert.rehearsal import connect, rehearse
 from functions.convert.settings import ConvertSettings
 from functions.convert.worker import Worker
 from shared import clients, logs, settings
@@ -116,7 +117,7 @@ async def open_instance(
 
 @asynccontextmanager
 async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Tools]]:
-    """Begin to start the decoder and to load the characters; stop the decoder at the end.
+    """Begin to start the decoder, load the characters and rehearse; stop the decoder at the end.
 
     That takes a process and a thread of their own: until the tools are awaited, the caller has
     other things to do for the cold start.
@@ -130,6 +131,7 @@ async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Too
 
     async def tools() -> Tools:
         performers, _ = await asyncio.gather(loading, starting)
+        await rehearse(decoder, performers.values())
         return Tools(decoder, performers)
 
     both = asyncio.create_task(tools())
@@ -207,8 +209,11 @@ def _server(config: ConvertSettings, membership: Membership | None) -> Config:
 
 
 async def _serve(config: ConvertSettings, membership: Membership | None = None) -> None:
-    async with starting_tools(config) as tools:
-        await serve(config, open_services(config), tools, membership)
+    async with starting_tools(config) as tools, AsyncExitStack() as stack:
+        services = open_services(config)
+        connecting = connect(services.voices, services.uploads, services.results)
+        stack.callback(asyncio.create_task(connecting).cancel)
+        await serve(config, services, tools, membership)
 
 
 def _age_ms() -> float:

@@ -1,0 +1,97 @@
+"""What a new process does once, so that its first visitor need not wait for it.
+
+The first conversion of a process takes half as long again as the next: modules are imported, tables
+computed, memory asked for, connections opened. All of it happens before a recording comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from functions.convert.audio.encoding import encode
+from functions.convert.audio.recording import DecodeLimits
+from functions.convert.engines import ConversionOptions
+from shared.objects import ObjectMissingError, upload_name
+from shared.store import UnknownVoiceError
+from shared.voice import OutputFormat, new_voice_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from functions.convert.audio.decoding import Decoder
+    from functions.convert.conversion import Performer
+    from functions.convert.engines import Samples
+    from shared.buckets import Bucket
+    from shared.store import VoiceStore
+
+_LOG = logging.getLogger(__name__)
+
+SAMPLE_RATE: Final = 48_000
+SECONDS: Final = 1.0
+_HERTZ: Final = 150.0
+_HARMONICS: Final = 12
+_SYLLABLES_PER_SECOND: Final = 3.0
+_LOUDNESS: Final = 0.1
+
+
+async def rehearse(decoder: Decoder, performers: Iterable[Performer]) -> None:
+    """Decode, convert and encode a hum with every character.
+
+    A failure is logged and hurts nobody: a recording would have failed as well, or will not.
+    """
+    for performer in performers:
+        try:
+            await _perform(decoder, performer)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the process may still serve
+            extra = {"event": "rehearsal_failed", "character": performer.manifest.id}
+            _LOG.warning("rehearsal failed: %r", error, extra=extra)
+
+
+async def _perform(decoder: Decoder, performer: Performer) -> None:
+    marking = performer.marking
+    hum = await asyncio.to_thread(encode, make_hum(), SAMPLE_RATE, OutputFormat.WAV, marking)
+    recording = await decoder.decode(hum.data, limits=DecodeLimits())
+
+    def convert() -> None:
+        rate = performer.engine.sample_rate
+        samples = performer.engine.convert(
+            recording.samples, recording.sample_rate, ConversionOptions()
+        )
+        encode(samples, rate, OutputFormat.WAV, marking)
+
+    await asyncio.to_thread(convert)
+
+
+def make_hum() -> Samples:
+    """Return syllables of a hum: float32 [SECONDS * SAMPLE_RATE], voiced as speech is."""
+    at = np.arange(round(SECONDS * SAMPLE_RATE)) / SAMPLE_RATE
+    harmonics = np.arange(1, _HARMONICS + 1)[:, None]
+    hum = (np.sin(2 * np.pi * _HERTZ * harmonics * at) / harmonics).sum(axis=0)
+    syllables = np.clip(np.sin(2 * np.pi * _SYLLABLES_PER_SECOND * at) + 0.5, 0.0, 1.0)
+    samples: Samples = (_LOUDNESS * hum * syllables).astype(np.float32)
+    return samples
+
+
+async def connect(voices: VoiceStore, uploads: Bucket, results: Bucket) -> None:
+    """Open the connections, by asking each service for what is not there, and sign once.
+
+    It costs one read of Firestore. A failure is logged and hurts nobody: the first recording then
+    finds out for itself.
+    """
+    nobody = new_voice_id()
+    answers = await asyncio.gather(
+        voices.read(nobody),
+        uploads.find(upload_name(nobody)),
+        results.find(upload_name(nobody)),
+        results.sign_download(nobody, lifetime=timedelta(minutes=1), filename=nobody),
+        return_exceptions=True,
+    )
+    for answer in answers:
+        is_expected = isinstance(answer, UnknownVoiceError | ObjectMissingError)
+        if isinstance(answer, Exception) and not is_expected:
+            _LOG.warning("not connected yet: %r", answer, extra={"event": "not_connected"})
