@@ -38,6 +38,7 @@ OPENAPI: Final[dict[str, Any]] = {
                     "type": "object",
                     "required": ["voice_id", "file"],
                     "maxProperties": 1 + MAX_FIELDS,
+                    "additionalProperties": {"type": "string"},
                     "properties": {
                         "voice_id": {"type": "string", "pattern": VOICE_ID_PATTERN},
                         "file": {"type": "string", "format": "binary"},
