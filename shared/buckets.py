@@ -7,7 +7,7 @@ Objects are always named by bucket, name and generation: what is read is what th
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -40,6 +40,9 @@ RETRY_SECONDS: Final = 10.0
 
 The library's own two minutes are longer than a conversion may take: an outage would end voices.
 """
+
+CONNECT_SECONDS: Final = 3.0
+"""How long connecting may take, which nobody waits for but a process that wants to end."""
 
 WRITE_END_SECONDS: Final = 3.0
 """How long a cancelled write is waited for: a stopping instance has ten seconds for everything."""
@@ -99,6 +102,17 @@ class Bucket:
             "timeout": CALL_SECONDS,
             "retry": DEFAULT_RETRY.with_timeout(RETRY_SECONDS),
         }
+
+    async def connect(self) -> None:
+        """Open a connection, so that the first call that counts finds one.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        ask = self._bucket.blob("nothing").exists
+        # Whatever is answered, the connection is there.
+        with _storage_errors(self.name), suppress(google_errors.ClientError):
+            await asyncio.to_thread(ask, timeout=CONNECT_SECONDS, retry=None)
 
     async def sign_upload(
         self, name: str, *, content_type: str, max_bytes: int, lifetime: timedelta

@@ -16,7 +16,6 @@ import numpy as np
 from functions.convert.audio.encoding import encode
 from functions.convert.audio.recording import DecodeLimits
 from functions.convert.engines import ConversionOptions
-from shared.objects import ObjectMissingError, upload_name
 from shared.store import UnknownVoiceError
 from shared.voice import OutputFormat, new_voice_id
 
@@ -78,20 +77,18 @@ def make_hum() -> Samples:
 
 
 async def connect(voices: VoiceStore, uploads: Bucket, results: Bucket) -> None:
-    """Open the connections, by asking each service for what is not there, and sign once.
+    """Open the connections, which takes a read of Firestore, and sign an address.
 
-    It costs one read of Firestore. A failure is logged and hurts nobody: the first recording then
-    finds out for itself.
+    A failure is logged and hurts nobody: the first recording then finds out for itself.
     """
     nobody = new_voice_id()
     answers = await asyncio.gather(
         voices.read(nobody),
-        uploads.find(upload_name(nobody)),
-        results.find(upload_name(nobody)),
+        uploads.connect(),
+        results.connect(),
         results.sign_download(nobody, lifetime=timedelta(minutes=1), filename=nobody),
         return_exceptions=True,
     )
     for answer in answers:
-        is_expected = isinstance(answer, UnknownVoiceError | ObjectMissingError)
-        if isinstance(answer, Exception) and not is_expected:
+        if isinstance(answer, Exception) and not isinstance(answer, UnknownVoiceError):
             _LOG.warning("not connected yet: %r", answer, extra={"event": "not_connected"})

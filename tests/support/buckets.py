@@ -41,6 +41,9 @@ class MemoryBucket(Bucket):
         self.objects[name] = stored
         return stored.generation
 
+    async def connect(self) -> None:
+        self._require_reach()
+
     async def sign_upload(
         self, name: str, *, content_type: str, max_bytes: int, lifetime: timedelta
     ) -> SignedUpload:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 from cryptography.hazmat.primitives.asymmetric import rsa
-from google.auth.credentials import Credentials
+from google.auth.credentials import AnonymousCredentials, Credentials
+from google.cloud import storage
 
+from infra.local.processes import free_ports
 from shared.buckets import Bucket, Signer
 from shared.objects import ObjectExistsError, ObjectMissingError, StorageUnavailableError
 from tests.integration.storage.serving import (
@@ -288,3 +290,19 @@ async def test_a_deletion_after_a_cancelled_write_is_not_overtaken_by_it(bucket:
 
     with pytest.raises(ObjectMissingError):
         await bucket.find("v/1.wav")
+
+
+async def test_connecting_asks_for_nothing_that_must_be_there(bucket: Bucket, client: Any) -> None:
+    await bucket.connect()
+    await Bucket(client, "no-such-bucket-here").connect()
+
+
+async def test_connecting_to_a_server_that_is_not_there_is_given_up_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (port,) = free_ports(1)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+    client = storage.Client("p", credentials=AnonymousCredentials())
+
+    with pytest.raises(StorageUnavailableError, match="uploads"):
+        await Bucket(client, "uploads").connect()
