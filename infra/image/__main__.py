@@ -41,7 +41,7 @@ STOP_SECONDS: Final = 10.0
 HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 HTTP2_SETTINGS: Final = 4
 
-# What Terraform sets, made up; no service is asked before the first message comes.
+# What Terraform sets, made up: a container gets ready whether or not the services answer.
 ENVIRONMENT: Final = {
     "PROJECT_ID": "nobodys-project",
     "PUSH_AUDIENCE": "https://convert.invalid",
