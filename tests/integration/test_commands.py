@@ -26,14 +26,20 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    "kind", ["--embedded", pytest.param("--emulators", marks=pytest.mark.emulators)]
+    "kind",
+    [
+        ["--embedded"],
+        pytest.param(["--emulators"], marks=pytest.mark.emulators),
+        pytest.param(["--scale-to-zero", "60"], marks=pytest.mark.emulators),
+    ],
+    ids=" ".join,
 )
-def test_the_demo_ends_with_the_path_of_a_file_that_plays(kind: str, tmp_path: Path) -> None:
-    if kind == "--emulators":
+def test_the_demo_ends_with_the_path_of_a_file_that_plays(kind: list[str], tmp_path: Path) -> None:
+    if kind != ["--embedded"]:
         require_emulators()
     output = tmp_path / "demo.wav"
 
-    finished = run("demo", kind, "--output", output)
+    finished = run("demo", *kind, "--output", output)
 
     assert finished.returncode == 0, finished.stdout + finished.stderr
     lines = finished.stdout.splitlines()
