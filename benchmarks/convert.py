@@ -6,14 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from benchmarks.converting.graph_parts import PARTS, measure_parts
+from benchmarks.converting.graph_parts import PARTS, float32_copy, measure_parts
 from benchmarks.converting.sessions import (
     CHOICES,
     Choice,
@@ -24,6 +26,7 @@ from benchmarks.converting.stages import ENGINE, Workbench, memory_megabytes
 from benchmarks.converting.storage import storage_server
 from benchmarks.converting.weights import (
     log_spectral_distance_db,
+    saved_ahead,
     signal_to_difference_db,
     spoken,
     variants,
@@ -40,8 +43,7 @@ from infra.local import names
 from infra.local.cloud import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from benchmarks.converting.stages import Stages
     from benchmarks.report import Cell, Options
@@ -71,7 +73,7 @@ class Plan:
     typical: float = 5.0
 
 
-FULL: Final = Plan(lengths=(1.0, 3.0, 5.0, 10.0), rounds=15, runs=25, loads=9, uneven=24)
+FULL: Final = Plan(lengths=(1.0, 3.0, 5.0, 10.0), rounds=15, runs=25, loads=7, uneven=24)
 QUICK: Final = Plan(lengths=(1.0, 5.0), rounds=3, runs=3, loads=2, uneven=4)
 
 
@@ -79,7 +81,7 @@ async def run(options: Options) -> Report:
     """Measure everything that has to do with one conversion at a time."""
     plan = QUICK if options.quick else FULL
     folder = ConvertSettings.model_fields["characters_dir"].default / CHARACTER
-    loads = _loads(folder, plan.loads)
+    bundle = _load_bundle(folder, plan.loads)
     memory_before = memory_megabytes()
     character = load_character(folder)
     async with storage_server() as storage, Decoder() as decoder:
@@ -100,7 +102,7 @@ async def run(options: Options) -> Report:
         "convert",
         (
             _stages_table(stages, parts),
-            _table_of_loads(loads),
+            _table_of_loads(bundle, _load_alternatives(character.graphs[ROLE].content, plan.loads)),
             _table_of_choices(character, plan),
             _table_of_weights(character, plan),
             _table_of_lengths(character, plan),
@@ -112,15 +114,14 @@ async def run(options: Options) -> Report:
         ),
         facts={
             "memory that loading and converting took, MB": memory_after - memory_before,
+            "memory that loading alone takes, MB": bundle.megabytes,
             "character bundle's graph, MB": len(character.graphs[ROLE].content) / 1e6,
         },
-        ratios=_ratios(stages[plan.typical], parts[plan.typical], loads),
+        ratios=_ratios(stages[plan.typical], parts[plan.typical], bundle),
     )
 
 
-def _ratios(
-    stages: Stages, parts: Mapping[str, float], loads: Mapping[str, float]
-) -> dict[str, float]:
+def _ratios(stages: Stages, parts: Mapping[str, float], bundle: Loading) -> dict[str, float]:
     """Return the stages' costs, in runs of the graph, which nothing but the graph changes."""
     graph = stages.milliseconds["graph"]
     costs = {
@@ -132,7 +133,7 @@ def _ratios(
         **{f"{stage} / run of the graph": cost for stage, cost in costs.items()},
         "features / network": parts["features"] / network,
         "synthesis / network": parts["synthesis"] / network,
-        "loading the character / run of the graph": loads["CPU ms together"] / graph,
+        "loading the character / run of the graph": bundle.cpu / graph,
     }
 
 
@@ -183,27 +184,74 @@ def _stages_table(
     return Table("a conversion, stage by stage", columns, tuple(rows))
 
 
-def _loads(folder: Path, count: int) -> dict[str, float]:
-    """Load the character in fresh processes, as the container does; the medians."""
-    command = (sys.executable, "-m", "benchmarks.converting.load_once", str(folder))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
-    found = [
-        json.loads(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
-        for _ in range(count)
-    ]
-    middle = {key: float(median(one[key] for one in found)) for key in found[0]}
-    return {
-        "checks: manifest, size, SHA-256, operators": middle["checked"],
-        "session and trial run": middle["built"],
-        "ms together": middle["checked"] + middle["built"],
-        "CPU ms together": middle["checked_cpu"] + middle["built_cpu"],
-        "memory, MB": middle["megabytes"],
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """How a fresh process loaded something; medians.
+
+    Attributes:
+        steps: milliseconds by step.
+        cpu: processor milliseconds of all of them.
+        megabytes: of memory.
+    """
+
+    steps: Mapping[str, float]
+    cpu: float
+    megabytes: float
+
+    @classmethod
+    def of(cls, found: Sequence[Any]) -> Self:
+        """Summarise what `load_once` printed."""
+        steps = {
+            name: float(median(one["steps"][name] for one in found)) for name in found[0]["steps"]
+        }
+        cpu, megabytes = (median(one[name] for one in found) for name in ("cpu", "megabytes"))
+        return cls(steps, float(cpu), float(megabytes))
+
+
+def _load(*arguments: str) -> Any:
+    command = (sys.executable, "-m", "benchmarks.converting.load_once", *arguments)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, check=True, capture_output=True, env=environment)
+    return json.loads(done.stdout)
+
+
+def _load_bundle(folder: Path, count: int) -> Loading:
+    return Loading.of([_load(str(folder)) for _ in range(count)])
+
+
+def _load_alternatives(content: bytes, count: int) -> dict[str, Loading]:
+    """Load a graph as it is and as it could be, in turns."""
+    whole = float32_copy(content)
+    alternatives = {
+        "as it is": (content, "basic"),
+        "with float32 weights": (whole, "basic"),
+        "optimised and saved ahead": (saved_ahead(whole), "none"),
     }
+    found: dict[str, list[Any]] = {name: [] for name in alternatives}
+    with tempfile.TemporaryDirectory(prefix="voice-avatar-") as folder:
+        for number, (graph, _) in enumerate(alternatives.values()):
+            (Path(folder) / str(number)).write_bytes(graph)
+        for _ in range(count):
+            for number, (name, (_, level)) in enumerate(alternatives.items()):
+                found[name].append(_load(str(Path(folder) / str(number)), level))
+    return {name: Loading.of(loads) for name, loads in found.items()}
 
 
-def _table_of_loads(loads: Mapping[str, float]) -> Table:
-    rows = tuple(loads.items())
-    return Table("loading the character in a fresh process", ("step", "ms"), rows)
+def _table_of_loads(bundle: Loading, alternatives: Mapping[str, Loading]) -> Table:
+    names = tuple(next(iter(alternatives.values())).steps)
+    columns = ("loaded in a fresh process", *(f"{name}, ms" for name in names), "together", "CPU")
+    rows: list[tuple[Cell, ...]] = [
+        (
+            f"the graph {name}",
+            *(one.steps[step] for step in names),
+            sum(one.steps.values()),
+            one.cpu,
+        )
+        for name, one in alternatives.items()
+    ]
+    checks, built = bundle.steps.values()
+    rows.append(("**the bundle**", checks, None, None, built, None, checks + built, bundle.cpu))
+    return Table("loading the character: checks, then session and trial run", columns, tuple(rows))
 
 
 def _table_of_choices(character: Character, plan: Plan) -> Table:

@@ -131,3 +131,13 @@ def graph_inputs(manifest: CharacterManifest, seconds: float) -> Inputs:
         "voicing": analysis.track.voicing[None],
         "noise": noise[None],
     }
+
+
+def silence(frames: int = 9, hop: int = 240) -> Inputs:
+    """Return inputs for a short trial at 24 kHz."""
+    return {
+        "wave": np.zeros((1, frames * HOP), np.float32),
+        "f0": np.full((1, frames), 300.0, np.float32),
+        "voicing": np.ones((1, frames), np.float32),
+        "noise": np.zeros((1, (frames + 1) * hop), np.float32),
+    }
