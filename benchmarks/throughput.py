@@ -132,6 +132,7 @@ class Found:
         saturation: conversions per second with more than can be done.
         bound: conversions per second if all processors did nothing but convert; what the
             generator took is not the server's to use.
+        busy_bound: the same at what a conversion takes when there is too much to do.
         calm: the answers at half of the saturation.
         megabytes: of all processes.
     """
@@ -141,6 +142,7 @@ class Found:
     busy_cpu: list[float] = field(default_factory=list)
     saturation: list[float] = field(default_factory=list)
     bound: list[float] = field(default_factory=list)
+    busy_bound: list[float] = field(default_factory=list)
     calm: list[Load] = field(default_factory=list)
     megabytes: list[float] = field(default_factory=list)
 
@@ -202,7 +204,9 @@ async def _measure(
         converted = len(load.answers) - load.failures()
         found.busy_cpu.append((server.cpu_seconds() - before) / max(converted, 1))
         found.saturation.append(saturation)
-        found.bound.append((cores - load.generator_cpu / load.seconds) / cpu)
+        available = cores - load.generator_cpu / load.seconds
+        found.bound.append(available / cpu)
+        found.busy_bound.append(available / found.busy_cpu[-1])
         found.megabytes.append(server.megabytes())
         found.calm.append(await apply_load(send, rate=saturation / 2, seconds=plan.calm_seconds))
 
@@ -232,6 +236,7 @@ def _saturation_table(found: dict[str, Found], plan: Plan) -> Table:
             median(one.saturation),
             median(one.bound),
             median(one.saturation) / median(one.bound),
+            median(one.saturation) / median(one.busy_bound),
             median(one.megabytes),
         )
         for name, one in found.items()
@@ -243,6 +248,7 @@ def _saturation_table(found: dict[str, Found], plan: Plan) -> Table:
         "saturation, conversions/s",
         "bound",
         "saturation / bound",
+        "processors busy",
         "memory, MB",
     )
     return Table(f"saturation with recordings of {plan.spoken_seconds:g} s", columns, rows)
