@@ -69,7 +69,7 @@ def table(reports: Sequence[dict[str, Any]], seed: int) -> Table:
         kinds = sorted(report["kinds"].items(), key=lambda item: -item[1])
         answers = [f"{kind} {count}" for kind, count in kinds[:SHOWN_KINDS]]
         if kinds[SHOWN_KINDS:]:
-            answers.append(f"{len(kinds) - SHOWN_KINDS} others")
+            answers.append(f"and {len(kinds) - SHOWN_KINDS} more")
         shown.add_row(
             report["target"],
             f"{report['tried']}",

@@ -17,7 +17,7 @@ from tests.integration.served import environment
 from tests.unit.api.stage import Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from schemathesis.core.transport import Response
     from schemathesis.generation.case import Case as AnyCase
@@ -73,7 +73,9 @@ DESCRIPTION = described()
 OPERATIONS: list[tuple[str, str]] = []
 
 
-def operation(method: str, path: str) -> Any:
+def operation(
+    method: str, path: str
+) -> Callable[[Callable[[Case, str], None]], Callable[[Case, str], None]]:
     """Parametrize a test with everything to be tried of one operation."""
     OPERATIONS.append((method, path))
     return DESCRIPTION.include(method=method, path=path).parametrize()
