@@ -65,7 +65,7 @@ def run(
     config: ConvertSettings,
     serve: Callable[[ConvertSettings, Membership], Coroutine[Any, Any, None]],
 ) -> None:
-    """Run `config.workers` processes, each of which serves, until SIGTERM or SIGINT."""
+    """Run `config.processes` of them, each of which serves, until SIGTERM or SIGINT."""
     _Application(config, serve).run()  # type: ignore[no-untyped-call] # Gunicorn is not typed
 
 
@@ -85,7 +85,7 @@ class _Application(BaseApplication):
         """Set what Gunicorn itself does; the processes read the rest from our settings."""
         chosen: dict[str, Any] = {
             "bind": f"{self._config.host}:{self._config.port}",
-            "workers": self._config.workers,
+            "workers": self._config.processes,
             "worker_class": _ConvertWorker,
             "timeout": self._config.timeout,
             "graceful_timeout": self._config.graceful_timeout,

@@ -26,7 +26,7 @@ class ConvertSettings(PushSettings, SigningSettings):
     Attributes:
         port: where it listens.
         host: the address it listens at.
-        workers: how many processes; planned from the container's CPUs and memory.
+        workers: how many processes at most; planned from the container's CPUs and memory.
         concurrency: how many voices are converted at once, in all processes together; likewise.
         backlog: how many more may wait for that, before messages are sent away.
         threads: how many threads one conversion's network uses.
@@ -70,8 +70,13 @@ class ConvertSettings(PushSettings, SigningSettings):
     @property
     def is_alone(self) -> bool:
         """Whether one process is all there is, and nobody replaces it."""
-        return self.workers == 1 and self.max_requests == 0
+        return self.processes == 1 and self.max_requests == 0
+
+    @property
+    def processes(self) -> int:
+        """How many there are: as many as workers, but none without a conversion to do."""
+        return min(self.workers, self.concurrency)
 
     def share(self, number: int) -> int:
         """Return what one process has of a number that is meant for all of them."""
-        return math.ceil(number / self.workers)
+        return math.ceil(number / self.processes)

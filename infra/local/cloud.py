@@ -234,6 +234,8 @@ def _convert_environment(options: CloudOptions, addresses: Addresses) -> dict[st
         "HOST": "127.0.0.1",
         "PORT": addresses.convert.rpartition(":")[2],
         **_seconds(options),
+        # One process: whatever the machine, its pid and its log are the converter's.
+        "WORKERS": "1",
         "CONCURRENCY": str(options.concurrency),
         "BACKLOG": str(options.backlog),
     }

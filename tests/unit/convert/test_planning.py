@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 GIB = 1024 * MIB
+TOLD: dict[str, Any] = {
+    "project_id": "p",
+    "environment": "local",
+    "push_verification": "off",
+    "uploads_bucket": "uploads",
+    "results_bucket": "results",
+    "signing_service_account": "a@b",
+}
 
 
 @pytest.mark.parametrize(
@@ -121,21 +129,19 @@ def test_no_limits_mean_the_cpus_of_the_machine_and_any_memory(machine: Machine)
 
 
 def test_settings_are_planned_together_unless_they_are_set() -> None:
-    told: dict[str, Any] = {
-        "project_id": "p",
-        "environment": "local",
-        "push_verification": "off",
-        "uploads_bucket": "uploads",
-        "results_bucket": "results",
-        "signing_service_account": "a@b",
-    }
-    alone = ConvertSettings(**told, workers=1)
+    alone = ConvertSettings(**TOLD, workers=1)
     assert alone.is_alone
     assert alone.max_requests == 0
 
-    several = ConvertSettings(**told, workers=3, concurrency=7, backlog=8, max_requests=500)
+    several = ConvertSettings(**TOLD, workers=3, concurrency=7, backlog=8, max_requests=500)
     assert not several.is_alone
     assert several.max_requests_jitter == 50
     assert (several.share(several.concurrency), several.share(several.backlog)) == (3, 3)
 
-    assert not ConvertSettings(**told, workers=1, max_requests=9).is_alone
+    assert not ConvertSettings(**TOLD, workers=1, max_requests=9).is_alone
+
+
+def test_no_process_is_without_a_conversion_to_do() -> None:
+    crowded = ConvertSettings(**TOLD, workers=4, concurrency=2, backlog=8)
+    assert crowded.processes == 2
+    assert (crowded.share(2), crowded.share(8)) == (1, 4)
