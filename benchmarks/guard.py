@@ -130,7 +130,7 @@ def main(
         measured = {benchmark: typical(benchmark, measure) for benchmark in GUARDED}
         path.write_text(json.dumps(measured, indent=2) + "\n")
         return 0
-    stored: dict[str, Ratios] = json.loads(path.read_text())
+    stored: dict[str, Ratios] = json.loads(path.read_text()) if path.is_file() else {}
     findings = [
         finding
         for benchmark in GUARDED

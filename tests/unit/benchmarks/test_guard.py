@@ -87,6 +87,15 @@ def test_a_ratio_on_one_side_only_fails(
     assert complaint in capsys.readouterr().out
 
 
+def test_where_nothing_was_accepted_everything_is_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "guard.json"
+
+    assert guard.main(accept=False, path=missing, measure=FakeBenchmarks(ACCEPTED)) == 1
+    assert "guard --accept" in capsys.readouterr().out
+
+
 def test_what_is_accepted_is_what_later_runs_are_compared_with(tmp_path: Path) -> None:
     path, runs = tmp_path / "guard.json", [{"decode by network": r} for r in (0.9, 0.5, 0.4)]
 
