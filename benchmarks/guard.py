@@ -46,13 +46,20 @@ class Finding:
     measured: float | None
 
     @property
+    def is_worse(self) -> bool:
+        """Whether the ratio is worse by more than what is tolerated."""
+        if self.stored is None or self.measured is None:
+            return False
+        return self.measured > TOLERATED * self.stored
+
+    @property
     def complaint(self) -> str | None:
         """What is wrong, if anything is."""
         if self.stored is None:
             return "not stored: run `nox -s bench -- guard --accept`"
         if self.measured is None:
             return "not measured any more: run `nox -s bench -- guard --accept`"
-        if self.measured > TOLERATED * self.stored:
+        if self.is_worse:
             return f"{self.measured / self.stored:.2f} times what was accepted"
         return None
 
@@ -80,7 +87,7 @@ def watch(
         for name, ratio in measure(benchmark).items():
             best[name] = min(ratio, best.get(name, ratio))
         findings = compare(benchmark, stored, best)
-        if not any(finding.complaint for finding in findings):
+        if not any(finding.is_worse for finding in findings):
             break
     return findings
 

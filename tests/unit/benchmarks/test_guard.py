@@ -83,7 +83,10 @@ def test_a_ratio_on_one_side_only_fails(
     complaint: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert guard.main(accept=False, path=stored, measure=FakeBenchmarks(measured)) == 1
+    benchmarks = FakeBenchmarks(measured)
+
+    assert guard.main(accept=False, path=stored, measure=benchmarks) == 1
+    assert benchmarks.run == list(GUARDED)
     assert complaint in capsys.readouterr().out
 
 
