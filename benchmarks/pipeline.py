@@ -64,7 +64,7 @@ class Plan:
     counted: int
 
 
-FULL: Final = Plan(idle=60, saturating=60, loaded=150, traced=30, counted=10)
+FULL: Final = Plan(idle=50, saturating=50, loaded=120, traced=20, counted=10)
 QUICK: Final = Plan(idle=8, saturating=16, loaded=16, traced=5, counted=2)
 
 
