@@ -28,9 +28,6 @@ LOAD: Final = 0.7
 """Share of the rate at which the machine is saturated."""
 
 PERCENTILES: Final = (50, 95, 99)
-WARM_UPS: Final = 5
-"""Voices before the first measured one: the emulators' first requests take longer."""
-
 EMULATORS_PUSH: Final = "the emulator's push"
 AT_ONCE: Final = "every message at once"
 IN_MEMORY: Final = "in memory, one process"
@@ -50,6 +47,7 @@ class Plan:
     """How many voices are sent how.
 
     Attributes:
+        warm_ups: before anything is measured: the emulators' first requests take longer.
         idle: one after another.
         saturating: as many at once as saturate the machine.
         loaded: at random times, at `LOAD` of the rate that was found so.
@@ -57,6 +55,7 @@ class Plan:
         counted: one after another, each call to Firestore counted.
     """
 
+    warm_ups: int
     idle: int
     saturating: int
     loaded: int
@@ -64,8 +63,8 @@ class Plan:
     counted: int
 
 
-FULL: Final = Plan(idle=50, saturating=50, loaded=120, traced=20, counted=10)
-QUICK: Final = Plan(idle=8, saturating=16, loaded=16, traced=5, counted=2)
+FULL: Final = Plan(warm_ups=20, idle=50, saturating=50, loaded=120, traced=20, counted=10)
+QUICK: Final = Plan(warm_ups=5, idle=8, saturating=16, loaded=16, traced=5, counted=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +119,10 @@ async def run(options: Options) -> Report:
     """Measure the overhead with each way of delivery, its hops, and what a voice asks for."""
     plan = QUICK if options.quick else FULL
     async with visited_cloud(embedded=True) as visitors:
-        await visitors.one_by_one(WARM_UPS)
+        await visitors.one_by_one(plan.warm_ups)
         in_memory = Measured(await visitors.one_by_one(plan.idle))
     async with visited_cloud(embedded=False) as visitors:
-        await visitors.one_by_one(WARM_UPS)
+        await visitors.one_by_one(plan.warm_ups)
         emulated = await measure_emulated(visitors, plan)
     counts = await measure_counts(plan)
     idle = emulated.ways[EMULATORS_PUSH].idle
