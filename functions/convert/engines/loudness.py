@@ -12,8 +12,9 @@ from functions.convert.engines.levels import (
 )
 
 CEILING = 0.99
-_QUIETEST_DB = -30.0
-_LOUDEST_DB = -17.0
+# Of the loud parts of speech; recordings are made at any level, but are listened to at one.
+_QUIETEST_DB = -13.0
+_LOUDEST_DB = -10.0
 _MOST_RAISED_DB = 40.0
 _FOLLOWED_FRAMES = 41
 _FOLLOWED_SHARE = 0.5

@@ -79,9 +79,9 @@ def test_disturbances_change_what_is_heard_and_nothing_that_is_wanted(tmp_path: 
 
 
 def test_the_melody_heard_is_another_than_the_target_s(tmp_path: Path) -> None:
-    batch = dataset(tmp_path).batch(64)
+    batch = dataset(tmp_path).batch(14)
     wave = torch.sin(torch.arange(CROP) / 4.0)
-    melody = torch.exp(5.8 + 0.1 * wave).expand(64, -1)
+    melody = torch.exp(5.8 + 0.1 * wave).expand(14, -1)
     heard = Disturbance(seed=3)(replace(batch, f0=melody)).f0
     follows = [float(torch.corrcoef(torch.stack([torch.log(f), wave]))[0, 1]) for f in heard]
     assert np.mean(np.abs(follows) < 0.5) > 0.3
