@@ -41,7 +41,7 @@ class Effort:
     sentences: int
 
 
-FULL = Effort(generate_minutes=60.0, processes=2, train_minutes=85.0, sentences=8)
+FULL = Effort(generate_minutes=40.0, processes=2, train_minutes=90.0, sentences=8)
 QUICK = Effort(generate_minutes=0.4, processes=1, train_minutes=0.4, sentences=1)
 
 
