@@ -43,6 +43,12 @@ LAST_VOICE_SECONDS = 120.0
 WARM_UP_SHARE = 0.25
 """Memory is measured from here on: buffers and arenas have their size by then."""
 
+IDLE_SECONDS = 2.0
+"""How long a connection is kept for the next visitor: less than the servers' five seconds.
+
+A browser sends a request again whose connection is closed at that very moment, httpx does not.
+"""
+
 NOT_OURS = {"firestore", "pubsub"}
 """Google's emulators, which keep everything in memory."""
 
@@ -163,7 +169,8 @@ async def soak(minutes: float, kill_every: float, voices_per_second: float) -> F
     with tempfile.TemporaryDirectory(prefix="voice-avatar-soak-") as folder:
         async with AsyncExitStack() as stack:
             cloud = await stack.enter_async_context(faulty_cloud(find_emulators(), Path(folder)))
-            client = await stack.enter_async_context(httpx.AsyncClient())
+            limits = httpx.Limits(keepalive_expiry=IDLE_SECONDS)
+            client = await stack.enter_async_context(httpx.AsyncClient(limits=limits))
             convert = cloud.front.default["convert"].removesuffix("/push")
             api = await cloud.start_function("api", CONVERT_URL=convert)
             visitor = Visitor(client, api.url.rstrip("/"), cloud.voices)
