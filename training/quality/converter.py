@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnxruntime  # noqa: F401 - loading the runtime is no part of loading a bundle
 import soxr
 
 from functions.convert.bundle import load_character
