@@ -3,7 +3,13 @@
 from importlib.util import find_spec
 
 _NEEDS = {
-    "torch": ["test_dataset.py", "test_network.py", "test_measures.py", "test_whole_path.py"],
+    "torch": [
+        "test_dataset.py",
+        "test_folded.py",
+        "test_measures.py",
+        "test_network.py",
+        "test_whole_path.py",
+    ],
     "pyworld": ["test_measures.py"],
 }
 collect_ignore = sorted(
