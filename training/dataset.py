@@ -29,13 +29,13 @@ SHORTEST = 60
 ARTICULATION_SHARE = 0.5
 # Shares of the groups in a batch: natural speech and human-derived voices weigh most.
 SHARES = {
-    "natural": 0.13, "words": 0.04, "festival/ja": 0.20, "festival/native": 0.07, "flite/ja": 0.20,
-    "flite/native": 0.11, "espeak/ja": 0.12, "espeak/native": 0.05, "mei": 0.08,
+    "natural": 0.12, "words": 0.04, "hts/ja": 0.13, "festival/ja": 0.19, "festival/native": 0.07,
+    "flite/ja": 0.16, "flite/native": 0.09, "espeak/ja": 0.10, "espeak/native": 0.04, "mei": 0.06,
 }  # fmt: skip
 # Share of the crops that are taken from the source as it is, not from a spoiled version.
 UNSPOILED_SHARE = 0.4
 # Share of the crops that are heard without further disturbance.
-CLEAN_SHARE = 0.3
+CLEAN_SHARE = 0.25
 # The engine reaches a frame's parameters at the frame's end, so the mean of two frames of 5 ms
 # that the examples hold is a quarter of a frame of 10 ms early.
 TARGET_EARLY = 0.25
@@ -337,7 +337,7 @@ class Disturbance:
         return power + tail.permute(1, 2, 0)
 
     def _noise(self, power: Tensor) -> Tensor:
-        """Coloured noise at 3 to 40 dB in nearly half, another speaker at 8 to 25 dB in few."""
+        """Coloured noise at 3 to 33 dB in more than half, another speaker at 8 to 25 dB in few."""
         count, span = power.shape[:2]
         level = power.mean(-1)
         loud = (level * level).sum(1) / level.sum(1).clamp_min(1e-9)
@@ -346,8 +346,8 @@ class Disturbance:
         tilt = torch.linspace(2.5, -2.5, features.BANDS) * (self._uniform(count, 1) * 1.4 - 0.4)
         colour = torch.exp(self._curve(count, 0.6) + tilt)
         colour = colour / colour.mean(1, keepdim=True)
-        decibels = 3 + 37 * self._uniform(count) ** 0.8
-        amount = loud * 10 ** (-decibels / 10) * self._sometimes(count, 0.45)
+        decibels = 3 + 30 * self._uniform(count)
+        amount = loud * 10 ** (-decibels / 10) * self._sometimes(count, 0.55)
         power = power + hiss * colour[:, None] * amount[:, None, None]
         other = power.roll(1, 0)
         others = (loud / loud.roll(1, 0)).clamp(max=1e4) * 10 ** (

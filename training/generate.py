@@ -17,6 +17,7 @@ from training import speakers
 from training.augment import spoil
 from training.features import RATE, MelSpectrum
 from training.phones import PHONE_INDEX
+from training.sources.festival import is_installed
 from training.sources.recordings import READERS
 from training.speakers import Pair, Studio
 from training.target import phone_per_frame
@@ -70,17 +71,19 @@ def example_of(pair: Pair, mel: MelSpectrum, random: np.random.Generator, versio
 def kinds(studio: Studio) -> list[tuple[float, Callable[[], Iterator[Pair]]]]:
     """Kinds of pairs with their shares; natural speech and human-derived voices weigh most."""
     choose, several = studio.random.choice, studio.random.sample
-    singers = [v for v in speakers.SINGERS if v not in speakers.HELD_OUT_FESTIVAL]
+    free = [v for v in speakers.SINGERS if v not in speakers.HELD_OUT_FESTIVAL]
+    singers = [v for v in free if is_installed(v)]
     natives = [v for v in speakers.FESTIVAL_TABLES if v not in speakers.HELD_OUT_FESTIVAL]
     return [
         (0.10, studio.mei_altered),
-        (0.12, lambda: studio.flite_japanese(choose(speakers.FLITE))),
-        (0.14, lambda: studio.flite_english(choose(speakers.FLITE))),
-        (0.07, lambda: studio.festival_japanese(several(singers, 4))),
-        (0.07, lambda: studio.festival_native(several(natives, 4))),
-        (0.11, lambda: studio.espeak_japanese(choose(speakers.ESPEAK))),
-        (0.17, lambda: studio.espeak_other(choose(speakers.ESPEAK))),
-        (0.13, studio.russian_recording),
+        (0.18 * speakers.NITECH.exists(), studio.nitech_japanese),
+        (0.16, lambda: studio.flite_japanese(choose(speakers.FLITE))),
+        (0.10, lambda: studio.flite_english(choose(speakers.FLITE))),
+        (0.08, lambda: studio.festival_japanese(several(singers, 4))),
+        (0.05, lambda: studio.festival_native(several(natives, 4))),
+        (0.15, lambda: studio.espeak_japanese(choose(speakers.ESPEAK))),
+        (0.10, lambda: studio.espeak_other(choose(speakers.ESPEAK))),
+        (0.10, studio.russian_recording),
         (0.07, lambda: studio.prompt_words(choose(READERS))),
     ]
 

@@ -34,6 +34,8 @@ HELD_OUT_FESTIVAL = ("pc_diphone",)
 HELD_OUT_ESPEAK = ("m3", "f2", "klatt3", "anika", "pablo", "grandma")
 
 FLITE = ("kal16", "awb", "slt")
+# A Japanese man, from the package hts-voice-nitech-jp-atr503-m001; left out where it is not there.
+NITECH = Path("/usr/share/hts-voice/nitech-jp-atr503-m001/nitech_jp_atr503_m001.htsvoice")
 ESPEAK = (
     "", "m1", "m2", "m4", "m5", "m6", "m7", "m8", "f1", "f3", "f4", "f5", "klatt", "klatt2",
     "klatt4", "klatt6", "croak", "Andrea", "Andy", "Denis", "Alicia", "Annie", "Diogo", "Gene",
@@ -67,6 +69,18 @@ _TO_ARPABET = {
     "d": "d", "dy": "d y", "b": "b", "by": "b y", "p": "p", "py": "p y", "v": "v", "kw": "k w",
     "gw": "g w", "sil": "pau", "pau": "pau",
 }  # fmt: skip
+_TO_MRPA = _TO_ARPABET | {
+    "a": "aa|a|uh",
+    "i": "ii|i",
+    "u": "uu|u",
+    "e": "e",
+    "o": "oo|o",
+    "h": "h",
+    "hy": "h y",
+    "f": "f|h w",
+    "sil": "#",
+    "pau": "#",
+}
 _TO_ITALIAN = {
     "a": "a|a1", "i": "i|i1", "u": "u|u1", "e": "e|e1|E1", "o": "o|o1|O1", "N": "n", "k": "k",
     "ky": "k j", "s": "s", "sh": "S", "t": "t", "ty": "t j", "ch": "tS", "ts": "ts", "n": "n",
@@ -91,9 +105,18 @@ _TO_FINNISH = {
     "d": "d", "dy": "d j", "b": "b", "by": "b j", "p": "p", "py": "p j", "v": "v", "kw": "k v",
     "gw": "g v", "sil": "#", "pau": "#",
 }  # fmt: skip
+_TO_TELUGU = {
+    "a": "a|aa", "i": "ih|iy", "u": "uh|uw", "e": "eh|ee", "o": "oh|oo", "N": "n|m", "k": "k",
+    "ky": "k y", "s": "s", "sh": "sh", "t": "th", "ty": "th y", "ch": "ch", "ts": "th s", "n": "n",
+    "ny": "n y", "h": "h", "hy": "h y", "f": "f", "m": "m", "my": "m y", "y": "y", "r": "r|l",
+    "ry": "r y|l y", "w": "v", "g": "g", "gy": "g y", "z": "s", "j": "j", "d": "dh", "dy": "dh y",
+    "b": "b", "by": "b y", "p": "p", "py": "p y", "v": "v", "kw": "k v", "gw": "g v", "sil": "pau",
+    "pau": "pau",
+}  # fmt: skip
 SINGERS = {
     "kal_diphone": (_TO_ARPABET, 105.0),
     "ked_diphone": (_TO_ARPABET, 110.0),
+    "rab_diphone": (_TO_MRPA, 110.0),
     "lp_diphone": (_TO_ITALIAN, 185.0),
     "pc_diphone": (_TO_ITALIAN, 115.0),
     "czech_dita": (_TO_CZECH, 190.0),
@@ -102,6 +125,7 @@ SINGERS = {
     "czech_ph": (_TO_CZECH, 105.0),
     "hy_fi_mv_diphone": (_TO_FINNISH, 105.0),
     "suo_fi_lj_diphone": (_TO_FINNISH, 190.0),
+    "telugu_NSK_diphone": (_TO_TELUGU, 110.0),
 }
 _ESPEAK_NONSENSE = ("it", "es", "cs", "fi", "ca", "de", "fr", "ru", "pl")
 _OTHER_LETTERS = ("pt", "ro", "hu", "hr", "sk", "sv", "nl", "id", "tr", "sw", "eo", "la", "et")
@@ -139,6 +163,7 @@ class Studio:
         self.random = Random(seed)
         self.scratch = scratch
         self.target = Target(scratch)
+        self._nitech = Target(scratch, NITECH)
         self.contexts = BorrowedContexts(self.random)
         self._words = sentences.dictionary_words(dictionary)
         self._espeak = espeak.Espeak()
@@ -162,6 +187,18 @@ class Studio:
             }  # fmt: skip
             waves.append(_floats(self.target.speak(labels, options=options).wave))
         yield Pair("mei", waves, spoken, [phone_of(label) for label in labels])
+
+    def nitech_japanese(self) -> Iterator[Pair]:
+        """A Japanese man at his own times, in half of the cases with another vocal tract."""
+        between = self.random.uniform
+        labels = labels_of(sentences.japanese(self.random))
+        options = {"r": between(0.75, 1.25), "fm": between(-5, 7), "jm": between(0.5, 1.0)}
+        if self.random.random() < 0.5:
+            options |= {"a": between(0.47, 0.63), "u": self.random.choice([0.5, 0.3, 0.7])}
+        said = self._nitech.speak(labels, options=options)
+        times = list(zip([0.0, *said.ends[:-1]], said.ends, strict=True))
+        spoken = self.target.speak(labels, times)
+        yield Pair("hts/nitech/ja", [_floats(said.wave)], spoken, [phone_of(x) for x in labels])
 
     def flite_japanese(self, voice: str) -> Iterator[Pair]:
         """A flite voice told Japanese phones; the target takes over its durations."""

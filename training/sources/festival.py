@@ -9,7 +9,10 @@ import soundfile
 
 from training.sources.flite import TimedSpeech
 
+VOICES = Path("/usr/share/festival/voices")
+# A British voice asks for a dictionary that is not free; told phones it needs none.
 _PROGRAM = """
+(define (setup_oald_lex) (lex.create "oald") (lex.set.phoneset "mrpa"))
 (define (finish utterance file)
   (utt.save.wave utterance (string-append file ".wav") 'riff)
   (utt.save.segs utterance (string-append file ".seg")))
@@ -36,6 +39,11 @@ class Score:
 
     voice: str
     notes: list[tuple[str, float, float]]
+
+
+def is_installed(voice: str) -> bool:
+    """Whether Festival has a voice."""
+    return any(VOICES.glob(f"*/{voice}"))
 
 
 def speak(scratch: Path, orders: list[Text | Score]) -> list[TimedSpeech | None]:
