@@ -54,7 +54,7 @@ class Setup:
     name: str
     command: tuple[str, ...]
     workers: int = 1
-    concurrency: int = 2
+    concurrency: int = 4
     threads: int = 1
 
     def variables(self) -> dict[str, str]:
@@ -70,10 +70,11 @@ class Setup:
 
 
 SETUPS: Final = (
-    Setup("one process, two conversions (the default)", OWN),
+    Setup("one process, four conversions (the default)", OWN),
+    Setup("one process, three conversions", OWN, concurrency=3),
+    Setup("one process, two conversions", OWN, concurrency=2),
     Setup("one process, one conversion, two threads", OWN, concurrency=1, threads=2),
-    Setup("one process, two conversions, two threads", OWN, threads=2),
-    Setup("one process, four conversions", OWN, concurrency=4),
+    Setup("one process, two conversions, two threads", OWN, concurrency=2, threads=2),
     Setup("two processes: Gunicorn watches over Hypercorn", OWN, workers=2),
     Setup(
         "two processes: Gunicorn with Uvicorn workers",
@@ -117,7 +118,7 @@ class Plan:
 
 FULL: Final = Plan(SETUPS, rounds=2, singles=8, overload_seconds=8.0, calm_seconds=12.0)
 QUICK: Final = Plan(
-    (SETUPS[0], SETUPS[4]), rounds=1, singles=3, overload_seconds=4.0, calm_seconds=3.0
+    (SETUPS[0], SETUPS[5]), rounds=1, singles=3, overload_seconds=4.0, calm_seconds=3.0
 )
 
 

@@ -19,17 +19,24 @@ MIB: Final = 1 << 20
 PROCESS_BYTES: Final = 250 * MIB
 """What one process needs with its characters, its decoder and one conversion.
 
-Measured are 180 MB with two conversions (benchmarks: throughput); the rest is for long recordings.
+Measured are 210 MB at 10 s of speech and 300 MB at 60 s, the longest that can be allowed.
 """
 
 CONVERSION_BYTES: Final = 75 * MIB
-"""What one more conversion at the same time needs, decoding included, at the longest length."""
+"""What one more conversion at the same time needs: 65 MB at 60 s of speech, 40 MB at 10 s."""
 
 CPUS_PER_PROCESS: Final = 4
 """How many CPUs one process keeps busy.
 
 Nine tenths of a conversion run outside the interpreter's lock or in the decoder's process; what is
 left of the lock's time is enough for about so many conversions at once.
+"""
+
+CONVERSIONS_PER_CPU: Final = 2
+"""How many conversions share a CPU.
+
+One waits for Firestore, a bucket or the decoder's process while the other computes; with one for
+each CPU a tenth of the CPUs' time is lost even where nothing is far away (benchmarks: throughput).
 """
 
 RECYCLED_AFTER: Final = 2_000
@@ -65,7 +72,7 @@ class Plan:
 
 
 def plan(resources: Resources, *, workers: int | None = None) -> Plan:
-    """Plan so that every CPU has a conversion and all of them have memory.
+    """Plan so that every CPU has enough conversions and all of them have memory.
 
     One process is enough for a few CPUs and starts soonest, loads the characters once, and sees
     every message, however few connections they come through.
@@ -76,14 +83,15 @@ def plan(resources: Resources, *, workers: int | None = None) -> Plan:
     """
     cpus = max(1, round(resources.cpus))
     processes = workers or math.ceil(cpus / CPUS_PER_PROCESS)
+    wanted = CONVERSIONS_PER_CPU * cpus
     if resources.memory_bytes is None:
-        return Plan(processes, max(cpus, processes))
+        return Plan(processes, max(wanted, processes))
     if workers is None:
         # The first conversion of a process is part of what the process needs.
         processes = max(1, min(processes, resources.memory_bytes // PROCESS_BYTES))
     left = resources.memory_bytes - processes * PROCESS_BYTES
     most = processes + max(0, left) // CONVERSION_BYTES
-    return Plan(processes, max(processes, min(cpus, most)))
+    return Plan(processes, max(processes, min(wanted, most)))
 
 
 def read_resources(root: Path = Path("/")) -> Resources:

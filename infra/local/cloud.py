@@ -46,7 +46,7 @@ class CloudOptions:
         max_seconds: the longest recording.
         max_upload_bytes: the largest recording.
         conversion_deadline_seconds: the number that all timeouts derive from.
-        concurrency: how many voices are converted at once.
+        concurrency: how many voices are converted at once; as many as in Terraform's container.
         backlog: how many more may wait.
         wait_seconds: how long a client waits for a conversion before it must ask again.
         rate_limit_per_minute: how many requests a minute the api takes from one address; 0 for any
@@ -61,7 +61,7 @@ class CloudOptions:
     max_seconds: float = 10.0
     max_upload_bytes: int = 8_000_000
     conversion_deadline_seconds: int = 60
-    concurrency: int = 2
+    concurrency: int = 4
     backlog: int = 8
     wait_seconds: float = 50.0
     rate_limit_per_minute: int = 0

@@ -113,8 +113,9 @@ resource "google_cloud_run_v2_service" "convert" {
   template {
     encryption_key        = var.kms_key
     execution_environment = "EXECUTION_ENVIRONMENT_GEN2"
-    # A slot for each conversion and no more: Cloud Run starts an instance instead of queueing.
-    max_instance_request_concurrency = var.convert_concurrency
+    # A slot for each conversion and no more: nothing queues in an instance. Cloud Run starts the
+    # next one before all are taken, when 60 % of the slots or of the CPUs are in use on average.
+    max_instance_request_concurrency = local.convert_concurrency
     service_account                  = google_service_account.this["convert"].email
     timeout                          = "${local.timeouts.request}s"
 

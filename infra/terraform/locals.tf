@@ -18,6 +18,11 @@ locals {
   # address, or a load balancer that address and its own.
   trusted_proxies = var.custom_domain == null ? 1 : 2
 
+  # One conversion computes while another waits; functions/convert/planning.py says the same. The
+  # least memory that Cloud Run gives so many CPUs is enough for all of them.
+  conversions_per_cpu = 2
+  convert_concurrency = coalesce(var.convert_concurrency, local.conversions_per_cpu * tonumber(var.convert_cpu))
+
   python_version = "3.11"
   source_root    = "${path.module}/../.."
 
@@ -47,7 +52,7 @@ locals {
     WAIT_SECONDS            = tostring(var.wait_seconds)
   }
   environment_convert = {
-    CONCURRENCY             = tostring(var.convert_concurrency)
+    CONCURRENCY             = tostring(local.convert_concurrency)
     MAX_SECONDS             = tostring(var.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
     MIN_SECONDS             = tostring(var.recording_seconds.min)

@@ -87,14 +87,13 @@ variable "conversion_deadline_seconds" {
 }
 
 variable "convert_concurrency" {
-  description = "Conversions at once in one instance of the conversion container; as many as it has CPUs is a good start."
+  description = "Conversions at once in one instance of the conversion container; null makes it twice its CPUs, because a conversion also waits."
   type        = number
-  default     = 2
-  nullable    = false
+  default     = null
 
   validation {
-    condition     = var.convert_concurrency >= 1 && var.convert_concurrency <= 64 && floor(var.convert_concurrency) == var.convert_concurrency
-    error_message = "convert_concurrency must be a whole number from 1 to 64; a conversion keeps a CPU busy, so more than the instance has CPUs only makes each of them slower."
+    condition     = var.convert_concurrency == null || try(var.convert_concurrency >= 1 && var.convert_concurrency <= 64 && floor(var.convert_concurrency) == var.convert_concurrency, false)
+    error_message = "convert_concurrency must be a whole number from 1 to 64, or null for twice the CPUs; the more of them share a CPU, the slower is each."
   }
 }
 

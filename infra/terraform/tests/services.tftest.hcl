@@ -27,8 +27,8 @@ run "defaults" {
   assert {
     condition = (
       google_cloud_run_v2_service.convert.template[0].scaling[0].max_instance_count == 20
-      && google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 2
-      && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "CONCURRENCY"]) == "2"
+      && google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 4
+      && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "CONCURRENCY"]) == "4"
       && google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].limits == tomap({ cpu = "2", memory = "1Gi" })
     )
     error_message = "the size of an instance is not what the variables say, or the container is told another one"
@@ -107,6 +107,39 @@ run "scaled_to_zero" {
   assert {
     condition     = google_cloud_run_v2_service.convert.scaling[0].min_instance_count == 0
     error_message = "min_instances = 0 leaves warm instances"
+  }
+}
+
+run "larger_instances" {
+  command = plan
+
+  variables {
+    convert_cpu    = "8"
+    convert_memory = "4Gi"
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 16
+      && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "CONCURRENCY"]) == "16"
+    )
+    error_message = "the conversions at once do not grow with the CPUs"
+  }
+}
+
+run "fewer_conversions_at_once" {
+  command = plan
+
+  variables {
+    convert_concurrency = 3
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 3
+      && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "CONCURRENCY"]) == "3"
+    )
+    error_message = "convert_concurrency reaches only one of Cloud Run and the container"
   }
 }
 

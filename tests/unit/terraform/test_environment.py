@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.api.settings import ApiSettings
-from functions.convert.planning import MIB, Plan, Resources, plan
+from functions.convert.planning import MIB, Resources, plan
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.on_upload.settings import OnUploadSettings
@@ -35,6 +35,7 @@ EXAMPLES = {
     r"^local\.audiences\.\w+$": "https://receiver.example.com",
     r"^tostring\(local\.timeouts\.conversion_deadline\)$": "60",
     r"^tostring\(local\.patience\)$": "300",
+    r"^tostring\(local\.convert_concurrency\)$": "4",
     r"^tostring\(local\.trusted_proxies\)$": "1",
     r"^var\.project_id$": "a-project",
     r'^join\(",", var\.allowed_origins\)$': "https://voice.example.com",
@@ -102,14 +103,31 @@ def test_the_defaults_are_those_of_the_code(terraform: TerraformModule, deployab
             assert default == field.default, name
 
 
+LEAST_MIB = {1: 512, 2: 512, 4: 2048, 8: 4096}
+"""What Cloud Run gives so many CPUs of a second generation instance at least."""
+
+
 def test_as_many_conversions_at_once_as_are_planned_for_such_a_container(
     terraform: TerraformModule,
 ) -> None:
-    sizes = {name: terraform.variables[f"convert_{name}"]["default"] for name in ("cpu", "memory")}
-    memory = int(sizes["memory"].removesuffix("Gi")) * 1024 * MIB
-    planned = plan(Resources(float(sizes["cpu"]), memory))
+    memory = int(terraform.variables["convert_memory"]["default"].removesuffix("Gi")) * 1024
+    default = (int(terraform.variables["convert_cpu"]["default"]), memory)
+    for cpus, mib in (*LEAST_MIB.items(), default):
+        planned = plan(Resources(cpus, mib * MIB)).concurrency
 
-    assert planned == Plan(1, terraform.variables["convert_concurrency"]["default"])
+        assert planned == terraform.locals["conversions_per_cpu"] * cpus, (cpus, mib)
+
+
+def test_cloud_run_sends_as_many_messages_at_once_as_the_container_takes(
+    terraform: TerraformModule,
+) -> None:
+    template = terraform.resources["google_cloud_run_v2_service", "convert"]["template"][0]
+    slots = template["max_instance_request_concurrency"]
+
+    assert terraform.environment("convert")["CONCURRENCY"] == f"tostring({slots})"
+    assert terraform.locals[slots.removeprefix("local.")] == (
+        "coalesce(var.convert_concurrency, local.conversions_per_cpu * tonumber(var.convert_cpu))"
+    )
 
 
 @pytest.mark.parametrize("name", ["sweep", "api"])
