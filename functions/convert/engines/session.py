@@ -25,7 +25,7 @@ class GraphSession:
         graph: the verified graph.
         settings: how to run it.
         is_optimised: whether it was made fast when it was exported, so that the runtime can save
-            itself most of that work when it loads it.
+            itself that work when it loads it.
 
     Raises:
         BundleError: the runtime refuses the graph.
@@ -80,7 +80,10 @@ def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.Se
     options = onnxruntime.SessionOptions()
     if is_optimised:
         levels = onnxruntime.GraphOptimizationLevel
-        options.graph_optimization_level = levels.ORT_ENABLE_BASIC
+        options.graph_optimization_level = levels.ORT_DISABLE_ALL
+        # Planning who may take whose memory takes longer than it saves: what an operator is done
+        # with goes back to the arena, and from there to the next, without a plan as well.
+        options.enable_mem_reuse = False
     options.intra_op_num_threads = settings.threads
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL

@@ -1,3 +1,5 @@
+import math
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +8,7 @@ import onnxruntime
 import pytest
 import torch
 
+from functions.convert.onnx_model import inspect_model
 from training.export import Melody, export
 from training.features import mel_filters
 from training.folded import FoldedGraph, fold_bins, join_samples, overlap_add, part_samples
@@ -63,25 +66,57 @@ def test_frames_a_hop_apart_are_added_where_they_overlap() -> None:
     assert overlap_add(frames, 2, 0)[0].tolist() == [1, 1, 2, 2, 3, 2]
 
 
-# The exporter of PyTorch warns of its own parts.
-@pytest.mark.filterwarnings("ignore")
-def test_the_exported_file_holds_half_precision_weights_and_speaks_as_the_network(
-    tmp_path: Path,
-) -> None:
-    network = Network().eval()
-    file = export(network, MELODY, tmp_path)
-    weights = {
-        one.name: one.data_type
-        for one in onnx.load(file).graph.initializer
-        if one.name.startswith("network.") and one.name.endswith("weight.half")
-    }
-    assert weights
-    assert set(weights.values()) == {onnx.TensorProto.FLOAT16}
+@pytest.fixture(scope="module")
+def network() -> Network:
+    return Network().eval()
+
+
+@pytest.fixture(scope="module")
+def exported(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter of PyTorch warns of its own parts
+        return export(network, MELODY, tmp_path_factory.mktemp("mei"))
+
+
+def weights_of(file: Path) -> dict[str, onnx.TensorProto]:
+    return {weight.name: weight for weight in onnx.load(file).graph.initializer}
+
+
+def test_the_exported_file_speaks_as_the_network(network: Network, exported: Path) -> None:
     inputs = graph_inputs(40)
     with torch.no_grad():
         expected = CharacterGraph(network)(*inputs).numpy()
     names = ("wave", "f0", "voicing", "noise")
     fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
-    found = np.asarray(onnxruntime.InferenceSession(str(file)).run(None, fed)[0])
+    found = np.asarray(onnxruntime.InferenceSession(str(exported)).run(None, fed)[0])
     noise = float(np.square(found - expected).sum() / np.square(expected).sum())
     assert 10 * np.log10(noise) < -50
+
+
+def test_the_exported_file_holds_large_weights_of_the_network_in_half_precision(
+    exported: Path,
+) -> None:
+    large = {
+        name: weight.data_type
+        for name, weight in weights_of(exported).items()
+        if name.startswith("network.") and math.prod(weight.dims) >= 1000
+    }
+    assert len(large) > 20
+    assert set(large.values()) == {onnx.TensorProto.FLOAT16}
+
+
+def test_the_exported_file_leaves_nothing_constant_to_compute_but_widened_weights(
+    exported: Path,
+) -> None:
+    stored = weights_of(exported)
+    nodes = onnx.load(exported).graph.node
+    constant = [node for node in nodes if all(name in stored for name in node.input)]
+    assert {node.op_type for node in constant} == {"Cast"}
+    widened = {name for node in constant for name in node.input}
+    halved = {name for name, one in stored.items() if one.data_type == onnx.TensorProto.FLOAT16}
+    assert widened == halved
+
+
+def test_the_exported_file_names_only_the_standard_operators(exported: Path) -> None:
+    assert [one.domain for one in onnx.load(exported).opset_import] == [""]
+    assert inspect_model(exported.read_bytes()).outputs.keys() == {"audio"}
