@@ -3,11 +3,16 @@
 Gunicorn starts them, replaces one that ends or is silent for too long, and passes SIGTERM on; what
 each does is the same as when there is one (`main.serve`), so HTTP/2 stays. The engines are made
 after the fork: sessions of ONNX Runtime and channels of gRPC do not survive one.
+
+A process beats once when it begins and, from when it serves, out of its event loop: one that does
+not get ready, whose loop stands still or that is stopped falls silent. Gunicorn ends it after the
+timeout with SIGABRT, and a second later with SIGKILL.
 """
 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import logging
 import os
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -108,10 +113,14 @@ class _ConvertWorker(Worker):
     """One process."""
 
     def init_signals(self) -> None:
-        """Leave them alone: what serves handles them."""
+        """Leave them alone, but for SIGABRT: what serves handles them."""
+        # The last words of a process that hung are where each of its threads stood.
+        faulthandler.enable()
 
     def run(self) -> None:
         """Serve until told to stop, or until it is time for a successor."""
+        # Gunicorn reads no silence from a process that has never beaten.
+        self.notify()  # type: ignore[no-untyped-call] # Gunicorn is not typed
         membership = Membership(
             # Copies: the server closes what it is given, and so does Gunicorn.
             [os.dup(one.fileno()) for one in self.sockets],

@@ -30,7 +30,8 @@ class ConvertSettings(PushSettings, SigningSettings):
         concurrency: how many voices are converted at once, in all processes together; likewise.
         backlog: how many more may wait for that, before messages are sent away.
         threads: how many threads one conversion's network uses.
-        timeout: after how many seconds of silence one of several processes is replaced.
+        timeout: after how many seconds of silence one of several processes is replaced; a new one
+            is silent until it can convert.
         graceful_timeout: how many seconds a process that is told to stop may take; Cloud Run kills
             an instance ten seconds after SIGTERM.
         keepalive: how many seconds a connection without requests is kept.
@@ -52,7 +53,7 @@ class ConvertSettings(PushSettings, SigningSettings):
     concurrency: Annotated[int, Field(ge=1, le=64)] = Field(default_factory=_planned_concurrency)
     backlog: Annotated[int, Field(ge=0, le=1000)] = 8
     threads: Annotated[int, Field(ge=1, le=16)] = 1
-    timeout: Annotated[int, Field(ge=2, le=600)] = 30
+    timeout: Annotated[int, Field(ge=5, le=600)] = 30
     graceful_timeout: Annotated[int, Field(ge=1, le=600)] = 8
     keepalive: Annotated[float, Field(ge=1, le=3600)] = 75.0
     max_requests: Annotated[int, Field(ge=0, le=10_000_000)] = Field(

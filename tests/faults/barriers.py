@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections import defaultdict
 from contextlib import suppress
@@ -42,7 +43,7 @@ class Checkpoints:
     def reach(self, point: str, voice_id: str) -> None:
         """Report a point and wait for permission to pass; raise `InjectedError` if so told."""
         with socket.create_connection(self._address) as connection:
-            connection.sendall(json.dumps([voice_id, point, ""]).encode() + b"\n")
+            connection.sendall(_arrival(voice_id, point))
             answer = connection.recv(len(_FAIL))
         if answer == _FAIL:
             raise InjectedError(f"the test lets {point} fail")
@@ -51,7 +52,7 @@ class Checkpoints:
         """Do as `reach`, without holding up the event loop; `note` is kept for the test."""
         reader, writer = await asyncio.open_connection(*self._address)
         try:
-            writer.write(json.dumps([voice_id, point, note]).encode() + b"\n")
+            writer.write(_arrival(voice_id, point, note))
             answer = await reader.readline()
         finally:
             writer.close()
@@ -59,11 +60,16 @@ class Checkpoints:
             raise InjectedError(f"the test lets {point} fail")
 
 
+def _arrival(voice_id: str, point: str, note: str = "") -> bytes:
+    return json.dumps([voice_id, point, note, os.getpid()]).encode() + b"\n"
+
+
 @dataclass
 class _Point:
     is_held: bool = False
     fails: bool = False
     notes: list[str] = field(default_factory=list)
+    pids: list[int] = field(default_factory=list)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -110,15 +116,20 @@ class Barriers:
         """Return what was said at each arrival at a point."""
         return self._points[voice_id, point].notes
 
+    def pids(self, voice_id: str, point: str) -> list[int]:
+        """Return which process it was at each arrival at a point."""
+        return self._points[voice_id, point].pids
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
         with suppress(ConnectionError):
-            voice_id, point, note = json.loads(await reader.readline())
+            voice_id, point, note, pid = json.loads(await reader.readline())
             reached = self._points[voice_id, point]
             reached.notes.append(note)
+            reached.pids.append(pid)
             async with self._changed:
                 self._changed.notify_all()
             if reached.is_held:

@@ -87,7 +87,10 @@ class BarrierUploads:
 
 
 class BarrierResults:
-    """The results' bucket with the points `storing` and `stored`."""
+    """The results' bucket with the points `storing`, `standing_still` and `stored`.
+
+    Who is held at `standing_still` is held with its whole event loop.
+    """
 
     def __init__(self, bucket: Bucket, checkpoints: Checkpoints) -> None:
         self._bucket = bucket
@@ -101,6 +104,7 @@ class BarrierResults:
     ) -> ObjectFacts:
         voice_id = name.partition("/")[0]
         await self._checkpoints.pass_by("storing", voice_id)
+        self._checkpoints.reach("standing_still", voice_id)
         written = await self._bucket.write(name, content, content_type=content_type, size=size)
         await self._checkpoints.pass_by("stored", voice_id)
         return written

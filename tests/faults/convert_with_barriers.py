@@ -6,7 +6,6 @@ CLOCK_SKEW_SECONDS sets its clock wrong.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,10 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
     from functions.convert.audio.decoding import Decoder
+    from functions.convert.processes import Membership
     from shared.buckets import Bucket
 
 
-async def serve(config: ConvertSettings, checkpoints: Checkpoints) -> None:
+async def serve(config: ConvertSettings, membership: Membership | None = None) -> None:
+    checkpoints = Checkpoints(os.environ[VARIABLE])
     services = convert.open_services(config)
     wrapped = convert.Services(
         voices=BarrierVoices(services.voices, checkpoints),
@@ -51,7 +52,7 @@ async def serve(config: ConvertSettings, checkpoints: Checkpoints) -> None:
         )
 
     async with convert.starting_tools(config) as tools:
-        await convert.serve(config, wrapped, behind_barriers(tools))
+        await convert.serve(config, wrapped, behind_barriers(tools), membership)
 
 
 @contextmanager
@@ -70,7 +71,7 @@ def main() -> None:
     config = settings.load(ConvertSettings)
     logs.configure(config.project_id, config.log_level)
     with wrong_clock(float(os.environ.get("CLOCK_SKEW_SECONDS", "0"))):
-        asyncio.run(serve(config, Checkpoints(os.environ[VARIABLE])))
+        convert.run(config, serve)
 
 
 if __name__ == "__main__":
