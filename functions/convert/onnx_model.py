@@ -15,28 +15,37 @@ MAX_NODES = 100_000
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIXED_SIZES = {_FIXED64: 8, _FIXED32: 4}
+_WIRE_TYPES = frozenset({_VARINT, _FIXED64, _BYTES, _FIXED32})
 _LONGEST_VARINT = 10
 _VARINT_BITS = 0xFFFF_FFFF_FFFF_FFFF
 _CONTINUED = 0x80
 _LONGEST_NAME = 200
 
 _MODEL_GRAPH, _MODEL_OPSET, _MODEL_TRAINING, _MODEL_FUNCTION = 7, 8, 20, 25
+_MODEL = frozenset({_MODEL_GRAPH, _MODEL_OPSET, _MODEL_TRAINING, _MODEL_FUNCTION})
 _OPSET_DOMAIN = 1
 _FUNCTION_NAME = 1
 _GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 5, 11, 12
 _GRAPH_SPARSE_INITIALIZER = 15
+_GRAPH = frozenset(
+    {_GRAPH_NODE, _GRAPH_INITIALIZER, _GRAPH_SPARSE_INITIALIZER, _GRAPH_INPUT, _GRAPH_OUTPUT}
+)
 _NODE_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN = 4, 5, 7
+_NODE = frozenset({_NODE_ATTRIBUTE, _NODE_DOMAIN})
 _ATTRIBUTE_TENSORS = frozenset({5, 10})
 _ATTRIBUTE_GRAPHS = frozenset({6, 11})
 _ATTRIBUTE_SPARSE_TENSORS = frozenset({22, 23})
+_ATTRIBUTE = _ATTRIBUTE_TENSORS | _ATTRIBUTE_GRAPHS | _ATTRIBUTE_SPARSE_TENSORS
 _SPARSE_TENSOR_PARTS = frozenset({1, 2})
 _TENSOR_NAME, _TENSOR_EXTERNAL_DATA, _TENSOR_DATA_LOCATION = 8, 13, 14
+_TENSOR = frozenset({_TENSOR_NAME, _TENSOR_EXTERNAL_DATA, _TENSOR_DATA_LOCATION})
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
 _VALUE_NAME, _VALUE_TYPE = 1, 2
 _TYPE_TENSOR = 1
 _TENSOR_TYPE_ELEMENT, _TENSOR_TYPE_SHAPE = 1, 2
 _SHAPE_DIMENSION = 1
 _DIMENSION_VALUE, _DIMENSION_NAME = 1, 2
+_DIMENSION = frozenset({_DIMENSION_VALUE, _DIMENSION_NAME})
 
 _ELEMENT_TYPES = MappingProxyType(
     {
@@ -126,7 +135,7 @@ class _Reader:
 
     def read_model(self, message: memoryview) -> None:
         graphs = []
-        for number, value in _messages(message, "ModelProto"):
+        for number, value in _messages(message, _MODEL, "ModelProto"):
             if number == _MODEL_GRAPH:
                 graphs.append(value)
             elif number == _MODEL_OPSET:
@@ -145,15 +154,14 @@ class _Reader:
         self._read_graph(graphs[0], depth=0)
 
     def _read_operator_set(self, message: memoryview) -> None:
-        for number, value in _messages(message, "OperatorSetIdProto"):
-            if number == _OPSET_DOMAIN:
-                _check_domain(value, "operator set")
+        for _, value in _messages(message, frozenset({_OPSET_DOMAIN}), "OperatorSetIdProto"):
+            _check_domain(value, "operator set")
 
     def _read_graph(self, message: memoryview, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise UnsafeModelError(f"expected graphs nested at most {MAX_DEPTH} deep, found more.")
         initialised = set()
-        for number, value in _messages(message, "GraphProto"):
+        for number, value in _messages(message, _GRAPH, "GraphProto"):
             if number == _GRAPH_NODE:
                 self._read_node(value, depth)
             elif number == _GRAPH_INITIALIZER:
@@ -171,14 +179,14 @@ class _Reader:
         self.nodes += 1
         if self.nodes > MAX_NODES:
             raise UnsafeModelError(f"expected at most {MAX_NODES} operators, found more.")
-        for number, value in _messages(message, "NodeProto"):
+        for number, value in _messages(message, _NODE, "NodeProto"):
             if number == _NODE_ATTRIBUTE:
                 self._read_attribute(value, depth)
             elif number == _NODE_DOMAIN:
                 _check_domain(value, f"operator '{_text(message, _NODE_TYPE)}'")
 
     def _read_attribute(self, message: memoryview, depth: int) -> None:
-        for number, value in _messages(message, "AttributeProto"):
+        for number, value in _messages(message, _ATTRIBUTE, "AttributeProto"):
             if number in _ATTRIBUTE_TENSORS:
                 _check_tensor(value)
             elif number in _ATTRIBUTE_SPARSE_TENSORS:
@@ -198,7 +206,7 @@ def _check_tensor(message: memoryview) -> str:
     """Refuse a tensor whose data lie elsewhere; return its name."""
     name = ""
     location: str | None = None
-    for number, wire, value in _fields(message):
+    for number, wire, value in _fields(message, _TENSOR):
         if number == _TENSOR_NAME and isinstance(value, memoryview):
             name = _decoded(value)
         elif number == _TENSOR_EXTERNAL_DATA and isinstance(value, memoryview):
@@ -215,9 +223,8 @@ def _check_tensor(message: memoryview) -> str:
 
 
 def _check_sparse_tensor(message: memoryview) -> None:
-    for number, value in _messages(message, "SparseTensorProto"):
-        if number in _SPARSE_TENSOR_PARTS:
-            _check_tensor(value)
+    for _, value in _messages(message, _SPARSE_TENSOR_PARTS, "SparseTensorProto"):
+        _check_tensor(value)
 
 
 def _read_value_info(message: memoryview) -> Tensor:
@@ -226,7 +233,7 @@ def _read_value_info(message: memoryview) -> Tensor:
     tensor = None if kind is None else _only(kind, _TYPE_TENSOR, name)
     if tensor is None:
         return Tensor(name, "no tensor", None)
-    element = [value for number, _, value in _fields(tensor) if number == _TENSOR_TYPE_ELEMENT]
+    element = [value for _, _, value in _fields(tensor, frozenset({_TENSOR_TYPE_ELEMENT}))]
     code = element[-1] if element else 0
     type_name = _ELEMENT_TYPES.get(code, "unknown") if isinstance(code, int) else "unknown"
     shape = _only(tensor, _TENSOR_TYPE_SHAPE, name)
@@ -234,15 +241,13 @@ def _read_value_info(message: memoryview) -> Tensor:
 
 
 def _read_shape(message: memoryview) -> tuple[int | str | None, ...]:
-    dimensions = _messages(message, "TensorShapeProto")
-    return tuple(
-        _read_dimension(value) for number, value in dimensions if number == _SHAPE_DIMENSION
-    )
+    dimensions = _messages(message, frozenset({_SHAPE_DIMENSION}), "TensorShapeProto")
+    return tuple(_read_dimension(value) for _, value in dimensions)
 
 
 def _read_dimension(message: memoryview) -> int | str | None:
     size: int | str | None = None
-    for number, _, value in _fields(message):
+    for number, _, value in _fields(message, _DIMENSION):
         if number == _DIMENSION_VALUE and isinstance(value, int):
             size = value
         elif number == _DIMENSION_NAME and isinstance(value, memoryview):
@@ -252,14 +257,14 @@ def _read_dimension(message: memoryview) -> int | str | None:
 
 def _only(message: memoryview, number: int, name: str) -> memoryview | None:
     """Find the embedded message that may stand only once."""
-    found = [value for at, value in _messages(message, name) if at == number]
+    found = [value for _, value in _messages(message, frozenset({number}), name)]
     if len(found) > 1:
         raise _MalformedError(f"the type of '{name}' more than once")
     return found[0] if found else None
 
 
 def _text(message: memoryview, number: int) -> str:
-    texts = [value for found, value in _messages(message, "text") if found == number]
+    texts = [value for _, value in _messages(message, frozenset({number}), "text")]
     return _decoded(texts[-1]) if texts else ""
 
 
@@ -267,48 +272,51 @@ def _decoded(value: memoryview) -> str:
     return bytes(value[:_LONGEST_NAME]).decode("utf-8", errors="replace")
 
 
-def _messages(message: memoryview, kind: str) -> Iterator[tuple[int, memoryview]]:
-    """Yield the fields that carry bytes: number and content."""
+def _messages(
+    message: memoryview, wanted: frozenset[int], kind: str
+) -> Iterator[tuple[int, memoryview]]:
+    """Yield the wanted fields that carry bytes: number and content."""
     try:
-        for number, wire, value in _fields(message):
+        for number, wire, value in _fields(message, wanted):
             if wire == _BYTES:
                 yield number, value  # type: ignore[misc] # what carries bytes is a view of them
     except _MalformedError as error:
         raise _MalformedError(f"{error} in {kind}") from error
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
-    """Yield every field of a message: number, wire type, and value (integer or bytes)."""
+def _fields(
+    message: memoryview, wanted: frozenset[int]
+) -> Iterator[tuple[int, int, int | memoryview]]:
+    """Yield the wanted fields of a message: number, wire type, and value (integer or bytes).
+
+    Those that nobody wants must be well-formed, too: no other reader shall find more in a message.
+    """
     position, end = 0, len(message)
     while position < end:
         # Nearly all numbers have one byte: a call for each of them would double the time.
         tag = message[position]
-        if tag < _CONTINUED:
-            position += 1
-        else:
-            tag, position = _varint(message, position)
+        position += 1
+        if tag >= _CONTINUED:
+            tag, position = _varint(message, position - 1)
         number, wire = tag >> 3, tag & 7
-        if number == 0:
-            raise _MalformedError("field number 0")
-        if wire == _VARINT:
-            integer, position = _varint(message, position)
-            yield number, wire, integer
-            continue
-        if wire == _BYTES:
-            size, position = _varint(message, position)
-        elif wire in _FIXED_SIZES:
-            size = _FIXED_SIZES[wire]
-        else:
-            raise _MalformedError(f"wire type {wire}")
-        begin, position = position, position + size
-        if position > end:
-            raise _MalformedError("a field that is cut off")
-        yield number, wire, message[begin:position]
+        if number == 0 or wire not in _WIRE_TYPES:
+            raise _MalformedError("field number 0" if number == 0 else f"wire type {wire}")
+        value = _FIXED_SIZES.get(wire)
+        if value is None:
+            value = message[position] if position < end else _CONTINUED
+            position += 1
+            if value >= _CONTINUED:
+                value, position = _varint(message, position - 1)
+        begin = position
+        if wire != _VARINT:
+            position += value
+            if position > end:
+                raise _MalformedError("a field that is cut off")
+        if number in wanted:
+            yield number, wire, value if wire == _VARINT else message[begin:position]
 
 
 def _varint(message: memoryview, position: int) -> tuple[int, int]:
-    if position < len(message) and message[position] < _CONTINUED:
-        return message[position], position + 1
     value = 0
     for index, byte in enumerate(message[position : position + _LONGEST_VARINT]):
         value |= (byte & ~_CONTINUED) << (7 * index)
