@@ -1,22 +1,24 @@
 """What a thousand conversions and a day cost: measured CPU seconds times prices.
 
-    python -m infra.cost [RECORDING]
+    python -m infra.cost [RECORDING] [--write]
 
 CPU seconds are those of all processes that a conversion keeps busy, from the recording's bytes to
-the result's; they do not depend on what else the machine does, as the time by the clock would.
+the result's; they do not depend on what else the machine does, as the time by the clock would. How
+many documents a voice reads and writes is what the benchmark pipeline has counted.
 """
-# ruff: noqa: T201 - a command for a terminal
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import resource
-import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
+from benchmarks.readme import with_figures
+from benchmarks.report import Report, Table
 from functions.convert.audio.decoding import Decoder
 from functions.convert.audio.recording import DecodeLimits
 from functions.convert.conversion import Conversion
@@ -25,12 +27,25 @@ from shared.media import CONTENT_TYPES, sniff
 from shared.voice import Input, Options, OutputFormat, Status, Voice, new_voice_id
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.report import Cell
     from shared.buckets import Bucket
 
-SAMPLE: Final = Path(__file__).parent / "local/samples/hello.webm"
-CHARACTERS: Final = Path(__file__).parents[1] / "functions/convert/characters"
+ROOT: Final = Path(__file__).parents[1]
+SAMPLE: Final = ROOT / "infra/local/samples/hello.webm"
+CHARACTERS: Final = ROOT / "functions/convert/characters"
+COUNTED: Final = ROOT / "benchmarks/results/pipeline.json"
+PAGE: Final = ROOT / "docs/deploy.md"
+FORMATS: Final = (OutputFormat.WAV, OutputFormat.M4A)
 ROUNDS: Final = 20
 SECONDS_OF_A_DAY: Final = 86_400
+
+_WRITES: Final = "Firestore documents written"
+_READS: Final = (
+    "Firestore documents read by the service",
+    "Firestore documents read by the visitor's listener",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +77,14 @@ class Usage:
     """What one conversion uses beside its CPU seconds, and what a day uses without any.
 
     Attributes:
+        document_reads: by the services and by a page that listens.
+        document_writes: create, queued, lease, done, and a conflict now and then.
         cpus: of an instance of the conversion container (convert_cpu).
         gib: of its memory (convert_memory).
         waiting_seconds: for Firestore and Cloud Storage, in which an instance is paid for too.
         function_seconds: of the functions api and on_upload together, each with one CPU and
             half a GiB.
         requests: to the api (voice), on_upload, and the container (warm-up, message).
-        document_reads: by the services and by a page that listens.
-        document_writes: create, queued, lease, stages, done.
         object_writes: recording and result; the notification is counted as one more.
         object_reads: the recording by the container, the result by the visitor.
         sweeps: of a day; each is a request.
@@ -77,18 +92,36 @@ class Usage:
         sweep_reads: one query for each status, which counts as a read though it finds nothing.
     """
 
+    document_reads: float
+    document_writes: float
     cpus: float = 2
     gib: float = 1
     waiting_seconds: float = 0.3
     function_seconds: float = 0.3
     requests: int = 4
-    document_reads: int = 10
-    document_writes: int = 8
     object_writes: int = 3
     object_reads: int = 2
     sweeps: int = 288
     sweep_seconds: float = 0.5
     sweep_reads: int = 3
+
+
+def read_usage(counted: Path = COUNTED) -> Usage:
+    """Return what a conversion uses, with the documents that a benchmark has counted.
+
+    Args:
+        counted: the report of the benchmark pipeline.
+
+    Raises:
+        ValueError: it is no such report.
+    """
+    report = Report.load(counted)
+    figures = {str(row[0]): row[-1] for table in report.tables for row in table.rows}
+    try:
+        reads = sum(float(figures[name] or 0) for name in _READS)
+        return Usage(document_reads=reads, document_writes=float(figures[_WRITES] or 0))
+    except KeyError as missing:
+        raise ValueError(f"{counted} does not tell {missing}; measure it anew") from missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,22 +245,37 @@ def _function_second_dollars(prices: Prices) -> float:
     return prices.cpu_second + 0.5 * prices.gib_second
 
 
-def main() -> None:
-    """Measure and print the table of docs/deploy.md."""
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else SAMPLE
-    recording = path.read_bytes()
-    measured = {kind: measure(recording, kind) for kind in (OutputFormat.WAV, OutputFormat.M4A)}
-    prices, usage = Prices(), Usage()
-    columns = [conversion_dollars(one, usage, prices) for one in measured.values()]
-    print(f"| per 1000 conversions, US$ | {' | '.join(measured)} |\n|---|{'---:|' * len(measured)}")
-    for name in columns[0]:
-        print(f"| {name} | {' | '.join(f'{1000 * one[name]:.3f}' for one in columns)} |")
-    totals = (f"**{1000 * sum(one.values()):.2f}**" for one in columns)
-    print(f"| **together** | {' | '.join(totals)} |")
-    cpu = ", ".join(f"{one.cpu_seconds:.3f} s for {kind}" for kind, one in measured.items())
-    print(f"\nCPU: {cpu}; recording: {next(iter(measured.values())).seconds:.1f} s")
-    print(f"A warm instance-day: US$ {warm_day_dollars(usage, prices):.2f}")
-    print(f"A day of sweeps: US$ {sweep_day_dollars(usage, prices):.3f}")
+def make_report(measured: Sequence[Measurement], usage: Usage, prices: Prices) -> Report:
+    """Return what is shown: a measurement for each of `FORMATS`, and days without visitors."""
+    columns = [conversion_dollars(one, usage, prices) for one in measured]
+    rows: list[tuple[Cell, ...]] = [
+        (kind, *(1000 * column[kind] for column in columns)) for kind in columns[0]
+    ]
+    rows.append(("**together**", *(1000 * sum(column.values()) for column in columns)))
+    rows.append(("CPU seconds of one", *(one.cpu_seconds for one in measured)))
+    facts: dict[str, Cell] = {
+        "seconds of the recording": measured[0].seconds,
+        "Firestore documents that a voice writes": usage.document_writes,
+        "documents that it reads": usage.document_reads,
+        "a warm instance-day of the converter, US$": warm_day_dollars(usage, prices),
+        "a day of sweeps, US$": sweep_day_dollars(usage, prices),
+    }
+    table = Table("1000 conversions, US$", ("for", *map(str, FORMATS)), tuple(rows))
+    return Report("cost", (table,), facts)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print, and perhaps bring it into the page about deploying."""
+    parser = argparse.ArgumentParser(prog="python -m infra.cost", description=__doc__)
+    parser.add_argument("recording", type=Path, nargs="?", default=SAMPLE)
+    parser.add_argument("--write", action="store_true", help=f"bring the figures into {PAGE.name}")
+    wish = parser.parse_args(arguments)
+    recording = wish.recording.read_bytes()
+    measured = [measure(recording, output_format) for output_format in FORMATS]
+    report = make_report(measured, read_usage(), Prices())
+    report.show()
+    if wish.write:
+        PAGE.write_text(with_figures(PAGE.read_text(), report))
 
 
 if __name__ == "__main__":

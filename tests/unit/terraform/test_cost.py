@@ -1,28 +1,37 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.readme import with_figures
+from benchmarks.report import Report, Table
 from infra.cost import (
+    PAGE,
     Measurement,
     Prices,
     Usage,
     conversion_dollars,
+    make_report,
+    read_usage,
     sweep_day_dollars,
     warm_day_dollars,
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.terraform.reading import TerraformModule
 
 NOTHING = Measurement(cpu_seconds=0, seconds=5, bytes=0)
+USAGE = Usage(document_reads=6, document_writes=4)
 
 
 def test_the_container_is_paid_for_while_it_computes_and_while_it_waits() -> None:
     measured = Measurement(cpu_seconds=0.7, seconds=5, bytes=0)
-    usage = Usage(cpus=2, gib=1, waiting_seconds=0.3)
+    usage = replace(USAGE, cpus=2, gib=1, waiting_seconds=0.3)
     prices = Prices(cpu_second=3, gib_second=4)
 
     dollars = conversion_dollars(measured, usage, prices)
@@ -33,13 +42,13 @@ def test_the_container_is_paid_for_while_it_computes_and_while_it_waits() -> Non
 def test_a_result_is_paid_for_by_the_gibibyte() -> None:
     measured = Measurement(cpu_seconds=0, seconds=5, bytes=2**29)
 
-    dollars = conversion_dollars(measured, Usage(), Prices(gib_to_the_internet=0.12))
+    dollars = conversion_dollars(measured, USAGE, Prices(gib_to_the_internet=0.12))
 
     assert dollars["result to the visitor"] == pytest.approx(0.06)
 
 
 def test_nothing_is_free_but_what_was_not_used() -> None:
-    dollars = conversion_dollars(NOTHING, Usage(), Prices())
+    dollars = conversion_dollars(NOTHING, USAGE, Prices())
 
     assert [name for name, one in dollars.items() if one == 0] == ["result to the visitor"]
 
@@ -47,11 +56,11 @@ def test_nothing_is_free_but_what_was_not_used() -> None:
 def test_a_warm_day_is_a_day_of_idle_prices() -> None:
     prices = Prices(idle_cpu_second=1, idle_gib_second=10)
 
-    assert warm_day_dollars(Usage(cpus=2, gib=1), prices) == 86_400 * 12
+    assert warm_day_dollars(replace(USAGE, cpus=2, gib=1), prices) == 86_400 * 12
 
 
 def test_a_day_of_sweeps_is_paid_for_by_the_job_the_second_the_query_and_the_request() -> None:
-    usage = Usage(sweeps=100, sweep_seconds=2, sweep_reads=3)
+    usage = replace(USAGE, sweeps=100, sweep_seconds=2, sweep_reads=3)
     prices = Prices(cpu_second=1, gib_second=2, document_read=10, request=1000, scheduler_job_day=7)
 
     assert sweep_day_dollars(usage, prices) == 100 * (2 * (1 + 0.5 * 2) + 3 * 10 + 1000) + 7
@@ -65,12 +74,41 @@ def test_the_sweeps_that_are_paid_for_are_those_that_terraform_starts(
 
     assert minutes
     assert 60 % int(minutes[1]) == 0
-    assert Usage().sweeps == 24 * 60 / int(minutes[1])
+    assert USAGE.sweeps == 24 * 60 / int(minutes[1])
     assert terraform.locals["functions"]["sweep"]["memory"] == "512Mi"
 
 
 def test_the_instance_that_is_paid_for_is_the_one_that_terraform_makes(
     terraform: TerraformModule,
 ) -> None:
-    assert terraform.variables["convert_cpu"]["default"] == str(Usage().cpus)
-    assert terraform.variables["convert_memory"]["default"] == f"{Usage().gib}Gi"
+    assert terraform.variables["convert_cpu"]["default"] == str(USAGE.cpus)
+    assert terraform.variables["convert_memory"]["default"] == f"{USAGE.gib}Gi"
+
+
+def test_documents_are_those_that_the_benchmark_has_counted(tmp_path: Path) -> None:
+    rows = (
+        ("Firestore documents written", 4.5),
+        ("Firestore documents read by the service", 2.0),
+        ("Firestore documents read by the visitor's listener", 3.5),
+    )
+    saved = Report("pipeline", (Table("one voice", ("what", "per voice"), rows),)).save(tmp_path)
+
+    usage = read_usage(saved)
+
+    assert (usage.document_writes, usage.document_reads) == (4.5, 5.5)
+
+
+def test_a_report_without_the_documents_is_refused(tmp_path: Path) -> None:
+    saved = Report("pipeline", (Table("one voice", ("what", "per voice"), ()),)).save(tmp_path)
+
+    with pytest.raises(ValueError, match="does not tell"):
+        read_usage(saved)
+
+
+def test_the_page_about_deploying_has_a_place_for_what_was_measured() -> None:
+    measured = [Measurement(0.1, 5, 200_000), Measurement(0.2, 5, 50_000)]
+
+    page = with_figures(PAGE.read_text(), make_report(measured, read_usage(), Prices()))
+
+    (cpu,) = re.findall(r"\| CPU seconds of one \|.*", page)
+    assert cpu == "| CPU seconds of one | 0.100 | 0.200 |"
