@@ -1,8 +1,8 @@
 """A harmonic graph taken apart: how its time divides into features, network and synthesis.
 
 Nothing is known of the graph but its operators: its network is what lies between its
-convolutions, those with one channel apart, which are filters; features come before, and
-everything else is synthesis.
+convolutions, those with one channel apart, which are filters, with the widening of their weights;
+features come before, and everything else is synthesis.
 """
 
 from __future__ import annotations
@@ -83,6 +83,12 @@ def assign_parts(graph: onnx.GraphProto) -> dict[str, str]:
     }
     leads_there = _closure(convolutions, before.__getitem__)
     network = leads_there & _closure(convolutions, lambda name: after[name])
+    stored = {weight.name for weight in graph.initializer}
+    network |= {
+        node.name
+        for node in graph.node
+        if stored.issuperset(node.input) and not after[node.name].isdisjoint(network)
+    }
     parts = dict.fromkeys(before, "synthesis")
     parts.update(dict.fromkeys(leads_there, "features"))
     parts.update(dict.fromkeys(network, "network"))

@@ -43,15 +43,17 @@ class Choice:
         threads: for one run.
         spinning: whether idle threads wait in a loop.
         memory_pattern: whether the runtime plans its memory by the shapes of the last run.
+        memory_reuse: whether it plans which operator's output takes whose memory.
         arena: whether it keeps the memory that it has used.
         prepacking: whether it lays weights out anew for its kernels.
     """
 
     name: str
-    level: str = "basic"
+    level: str = "none"
     threads: int = 1
     spinning: bool = False
     memory_pattern: bool = True
+    memory_reuse: bool = False
     arena: bool = True
     prepacking: bool = True
 
@@ -62,6 +64,7 @@ class Choice:
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
         options.enable_mem_pattern = self.memory_pattern
+        options.enable_mem_reuse = self.memory_reuse
         options.enable_cpu_mem_arena = self.arena
         options.log_severity_level = 4
         entries = {
@@ -81,11 +84,12 @@ class Choice:
 
 CHOICES: Final = (
     Choice("as the converter does"),
-    Choice("no optimisation", level="none"),
+    Choice("basic optimisation", level="basic"),
     Choice("extended optimisation", level="extended"),
     Choice("all optimisation", level="all"),
     Choice("weights not laid out anew", prepacking=False),
     Choice("no memory pattern", memory_pattern=False),
+    Choice("reuse of memory planned", memory_reuse=True),
     Choice("no arena", arena=False),
     Choice("two threads", threads=2),
     Choice("two threads, spinning", threads=2, spinning=True),

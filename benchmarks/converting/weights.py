@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import onnx
-import onnxruntime
 
 from benchmarks.converting.graph_parts import float32_copy
-from benchmarks.converting.sessions import Choice
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,7 +29,7 @@ def variants(content: bytes) -> dict[str, bytes]:
     whole = float32_copy(content)
     return {
         "float32": whole,
-        "float16, widened at load": _with_weights(whole, _halve),
+        "float16, widened at each run": _with_weights(whole, _halve),
         "int8 per channel, widened at each run": _with_weights(whole, _quantise),
         "int8, also in the convolutions": _dynamically_quantised(whole),
     }
@@ -86,23 +84,6 @@ def _dynamically_quantised(content: bytes) -> bytes:
         before.write_bytes(content)
         quantize_dynamic(before, after, op_types_to_quantize=["Conv"], weight_type=QuantType.QInt8)
         return after.read_bytes()
-
-
-def saved_ahead(content: bytes) -> bytes:
-    """Return a graph as the runtime saves it after its basic optimisation, which it needs no more.
-
-    The runtime names every domain of operators that it knows; those that are not used are left out.
-    """
-    with tempfile.TemporaryDirectory(prefix="voice-avatar-") as folder:
-        options = Choice("saved").options()
-        options.optimized_model_filepath = str(Path(folder) / "optimised.onnx")
-        onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        model = onnx.load(options.optimized_model_filepath)
-    used = [one for one in model.opset_import if one.domain == ""]
-    del model.opset_import[:]
-    model.opset_import.extend(used)
-    serialised: bytes = model.SerializeToString()
-    return serialised
 
 
 def signal_to_difference_db(
