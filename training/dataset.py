@@ -97,7 +97,7 @@ class Dataset:
     """All shards of a folder; picks up new ones when asked to."""
 
     def __init__(self, folder: Path, seed: int, points: int = 72) -> None:
-        self._folder = folder
+        self.folder = folder
         self._seen: set[Path] = set()
         self._random = np.random.default_rng(seed)
         self._groups: dict[str, list[Example]] = defaultdict(list)
@@ -123,7 +123,7 @@ class Dataset:
     def _read(self) -> dict[str, list[Example]]:
         """New examples by group; some are put aside."""
         fresh: dict[str, list[Example]] = defaultdict(list)
-        for file in sorted(set(self._folder.glob("*.pickle")) - self._seen):
+        for file in sorted(set(self.folder.glob("*.pickle")) - self._seen):
             self._seen.add(file)
             for index, example in enumerate(pickle.loads(file.read_bytes())):
                 if len(example.log_f0) <= SHORTEST or (example.log_f0 > 0).sum() <= SHORTEST // 3:

@@ -58,7 +58,7 @@ class FoldedGraph(CharacterGraph):
         """Mel power [1, T, bands]; frame n is centred at sample 160 n."""
         even, odd = part_samples(functional.pad(wave, (_HALF, _HALF)), features.HOP)
         # The last frame is centred after the last sample: one more than there are frames.
-        frames = _neighbours(even, 3)[:, :-1], _neighbours(odd, 3)[:, :-1]
+        frames = _neighbours(even[:, :-1], 3), _neighbours(odd[:, :-1], 3)
         real, imaginary = self.spectrum(frames)
         low, high = (r * r + i * i for r, i in zip(real, imaginary, strict=True))
         return low @ self.low_filters + high @ self.high_filters + features.POWER_FLOOR
@@ -153,7 +153,7 @@ class FoldedVoice(HarmonicVoice):
         spoken = [self._filter(cepstrum, half, real[half], imaginary[half]) for half in (0, 1)]
         frames = self._inverse(*zip(*spoken, strict=True))
         hop = OUTPUT_HOP // 2
-        return join_samples(tuple(overlap_add(parity, hop, hop) for parity in frames))
+        return join_samples(overlap_add(torch.stack(frames), hop, hop))
 
     def _filter(
         self, cepstrum: Tensor, half: int, real: Tensor, imaginary: Tensor
@@ -197,13 +197,13 @@ def part_samples(signal: Tensor, hop: int) -> Pair:
     """Samples [batch, hops * hop] by parity: two of [batch, hops, hop / 2]."""
     batch = signal.shape[0]
     parted = signal.reshape(batch, -1, 2).permute(2, 0, 1)
-    even, odd = parted.reshape(2, batch, -1, hop // 2).unbind(0)
-    return even, odd
+    hops = parted.reshape(2, batch, -1, hop // 2)
+    return hops[0], hops[1]
 
 
-def join_samples(parted: Pair) -> Tensor:
-    """The reverse of `part_samples`, from two of [batch, samples / 2]."""
-    return torch.stack(parted).permute(1, 2, 0).reshape(parted[0].shape[0], -1)
+def join_samples(parted: Tensor) -> Tensor:
+    """The reverse of `part_samples`, from [2, batch, samples / 2]."""
+    return parted.permute(1, 2, 0).flatten(1)
 
 
 def overlap_add(frames: Tensor, hop: int, skipped: int) -> Tensor:
@@ -229,8 +229,9 @@ def _two_hops(signal: Tensor) -> Pair:
 
 def _neighbours(hops: Tensor, count: int) -> Tensor:
     """Lay so many hops [batch, hops, hop] in a row: [batch, hops - count + 1, count * hop]."""
-    frames = hops.shape[1] - count + 1
-    return torch.cat([hops[:, first : first + frames] for first in range(count)], -1)
+    # Ends counted from the end: what depends on the length would have to be computed in the graph.
+    ends = [-after or None for after in reversed(range(count))]
+    return torch.cat([hops[:, first:end] for first, end in enumerate(ends)], -1)
 
 
 def _tensor(table: NDArray[np.floating]) -> Tensor:

@@ -4,16 +4,18 @@ import copy
 import math
 import time
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, multiprocessing, nn
 from torch.nn import functional
 
 from training import perception
 from training.dataset import CONTEXT, CROP, Batch, Dataset, Disturbance
 from training.network import VOICING_SHARPNESS, Network
 from training.perception import Perception
+from training.together import STEPS_BETWEEN, Meeting
 
 NEPERS_TO_DECIBELS = 20 / math.log(10)
 
@@ -26,7 +28,8 @@ class Plan:
         minutes: wall-clock of the whole training, resumed parts included.
         batch: crops of 1.6 s per step.
         rate: peak learning rate; flat, then falling along a cosine from `flat` on.
-        threads: of PyTorch.
+        processes: that train together; each makes steps of its own.
+        threads: of PyTorch, in each process.
         perception_steps: of the recogniser that the loss uses.
     """
 
@@ -34,7 +37,8 @@ class Plan:
     batch: int = 8
     rate: float = 1.2e-3
     flat: float = 0.4
-    threads: int = 2
+    processes: int = 2
+    threads: int = 1
     report_every: int = 100
     save_every: int = 400
     perception_steps: int = 1500
@@ -118,6 +122,7 @@ class Trainer:
         else:
             self._objective = Objective(perception.train(self._data, plan.perception_steps))
             self._measure()
+            self._save()
 
     def _measure(self) -> None:
         """Fixes the scales of the network's input and output from the data."""
@@ -162,12 +167,52 @@ class Trainer:
 
     def run(self) -> Network:
         """Trains until the plan's minutes are spent; the averaged network."""
+        if self._plan.processes == 1:
+            return self._lead(None)
+        meeting = Meeting.open(self.network, self._plan.processes)
+        companions = self._invite(meeting)
+        try:
+            return self._lead(meeting)
+        finally:
+            for companion in companions:
+                companion.kill()
+
+    def _invite(self, meeting: Meeting) -> list[BaseProcess]:
+        """Starts the other processes, which go on from the same checkpoint."""
+        context = multiprocessing.get_context("spawn")
+        plan, folder = self._plan, self._file.parent
+        companions = [
+            context.Process(
+                target=accompany,
+                args=(self._data.folder, folder, plan, Meeting(meeting.shelf, seat)),
+                daemon=True,
+            )
+            for seat in range(1, plan.processes)
+        ]
+        for companion in companions:
+            companion.start()
+        return companions
+
+    def accompany(self, meeting: Meeting) -> None:
+        """Trains beside the leader for as long as it lives; it alone saves and reports."""
+        began, spent_before = time.monotonic(), self._spent
+        while True:
+            self._train_once()
+            self._spent = spent_before + time.monotonic() - began
+            if self._step % STEPS_BETWEEN == 0:
+                meeting.attend(self.network)
+            if self._step % self._plan.save_every == 0:
+                self._data.refresh()
+
+    def _lead(self, meeting: Meeting | None) -> Network:
         began, spent_before = time.monotonic(), self._spent
         print(f"lags {self._data.lags}, {len(self._data.held_out)} held out", flush=True)
         recent: list[Losses] = []
         while self._spent < self._plan.minutes * 60:
             recent.append(self._train_once())
             self._spent = spent_before + time.monotonic() - began
+            if meeting is not None and self._step % STEPS_BETWEEN == 0:
+                meeting.attend(self.network)
             if self._step % self._plan.report_every == 0:
                 self._report(recent)
                 recent = []
@@ -225,3 +270,8 @@ class Trainer:
         return ", ".join(
             f"{n} {sum(getattr(x, n) for x in losses) / len(losses):.3f}" for n in Losses.names()
         )
+
+
+def accompany(data: Path, folder: Path, plan: Plan, meeting: Meeting) -> None:
+    """One more process of a training: resumes the folder's checkpoint with a seed of its own."""
+    Trainer(data, folder, plan, seed=1 + meeting.seat).accompany(meeting)

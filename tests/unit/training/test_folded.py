@@ -53,7 +53,7 @@ def test_samples_parted_by_parity_come_together_again() -> None:
     even, odd = part_samples(signal, 8)
     assert even.shape == (1, 6, 4)
     assert even[0, 0].tolist() == [0, 2, 4, 6]
-    assert torch.equal(join_samples((even.flatten(1), odd.flatten(1))), signal)
+    assert torch.equal(join_samples(torch.stack([even, odd]).flatten(2)), signal)
 
 
 def test_weights_of_bins_in_pairs_have_the_same_sum() -> None:
