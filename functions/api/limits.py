@@ -136,10 +136,12 @@ class TokenBuckets:
 def client_of(request: Request, trusted_proxies: int) -> str:
     """Return whom a request counts for: an IPv4 address, or the network of an IPv6 one.
 
-    Every proxy appends to `X-Forwarded-For`, so only the last entries are true: Cloud Run's own is
-    the visitor's address; behind a load balancer, the visitor's address and the balancer's are.
-    What comes before them is what the visitor has sent, and anything may stand there. Whoever has
-    an IPv6 address has the other 2^64 of its network as well, so they count as one.
+    Every proxy appends to `X-Forwarded-For`, so only the last entries are true. An external
+    Application Load Balancer writes two, the visitor's address and its own
+    (https://docs.cloud.google.com/load-balancing/docs/https#x-forwarded-for_header). Cloud Run
+    reached at its own address writes one, the visitor's, which Google documents nowhere but others
+    have measured. What comes before is what the visitor has sent, and anything may stand there.
+    Whoever has an IPv6 address has the other 2^64 of its network as well, so they count as one.
 
     Args:
         request: the request.

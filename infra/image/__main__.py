@@ -204,7 +204,7 @@ def _ask(port: int, path: str) -> int:
 
 
 def _await_readiness(process: subprocess.Popen[bytes], port: int) -> float:
-    """Ask /readyz, as Cloud Run's startup probe does, until it answers 2xx; return the seconds."""
+    """Ask /readyz until it answers 2xx; return the seconds."""
     begin = time.monotonic()
     while time.monotonic() - begin < READY_SECONDS:
         if process.poll() is not None:

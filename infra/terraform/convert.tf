@@ -137,13 +137,16 @@ resource "google_cloud_run_v2_service" "convert" {
         startup_cpu_boost = true
       }
 
+      # What Cloud Run does unasked: one probe, which lasts until the port is open. An HTTP probe is
+      # repeated once a second at most, so an instance that starts in one would be seen late. The
+      # container listens only when it can convert; where it has several processes, Gunicorn listens
+      # a moment sooner, and requests wait with it instead of in front of the instance.
       startup_probe {
-        failure_threshold = 30
-        period_seconds    = 1
-        timeout_seconds   = 1
+        failure_threshold = 1
+        period_seconds    = 240
+        timeout_seconds   = 240
 
-        http_get {
-          path = "/readyz"
+        tcp_socket {
           port = local.port
         }
       }

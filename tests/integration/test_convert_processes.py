@@ -49,7 +49,9 @@ class Container:
 
 
 @asynccontextmanager
-async def running(folder: Path, **changes: str) -> AsyncIterator[Container]:
+async def starting(
+    folder: Path, supervisor: Supervisor, **changes: str
+) -> AsyncIterator[Container]:
     make_key().write(folder / "key.json")
     (port,) = free_ports(1)
     environment = {
@@ -67,15 +69,35 @@ async def running(folder: Path, **changes: str) -> AsyncIterator[Container]:
         "PORT": str(port),
         **changes,
     }
-    supervisor = Supervisor(folder / "logs")
     try:
         command = [sys.executable, "-m", "functions.convert.main"]
         process = await supervisor.start("convert", command, environment)
-        url = f"http://127.0.0.1:{port}"
-        await supervisor.wait_until_ready(process, f"{url}/readyz")
-        yield Container(process, url)
+        yield Container(process, f"http://127.0.0.1:{port}")
     finally:
         await supervisor.stop_all()
+
+
+@asynccontextmanager
+async def running(folder: Path, **changes: str) -> AsyncIterator[Container]:
+    supervisor = Supervisor(folder / "logs")
+    async with starting(folder, supervisor, **changes) as container:
+        await supervisor.wait_until_ready(container.process, f"{container.url}/readyz")
+        yield container
+
+
+async def test_a_container_of_one_process_listens_only_when_it_can_convert(tmp_path: Path) -> None:
+    async with (
+        starting(tmp_path, Supervisor(tmp_path / "logs"), WORKERS="1") as container,
+        httpx.AsyncClient(base_url=container.url) as client,
+        asyncio.timeout(60),
+    ):
+        answer = None
+        while answer is None:
+            with suppress(httpx.ConnectError):
+                answer = await client.get("/readyz")
+            await asyncio.sleep(0)
+
+    assert answer.status_code == httpx.codes.NO_CONTENT
 
 
 async def test_a_process_that_is_killed_is_replaced_and_the_other_goes_on(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ run "defaults" {
 
   assert {
     condition = (
-      google_cloud_run_v2_service.convert.template[0].containers[0].startup_probe[0].http_get[0].path == "/readyz"
+      google_cloud_run_v2_service.convert.template[0].containers[0].startup_probe[0].tcp_socket[0].port == 8080
+      && google_cloud_run_v2_service.convert.template[0].containers[0].startup_probe[0].failure_threshold == 1
       && google_cloud_run_v2_service.convert.template[0].containers[0].liveness_probe[0].http_get[0].path == "/healthz"
     )
     error_message = "the probes are not those of the container"

@@ -125,6 +125,7 @@ class TestWhoCountsAsOneClient:
         "forwarded",
         [
             ["203.0.113.9"],
+            # What a visitor's own proxies say of whom they speak for is not believed either.
             ["10.0.0.1, 203.0.113.9"],
             ["10.0.0.1,10.0.0.2 ,  203.0.113.9"],
             ["10.0.0.1", "203.0.113.9"],
@@ -135,10 +136,22 @@ class TestWhoCountsAsOneClient:
     def test_behind_cloud_run_the_last_entry_is_the_visitor(self, forwarded: list[str]) -> None:
         assert client_of(a_request(*forwarded), 1) == "203.0.113.9"
 
-    def test_behind_a_load_balancer_the_last_entry_but_one_is(self) -> None:
-        request = a_request("10.0.0.1, 10.0.0.2, 203.0.113.9, 192.0.2.80")
-
-        assert client_of(request, 2) == "203.0.113.9"
+    @pytest.mark.parametrize(
+        "forwarded",
+        [
+            # As Google documents it: with nothing from the visitor, and with anything before.
+            ["203.0.113.9,192.0.2.80"],
+            ["10.0.0.1,203.0.113.9,192.0.2.80"],
+            ["10.0.0.1, 10.0.0.2, 203.0.113.9, 192.0.2.80"],
+            ["not an address; 1 2 3,,203.0.113.9,192.0.2.80"],
+            ["10.0.0.1", "203.0.113.9,192.0.2.80"],
+            # Who invents both entries is still counted by those that come after.
+            ["198.51.100.1,192.0.2.80,203.0.113.9,192.0.2.80"],
+            ["203.0.113.9,2001:db8::80"],
+        ],
+    )
+    def test_behind_a_load_balancer_the_last_entry_but_one_is(self, forwarded: list[str]) -> None:
+        assert client_of(a_request(*forwarded), 2) == "203.0.113.9"
 
     @pytest.mark.parametrize("forwarded", [[], [""], ["unknown"], ["10.0.0.1, x"]])
     def test_where_no_proxy_has_written_the_connection_counts(self, forwarded: list[str]) -> None:

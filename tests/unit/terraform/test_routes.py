@@ -71,16 +71,26 @@ def container(terraform: TerraformModule) -> dict[str, Any]:
     return dict(service["template"][0]["containers"][0])
 
 
-@pytest.mark.parametrize("probe", ["startup_probe", "liveness_probe"])
-async def test_a_probe_asks_a_route_that_answers(
-    terraform: TerraformModule, convert: Starlette, probe: str
+async def test_the_liveness_probe_asks_a_route_that_answers(
+    terraform: TerraformModule, convert: Starlette
 ) -> None:
-    path = container(terraform)[probe][0]["http_get"][0]["path"]
+    path = container(terraform)["liveness_probe"][0]["http_get"][0]["path"]
 
     assert 200 <= await ask(convert, "GET", path) < 300
 
 
-async def test_a_stuck_container_fails_the_liveness_probe_alone(
+def test_the_startup_probe_waits_for_the_port_that_the_container_opens(
+    terraform: TerraformModule,
+) -> None:
+    probe = container(terraform)["startup_probe"][0]
+    ports = container(terraform)["ports"][0]
+
+    assert probe["tcp_socket"][0]["port"] == ports["container_port"]
+    # One probe as long as it may be: several shorter ones would be a period apart.
+    assert (probe["failure_threshold"], probe["period_seconds"]) == (1, probe["timeout_seconds"])
+
+
+async def test_a_stuck_container_fails_the_liveness_probe_but_still_counts_as_started(
     terraform: TerraformModule,
 ) -> None:
     stuck = IdleWorker()
@@ -89,7 +99,7 @@ async def test_a_stuck_container_fails_the_liveness_probe_alone(
     probes = container(terraform)
 
     assert await ask(app, "GET", probes["liveness_probe"][0]["http_get"][0]["path"]) == 503
-    assert await ask(app, "GET", probes["startup_probe"][0]["http_get"][0]["path"]) < 300
+    assert await ask(app, "GET", "/readyz") < 300
 
 
 async def test_conversion_messages_are_pushed_to_a_route_that_asks_for_a_token(
