@@ -56,9 +56,10 @@ class FoldedGraph(CharacterGraph):
 
     def mel_power(self, wave: Tensor) -> Tensor:
         """Mel power [1, T, bands]; frame n is centred at sample 160 n."""
-        even, odd = part_samples(functional.pad(wave, (_HALF, _HALF)), features.HOP)
-        # The last frame is centred after the last sample: one more than there are frames.
-        frames = _neighbours(even[:, :-1], 3), _neighbours(odd[:, :-1], 3)
+        # The last frame is centred a hop before the end.
+        padded = functional.pad(wave, (_HALF, _HALF - features.HOP))
+        even, odd = part_samples(padded, features.HOP)
+        frames = _neighbours(even, 3), _neighbours(odd, 3)
         real, imaginary = self.spectrum(frames)
         low, high = (r * r + i * i for r, i in zip(real, imaginary, strict=True))
         return low @ self.low_filters + high @ self.high_filters + features.POWER_FLOOR
@@ -212,14 +213,14 @@ def overlap_add(frames: Tensor, hop: int, skipped: int) -> Tensor:
     Returns:
         [..., count * hop].
     """
-    count, length = frames.shape[-2:]
+    length = frames.shape[-1]
     hops = -(-length // hop)
     padded = functional.pad(frames, (0, hops * hop - length))
     parts = padded.reshape(*frames.shape[:-1], hops, hop)
     total = functional.pad(parts[..., 0, :], (0, 0, 0, hops))
     for j in range(1, hops):
         total = total + functional.pad(parts[..., j, :], (0, 0, j, hops - j))
-    return total.flatten(-2)[..., skipped : skipped + count * hop]
+    return total.flatten(-2)[..., skipped : skipped - hops * hop]
 
 
 def _two_hops(signal: Tensor) -> Pair:
