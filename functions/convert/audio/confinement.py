@@ -1,10 +1,11 @@
 """Takes away from a process everything that decoding a recording does not need.
 
 Limits of the operating system come first and work everywhere: no new file, socket or pipe can be
-opened because the limit of descriptors is zero, nothing can be written to a file, and processor
-time and memory end. Where Linux allows it, a system call filter (seccomp, see the kernel's
-Documentation/userspace-api/seccomp_filter.rst) then leaves only calls on memory, on the clock and
-on descriptors that are already open, so that files cannot be touched by name either.
+opened because the limit of descriptors is zero, the one file that is open cannot grow beyond the
+size of an answer, and processor time and memory end. Where Linux allows it, a system call filter
+(seccomp, see the kernel's Documentation/userspace-api/seccomp_filter.rst) then leaves only calls on
+memory, on the clock and on descriptors that are already open, so that files cannot be touched by
+name either.
 """
 
 from __future__ import annotations
@@ -123,22 +124,25 @@ class Confinement:
         if os.getppid() != parent:
             os._exit(1)
 
-    def limit(self, *, cpu_seconds: int, memory_bytes: int, wall_seconds: float) -> None:
+    def limit(
+        self, *, cpu_seconds: int, memory_bytes: int, wall_seconds: float, answer_bytes: int = 0
+    ) -> None:
         """Set the operating system's limits for this process; they cannot be raised again.
 
         Args:
             cpu_seconds: processor time from the start of the process, then SIGXCPU.
             memory_bytes: address space beyond what was in use when this object was made.
             wall_seconds: time from now, then SIGALRM.
+            answer_bytes: size to which a file that is already open may grow.
         """
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, wall_seconds)
         # At the hard limit comes SIGKILL, at the soft one a signal that tells why.
         _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)
         _lower(resource.RLIMIT_AS, self._address_space + memory_bytes)
+        _lower(resource.RLIMIT_FSIZE, answer_bytes)
         for nothing_of in (
             resource.RLIMIT_CORE,
-            resource.RLIMIT_FSIZE,
             resource.RLIMIT_NOFILE,
             resource.RLIMIT_NPROC,
         ):

@@ -5,25 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
+import mmap
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING, Final, Self
+import tempfile
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
-from functions.convert.audio.outcome import (
-    BYTES_PER_SAMPLE,
-    MAX_SENT_CHANNELS,
-    DecoderUnavailableError,
-    Outcome,
+from functions.convert.audio.outcome import DecoderUnavailableError, Outcome
+from functions.convert.audio.wire import (
+    MAX_SAMPLE_RATE,
+    PROCESS_ID,
+    READY,
+    START,
+    Exit,
+    Job,
+    Verdict,
 )
-from functions.convert.audio.recording import MAX_SAMPLE_RATE, DecodeLimits, Recording
-from functions.convert.audio.wire import PROCESS_ID, READY, START, Exit, Job, Verdict
 from shared.media import SNIFF_BYTES, Container, sniff
 from shared.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
+
+    from functions.convert.audio.recording import DecodeLimits, Recording
 
 _START_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 5.0
@@ -32,7 +39,9 @@ _CLOSE_SECONDS: Final = 5.0
 _GRACE_SECONDS: Final = 1.0
 
 _TRIES: Final = 2
-_READ_BYTES: Final = 1 << 18
+
+# Stereo at the highest rate in the usual precision: more than that is mixed from fewer channels.
+_ANSWER_BYTES_PER_SECOND: Final = MAX_SAMPLE_RATE * 2 * 4
 
 _ZYGOTE: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -101,13 +110,14 @@ class _Zygote:
         """Take the zygote for dead: a process ended and it did not say how."""
         self._abandoned = True
 
-    def fork(self, data: socket.socket, status: socket.socket) -> None:
-        """Start a decoding process on the two sockets.
+    def fork(self, data: socket.socket, answer: BinaryIO, status: socket.socket) -> None:
+        """Start a decoding process on the two sockets and the file.
 
         Raises:
             OSError: the zygote is gone.
         """
-        socket.send_fds(self._control, [START], [data.fileno(), status.fileno()])
+        descriptors = [data.fileno(), answer.fileno(), status.fileno()]
+        socket.send_fds(self._control, [START], descriptors)
 
     async def aclose(self) -> None:
         """End the zygote and with it every decoding process."""
@@ -205,15 +215,17 @@ class Decoder:
             cpu_seconds=limits.cpu_allowance,
             memory_bytes=limits.memory_bytes,
             wall_seconds=limits.wall_allowance,
+            answer_bytes=_max_answer(limits),
         )
         zygote = await self._running_zygote()
         with contextlib.ExitStack() as sockets:
             content, their_content = (sockets.enter_context(end) for end in socket.socketpair())
             status, their_status = (sockets.enter_context(end) for end in socket.socketpair())
+            answer = sockets.enter_context(_memory_file())
             content.setblocking(False)
             status.setblocking(False)
             try:
-                zygote.fork(their_content, their_status)
+                zygote.fork(their_content, answer, their_status)
             except OSError:
                 return None
             their_content.close()
@@ -223,19 +235,20 @@ class Decoder:
                     started = await _receive(status, PROCESS_ID.size)
                     self._tell_process(started)
                     await _send(content, job, data)
-                    body = await _receive(content, _max_answer(limits))
                     ending = await _receive(status, Exit.SIZE)
             except TimeoutError:
                 # In time the process was killed, or else the zygote does not work any more.
                 zygote.abandon()
                 raise DecoderUnavailableError("the decoding process does not answer") from None
-        exit_ = Exit.unpack(bytes(ending))
-        if exit_ is None:
-            zygote.abandon()
-        verdict = Verdict.unpack(body[-Verdict.SIZE :])
-        return Outcome(memoryview(body)[: -Verdict.SIZE], verdict, exit_)
+            exit_ = Exit.unpack(ending)
+            if exit_ is None:
+                zygote.abandon()
+                return Outcome(memoryview(b""), None, None)
+            # The process is gone: what it has left can be believed to stay as it is.
+            body = _left_in(answer, job.answer_bytes)
+        return Outcome(body[: -Verdict.SIZE], Verdict.unpack(bytes(body[-Verdict.SIZE :])), exit_)
 
-    def _tell_process(self, started: bytearray) -> None:
+    def _tell_process(self, started: bytes) -> None:
         if self._on_process is None or len(started) != PROCESS_ID.size:
             return
         (process,) = PROCESS_ID.unpack(started)
@@ -256,7 +269,7 @@ class Decoder:
 
 def _environment() -> dict[str, str]:
     """Nothing of the service's environment but where the system's libraries lie."""
-    environment = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = {}
     for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"):
         if name in os.environ:
             environment[name] = os.environ[name]
@@ -291,20 +304,33 @@ async def _send(content: socket.socket, job: Job, data: bytes | memoryview) -> N
         content.shutdown(socket.SHUT_WR)
 
 
-async def _receive(source: socket.socket, max_bytes: int) -> bytearray:
-    """Read to the end, or until `max_bytes` came."""
+async def _receive(source: socket.socket, size: int) -> bytes:
+    """Read `size` bytes, or what comes before the end."""
     loop = asyncio.get_running_loop()
-    received = bytearray()
+    received = b""
     with contextlib.suppress(ConnectionError):
-        while len(received) < max_bytes:
-            piece = await loop.sock_recv(source, min(_READ_BYTES, max_bytes - len(received)))
+        while len(received) < size:
+            piece = await loop.sock_recv(source, size - len(received))
             if not piece:
                 break
             received += piece
     return received
 
 
+def _memory_file() -> BinaryIO:
+    """A file without a name, in memory where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("recording"), "rb", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)
+
+
+def _left_in(answer: BinaryIO, max_bytes: int) -> memoryview:
+    """What a process that has ended has written, seen in place."""
+    size = os.fstat(answer.fileno()).st_size
+    if not 0 < size <= max_bytes:
+        return memoryview(b"")
+    return memoryview(mmap.mmap(answer.fileno(), size, prot=mmap.PROT_READ))
+
+
 def _max_answer(limits: DecodeLimits) -> int:
-    """More than an honest decoding process sends: its last chunk may pass the longest length."""
-    frames = round((limits.longest + 2) * MAX_SAMPLE_RATE)
-    return frames * MAX_SENT_CHANNELS * BYTES_PER_SAMPLE + Verdict.SIZE
+    return math.ceil(limits.longest * _ANSWER_BYTES_PER_SECOND) + Verdict.SIZE

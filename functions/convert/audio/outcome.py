@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -9,14 +10,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from functions.convert.audio.recording import (
-    MAX_CHANNELS,
-    MAX_SAMPLE_RATE,
-    MIN_SAMPLE_RATE,
     DecodeLimits,
     Recording,
+    as_float,
     check,
     downmix,
     too_long,
+)
+from functions.convert.audio.wire import (
+    MAX_CHANNELS,
+    MAX_SAMPLE_RATE,
+    MIN_SAMPLE_RATE,
+    SAMPLE_TYPES,
 )
 from shared.voice import ErrorCode, VoiceError
 
@@ -26,8 +31,13 @@ if TYPE_CHECKING:
     from functions.convert.audio.wire import Exit, Verdict
     from shared.media import Container
 
-MAX_SENT_CHANNELS: Final = 2
-BYTES_PER_SAMPLE: Final = 4
+_DTYPES: Final = dict(
+    zip(
+        SAMPLE_TYPES,
+        (np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64),
+        strict=True,
+    )
+)
 
 # What a program dies of when its input makes it do what it must not.
 _CRASHES: Final = frozenset(
@@ -53,7 +63,7 @@ class Outcome:
     """What came back from one decoding process.
 
     Attributes:
-        body: interleaved float32 samples.
+        body: interleaved samples.
         verdict: what it said, or None if it ended before it could say anything.
         exit: how it ended, or None if the zygote ended, too.
     """
@@ -87,7 +97,7 @@ class Outcome:
             raise VoiceError(_known(self.verdict.code), self.verdict.message)
         with np.errstate(invalid="ignore", over="ignore"):
             recording = Recording(
-                samples=downmix(_frames(self.body, self.verdict)),
+                samples=downmix(_frames(self.body, self.verdict), self.verdict.weights),
                 sample_rate=self.verdict.sample_rate,
                 container=container,
                 codec=self.verdict.codec,
@@ -115,19 +125,22 @@ class Outcome:
 
 
 def _frames(body: memoryview, verdict: Verdict) -> npt.NDArray[np.float32]:
-    """The samples as float32 [N, 1 or 2].
+    """The samples as float32 [N, channels that were sent].
 
     Raises:
         VoiceError: there are not as many as the verdict says, or it says what cannot be.
     """
-    sent = 2 if verdict.channels == 2 else 1  # noqa: PLR2004 - more channels come mixed
+    sent = len(verdict.weights)
+    dtype = np.dtype(_DTYPES.get(verdict.sample_type, np.float32))
     if (
-        not MIN_SAMPLE_RATE <= verdict.sample_rate <= MAX_SAMPLE_RATE
-        or not 1 <= verdict.channels <= MAX_CHANNELS
-        or len(body) != verdict.samples * sent * BYTES_PER_SAMPLE
+        verdict.sample_type not in _DTYPES
+        or not MIN_SAMPLE_RATE <= verdict.sample_rate <= MAX_SAMPLE_RATE
+        or not 1 <= sent <= verdict.channels <= MAX_CHANNELS
+        or not 0 < sum(verdict.weights) < math.inf
+        or len(body) != verdict.samples * sent * dtype.itemsize
     ):
         raise VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
-    return np.frombuffer(body, dtype=np.float32).reshape(-1, sent)
+    return as_float(np.frombuffer(body, dtype).reshape(-1, sent))
 
 
 def _known(code: str) -> ErrorCode:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from shared.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from shared.media import Container
-
-MIN_SAMPLE_RATE: Final = 8_000
-MAX_SAMPLE_RATE: Final = 192_000
-MAX_CHANNELS: Final = 8
 
 SHORT_TOLERANCE: Final = 0.9
 """Recorders deliver a little less than was asked for: this part of the minimum is enough."""
@@ -116,14 +114,35 @@ class Recording:
         return len(self.samples) / self.sample_rate
 
 
-def downmix(frames: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Mix one or two channels, float32 [N, 1 or 2], into one, float32 [N].
+def as_float(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Bring samples as decoders make them to float32 with full scale 1.0; floats stay as they are.
 
-    Two channels become their mean. Where that cancels out, as with a microphone that is wired in
-    opposite phase, the louder channel is taken instead.
+    Args:
+        samples: unsigned bytes, signed integers or floats, any shape.
+    """
+    if samples.dtype == np.uint8:
+        return (samples.astype(np.float32) - np.float32(128)) / np.float32(128)
+    if samples.dtype.kind == "i":
+        scale = np.float32(2.0 ** (1 - 8 * samples.dtype.itemsize))
+        return samples.astype(np.float32) * scale
+    return samples.astype(np.float32, copy=False)
+
+
+def downmix(
+    frames: npt.NDArray[np.float32], weights: Sequence[float] | None = None
+) -> npt.NDArray[np.float32]:
+    """Mix channels, float32 [N, channels], into one, float32 [N].
+
+    One channel stays as it is, and two become their mean. Where that cancels out, as with a
+    microphone that is wired in opposite phase, the louder channel is taken instead. More channels
+    are mixed by their weights.
     """
     if frames.shape[1] == 1:
         return np.ascontiguousarray(frames[:, 0])
+    if frames.shape[1] > 2:  # noqa: PLR2004
+        shares = np.asarray(weights or [1.0] * frames.shape[1], np.float32)
+        mixed: npt.NDArray[np.float32] = frames @ (shares / shares.sum())
+        return mixed
     mean = np.ascontiguousarray(frames.mean(axis=1, dtype=np.float32))
     channel_levels = [_rms(frames[:, channel]) for channel in range(2)]
     loudest = int(np.argmax(channel_levels))
@@ -141,8 +160,8 @@ def loudness_dbfs(samples: npt.NDArray[np.float32], sample_rate: int) -> float:
     frame = max(1, round(_FRAME_SECONDS * sample_rate))
     count = max(1, len(samples) // frame)
     frames = samples[: count * frame].reshape(count, -1)
-    offset = float(samples.mean(dtype=np.float64))
-    power = np.square(frames - np.float32(offset)).mean(axis=1, dtype=np.float64)
+    centred = frames - samples.mean()
+    power = np.einsum("ts,ts->t", centred, centred) / np.float32(centred.shape[1])
     loud = float(np.percentile(power, _LOUD_PERCENTILE))
     return 10 * float(np.log10(max(loud, 1e-20)))
 
@@ -157,7 +176,7 @@ def check(recording: Recording, limits: DecodeLimits) -> None:
         raise too_long(limits)
     if recording.seconds < limits.shortest:
         raise _too_short(recording, limits)
-    peak = float(np.abs(recording.samples).max(initial=0.0))
+    peak = _peak(recording.samples)
     if not np.isfinite(peak):
         raise VoiceError(ErrorCode.CORRUPT, "The recording has samples that are not numbers.")
     if peak > MAX_PEAK:
@@ -193,6 +212,11 @@ def _too_short(recording: Recording, limits: DecodeLimits) -> VoiceError:
         f"The recording is {recording.seconds:.2f} s long; "
         f"at least {limits.min_seconds:g} s are needed.",
     )
+
+
+def _peak(samples: npt.NDArray[np.float32]) -> float:
+    """The largest magnitude; not a number if one of the samples is none."""
+    return float(np.maximum(samples.max(initial=0.0), -samples.min(initial=0.0)))
 
 
 def _rms(samples: npt.NDArray[np.float32]) -> float:

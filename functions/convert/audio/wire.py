@@ -1,11 +1,12 @@
 """What goes over the sockets between the decoder, the zygote and a decoding process.
 
-The decoder starts a job by sending the zygote one byte with two sockets. Over the first it writes
-a `Job`, then the encoded recording, then nothing more; it reads back interleaved float32 samples
-and, as the last bytes before the end, a `Verdict`. Over the second the process writes its number
-at once, and the zygote, when the process is gone, one `Exit`; closing it kills the process.
-Nothing is pickled, and nothing that comes from a decoding process is taken for more than numbers
-and short texts.
+The decoder starts a job by sending the zygote one byte with two sockets and a file in memory. Over
+the first socket it writes a `Job`, then the encoded recording, then nothing more. Over the second
+the process writes its number at once, and the zygote, when the process is gone, one `Exit`; closing
+it kills the process. In the file the process leaves interleaved samples, as its decoder made them,
+and, as the last bytes, a `Verdict`; nobody looks into it before the process is gone. Nothing is
+pickled, and nothing that comes from a decoding process is taken for more than numbers and short
+texts.
 """
 
 from __future__ import annotations
@@ -16,14 +17,22 @@ from typing import Final
 
 from shared.media import Container
 
+SAMPLE_TYPES: Final = ("u8", "s16", "s32", "s64", "flt", "dbl")
+"""What samples may be, as FFmpeg names them: integers, and floats of full scale 1.0."""
+
 START: Final = b"S"
 READY: Final = b"R"
 
-_JOB: Final = struct.Struct("!16sdIQd")
-_VERDICT: Final = struct.Struct("!4s24s24sIIQ??160s")
+MIN_SAMPLE_RATE: Final = 8_000
+MAX_SAMPLE_RATE: Final = 192_000
+MAX_CHANNELS: Final = 8
+
+_JOB: Final = struct.Struct("!16sdIQdQ")
+_VERDICT: Final = struct.Struct(f"!4s24s24s4sIIB{MAX_CHANNELS}dQ??160s")
 PROCESS_ID: Final = struct.Struct("!i")
 _EXIT: Final = struct.Struct("!id")
-_MAGIC: Final = b"VoV1"
+_NO_WEIGHTS: Final = (0.0,) * MAX_CHANNELS
+_MAGIC: Final = b"VoV2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,7 @@ class Job:
         cpu_seconds: limit of processor time.
         memory_bytes: limit of address space, beyond what the process starts with.
         wall_seconds: limit of time altogether.
+        answer_bytes: limit of what it may leave in the file.
     """
 
     container: Container
@@ -43,6 +53,7 @@ class Job:
     cpu_seconds: int
     memory_bytes: int
     wall_seconds: float
+    answer_bytes: int
 
     SIZE = _JOB.size
 
@@ -54,6 +65,7 @@ class Job:
             self.cpu_seconds,
             self.memory_bytes,
             self.wall_seconds,
+            self.answer_bytes,
         )
 
     @classmethod
@@ -71,8 +83,10 @@ class Verdict:
         code: an error code, or "" if the recording was decoded.
         message: the sentence that goes with the code.
         codec: name of the codec.
+        sample_type: what the samples are, one of SAMPLE_TYPES.
         sample_rate: in Hz.
-        channels: how many channels the recording has; the samples that are sent have one or two.
+        channels: how many channels the recording has.
+        weights: how much of each channel that was sent goes into the mix; one number for each.
         samples: how many samples of each channel were sent.
         damaged: some of the recording could not be decoded.
         confined: the system call filter was in force.
@@ -81,8 +95,10 @@ class Verdict:
     code: str = ""
     message: str = ""
     codec: str = ""
+    sample_type: str = ""
     sample_rate: int = 0
     channels: int = 0
+    weights: tuple[float, ...] = ()
     samples: int = 0
     damaged: bool = False
     confined: bool = False
@@ -95,8 +111,11 @@ class Verdict:
             _MAGIC,
             self.code.encode(),
             self.codec.encode(),
+            self.sample_type.encode(),
             self.sample_rate,
             self.channels,
+            len(self.weights),
+            *(*self.weights, *_NO_WEIGHTS)[:MAX_CHANNELS],
             self.samples,
             self.damaged,
             self.confined,
@@ -104,17 +123,20 @@ class Verdict:
         )
 
     @classmethod
-    def unpack(cls, data: bytes | bytearray) -> Verdict | None:
+    def unpack(cls, data: bytes) -> Verdict | None:
         """Read what `pack` wrote, or None if this is no verdict."""
         if len(data) != _VERDICT.size or not data.startswith(_MAGIC):
             return None
-        _, code, codec, rate, channels, samples, damaged, confined, message = _VERDICT.unpack(data)
+        _, code, codec, kind, rate, channels, sent, *rest = _VERDICT.unpack(data)
+        samples, damaged, confined, message = rest[MAX_CHANNELS:]
         return cls(
             code=_text(code),
             message=_text(message),
             codec=_text(codec),
+            sample_type=_text(kind),
             sample_rate=rate,
             channels=channels,
+            weights=tuple(rest[: min(sent, MAX_CHANNELS)]),
             samples=samples,
             damaged=damaged,
             confined=confined,

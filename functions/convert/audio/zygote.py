@@ -9,6 +9,7 @@ whatever reason, and takes its children with it.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import resource
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _CONTROL: Final = 0
-_SOCKETS_OF_A_JOB: Final = 2
+_DESCRIPTORS_OF_A_JOB: Final = 3
 _MAX_DESCRIPTORS: Final = 256
-_WRITE_BYTES: Final = 1 << 17
+_WRITE_BYTES: Final = 1 << 16
 
 
 class Zygote:
@@ -40,6 +41,10 @@ class Zygote:
         self._confinement = confinement
         self._children: dict[int, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
+        self._number = os.getpid()
+        # Python's own fork runs what modules have registered for it, such as new locks for threads
+        # and log handlers. There are none here, and it costs as much as a second of speech.
+        self._fork = ctypes.PyDLL(None).fork
 
     def serve(self) -> None:
         """Serve until the control socket is closed, then kill what still runs."""
@@ -62,30 +67,29 @@ class Zygote:
 
     def _accept(self) -> bool:
         start, descriptors, _, _ = socket.recv_fds(
-            self._control, len(START), _SOCKETS_OF_A_JOB, socket.MSG_CMSG_CLOEXEC
+            self._control, len(START), _DESCRIPTORS_OF_A_JOB, socket.MSG_CMSG_CLOEXEC
         )
         if len(start) == 0:
             return False
-        sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
-        if len(sockets) == _SOCKETS_OF_A_JOB:
-            self._start(*sockets)
+        if len(descriptors) == _DESCRIPTORS_OF_A_JOB:
+            self._start(*descriptors)
         else:
-            for received in sockets:
-                received.close()
+            for received in descriptors:
+                os.close(received)
         return True
 
-    def _start(self, data: socket.socket, status: socket.socket) -> None:
-        zygote = os.getpid()
-        try:
-            child = os.fork()
-        except OSError:
+    def _start(self, data: int, answer: int, status_descriptor: int) -> None:
+        child = self._fork()
+        if child == 0:
+            _become_decoder(data, answer, status_descriptor, self._number, self._confinement)
+        os.close(data)
+        os.close(answer)
+        status = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, status_descriptor)
+        if child < 0:
             # The machine has no room for a process now: as if it had been killed at once.
-            with status, data, contextlib.suppress(OSError):
+            with status, contextlib.suppress(OSError):
                 status.send(PROCESS_ID.pack(0) + Exit(-signal.SIGKILL, 0.0).pack())
             return
-        if child == 0:
-            _become_decoder(data.detach(), status.detach(), zygote, self._confinement)
-        data.close()
         status.setblocking(False)
         self._children[child] = status
         self._selector.register(status, selectors.EVENT_READ, data=child)
@@ -128,36 +132,42 @@ def _ignore_signal(_number: int, _frame: object) -> None:
     """Do nothing: the wake-up descriptor tells."""
 
 
-def _become_decoder(data: int, status: int, zygote: int, confinement: Confinement) -> NoReturn:
+def _become_decoder(
+    data: int, answer: int, status: int, zygote: int, confinement: Confinement
+) -> NoReturn:
     """Decode the recording that comes over the descriptor `data`, and end this process."""
     try:
         confinement.die_with_parent(zygote)
         os.write(status, PROCESS_ID.pack(os.getpid()))
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        os.closerange(0, data)
-        os.closerange(data + 1, _MAX_DESCRIPTORS)
-        _decode(data, confinement)
+        first, second = sorted((data, answer))
+        os.closerange(0, first)
+        os.closerange(first + 1, second)
+        os.closerange(second + 1, _MAX_DESCRIPTORS)
+        _decode(data, answer, confinement)
     except BaseException:  # noqa: BLE001 - nothing of the zygote may run on in its child
         os._exit(70)
     os._exit(0)
 
 
-def _decode(data: int, confinement: Confinement) -> None:
+def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None:
     job = Job.unpack(_read(data, Job.SIZE))
     confinement.limit(
-        cpu_seconds=job.cpu_seconds, memory_bytes=job.memory_bytes, wall_seconds=job.wall_seconds
+        cpu_seconds=job.cpu_seconds,
+        memory_bytes=job.memory_bytes,
+        wall_seconds=job.wall_seconds,
+        answer_bytes=job.answer_bytes,
     )
     confined = confinement.filter_system_calls()
-    # Small pieces would wake up the service for every one of them.
-    with open(data, "wb", buffering=_WRITE_BYTES, closefd=False) as answer:
+    with open(answer_descriptor, "wb", buffering=_WRITE_BYTES, closefd=False) as answer:
         answer.write(_judge(_read(data), job, answer, confined=confined).pack())
 
 
 def _judge(recording: bytes, job: Job, answer: BinaryIO, *, confined: bool) -> Verdict:
     try:
         demuxer = demuxing.Demuxer(recording, job.container)
-        answer.writelines(chunk.data for chunk in demuxer.chunks(job.max_seconds))
+        answer.writelines(demuxer.chunks(job.max_seconds, job.answer_bytes - Verdict.SIZE))
     except VoiceError as error:
         return Verdict(code=error.code, message=error.message, confined=confined)
     except MemoryError:
@@ -167,7 +177,7 @@ def _judge(recording: bytes, job: Job, answer: BinaryIO, *, confined: bool) -> V
             confined=confined,
         )
     except OSError:
-        # The decoder has gone; there is nobody to tell anything.
+        # The answer cannot be written; there is nobody to tell anything.
         raise
     except Exception as error:  # noqa: BLE001 - whatever a recording breaks, it is broken
         return Verdict(
@@ -180,8 +190,10 @@ def _judge(recording: bytes, job: Job, answer: BinaryIO, *, confined: bool) -> V
         raise RuntimeError("a recording without a format was accepted")
     return Verdict(
         codec=found.codec,
+        sample_type=found.sample_type,
         sample_rate=found.sample_rate,
         channels=found.channels,
+        weights=found.weights,
         samples=demuxer.samples,
         damaged=demuxer.damaged,
         confined=confined,

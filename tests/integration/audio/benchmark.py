@@ -49,7 +49,7 @@ async def _in_process(data: bytes) -> None:
     container = sniff(data)
     if container is None:
         raise ValueError("the benchmark made a recording that it does not know")
-    for _ in Demuxer(data, container).chunks(LIMITS.longest):
+    for _ in Demuxer(data, container).chunks(LIMITS.longest, 1 << 26):
         pass
 
 

@@ -21,9 +21,12 @@ LIMITED = """
 import os, socket, signal, resource
 from functions.convert.audio.confinement import Confinement
 confinement = Confinement()
-def limit(cpu_seconds=2, memory_bytes=64 * 1024 * 1024, wall_seconds=20.0):
+def limit(cpu_seconds=2, memory_bytes=64 * 1024 * 1024, wall_seconds=20.0, answer_bytes=0):
     confinement.limit(
-        cpu_seconds=cpu_seconds, memory_bytes=memory_bytes, wall_seconds=wall_seconds
+        cpu_seconds=cpu_seconds,
+        memory_bytes=memory_bytes,
+        wall_seconds=wall_seconds,
+        answer_bytes=answer_bytes,
     )
 def refused(action):
     try:
@@ -59,6 +62,17 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
 def test_the_limits_alone_open_nothing(action: str) -> None:
     ended = run(f"limit()\nrefused({action})")
     assert ended.stdout == "Too many open files\n", ended.stderr
+
+
+@pytest.mark.parametrize("answer_bytes", [0, 1000])
+def test_an_open_file_grows_no_larger_than_an_answer(answer_bytes: int) -> None:
+    ended = run(
+        "import tempfile\nfile = tempfile.TemporaryFile(buffering=0)\n"
+        f"limit(answer_bytes={answer_bytes})\n"
+        f"os.write(1, str(file.write(bytes({answer_bytes}))).encode() + b' bytes\\n')\n"
+        "refused(lambda: file.write(b'x'))"
+    )
+    assert ended.stdout == f"{answer_bytes} bytes\nFile too large\n", ended.stderr
 
 
 def test_endless_work_ends() -> None:

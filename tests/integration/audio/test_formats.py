@@ -11,6 +11,7 @@ import pytest
 from functions.convert.audio.recording import DecodeLimits, loudness_dbfs
 from tests.integration.audio.recordings import (
     FLAVOURS,
+    raw_wav,
     recording,
     voice_like,
     with_cover_art,
@@ -87,6 +88,35 @@ async def test_surround_sound_is_mixed_with_the_centre_in_front(decoder: Decoder
     decoded = await decoder.decode(sound, limits=LIMITS)
     assert decoded.channels == 6
     np.testing.assert_allclose(decoded.samples, samples / 3.4142, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("channels", "rate", "bits"), [(6, 96_000, 32), (8, 48_000, 16), (8, 192_000, 32)]
+)
+async def test_however_much_the_channels_hold_the_voice_in_them_is_heard(
+    decoder: Decoder, channels: int, rate: int, bits: int
+) -> None:
+    samples = voice_like(1.2, rate)
+    scaled = (samples * (2.0 ** (bits - 1) - 256)).astype(f"<i{bits // 8}")
+    sound = raw_wav(
+        np.repeat(scaled, channels).tobytes(), sample_rate=rate, channels=channels, bits=bits
+    )
+    decoded = await decoder.decode(sound, limits=LIMITS)
+    assert (decoded.channels, decoded.sample_rate) == (channels, rate)
+    np.testing.assert_allclose(decoded.samples, samples, atol=0.01)
+
+
+@pytest.mark.parametrize(("first", "then"), [(1, 2), (2, 1)])
+async def test_a_change_of_channels_in_the_middle_is_not_heard(
+    decoder: Decoder, first: int, then: int
+) -> None:
+    sound = recording("mp3", channels=first) + recording("mp3", channels=then)
+    decoded = await decoder.decode(sound, limits=LIMITS)
+    assert decoded.channels == first
+    assert decoded.seconds == pytest.approx(4.0, abs=0.1)
+    halves = np.split(decoded.samples[48_000 // 4 : -48_000 // 4], [len(decoded.samples) // 2])
+    levels = [loudness_dbfs(half, 48_000) for half in halves]
+    assert levels[0] == pytest.approx(levels[1], abs=0.5)
 
 
 @pytest.mark.parametrize(

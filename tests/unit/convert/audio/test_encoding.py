@@ -14,6 +14,7 @@ import pytest
 from functions.convert.audio.demuxing import Demuxer
 from functions.convert.audio.encoding import encode
 from functions.convert.audio.marking import DIGITAL_SOURCE_TYPE, Marking
+from functions.convert.audio.recording import as_float
 from functions.convert.audio.wav import to_pcm16, write_wav
 from shared.media import content_type_matches, sniff
 from shared.voice import OutputFormat
@@ -27,9 +28,10 @@ def decoded(data: bytes) -> tuple[np.ndarray, int]:
     container = sniff(data)
     assert container is not None
     demuxer = Demuxer(data, container)
-    samples = np.concatenate(list(demuxer.chunks(60)))[:, 0]
+    body = b"".join(demuxer.chunks(60, 1 << 26))
     assert demuxer.format is not None
-    return samples, demuxer.format.sample_rate
+    dtype = {"s16": np.int16, "flt": np.float32}[demuxer.format.sample_type]
+    return as_float(np.frombuffer(body, dtype)), demuxer.format.sample_rate
 
 
 def chunks(data: bytes) -> dict[bytes, bytes]:

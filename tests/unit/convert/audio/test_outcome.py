@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import signal
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,14 @@ from shared.voice import ErrorCode, VoiceError
 from tests.integration.audio.recordings import voice_like
 
 LIMITS = DecodeLimits(max_seconds=10, cpu_seconds=4)
-VERDICT = Verdict(codec="opus", sample_rate=16_000, channels=1, samples=32_000)
+VERDICT = Verdict(
+    codec="opus",
+    sample_type="flt",
+    sample_rate=16_000,
+    channels=1,
+    weights=(1.0,),
+    samples=32_000,
+)
 BODY = memoryview(voice_like(2, 16_000).tobytes())
 CLEAN = Exit(0, 0.01)
 
@@ -34,12 +42,51 @@ def test_samples_and_a_verdict_that_fit_together_are_a_recording() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sample_type", "dtype", "offset", "scale"),
+    [
+        ("u8", np.uint8, 128, 127),
+        ("s16", np.int16, 0, 2**15 - 1),
+        ("s32", np.int32, 0, 2**31 - 129),
+        ("s64", np.int64, 0, 2**62),
+        ("dbl", np.float64, 0, 1.0),
+    ],
+)
+def test_samples_of_every_type_become_floats_of_full_scale_one(
+    sample_type: str, dtype: type[np.generic], offset: int, scale: float
+) -> None:
+    samples = voice_like(2, 16_000)
+    sent = (samples.astype(np.float64) * scale + offset).astype(dtype)
+    verdict = replace(VERDICT, sample_type=sample_type)
+    recording = Outcome(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
+    full = 2.0 ** (8 * sent.itemsize - 1) if sent.dtype.kind in "iu" else 1.0
+    np.testing.assert_allclose(recording.samples, samples * (scale / full), atol=1.01 / full)
+    assert recording.samples.dtype == np.float32
+
+
+def test_more_than_two_channels_are_mixed_by_their_weights() -> None:
+    samples = voice_like(2, 16_000)
+    sent = np.stack([samples, np.zeros_like(samples), samples / 2], axis=1)
+    verdict = replace(VERDICT, channels=6, weights=(0.5, 1.0, 0.5))
+    recording = Outcome(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
+    np.testing.assert_allclose(recording.samples, samples * (0.75 / 2), atol=1e-6)
+    assert recording.channels == 6
+
+
+@pytest.mark.parametrize(
     "lie",
     [
         {"samples": 31_999},
         {"samples": 2**63},
-        {"channels": 2},
+        {"samples": 0},
         {"channels": 0},
+        {"channels": 2, "weights": (1.0, 1.0)},
+        {"weights": ()},
+        {"weights": (0.0,)},
+        {"weights": (math.inf,)},
+        {"weights": (math.nan,)},
+        {"sample_type": "s16"},
+        {"sample_type": "dbl"},
+        {"sample_type": "text"},
         {"channels": 200},
         {"sample_rate": 0},
         {"sample_rate": 4_000_000},
@@ -96,8 +143,16 @@ def test_a_clean_end_is_not_being_killed() -> None:
 
 
 def test_what_is_packed_is_unpacked_the_same() -> None:
-    job = Job(Container.MATROSKA, 10.5, 4, 1 << 28, 15.0)
-    verdict = replace(VERDICT, code="corrupt", message="Grüße.", damaged=True, confined=True)
+    job = Job(Container.MATROSKA, 10.5, 4, 1 << 28, 15.0, 1 << 24)
+    verdict = replace(
+        VERDICT,
+        code="corrupt",
+        message="Grüße.",
+        channels=6,
+        weights=(0.7, 0.7, 1.0, 0.0, 0.5, 0.5),
+        damaged=True,
+        confined=True,
+    )
     ending = Exit(-9, 0.25)
     assert Job.unpack(job.pack()) == job
     assert Verdict.unpack(verdict.pack()) == verdict
