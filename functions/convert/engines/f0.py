@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.convert.engines.samples import resample
 from functions.convert.engines.viterbi import cheapest_path
 
 Array = NDArray[np.float32]
@@ -17,12 +18,16 @@ HOP = 160
 LOWEST_HZ = 55.0
 HIGHEST_HZ = 650.0
 
-_WINDOW = 640
-_FFT = 1024
-_BINS = int(3_600 / SAMPLE_RATE * _FFT)  # above that, speech is more noise than harmonics
+# Above 3.6 kHz speech is more noise than harmonics. Half the rate holds what is below, but lags are
+# still counted in samples of 16 kHz.
+_HEARD_HZ = 3_600
+_HEARD_RATE = 8_000
+_WINDOW = 320
+_FFT = 512
+_BINS = int(_HEARD_HZ / _HEARD_RATE * _FFT)
 _FIRST_LAG = int(SAMPLE_RATE / HIGHEST_HZ)
-_LAST_LAG = int(SAMPLE_RATE / LOWEST_HZ) + 2
-_BLOCK = 32  # frames worked on at once, so that they stay in the processor's cache
+_LAGS = np.arange(_FIRST_LAG - 1, int(SAMPLE_RATE / LOWEST_HZ) + 3)
+_BLOCK = 64  # frames worked on at once, so that they stay in the processor's cache
 
 _CANDIDATES = 7
 _WEAKEST = 0.1  # a lower peak is no candidate
@@ -90,79 +95,97 @@ def track(wave: Array) -> F0Track:
         nothing = np.zeros(0, np.float32)
         return F0Track(nothing, nothing)
     candidates = _find_candidates(wave, frames)
-    first = _choose(candidates, candidates.strengths)
-    chosen = _choose(candidates, _favour_register(candidates, first))
+    moves = _moves(candidates)
+    first = _choose(candidates, candidates.strengths, moves)
+    chosen = _choose(candidates, _favour_register(candidates, first), moves)
     octaves, voiced = _follow(candidates, chosen)
     hertz = np.where(voiced, np.exp2(octaves), 0.0)
     return F0Track(hertz.astype(np.float32), voiced.astype(np.float32))
 
 
 def _find_candidates(wave: Array, frames: int) -> _Candidates:
-    padded = np.pad(wave, (_WINDOW // 2, _WINDOW + HOP))
-    every = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[::HOP][:frames]
-    blocks = (every[first : first + _BLOCK] for first in range(0, frames, _BLOCK))
-    correlations, levels = zip(*(_correlate(block) for block in blocks), strict=True)
-    rows, octaves, heights = _peaks(np.concatenate(correlations))
-    octave_table = np.full((frames, _CANDIDATES), np.log2(LOWEST_HZ), np.float32)
-    strength_table = np.full((frames, _CANDIDATES), _ABSENT, np.float32)
+    correlations, totals, levels = _correlate(wave, frames)
+    rows, octaves, heights = _peaks(correlations, totals)
     strengths = heights + _OCTAVE_COST * (octaves - np.log2(LOWEST_HZ))
-    kept, place = _strongest(rows, strengths, frames)
-    octave_table[rows[kept], place] = octaves[kept]
-    strength_table[rows[kept], place] = strengths[kept]
-    return _Candidates(octave_table, strength_table, np.concatenate(levels))
+    return _Candidates(*_strongest(rows, octaves, strengths, frames), levels)
 
 
-def _correlate(frames: Array) -> tuple[Array, Array]:
-    """Correlate each frame [T, W] with itself: [T, lags], 1 at lag 0; and its magnitude [T]."""
-    window, correction = _analysis_window()
-    spectrum = np.fft.rfft(frames * window, _FFT)[:, :_BINS]
-    power = spectrum.real**2 + spectrum.imag**2
-    # Few bins in and few lags out: a product with their cosines is quicker than a transform.
-    correlation: Array = np.sqrt(power) @ _inverse_transform()
-    correlation *= 1.0 / np.maximum(correlation[:, :1], np.float32(1e-12))
-    correlation *= correction
-    levels: Array = np.sqrt(power.sum(axis=1))
-    return correlation, levels
+def _correlate(wave: Array, frames: int) -> tuple[Array, Array, Array]:
+    """Correlate each frame with itself.
+
+    Returns:
+        Correlations at the lags of _LAGS [T, lags], what they are at lag 0 [T], and the frame's
+        magnitude [T].
+    """
+    hop = HOP * _HEARD_RATE // SAMPLE_RATE
+    heard = resample(wave, SAMPLE_RATE, _HEARD_RATE)
+    padded = np.pad(heard, (_WINDOW // 2, _WINDOW + hop))
+    every = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[::hop][:frames]
+    window, cosines = _analysis_window(), _inverse_transform()
+    block = np.zeros((_BLOCK, _FFT), np.float32)
+    correlations = np.empty((frames, len(_LAGS)), np.float32)
+    magnitudes = np.empty((frames, _BINS), np.float32)
+    for first in range(0, frames, _BLOCK):
+        some = slice(first, first + _BLOCK)
+        count = len(every[some])
+        np.multiply(every[some], window, out=block[:count, :_WINDOW])
+        np.abs(np.fft.rfft(block[:count])[:, :_BINS], out=magnitudes[some])
+        # Few bins in and few lags out: a product with their cosines is quicker than a transform.
+        np.matmul(magnitudes[some], cosines, out=correlations[some])
+    magnitudes[:, 0] /= 2
+    totals = magnitudes.sum(axis=1)
+    return correlations, totals, np.sqrt(np.einsum("tb,tb->t", magnitudes, magnitudes))
 
 
 @lru_cache(maxsize=1)
-def _analysis_window() -> tuple[Array, Array]:
-    """The analysis window [W] and the inverse of its own normalised correlation [lags]."""
-    window = np.hanning(_WINDOW + 2)[1:-1]
-    own = np.correlate(window, window, "full")[_WINDOW - 1 :][: _LAST_LAG + 1]
-    return window.astype(np.float32), (own[0] / own).astype(np.float32)
+def _analysis_window() -> Array:
+    return np.hanning(_WINDOW + 2)[1:-1].astype(np.float32)
 
 
 @lru_cache(maxsize=1)
 def _inverse_transform() -> Array:
-    """The cosines [bins, lags] that turn a spectrum into its correlation, up to a factor."""
-    angle = 2 * np.pi * np.outer(np.arange(_BINS), np.arange(_LAST_LAG + 1)) / _FFT
-    cosines = np.cos(angle)
+    """The cosines [bins, lags] that turn a spectrum into its correlation, up to a factor.
+
+    They hold the inverse of the window's own correlation, too, with which a frame's is multiplied.
+    """
+    window = np.hanning(_WINDOW * SAMPLE_RATE // _HEARD_RATE + 2)[1:-1]
+    own = np.correlate(window, window, "full")[len(window) - 1 :]
+    seconds, hertz = _LAGS / SAMPLE_RATE, np.arange(_BINS) * _HEARD_RATE / _FFT
+    cosines = np.cos(2 * np.pi * np.outer(hertz, seconds)) * (own[0] / own[_LAGS])
     cosines[0] /= 2  # every other bin stands for its mirror image, too
     return cosines.astype(np.float32)
 
 
-def _peaks(correlation: Array) -> tuple[Path, Array, Array]:
+def _peaks(correlations: Array, totals: Array) -> tuple[Path, Array, Array]:
     """Find the peaks of all rows, refined by a parabola: row, log2 Hz and height of each."""
-    here = correlation[:, _FIRST_LAG:-1]
-    above_left = here > correlation[:, _FIRST_LAG - 1 : -2]
-    above_right = here >= correlation[:, _FIRST_LAG + 1 :]
-    rows, columns = np.nonzero(above_left & above_right & (here > _WEAKEST))
-    lags = columns + _FIRST_LAG
-    left, middle, right = (correlation[rows, lags + side] for side in (-1, 0, 1))
+    here = correlations[:, 1:-1]
+    is_peak = here > correlations[:, :-2]
+    is_peak &= here >= correlations[:, 2:]
+    is_peak &= here > (_WEAKEST * totals + np.float32(1e-20))[:, None]
+    rows, columns = np.divmod(np.flatnonzero(is_peak), here.shape[1])
+    at = rows * correlations.shape[1] + columns
+    left, middle, right = (correlations.ravel()[at + place] for place in range(3))
     shift = 0.5 * (left - right) / (left - 2 * middle + right)
-    octaves = np.log2(SAMPLE_RATE / (lags + shift)).astype(np.float32)
-    return rows, octaves, np.minimum(middle - 0.25 * (left - right) * shift, 1.0)
+    octaves = np.log2(SAMPLE_RATE / (_LAGS[columns + 1] + shift)).astype(np.float32)
+    heights = (middle - 0.25 * (left - right) * shift) / totals[rows]
+    return rows, octaves, np.minimum(heights, 1.0)
 
 
-def _strongest(rows: Path, strengths: Array, count: int) -> tuple[Path, Path]:
-    """Choose each row's strongest peaks: their indices, and the place of each in its row."""
-    order = np.lexsort((-strengths, rows))
+def _strongest(rows: Path, octaves: Array, strengths: Array, count: int) -> tuple[Array, Array]:
+    """Put each row's strongest peaks into a table: their octaves and strengths, [T, K] each."""
     peaks_in_row = np.bincount(rows, minlength=count)
     first_of_row = np.cumsum(peaks_in_row) - peaks_in_row
     place = np.arange(len(rows)) - np.repeat(first_of_row, peaks_in_row)
-    kept = place < _CANDIDATES
-    return order[kept], place[kept]
+    width = max(int(peaks_in_row.max()), _CANDIDATES)
+    octave_table = np.full((count, width), np.log2(LOWEST_HZ), np.float32)
+    strength_table = np.full((count, width), _ABSENT, np.float32)
+    octave_table[rows, place] = octaves
+    strength_table[rows, place] = strengths
+    if width > _CANDIDATES:
+        best = np.argpartition(-strength_table, _CANDIDATES - 1, axis=1)[:, :_CANDIDATES]
+        octave_table = np.take_along_axis(octave_table, best, axis=1)
+        strength_table = np.take_along_axis(strength_table, best, axis=1)
+    return octave_table, strength_table
 
 
 def _favour_register(candidates: _Candidates, path: Path) -> Array:
@@ -175,17 +198,26 @@ def _favour_register(candidates: _Candidates, path: Path) -> Array:
     return favoured
 
 
-def _choose(candidates: _Candidates, strengths: Array) -> Path:
+def _moves(candidates: _Candidates) -> Array:
+    """Cost of going from each state to each other at every step [K+1, K+1, T-1]."""
+    octaves = np.ascontiguousarray(candidates.octaves.T)
+    steps = np.full(
+        (_CANDIDATES + 1, _CANDIDATES + 1, octaves.shape[1] - 1), _VOICING_CHANGE_COST, np.float32
+    )
+    jumps = steps[:-1, :-1]
+    np.subtract(octaves[:, None, :-1], octaves[None, :, 1:], out=jumps)
+    np.abs(jumps, out=jumps)
+    jumps *= np.float32(_JUMP_COST)
+    np.minimum(jumps, np.float32(_HIGHEST_JUMP_COST), out=jumps)
+    steps[-1, -1] = 0.0
+    return steps
+
+
+def _choose(candidates: _Candidates, strengths: Array, moves: Array) -> Path:
     """Find the best path [T] through the candidates; the state after the last means unvoiced."""
     unvoiced = _VOICING_THRESHOLD + _quietness(candidates.levels)
-    local = -np.concatenate([strengths, unvoiced[:, None]], axis=1)
-    jumps = np.abs(candidates.octaves[:-1, :, None] - candidates.octaves[1:, None, :])
-    shape = (len(local) - 1, _CANDIDATES + 1, _CANDIDATES + 1)
-    steps = np.full(shape, _VOICING_CHANGE_COST, np.float32)
-    steps[:, :-1, :-1] = np.minimum(_JUMP_COST * jumps, _HIGHEST_JUMP_COST)
-    steps[:, -1, -1] = 0.0
-    steps += local[1:, None, :]
-    return cheapest_path(local[0], steps)
+    local = -np.concatenate([strengths.T, unvoiced[None]])
+    return cheapest_path(local[:, 0], moves + local[None, :, 1:])
 
 
 def _quietness(levels: Array) -> Array:

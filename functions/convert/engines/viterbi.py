@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 Costs = NDArray[np.float32]
 States = NDArray[np.intp]
 
+_FEW = 16  # products of which all sums are made at once
+
 
 def cheapest_path(start: Costs, steps: Costs) -> States:
     """Find the state sequence of least total cost (Viterbi, 1967), exactly.
@@ -13,45 +15,56 @@ def cheapest_path(start: Costs, steps: Costs) -> States:
     A step's cost matrix composes with the next one's in the (min, +) semiring, and that product
     is associative; so the steps are multiplied as a balanced tree (as in Hillis and Steele's
     "Data parallel algorithms", 1986) instead of one after the other. A few whole-array operations
-    replace a Python loop over the steps.
+    replace a Python loop over the steps. On the way back only the states along the path are asked
+    for, so that the products need not remember where their minima were.
 
     Args:
         start: cost of beginning in each state, float32 [S].
-        steps: cost of going from state i to state j at each step, float32 [T-1, S, S].
+        steps: cost of going from state i to state j at each step, float32 [S, S, T-1]. Steps lie
+            next to each other, because the operations run along them.
 
     Returns:
         The state at each of the T instants, [T].
     """
-    products, middles = _multiply_up(steps)
-    first, last = np.unravel_index(np.argmin(start[:, None] + products), products.shape)
-    left, right = np.array([first]), np.array([last])
-    for middle in reversed(middles):
-        nodes = np.arange(len(left))
-        between = middle[nodes, left, right].astype(np.intp)
-        left = np.stack([left, between], axis=1).ravel()
-        right = np.stack([between, right], axis=1).ravel()
-    return np.concatenate([left[:1], right[: len(steps)]])
+    levels = [steps]
+    while levels[-1].shape[2] > 1:
+        levels.append(_multiply_pairs(levels[-1]))
+    if steps.shape[2] == 0:
+        return np.array([np.argmin(start)])
+    whole = start[:, None] + levels[-1][:, :, 0]
+    path = np.array(np.unravel_index(np.argmin(whole), whole.shape))
+    for level in reversed(levels[:-1]):
+        path = _fill_in(path, level)
+    return path
 
 
-def _multiply_up(steps: Costs) -> tuple[Costs, list[NDArray[np.uint8]]]:
-    """Multiply all the steps; also return, level by level, the state in the middle of each pair."""
-    count, states = len(steps), steps.shape[1]
-    level = np.concatenate([steps, _stay_in_place(_next_power_of_two(count) - count, states)])
-    middles = []
-    while len(level) > 1:
-        through = level[0::2, :, :, None] + level[1::2, None, :, :]
-        middle = through.argmin(axis=2)
-        middles.append(middle.astype(np.uint8))
-        level = np.take_along_axis(through, middle[:, :, None, :], axis=2)[:, :, 0, :]
-    return level[0], middles
+def _multiply_pairs(level: Costs) -> Costs:
+    """Multiply each step with the next one; the last of an odd number stays as it is."""
+    states, _, count = level.shape
+    pairs = count // 2
+    first, second = (np.ascontiguousarray(level[:, :, side : 2 * pairs : 2]) for side in (0, 1))
+    product = np.empty((states, states, count - pairs), np.float32)
+    product[:, :, pairs:] = level[:, :, 2 * pairs :]
+    if pairs <= _FEW:
+        np.min(first[:, :, None] + second[None], axis=1, out=product[:, :, :pairs])
+        return product
+    least = first[:, 0, None] + second[None, 0]
+    through = np.empty_like(least)
+    for middle in range(1, states):
+        np.add(first[:, middle, None], second[None, middle], out=through)
+        np.minimum(least, through, out=least)
+    product[:, :, :pairs] = least
+    return product
 
 
-def _stay_in_place(count: int, states: int) -> Costs:
-    """Make steps that change nothing: the identity of the (min, +) product."""
-    identity = np.full((states, states), np.inf, np.float32)
-    np.fill_diagonal(identity, 0.0)
-    return np.broadcast_to(identity, (count, states, states))
-
-
-def _next_power_of_two(count: int) -> int:
-    return 1 << max(count - 1, 0).bit_length()
+def _fill_in(path: States, level: Costs) -> States:
+    """Put between the states of a path those in the middle of each pair of steps."""
+    count = level.shape[2]
+    pairs = count // 2
+    at = np.arange(0, 2 * pairs, 2)
+    through = level[path[:pairs], :, at] + level[:, path[1 : pairs + 1], at + 1].T
+    filled = np.empty(count + 1, np.intp)
+    filled[0 : 2 * pairs : 2] = path[:pairs]
+    filled[1 : 2 * pairs : 2] = through.argmin(axis=1)
+    filled[2 * pairs :] = path[pairs:]
+    return filled

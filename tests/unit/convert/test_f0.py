@@ -131,6 +131,6 @@ def test_no_path_is_cheaper_than_the_one_that_is_found(
         )
 
     best = min(cost(path) for path in product(range(states), repeat=count + 1))
-    found = tuple(int(state) for state in cheapest_path(start, steps))
+    found = tuple(int(state) for state in cheapest_path(start, np.moveaxis(steps, 0, 2)))
     assert len(found) == count + 1
     assert cost(found) == pytest.approx(best, abs=1e-5)
