@@ -156,14 +156,18 @@ def _add_waiting(router: APIRouter, services: Services) -> None:
         request: Request, voice_id: VoiceId, authorization: Authorization = None
     ) -> models.ConversionDone:
         """Warm the conversion up and wait until the voice is done. Call again after a 504."""
-        voice = await _read(services, voice_id, authorization)
-        if not voice.status.is_final:
-            if services.reception.is_expired(voice, datetime.now(UTC)):
-                await services.reception.expire(voice)
-            await services.warm_up.send()
+        wanted, seconds = parse_voice_id(voice_id), services.wait_seconds
+
+        async def greet(voice: Voice) -> None:
+            await services.owners.require(voice, authorization)
+            if not voice.status.is_final:
+                if services.reception.is_expired(voice, datetime.now(UTC)):
+                    await services.reception.expire(voice)
+                await services.warm_up.send()
+
         with services.limits.waiting(request):
             final = await while_connected(
-                request, lambda: wait_until_final(services.voices, voice_id, services.wait_seconds)
+                request, lambda: wait_until_final(services.voices, wanted, seconds, greet)
             )
         return _done(final_voice_or_problem(final))
 

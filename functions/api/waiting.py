@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from functions.api.problems import ClientGoneError, Problem
-from shared.store import UnknownVoiceError
+from shared.store import StoreUnavailableError, UnknownVoiceError
 from shared.voice import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from starlette.requests import Request
 
@@ -19,24 +19,57 @@ if TYPE_CHECKING:
     from shared.voice import Voice
 
 
-async def wait_until_final(voices: VoiceStore, voice_id: str, seconds: float) -> Voice:
+PRESENT_SECONDS: Final = 10.0
+"""How long the store may take to say how a voice is at present; longer, and it is out of reach."""
+
+
+async def wait_until_final(
+    voices: VoiceStore,
+    voice_id: str,
+    seconds: float,
+    greet: Callable[[Voice], Awaitable[None]],
+) -> Voice:
     """Return a voice as soon as it is done or failed.
+
+    The listener tells how the voice is at present, too, so nobody need read it beforehand.
+
+    Args:
+        voices: the voices' documents.
+        voice_id: which voice.
+        seconds: how long to wait.
+        greet: is given the voice as it is at present; what it raises ends the waiting.
 
     Raises:
         UnknownVoiceError: there is no such voice, or it was deleted meanwhile.
+        StoreUnavailableError: the store does not answer.
         Problem: `still_converting`, when `seconds` are over.
     """
     try:
-        async with asyncio.timeout(seconds), voices.watch(voice_id) as states:
-            async for voice in states:
-                if voice is None:
-                    raise UnknownVoiceError(voice_id)
-                if voice.status.is_final:
-                    return voice
+        async with asyncio.timeout(seconds) as patience, voices.watch(voice_id) as states:
+            voice = _required(await _present(states), voice_id)
+            await greet(voice)
+            while not voice.status.is_final:
+                voice = _required(await anext(states), voice_id)
+            return voice
     except TimeoutError:
-        pass
+        if not patience.expired():
+            raise
     detail = "The voice is not done yet; call again to go on waiting."
     raise Problem(504, "still_converting", detail, {"Retry-After": "1"})
+
+
+async def _present(states: AsyncIterator[Voice | None]) -> Voice | None:
+    try:
+        async with asyncio.timeout(PRESENT_SECONDS):
+            return await anext(states)
+    except TimeoutError as error:
+        raise StoreUnavailableError("the store does not tell how the voice is") from error
+
+
+def _required(voice: Voice | None, voice_id: str) -> Voice:
+    if voice is None:
+        raise UnknownVoiceError(voice_id)
+    return voice
 
 
 def final_voice_or_problem(voice: Voice) -> Voice:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from shared.store import Snapshot
     from shared.tokens import TokenVerifier
     from shared.voice import Voice
 
@@ -46,11 +47,12 @@ class UidTokens:
 
 
 class WatchedVoices(MemoryVoices):
-    """Tells how many watch."""
+    """Tells how many watch, and how often a document was read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.watchers = 0
+        self.reads = 0
         self._joined = asyncio.Event()
 
     @asynccontextmanager
@@ -62,6 +64,10 @@ class WatchedVoices(MemoryVoices):
                 yield states
             finally:
                 self.watchers -= 1
+
+    async def read(self, voice_id: str) -> Snapshot:
+        self.reads += 1
+        return await super().read(voice_id)
 
     async def until_watched(self, times: int = 1) -> None:
         while self.watchers < times:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,15 @@ from tests.support.voices import (
     a_result,
     a_waiting,
 )
-from tests.unit.api.stage import Stage, UidTokens, problem
+from tests.unit.api.stage import Stage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     import httpx
+
+    from shared.voice import Voice
 
 
 def url(voice_id: str) -> str:
@@ -88,6 +92,44 @@ async def test_waiting_warms_up_and_ends_when_the_voice_is_done(
     response = await waiting
 
     assert (response.status_code, stage.container.warm_ups) == (200, 1)
+
+
+async def test_the_listener_spares_the_reading_of_the_document(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    voice, done = a_queued(), a_done()
+    await stage.voices.create(voice)
+    await stage.voices.create(done)
+
+    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
+    await stage.voices.until_watched()
+    at_once = await client.get(url(done.voice_id))
+    reads = stage.voices.reads
+    await finish(stage, voice.voice_id)
+
+    assert reads == 0
+    assert [at_once.status_code, (await waiting).status_code] == [200, 200]
+
+
+def test_a_store_that_does_not_tell_how_the_voice_is_is_out_of_reach(tmp_path: Path) -> None:
+    class Mute(WatchedVoices):
+        @asynccontextmanager
+        async def watch(self, _voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
+            yield self._nothing()
+
+        async def _nothing(self) -> AsyncIterator[Voice | None]:
+            await asyncio.Event().wait()
+            yield None
+
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage(folder=tmp_path, wait_seconds=50.0, voices=Mute())
+        async with stage.client() as client:
+            response = await client.get(url(new_voice_id()))
+            problem(response, 503, "unavailable")
+            assert asyncio.get_running_loop().time() < 50.0
+
+    run()
 
 
 async def test_many_wait_for_the_same_voice(stage: Stage, client: httpx.AsyncClient) -> None:
@@ -161,6 +203,20 @@ async def test_only_the_owner_waits_for_a_voice_that_has_one(stage: Stage) -> No
         mine = await client.get(url(voice.voice_id), headers={"Authorization": "Bearer uid:me"})
 
     assert mine.status_code == 200
+
+
+async def test_a_stranger_is_refused_before_the_voice_is_done_and_warms_nothing_up(
+    stage: Stage,
+) -> None:
+    stage.verifier = UidTokens()
+    voice = replace(a_queued(), owner="me")
+    await stage.voices.create(voice)
+
+    async with stage.client() as client:
+        refused = await client.get(url(voice.voice_id), headers={"Authorization": "Bearer uid:x"})
+
+    problem(refused, 403, "not_owner")
+    assert (stage.container.warm_ups, stage.voices.watchers) == (0, 0)
 
 
 async def test_where_nobody_signs_in_an_owned_voice_is_nobodys(
