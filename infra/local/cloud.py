@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.local import names
+from infra.local.processes import free_ports
 from shared.timeouts import Timeouts
 
 if TYPE_CHECKING:
@@ -101,6 +102,23 @@ class Addresses:
     def origins(self) -> tuple[str, str]:
         """The origins that the page may be looked at from."""
         return self.api, self.api.replace("127.0.0.1", "localhost")
+
+
+def choose_addresses(options: CloudOptions, *, emulated: bool) -> Addresses:
+    """Choose a free port for every service, and for the emulators where there are any."""
+    *ports, firestore, pubsub = free_ports(7)
+    if options.api_port is not None:
+        ports[0] = options.api_port
+    api, on_upload, convert, dead_letter, storage = (f"http://127.0.0.1:{port}" for port in ports)
+    return Addresses(
+        api=api,
+        on_upload=on_upload,
+        convert=convert,
+        dead_letter=dead_letter,
+        storage=storage,
+        firestore=f"127.0.0.1:{firestore}" if emulated else None,
+        pubsub=f"127.0.0.1:{pubsub}" if emulated else None,
+    )
 
 
 @dataclass(frozen=True, slots=True)

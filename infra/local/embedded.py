@@ -10,7 +10,6 @@ import asyncio
 import os
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -25,11 +24,10 @@ from functions.convert.settings import ConvertSettings
 from functions.dead_letter.giving_up import DeadLetterHandler
 from functions.on_upload.uploads import UploadHandler
 from infra.local import names, provisioning
-from infra.local.cloud import Addresses, LocalCloud, deployable_environments
+from infra.local.cloud import LocalCloud, choose_addresses, deployable_environments
 from infra.local.keys import make_key
 from infra.local.memory_topics import MemoryTopics
 from infra.local.memory_voices import MemoryVoices
-from infra.local.processes import free_ports
 from infra.local.storage import create_app as create_storage
 from shared import clients, settings
 from shared.push import push_app
@@ -38,8 +36,7 @@ from shared.tokens import NoTokenNeeded
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from infra.local.cloud import CloudOptions
-    from infra.local.memory_topics import Subscription
+    from infra.local.cloud import Addresses, CloudOptions
 
 STORAGE_VARIABLE: Final = "STORAGE_EMULATOR_HOST"
 
@@ -49,13 +46,15 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
     """Serve everything from this process, and stop it at the end."""
     async with AsyncExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
-        addresses = _choose_addresses(options)
+        addresses = choose_addresses(options, emulated=False)
         # The client library knows its emulator from nowhere else.
         os.environ[STORAGE_VARIABLE] = addresses.storage
         client = await stack.enter_async_context(httpx.AsyncClient())
         servers = await stack.enter_async_context(_Servers())
 
-        topics = MemoryTopics(_Deliver(client), _subscriptions(options, addresses))
+        topics = MemoryTopics(
+            _Deliver(client), provisioning.plan_subscriptions(addresses, options.timeouts)
+        )
         stack.push_async_callback(topics.aclose)
         key = make_key()
         key.write(scratch / "signing-key.json")
@@ -169,23 +168,6 @@ async def _answers(client: httpx.AsyncClient, url: str) -> bool:
     except httpx.TransportError:
         return False
     return True
-
-
-def _choose_addresses(options: CloudOptions) -> Addresses:
-    api, *others = (f"http://127.0.0.1:{port}" for port in free_ports(5))
-    addresses = Addresses(api, *others)
-    if options.api_port is not None:
-        return replace(addresses, api=f"http://127.0.0.1:{options.api_port}")
-    return addresses
-
-
-def _subscriptions(options: CloudOptions, addresses: Addresses) -> tuple[Subscription, ...]:
-    endpoints = provisioning.Endpoints(
-        on_upload=addresses.on_upload,
-        convert=addresses.convert,
-        dead_letter=addresses.dead_letter,
-    )
-    return provisioning.plan_subscriptions(endpoints, options.timeouts)
 
 
 def _publish_to(topics: MemoryTopics) -> Any:

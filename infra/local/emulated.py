@@ -15,17 +15,23 @@ from typing import TYPE_CHECKING, Final
 import httpx
 
 from infra.local import front, names, provisioning
-from infra.local.cloud import ROOT, RULES, Addresses, LocalCloud, deployable_environments
+from infra.local.cloud import (
+    ROOT,
+    RULES,
+    LocalCloud,
+    choose_addresses,
+    deployable_environments,
+)
 from infra.local.emulators import Emulators, find_emulators
 from infra.local.keys import make_key
-from infra.local.processes import READY_SECONDS, StartError, Supervisor, free_ports
+from infra.local.processes import READY_SECONDS, StartError, Supervisor
 from shared.store import change
 from shared.voice import Options, create, new_voice_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from infra.local.cloud import CloudOptions
+    from infra.local.cloud import Addresses, CloudOptions
     from infra.local.processes import Process
     from shared.store import VoiceStore
 
@@ -59,7 +65,7 @@ async def emulated_cloud(
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
         supervisor = Supervisor(options.folder / "logs")
         stack.push_async_callback(supervisor.stop_all)
-        addresses = choose_addresses(options)
+        addresses = _reusing(choose_addresses(options, emulated=True), os.environ)
         starter = _Starter(options, addresses, scratch, supervisor)
         await starter.start_all(emulators)
         voices = open_voices(addresses, environment=os.environ)
@@ -74,22 +80,13 @@ async def emulated_cloud(
         yield LocalCloud(addresses, options.web_root is not None, voices, crashed, pids)
 
 
-def choose_addresses(options: CloudOptions) -> Addresses:
-    """Choose a free port for every service that does not run already."""
-    *ports, firestore, pubsub = free_ports(7)
-    api, on_upload, convert, dead_letter, storage = (f"http://127.0.0.1:{port}" for port in ports)
-    addresses = Addresses(
-        api=api,
-        on_upload=on_upload,
-        convert=convert,
-        dead_letter=dead_letter,
-        storage=storage,
-        firestore=os.environ.get(FIRESTORE_VARIABLE) or f"127.0.0.1:{firestore}",
-        pubsub=os.environ.get(PUBSUB_VARIABLE) or f"127.0.0.1:{pubsub}",
+def _reusing(addresses: Addresses, environment: Mapping[str, str]) -> Addresses:
+    """Return the addresses with those of the emulators that run already."""
+    return replace(
+        addresses,
+        firestore=environment.get(FIRESTORE_VARIABLE) or addresses.firestore,
+        pubsub=environment.get(PUBSUB_VARIABLE) or addresses.pubsub,
     )
-    if options.api_port is not None:
-        return replace(addresses, api=f"http://127.0.0.1:{options.api_port}")
-    return addresses
 
 
 def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceStore:
@@ -149,12 +146,7 @@ class _Starter:
         """Make buckets, topics and subscriptions as soon as there is something to make them in."""
         for process, url in self._foundations:
             await self._supervisor.wait_until_ready(process, url)
-        endpoints = provisioning.Endpoints(
-            on_upload=self._addresses.on_upload,
-            convert=self._addresses.convert,
-            dead_letter=self._addresses.dead_letter,
-        )
-        subscriptions = provisioning.plan_subscriptions(endpoints, self._options.timeouts)
+        subscriptions = provisioning.plan_subscriptions(self._addresses, self._options.timeouts)
         try:
             async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
                 pubsub = f"http://{self._addresses.pubsub}"

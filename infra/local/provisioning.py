@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from infra.local import names
@@ -14,19 +13,11 @@ if TYPE_CHECKING:
 
     import httpx
 
+    from infra.local.cloud import Addresses
     from shared.timeouts import Timeouts
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoints:
-    """Where the deployables listen."""
-
-    on_upload: str
-    convert: str
-    dead_letter: str
-
-
-def plan_subscriptions(endpoints: Endpoints, timeouts: Timeouts) -> tuple[Subscription, ...]:
+def plan_subscriptions(addresses: Addresses, timeouts: Timeouts) -> tuple[Subscription, ...]:
     """Return every push subscription: the two on the way of a voice, and two for dead letters."""
 
     def push(topic: str, endpoint: str, *, dead_letters: bool) -> Subscription:
@@ -41,10 +32,10 @@ def plan_subscriptions(endpoints: Endpoints, timeouts: Timeouts) -> tuple[Subscr
 
     uploads, conversions = names.UPLOADS_TOPIC, names.CONVERSIONS_TOPIC
     return (
-        push(uploads, endpoints.on_upload, dead_letters=True),
-        push(conversions, f"{endpoints.convert}/push", dead_letters=True),
-        push(uploads + names.DEAD_SUFFIX, endpoints.dead_letter, dead_letters=False),
-        push(conversions + names.DEAD_SUFFIX, endpoints.dead_letter, dead_letters=False),
+        push(uploads, addresses.on_upload, dead_letters=True),
+        push(conversions, f"{addresses.convert}/push", dead_letters=True),
+        push(uploads + names.DEAD_SUFFIX, addresses.dead_letter, dead_letters=False),
+        push(conversions + names.DEAD_SUFFIX, addresses.dead_letter, dead_letters=False),
     )
 
 

@@ -257,10 +257,10 @@ async def _start_foundations(cloud: FaultyCloud, emulators: Emulators, folder: P
 
 async def _provision(cloud: FaultyCloud) -> None:
     # Where the front pushes to is its own affair.
-    endpoints = provisioning.Endpoints(on_upload=NOWHERE, convert=NOWHERE, dead_letter=NOWHERE)
+    planned = provisioning.plan_subscriptions(cloud.addresses, CloudOptions().timeouts)
     subscriptions = [
         replace(subscription, first_backoff_seconds=0.3, longest_backoff_seconds=1.0)
-        for subscription in provisioning.plan_subscriptions(endpoints, CloudOptions().timeouts)
+        for subscription in planned
     ]
     async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
         pubsub = f"http://{cloud.addresses.pubsub}"

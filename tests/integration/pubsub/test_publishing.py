@@ -17,6 +17,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from infra.local import names, provisioning
+from infra.local.cloud import CloudOptions, choose_addresses
 from infra.local.memory_topics import Subscription
 from infra.local.processes import free_ports
 from shared.push import push_app
@@ -131,9 +132,8 @@ async def test_a_message_that_is_not_acknowledged_is_pushed_again(
 async def test_the_planned_subscriptions_can_be_made_and_made_only_once(
     pubsub_emulator: str,
 ) -> None:
-
-    endpoints = provisioning.Endpoints("http://a.test", "http://b.test", "http://c.test")
-    planned = provisioning.plan_subscriptions(endpoints, Timeouts(60))
+    addresses = choose_addresses(CloudOptions(), emulated=True)
+    planned = provisioning.plan_subscriptions(addresses, Timeouts(60))
     await subscribe(pubsub_emulator, *planned)
 
     async with httpx.AsyncClient(base_url=f"http://{pubsub_emulator}/v1/") as client:

@@ -2,27 +2,50 @@ from __future__ import annotations
 
 import json
 import stat
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING
 
 import pytest
 from google.oauth2 import service_account
 
 from infra.local import names
-from infra.local.cloud import Addresses, LocalCloud, page_config, published_endpoints
+from infra.local.cloud import (
+    Addresses,
+    CloudOptions,
+    LocalCloud,
+    choose_addresses,
+    page_config,
+    published_endpoints,
+)
 from infra.local.keys import make_key, read_key
 from infra.local.memory_voices import MemoryVoices
-from infra.local.provisioning import Endpoints, plan_subscriptions
+from infra.local.provisioning import plan_subscriptions
 from shared.timeouts import Timeouts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-ENDPOINTS = Endpoints("http://upload.test", "http://convert.test", "http://dead.test")
+ADDRESSES = Addresses(
+    api="http://api.test",
+    on_upload="http://upload.test",
+    convert="http://convert.test",
+    dead_letter="http://dead.test",
+    storage="http://storage.test",
+)
+
+
+@pytest.mark.parametrize("emulated", [True, False])
+def test_every_service_has_an_address_of_its_own(*, emulated: bool) -> None:
+    chosen = choose_addresses(CloudOptions(api_port=1024), emulated=emulated)
+
+    addresses = [one for one in astuple(chosen) if one is not None]
+    assert len(set(addresses)) == (7 if emulated else 5)
+    assert chosen.api == "http://127.0.0.1:1024"
+    assert (chosen.firestore is not None, chosen.pubsub is not None) == (emulated, emulated)
 
 
 def test_every_topic_is_pushed_where_it_belongs_and_dead_letters_are_seen() -> None:
-    planned = plan_subscriptions(ENDPOINTS, Timeouts(60))
+    planned = plan_subscriptions(ADDRESSES, Timeouts(60))
 
     ways = {
         (s.topic.rpartition("/")[2], s.endpoint, (s.dead_letter_topic or "").rpartition("/")[2])
