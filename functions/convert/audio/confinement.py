@@ -132,10 +132,9 @@ class Confinement:
         Args:
             cpu_seconds: processor time from the start of the process, then SIGXCPU.
             memory_bytes: address space beyond what was in use when this object was made.
-            wall_seconds: time from now, then SIGALRM.
+            wall_seconds: time from now, then SIGALRM, which nobody may have caught or ignored.
             answer_bytes: size to which a file that is already open may grow.
         """
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, wall_seconds)
         # At the hard limit comes SIGKILL, at the soft one a signal that tells why.
         _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)

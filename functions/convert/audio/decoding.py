@@ -19,6 +19,7 @@ from functions.convert.audio.wire import (
     PROCESS_ID,
     READY,
     START,
+    START_AND_TELL,
     Exit,
     Job,
     Verdict,
@@ -110,14 +111,16 @@ class _Zygote:
         """Take the zygote for dead: a process ended and it did not say how."""
         self._abandoned = True
 
-    def fork(self, data: socket.socket, answer: BinaryIO, status: socket.socket) -> None:
-        """Start a decoding process on the two sockets and the file.
+    def fork(
+        self, start: bytes, data: socket.socket, answer: BinaryIO, status: socket.socket
+    ) -> None:
+        """Start a decoding process on the two sockets and the file, with or without being told.
 
         Raises:
             OSError: the zygote is gone.
         """
         descriptors = [data.fileno(), answer.fileno(), status.fileno()]
-        socket.send_fds(self._control, [START], descriptors)
+        socket.send_fds(self._control, [start], descriptors)
 
     async def aclose(self) -> None:
         """End the zygote and with it every decoding process."""
@@ -225,15 +228,16 @@ class Decoder:
             content.setblocking(False)
             status.setblocking(False)
             try:
-                zygote.fork(their_content, answer, their_status)
+                start = START if self._on_process is None else START_AND_TELL
+                zygote.fork(start, their_content, answer, their_status)
             except OSError:
                 return None
             their_content.close()
             their_status.close()
             try:
                 async with asyncio.timeout(limits.wall_allowance + _GRACE_SECONDS):
-                    started = await _receive(status, PROCESS_ID.size)
-                    self._tell_process(started)
+                    if self._on_process is not None:
+                        self._tell_process(await _receive(status, PROCESS_ID.size))
                     await _send(content, job, data)
                     ending = await _receive(status, Exit.SIZE)
             except TimeoutError:
@@ -249,10 +253,8 @@ class Decoder:
         return Outcome(body[: -Verdict.SIZE], Verdict.unpack(bytes(body[-Verdict.SIZE :])), exit_)
 
     def _tell_process(self, started: bytes) -> None:
-        if self._on_process is None or len(started) != PROCESS_ID.size:
-            return
-        (process,) = PROCESS_ID.unpack(started)
-        if process > 0:
+        (process,) = PROCESS_ID.unpack(started) if started else (0,)
+        if process > 0 and self._on_process is not None:
             self._on_process(process)
 
     async def _running_zygote(self) -> _Zygote:

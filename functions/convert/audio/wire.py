@@ -2,11 +2,11 @@
 
 The decoder starts a job by sending the zygote one byte with two sockets and a file in memory. Over
 the first socket it writes a `Job`, then the encoded recording, then nothing more. Over the second
-the process writes its number at once, and the zygote, when the process is gone, one `Exit`; closing
-it kills the process. In the file the process leaves interleaved samples, as its decoder made them,
-and, as the last bytes, a `Verdict`; nobody looks into it before the process is gone. Nothing is
-pickled, and nothing that comes from a decoding process is taken for more than numbers and short
-texts.
+the process writes its number at once, if the byte asks for it, and the zygote, when the process is
+gone, one `Exit`; closing it kills the process. In the file the process leaves interleaved samples,
+as its decoder made them, and, as the last bytes, a `Verdict`; nobody looks into it before the
+process is gone. Nothing is pickled, and nothing that comes from a decoding process is taken for
+more than numbers and short texts.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ SAMPLE_TYPES: Final = ("u8", "s16", "s32", "s64", "flt", "dbl")
 """What samples may be, as FFmpeg names them: integers, and floats of full scale 1.0."""
 
 START: Final = b"S"
+START_AND_TELL: Final = b"T"
 READY: Final = b"R"
 
 MIN_SAMPLE_RATE: Final = 8_000

@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn
 
 from functions.convert.audio import demuxing
 from functions.convert.audio.confinement import Confinement
-from functions.convert.audio.wire import PROCESS_ID, READY, START, Exit, Job, Verdict
+from functions.convert.audio.wire import (
+    PROCESS_ID,
+    READY,
+    START,
+    START_AND_TELL,
+    Exit,
+    Job,
+    Verdict,
+)
 from shared.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
@@ -72,23 +80,25 @@ class Zygote:
         if len(start) == 0:
             return False
         if len(descriptors) == _DESCRIPTORS_OF_A_JOB:
-            self._start(*descriptors)
+            self._start(*descriptors, is_told=start == START_AND_TELL)
         else:
             for received in descriptors:
                 os.close(received)
         return True
 
-    def _start(self, data: int, answer: int, status_descriptor: int) -> None:
+    def _start(self, data: int, answer: int, status_descriptor: int, *, is_told: bool) -> None:
         child = self._fork()
         if child == 0:
-            _become_decoder(data, answer, status_descriptor, self._number, self._confinement)
+            told = status_descriptor if is_told else None
+            _become_decoder(data, answer, told, self._number, self._confinement)
         os.close(data)
         os.close(answer)
         status = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, status_descriptor)
         if child < 0:
             # The machine has no room for a process now: as if it had been killed at once.
             with status, contextlib.suppress(OSError):
-                status.send(PROCESS_ID.pack(0) + Exit(-signal.SIGKILL, 0.0).pack())
+                number = PROCESS_ID.pack(0) if is_told else b""
+                status.send(number + Exit(-signal.SIGKILL, 0.0).pack())
             return
         status.setblocking(False)
         self._children[child] = status
@@ -133,14 +143,22 @@ def _ignore_signal(_number: int, _frame: object) -> None:
 
 
 def _become_decoder(
-    data: int, answer: int, status: int, zygote: int, confinement: Confinement
+    data: int, answer: int, told: int | None, zygote: int, confinement: Confinement
 ) -> NoReturn:
-    """Decode the recording that comes over the descriptor `data`, and end this process."""
+    """Decode the recording that comes over `data` into `answer`, and end this process.
+
+    Args:
+        data: descriptor of the socket that the recording comes over.
+        answer: descriptor of the file for samples and verdict.
+        told: descriptor that this process's number goes to, if anybody wants to know it.
+        zygote: number of the process that this one may not outlive.
+        confinement: what confines it.
+    """
     try:
         confinement.die_with_parent(zygote)
-        os.write(status, PROCESS_ID.pack(os.getpid()))
+        if told is not None:
+            os.write(told, PROCESS_ID.pack(os.getpid()))
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         first, second = sorted((data, answer))
         os.closerange(0, first)
         os.closerange(first + 1, second)
