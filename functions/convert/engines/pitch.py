@@ -38,7 +38,9 @@ def plan_pitch(track: F0Track, pitch: Pitch, semitones: float | None) -> Array:
     if np.count_nonzero(voiced) < _FEWEST_FRAMES:
         return np.full(len(voiced), pitch.median_hz, np.float32)
     logs = np.log(track.hertz[voiced].astype(np.float64))
-    median = float(np.median(logs))
+    # One of the frames, also of an even number: between two voices there may be none near.
+    middle = (len(logs) - 1) // 2
+    median = float(np.partition(logs, middle)[middle])
     plausible = np.abs(logs - median) < _OCTAVE
     moved = _move(logs[plausible], median, pitch, semitones)
     limited = _limit(moved, float(np.log(pitch.low_hz)), float(np.log(pitch.high_hz)))
