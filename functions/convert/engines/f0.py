@@ -153,7 +153,8 @@ def _inverse_transform() -> Array:
     seconds, hertz = _LAGS / SAMPLE_RATE, np.arange(_BINS) * _HEARD_RATE / _FFT
     cosines = np.cos(2 * np.pi * np.outer(hertz, seconds)) * (own[0] / own[_LAGS])
     cosines[0] /= 2  # every other bin stands for its mirror image, too
-    return cosines.astype(np.float32)
+    table: Array = cosines.astype(np.float32)
+    return table
 
 
 def _peaks(correlations: Array, totals: Array) -> tuple[Path, Array, Array]:

@@ -81,22 +81,32 @@ def limit(samples: Samples, sample_rate: int) -> Samples:
     The gain of each millisecond is the least that any millisecond within reach asks for, averaged
     over that reach; an average of values that are all low enough is low enough.
     """
-    loudest = float(np.max(np.abs(samples), initial=0.0))
-    if loudest <= CEILING:
+    highest, lowest = samples.max(initial=0.0), samples.min(initial=0.0)
+    if max(highest, -lowest) <= CEILING:
         return samples
     block = round(_BLOCK_SECONDS * sample_rate)
     count = -(-len(samples) // block)
-    padded = np.pad(np.abs(samples), (0, count * block - len(samples)))
+    padded = np.zeros(count * block, np.float32)
+    np.abs(samples, out=padded[: len(samples)])
     peaks = padded.reshape(count, block).max(axis=1)
     needed = np.minimum(1.0, CEILING / np.maximum(peaks, CEILING))
     reach = 2 * _REACH_BLOCKS + 1
     # One block more on each side, because the gain runs in straight lines from block to block.
-    around = np.pad(needed, 2 * _REACH_BLOCKS + 1, constant_values=1.0)
-    least = np.lib.stride_tricks.sliding_window_view(around, reach + 2).min(axis=1)
+    around = np.pad(needed, reach, constant_values=1.0)
     window = np.hanning(reach + 2)[1:-1]
-    gains = np.convolve(least, window / window.sum(), "valid")
+    gains = np.convolve(_least(around, reach + 2), window / window.sum(), "valid")
     limited = apply_gains(samples, gains[:count].astype(np.float32), block)
     return np.clip(limited, -CEILING, CEILING)
+
+
+def _least(values: Samples, count: int) -> Samples:
+    """Find the least of each value and the count - 1 after it, by doubling what is looked at."""
+    looked_at = 1
+    while looked_at < count:
+        step = min(looked_at, count - looked_at)
+        values = np.minimum(values[:-step], values[step:])
+        looked_at += step
+    return values
 
 
 def fade_ends(samples: Samples, sample_rate: int) -> Samples:

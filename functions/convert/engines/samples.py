@@ -31,7 +31,7 @@ def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifes
     if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
         raise ValueError(f"expected {LOWEST_RATE} to {HIGHEST_RATE} Hz, found {sample_rate} Hz")
     _check_length(len(samples) / sample_rate, manifest)
-    loudest = float(np.max(np.abs(samples), initial=0.0))
+    loudest = float(np.maximum(samples.max(initial=0.0), -samples.min(initial=0.0)))
     if not loudest <= _LOUDEST:  # also false if it is not a number
         raise VoiceError(
             ErrorCode.CORRUPT,
@@ -78,15 +78,17 @@ def fit_length(samples: Samples, length: int) -> Samples:
 def remove_rumble(samples: Samples, sample_rate: int) -> Samples:
     """Subtract a moving average of a moving average: no offset, and little below 40 Hz.
 
-    The response is 1 - sinc(0.02 s * f)^2, with linear phase: 0 at 0 Hz, 0.95 at 75 Hz.
+    The response is 1 - sinc(0.02 s * f)^2, with linear phase: 0 at 0 Hz, 0.95 at 75 Hz. The edges
+    are held. Both averages together are the second difference of a sum of sums.
     """
     if len(samples) == 0:
         return samples
     width = round(_RUMBLE_SECONDS * sample_rate) | 1
-    return samples - _moving_average(_moving_average(samples, width), width)
-
-
-def _moving_average(samples: Samples, width: int) -> Samples:
-    padded = np.pad(samples, (width // 2 + 1, width // 2), mode="edge")
-    total = np.cumsum(padded, dtype=np.float64)
-    return ((total[width:] - total[:-width]) / width).astype(np.float32)
+    total = np.pad(samples, (width, width - 1), mode="edge").astype(np.float64)
+    np.cumsum(total, out=total)
+    np.cumsum(total, out=total)
+    count = len(samples)
+    average = total[2 * width - 1 :][:count] - 2 * total[width - 1 :][:count]
+    average[1:] += total[: count - 1]
+    average /= width**2
+    return (samples - average).astype(np.float32)
