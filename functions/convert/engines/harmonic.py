@@ -66,7 +66,7 @@ def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
 def build(character: Character, settings: SessionSettings) -> "HarmonicEngine":
     """Build the engine; see EngineBuilder."""
     graph = character.graphs[ROLE]
-    # Measured: further optimisation makes these graphs no faster, but takes a quarter of the load.
+    # Measured: optimisation makes these graphs no faster, but takes half of the time to load them.
     session = GraphSession(graph, settings, is_optimised=True)
     engine = HarmonicEngine(character.manifest, session)
     engine.try_out(graph.file)
