@@ -31,6 +31,7 @@ _BLOCK = 64  # frames worked on at once, so that they stay in the processor's ca
 
 _CANDIDATES = 7
 _WEAKEST = 0.1  # a lower peak is no candidate
+_STRONGER_THAN_ANY = 2.0
 _ABSENT = -9.0  # the strength of a place in the table without a candidate
 
 # The weights of the path, in units of correlation. Chosen by measuring on speech of known f0,
@@ -81,8 +82,9 @@ def track(wave: Array) -> F0Track:
     short-term analysis of the fundamental frequency and the harmonics-to-noise ratio of a sampled
     sound", 1993). The autocorrelation is the generalised one, from the magnitude instead of the
     power spectrum, so that a strong formant or a missing fundamental does not decide alone
-    (Tolonen and Karjalainen, 2000). A second pass knows the speaker's register from the first (De
-    Looze and Hirst, 2008), which removes what octave errors are left.
+    (Tolonen and Karjalainen, 2000). What lies far from the speaker's register, the median of what
+    is strongest in each frame, counts less (after De Looze and Hirst, 2008), which removes what
+    octave errors are left.
 
     Args:
         wave: mono audio at 16 kHz without offset, any level, float32 [N].
@@ -95,9 +97,7 @@ def track(wave: Array) -> F0Track:
         nothing = np.zeros(0, np.float32)
         return F0Track(nothing, nothing)
     candidates = _find_candidates(wave, frames)
-    moves = _moves(candidates)
-    first = _choose(candidates, candidates.strengths, moves)
-    chosen = _choose(candidates, _favour_register(candidates, first), moves)
+    chosen = _choose(candidates, _favour_register(candidates))
     octaves, voiced = _follow(candidates, chosen)
     hertz = np.where(voiced, np.exp2(octaves), 0.0)
     return F0Track(hertz.astype(np.float32), voiced.astype(np.float32))
@@ -174,29 +174,34 @@ def _peaks(correlations: Array, totals: Array) -> tuple[Path, Array, Array]:
 
 def _strongest(rows: Path, octaves: Array, strengths: Array, count: int) -> tuple[Array, Array]:
     """Put each row's strongest peaks into a table: their octaves and strengths, [T, K] each."""
+    order = np.argsort(rows - strengths / _STRONGER_THAN_ANY)
     peaks_in_row = np.bincount(rows, minlength=count)
     first_of_row = np.cumsum(peaks_in_row) - peaks_in_row
     place = np.arange(len(rows)) - np.repeat(first_of_row, peaks_in_row)
-    width = max(int(peaks_in_row.max()), _CANDIDATES)
-    octave_table = np.full((count, width), np.log2(LOWEST_HZ), np.float32)
-    strength_table = np.full((count, width), _ABSENT, np.float32)
-    octave_table[rows, place] = octaves
-    strength_table[rows, place] = strengths
-    if width > _CANDIDATES:
-        best = np.argpartition(-strength_table, _CANDIDATES - 1, axis=1)[:, :_CANDIDATES]
-        octave_table = np.take_along_axis(octave_table, best, axis=1)
-        strength_table = np.take_along_axis(strength_table, best, axis=1)
+    kept = place < _CANDIDATES
+    order, cells = order[kept], rows[kept] * _CANDIDATES + place[kept]
+    octave_table = np.full((count, _CANDIDATES), np.log2(LOWEST_HZ), np.float32)
+    strength_table = np.full((count, _CANDIDATES), _ABSENT, np.float32)
+    octave_table.ravel()[cells] = octaves[order]
+    strength_table.ravel()[cells] = strengths[order]
     return octave_table, strength_table
 
 
-def _favour_register(candidates: _Candidates, path: Path) -> Array:
-    """Weaken the candidates that lie far from the median of a first path."""
-    octaves, voiced = _follow(candidates, path)
-    if not voiced.any():
+def _favour_register(candidates: _Candidates) -> Array:
+    """Weaken the candidates that lie far from the median of each voiced frame's strongest."""
+    is_voiced = candidates.strengths[:, 0] > _unvoiced(candidates)
+    if not is_voiced.any():
         return candidates.strengths
-    beyond = np.abs(candidates.octaves - np.median(octaves[voiced])) - _REGISTER_OCTAVES
+    register = np.median(candidates.octaves[is_voiced, 0])
+    beyond = np.abs(candidates.octaves - register) - np.float32(_REGISTER_OCTAVES)
     favoured: Array = candidates.strengths - _REGISTER_COST * np.maximum(beyond, 0.0)
     return favoured
+
+
+def _choose(candidates: _Candidates, strengths: Array) -> Path:
+    """Find the best path [T] through the candidates; the state after the last means unvoiced."""
+    local = -np.concatenate([strengths.T, _unvoiced(candidates)[None]])
+    return cheapest_path(local[:, 0], _moves(candidates) + local[None, :, 1:])
 
 
 def _moves(candidates: _Candidates) -> Array:
@@ -214,11 +219,9 @@ def _moves(candidates: _Candidates) -> Array:
     return steps
 
 
-def _choose(candidates: _Candidates, strengths: Array, moves: Array) -> Path:
-    """Find the best path [T] through the candidates; the state after the last means unvoiced."""
-    unvoiced = _VOICING_THRESHOLD + _quietness(candidates.levels)
-    local = -np.concatenate([strengths.T, unvoiced[None]])
-    return cheapest_path(local[:, 0], moves + local[None, :, 1:])
+def _unvoiced(candidates: _Candidates) -> Array:
+    """Tell how strong a candidate must be to be preferred to no voice at all: [T]."""
+    return np.float32(_VOICING_THRESHOLD) + _quietness(candidates.levels)
 
 
 def _quietness(levels: Array) -> Array:

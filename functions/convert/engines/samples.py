@@ -11,6 +11,7 @@ LOWEST_RATE = 4_000
 HIGHEST_RATE = 384_000
 _LOUDEST = 64.0  # decoders overshoot 1 a little; beyond this, samples are not audio
 _RUMBLE_SECONDS = 0.02
+_RUMBLE_STEP = 8
 
 
 def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifest) -> None:
@@ -79,16 +80,26 @@ def remove_rumble(samples: Samples, sample_rate: int) -> Samples:
     """Subtract a moving average of a moving average: no offset, and little below 40 Hz.
 
     The response is 1 - sinc(0.02 s * f)^2, with linear phase: 0 at 0 Hz, 0.95 at 75 Hz. The edges
-    are held. Both averages together are the second difference of a sum of sums.
+    are held. An average over 20 ms changes so slowly that it is worked out for every eighth sample
+    only, and runs in straight lines between these.
     """
     if len(samples) == 0:
         return samples
-    width = round(_RUMBLE_SECONDS * sample_rate) | 1
-    total = np.pad(samples, (width, width - 1), mode="edge").astype(np.float64)
-    np.cumsum(total, out=total)
-    np.cumsum(total, out=total)
-    count = len(samples)
-    average = total[2 * width - 1 :][:count] - 2 * total[width - 1 :][:count]
-    average[1:] += total[: count - 1]
-    average /= width**2
-    return (samples - average).astype(np.float32)
+    step = _RUMBLE_STEP
+    steps = -(-len(samples) // step)
+    width = round(_RUMBLE_SECONDS * sample_rate / step)
+    # With half a step less than both averages need, corners lie half a sample before each step.
+    around = width * step - step // 2
+    padded = np.pad(samples, (around, steps * step - len(samples) + around), mode="edge")
+    means = padded.reshape(-1, step) @ np.full(step, 1 / step, np.float32)
+    corners = _moving_average(_moving_average(means, width), width)[:, None]
+    ramp = (np.arange(step, dtype=np.float32) + np.float32(0.5)) / np.float32(step)
+    average = corners[:-1] + (corners[1:] - corners[:-1]) * ramp
+    return samples - average.ravel()[: len(samples)]
+
+
+def _moving_average(samples: Samples, width: int) -> Samples:
+    """Average each sample and the width - 1 after it, as far as there are enough."""
+    total = np.zeros(len(samples) + 1)
+    np.cumsum(samples, dtype=np.float64, out=total[1:])
+    return ((total[width:] - total[:-width]) / width).astype(np.float32)
