@@ -60,6 +60,14 @@ _MAX_STREAMS: Final = 16
 # Headers tell everything about the codecs above; looking further only costs time.
 _PROBE_BYTES: Final = 32 * 1024
 
+_OPTIONS: Final = {
+    "protocol_whitelist": "",
+    "format_whitelist": ",".join(sorted(set(_DEMUXERS.values()))),
+    "codec_whitelist": ",".join(_CODECS),
+    "max_streams": str(_MAX_STREAMS),
+    "probesize": str(_PROBE_BYTES),
+}
+
 # More broken packets than this, and what is left is not what was said.
 _MAX_BROKEN_SHARE: Final = 0.2
 _MAX_BROKEN_IN_A_ROW: Final = 200
@@ -208,19 +216,12 @@ class Demuxer:
 
 
 def _open(data: bytes, container: Container) -> InputContainer:
-    av.logging.set_level(None)
     try:
         return av.open(
             io.BytesIO(data),
             mode="r",
             format=_DEMUXERS[container],
-            container_options={
-                "protocol_whitelist": "",
-                "format_whitelist": ",".join(sorted(set(_DEMUXERS.values()))),
-                "codec_whitelist": ",".join(_CODECS),
-                "max_streams": str(_MAX_STREAMS),
-                "probesize": str(_PROBE_BYTES),
-            },
+            container_options=_OPTIONS,
             metadata_errors="replace",
             io_open=_refuse_reference,
         )
@@ -370,6 +371,7 @@ def warm_up() -> None:
     Opens every codec, which fills its tables, and decodes a few samples of silence as often as it
     takes until the interpreter has adapted its code to them.
     """
+    av.logging.set_level(None)
     for codec in _CODECS:
         context = av.CodecContext.create(codec, "r")
         context.thread_count = 1
