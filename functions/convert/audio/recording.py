@@ -40,7 +40,7 @@ _CANCELLATION: Final = 0.1
 """Two channels whose mean has less than this part of their level are in opposite phase."""
 
 _FRAME_SECONDS: Final = 0.02
-_LOUD_PERCENTILE: Final = 95
+_LOUD_SHARE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,8 @@ def loudness_dbfs(samples: npt.NDArray[np.float32], sample_rate: int) -> float:
     frames = samples[: count * frame].reshape(count, -1)
     centred = frames - samples.mean()
     power = np.einsum("ts,ts->t", centred, centred) / np.float32(centred.shape[1])
-    loud = float(np.percentile(power, _LOUD_PERCENTILE))
+    rank = round(_LOUD_SHARE * (len(power) - 1))
+    loud = float(np.partition(power, rank)[rank])
     return 10 * float(np.log10(max(loud, 1e-20)))
 
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from functions.convert.engines.levels import ranked
 from functions.convert.engines.samples import resample
 from functions.convert.engines.viterbi import cheapest_path
 
@@ -119,7 +120,8 @@ def _correlate(wave: Array, frames: int) -> tuple[Array, Array, Array]:
     """
     hop = HOP * _HEARD_RATE // SAMPLE_RATE
     heard = resample(wave, SAMPLE_RATE, _HEARD_RATE)
-    padded = np.pad(heard, (_WINDOW // 2, _WINDOW + hop))
+    padded = np.zeros(len(heard) + 2 * _WINDOW + hop, np.float32)
+    padded[_WINDOW // 2 : _WINDOW // 2 + len(heard)] = heard
     every = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[::hop][:frames]
     window, cosines = _analysis_window(), _inverse_transform()
     block = np.zeros((_BLOCK, _FFT), np.float32)
@@ -192,7 +194,7 @@ def _favour_register(candidates: _Candidates) -> Array:
     is_voiced = candidates.strengths[:, 0] > _unvoiced(candidates)
     if not is_voiced.any():
         return candidates.strengths
-    register = np.median(candidates.octaves[is_voiced, 0])
+    register = np.float32(ranked(candidates.octaves[is_voiced, 0], 0.5))
     beyond = np.abs(candidates.octaves - register) - np.float32(_REGISTER_OCTAVES)
     favoured: Array = candidates.strengths - _REGISTER_COST * np.maximum(beyond, 0.0)
     return favoured

@@ -1,15 +1,19 @@
 """How loud speech is: frame by frame, as a whole, and without it."""
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from functions.convert.engines.base import Samples
 
+_Float = TypeVar("_Float", bound=np.floating[Any])
+
 FRAMES_PER_SECOND = 100
 _SILENT_POWER = 1e-12  # -120 dBFS
-_FLOOR_PERCENTILE = 10.0
+_FLOOR_SHARE = 0.1
 
 
 def frame_power(samples: Samples, hop: int, frames: int) -> Samples:
@@ -38,9 +42,30 @@ def decibels(power: NDArray[np.floating]) -> Samples:
 def smooth(values: Samples, frames: int) -> Samples:
     """Average over a raised cosine of so many frames, edges held: [T]."""
     frames = min(frames, len(values)) | 1
+    padded = hold_edges(values, frames // 2, frames // 2)
+    return np.convolve(padded, _raised_cosine(frames), "valid").astype(np.float32)
+
+
+@lru_cache(maxsize=16)
+def _raised_cosine(frames: int) -> Samples:
     window = np.hanning(frames + 2)[1:-1].astype(np.float32)
-    padded = np.pad(values, frames // 2, mode="edge")
-    return np.convolve(padded, window / window.sum(), "valid").astype(np.float32)
+    whole: Samples = window / window.sum()
+    return whole
+
+
+def hold_edges(values: NDArray[_Float], before: int, after: int) -> NDArray[_Float]:
+    """Repeat the first value before and the last one after; several times quicker than np.pad."""
+    held = np.empty(before + len(values) + after, values.dtype)
+    held[:before] = values[0]
+    held[before : before + len(values)] = values
+    held[before + len(values) :] = values[-1]
+    return held
+
+
+def ranked(values: NDArray[np.floating], share: float) -> float:
+    """Find the value that the given share of the others does not exceed (nearest rank)."""
+    rank = round(share * (len(values) - 1))
+    return float(np.partition(values, rank)[rank])
 
 
 @dataclass(frozen=True)
@@ -67,7 +92,7 @@ def measure_levels(samples: Samples, hop: int, frames: int) -> SpeechLevels:
     """Measure the levels of a recording of at least one frame; see frame_power."""
     power = frame_power(samples, hop, frames)
     level = decibels(power)
-    return SpeechLevels(level, speech_level(power), float(np.percentile(level, _FLOOR_PERCENTILE)))
+    return SpeechLevels(level, speech_level(power), ranked(level, _FLOOR_SHARE))
 
 
 def speech_level(power: Samples) -> float:

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from functions.convert.engines.f0 import F0Track
+from functions.convert.engines.levels import hold_edges, ranked
 from shared.characters import Pitch
 
 Array = NDArray[np.float32]
@@ -13,6 +14,7 @@ _FEWEST_FRAMES = 5  # of voice, for it to have a median
 _OCTAVE = float(np.log(2.0))
 _SEMITONE = _OCTAVE / 12
 _SPREADS = (0.8, 1.3)
+_SPREAD_SHARE = 0.16  # what lies a standard deviation below the mean
 _FRAMES_OF_TRUST = 50.0
 _KNEE = 0.15
 _SMOOTHING = np.array([0.25, 0.5, 0.25])
@@ -39,13 +41,12 @@ def plan_pitch(track: F0Track, pitch: Pitch, semitones: float | None) -> Array:
         return np.full(len(voiced), pitch.median_hz, np.float32)
     logs = np.log(track.hertz[voiced].astype(np.float64))
     # One of the frames, also of an even number: between two voices there may be none near.
-    middle = (len(logs) - 1) // 2
-    median = float(np.partition(logs, middle)[middle])
+    median = ranked(logs, 0.5)
     plausible = np.abs(logs - median) < _OCTAVE
     moved = _move(logs[plausible], median, pitch, semitones)
     limited = _limit(moved, float(np.log(pitch.low_hz)), float(np.log(pitch.high_hz)))
     contour = np.interp(np.arange(len(voiced)), np.flatnonzero(voiced)[plausible], limited)
-    smoothed = np.convolve(np.pad(contour, 1, mode="edge"), _SMOOTHING, "valid")
+    smoothed = np.convolve(hold_edges(contour, 1, 1), _SMOOTHING, "valid")
     return np.exp(smoothed).astype(np.float32)
 
 
@@ -60,7 +61,7 @@ def _move(logs: Array64, median: float, pitch: Pitch, semitones: float | None) -
 
 def _spread(logs: Array64, wanted: float) -> float:
     """By how much to widen the contour; little voice says little about the speaker's spread."""
-    low, high = np.percentile(logs, (16, 84))
+    low, high = ranked(logs, _SPREAD_SHARE), ranked(logs, 1 - _SPREAD_SHARE)
     factor = float(np.clip(2 * wanted / max(high - low, 0.05), *_SPREADS))
     trust = len(logs) / (len(logs) + _FRAMES_OF_TRUST)
     return 1.0 + (factor - 1.0) * trust

@@ -4,6 +4,7 @@ import numpy as np
 import soxr
 
 from functions.convert.engines.base import Samples
+from functions.convert.engines.levels import hold_edges
 from shared.characters import CharacterManifest
 from shared.voice import ErrorCode, VoiceError
 
@@ -73,7 +74,9 @@ def fit_length(samples: Samples, length: int) -> Samples:
     """Cut samples, or add silence, so that there are exactly `length`."""
     if len(samples) >= length:
         return samples[:length]
-    return np.pad(samples, (0, length - len(samples)))
+    longer = np.zeros(length, samples.dtype)
+    longer[: len(samples)] = samples
+    return longer
 
 
 def remove_rumble(samples: Samples, sample_rate: int) -> Samples:
@@ -90,7 +93,7 @@ def remove_rumble(samples: Samples, sample_rate: int) -> Samples:
     width = round(_RUMBLE_SECONDS * sample_rate / step)
     # With half a step less than both averages need, corners lie half a sample before each step.
     around = width * step - step // 2
-    padded = np.pad(samples, (around, steps * step - len(samples) + around), mode="edge")
+    padded = hold_edges(samples, around, steps * step - len(samples) + around)
     means = padded.reshape(-1, step) @ np.full(step, 1 / step, np.float32)
     corners = _moving_average(_moving_average(means, width), width)[:, None]
     ramp = (np.arange(step, dtype=np.float32) + np.float32(0.5)) / np.float32(step)
