@@ -13,7 +13,7 @@ import ctypes
 import gc
 import os
 import resource
-import selectors
+import select
 import signal
 import socket
 import sys
@@ -42,36 +42,44 @@ _WRITE_BYTES: Final = 1 << 16
 
 
 class Zygote:
-    """Forks one process per recording and reports how each ended."""
+    """Forks one process per recording and reports how each ended.
+
+    What it touches while a decoding process lives is copied, page by page; so it works on bare
+    descriptors.
+    """
 
     def __init__(self, control: socket.socket, confinement: Confinement) -> None:
         self._control = control
         self._confinement = confinement
-        self._children: dict[int, socket.socket] = {}
-        self._selector = selectors.DefaultSelector()
+        self._children: dict[int, int] = {}
+        self._poll = select.poll()
         self._number = os.getpid()
         # Python's own fork runs what modules have registered for it, such as new locks for threads
-        # and log handlers. There are none here, and it costs as much as a second of speech.
+        # and log handlers: half a millisecond for what is not needed here.
         self._fork = ctypes.PyDLL(None).fork
 
     def serve(self) -> None:
         """Serve until the control socket is closed, then kill what still runs."""
-        self._selector.register(self._control, selectors.EVENT_READ)
-        self._selector.register(_wake_on_child(), selectors.EVENT_READ)
+        control, wake_up = self._control.fileno(), _wake_on_child()
+        self._poll.register(control, select.POLLIN)
+        self._poll.register(wake_up, select.POLLIN)
         self._control.sendall(READY)
         serving = True
         while serving:
-            for key, _ in self._selector.select():
-                if key.fileobj is self._control:
+            has_any_ended = False
+            for descriptor, _ in self._poll.poll():
+                if descriptor == control:
                     serving = self._accept()
-                elif key.data is None:
-                    os.read(key.fd, 4096)
+                elif descriptor == wake_up:
+                    os.read(wake_up, 4096)
+                    has_any_ended = True
                 else:
-                    # Nobody waits for this recording any more.
-                    self._kill(key.data)
-            self._reap()
-        for child in self._children:
-            self._kill(child)
+                    self._give_up(descriptor)
+            # Last, because it closes descriptors that may have been among these.
+            if has_any_ended:
+                self._reap()
+        for child in self._children.values():
+            os.kill(child, signal.SIGKILL)
 
     def _accept(self) -> bool:
         start, descriptors, _, _ = socket.recv_fds(
@@ -86,46 +94,44 @@ class Zygote:
                 os.close(received)
         return True
 
-    def _start(self, data: int, answer: int, status_descriptor: int, *, is_told: bool) -> None:
+    def _start(self, data: int, answer: int, status: int, *, is_told: bool) -> None:
         child = self._fork()
         if child == 0:
-            told = status_descriptor if is_told else None
+            told = status if is_told else None
             _become_decoder(data, answer, told, self._number, self._confinement)
         os.close(data)
         os.close(answer)
-        status = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, status_descriptor)
+        os.set_blocking(status, False)
         if child < 0:
             # The machine has no room for a process now: as if it had been killed at once.
-            with status, contextlib.suppress(OSError):
-                number = PROCESS_ID.pack(0) if is_told else b""
-                status.send(number + Exit(-signal.SIGKILL, 0.0).pack())
+            number = PROCESS_ID.pack(0) if is_told else b""
+            _tell(status, number + Exit(-signal.SIGKILL, 0.0).pack())
             return
-        status.setblocking(False)
-        self._children[child] = status
-        self._selector.register(status, selectors.EVENT_READ, data=child)
+        self._children[status] = child
+        self._poll.register(status, select.POLLIN)
 
-    def _kill(self, child: int) -> None:
-        # The child is not reaped yet, so its number is still its own.
-        os.kill(child, signal.SIGKILL)
-        status = self._children[child]
-        if status in self._selector.get_map():
-            self._selector.unregister(status)
+    def _give_up(self, status: int) -> None:
+        """Kill a process, as nobody waits for its recording any more."""
+        # It is not reaped yet, so its number is still its own.
+        os.kill(self._children[status], signal.SIGKILL)
+        self._poll.unregister(status)
 
     def _reap(self) -> None:
-        for child in list(self._children):
+        for status, child in list(self._children.items()):
             reaped, wait_status, usage = os.wait4(child, os.WNOHANG)
             if reaped:
                 cpu_seconds = usage.ru_utime + usage.ru_stime
-                self._report(child, Exit(os.waitstatus_to_exitcode(wait_status), cpu_seconds))
+                del self._children[status]
+                with contextlib.suppress(KeyError):
+                    self._poll.unregister(status)
+                _tell(status, Exit(os.waitstatus_to_exitcode(wait_status), cpu_seconds).pack())
 
-    def _report(self, child: int, report: Exit) -> None:
-        status = self._children.pop(child)
-        if status in self._selector.get_map():
-            self._selector.unregister(status)
-        # It fails if nobody waits for the recording any more.
-        with contextlib.suppress(OSError):
-            status.send(report.pack())
-        status.close()
+
+def _tell(status: int, report: bytes) -> None:
+    # It fails if nobody waits for the recording any more.
+    with contextlib.suppress(OSError):
+        os.write(status, report)
+    os.close(status)
 
 
 def _wake_on_child() -> int:
