@@ -30,7 +30,7 @@ _FIRST_LAG = int(SAMPLE_RATE / HIGHEST_HZ)
 _LAGS = np.arange(_FIRST_LAG - 1, int(SAMPLE_RATE / LOWEST_HZ) + 3)
 _BLOCK = 64  # frames worked on at once, so that they stay in the processor's cache
 
-_CANDIDATES = 7
+_CANDIDATES = 5
 _WEAKEST = 0.1  # a lower peak is no candidate
 _STRONGER_THAN_ANY = 2.0
 _ABSENT = -9.0  # the strength of a place in the table without a candidate
