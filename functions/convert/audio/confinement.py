@@ -117,6 +117,9 @@ class Confinement:
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl if is_linux else None
         self._filter = None if machine is None else _Filter.of(_program(machine))
         self._address_space = _address_space()
+        # A process inherits what its parent ignores.
+        for ends_a_process in (signal.SIGALRM, signal.SIGXCPU):
+            signal.signal(ends_a_process, signal.SIG_DFL)
 
     def die_with_parent(self, parent: int) -> None:
         """End this process as soon as the process `parent`, its parent, ends (Linux only)."""
@@ -132,7 +135,7 @@ class Confinement:
         Args:
             cpu_seconds: processor time from the start of the process, then SIGXCPU.
             memory_bytes: address space beyond what was in use when this object was made.
-            wall_seconds: time from now, then SIGALRM, which nobody may have caught or ignored.
+            wall_seconds: time from now, then SIGALRM.
             answer_bytes: size to which a file that is already open may grow.
         """
         signal.setitimer(signal.ITIMER_REAL, wall_seconds)

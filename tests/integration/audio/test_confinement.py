@@ -85,6 +85,14 @@ def test_endless_waiting_ends() -> None:
     assert ended.returncode == -signal.SIGALRM
 
 
+def test_endless_waiting_ends_even_where_its_signal_was_ignored() -> None:
+    ended = run(
+        "signal.signal(signal.SIGALRM, signal.SIG_IGN)\nconfinement = Confinement()\n"
+        "limit(wall_seconds=0.1)\nsignal.pause()"
+    )
+    assert ended.returncode == -signal.SIGALRM
+
+
 def test_endless_memory_ends() -> None:
     ended = run("limit()\nkept = [bytes(1 << 20) for _ in range(100)]")
     assert "MemoryError" in ended.stderr
