@@ -41,6 +41,9 @@ _GRACE_SECONDS: Final = 1.0
 
 _TRIES: Final = 2
 
+# Some seconds of speech are looked through in less time than another thread takes to begin.
+_CONCLUDED_AT_ONCE_BYTES: Final = 4 << 20
+
 # Stereo at the highest rate in the usual precision: more than that is mixed from fewer channels.
 _ANSWER_BYTES_PER_SECOND: Final = MAX_SAMPLE_RATE * 2 * 4
 
@@ -204,8 +207,11 @@ class Decoder:
         async with self._slots:
             for _ in range(_TRIES):
                 outcome = await self._run(data, container, limits)
-                if outcome is not None and not outcome.was_killed(limits):
-                    return await asyncio.to_thread(outcome.conclude, container, limits)
+                if outcome is None or outcome.was_killed(limits):
+                    continue
+                if len(outcome.body) <= _CONCLUDED_AT_ONCE_BYTES:
+                    return outcome.conclude(container, limits)
+                return await asyncio.to_thread(outcome.conclude, container, limits)
         raise DecoderUnavailableError("the decoding process was killed")
 
     async def _run(
