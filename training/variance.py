@@ -15,7 +15,7 @@ from training.generate import Example
 from training.network import Network
 from training.phones import PHONE_INDEX
 
-SHARE = 0.5
+SHARE = 0.8
 _PAUSES = [PHONE_INDEX[name] for name in ("sil", "pau", "cl")]
 
 

@@ -1,11 +1,9 @@
 """The engine of the conversion container, as the harness uses it."""
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnxruntime  # noqa: F401 - loading the runtime is no part of loading a bundle
 import soxr
 
 from functions.convert.bundle import load_character
@@ -18,14 +16,11 @@ class Converter:
     """Converts with a bundle's own engine on one thread."""
 
     engine: Engine
-    load_ms: float
 
     @classmethod
     def of(cls, bundle: Path) -> "Converter":
-        """Loads a bundle as the container does; the time includes the engine's trial run."""
-        began = time.perf_counter()
-        engine = build_engine(load_character(bundle), SessionSettings(threads=1))
-        return cls(engine, (time.perf_counter() - began) * 1000)
+        """Loads a bundle as the container does."""
+        return cls(build_engine(load_character(bundle), SessionSettings(threads=1)))
 
     def raw(self, wave: Floats, rate: int = RATE, seed: int = 0) -> Floats:
         """The engine's own output."""

@@ -12,6 +12,7 @@ phase 0, and their phase is the sum of f0 / R over samples, f0 running straight 
 """
 
 import numpy as np
+from numpy.random import default_rng  # at once: numpy imports it only when it is asked for
 
 from functions.convert.engines.base import (
     BundleError,
@@ -86,7 +87,7 @@ class HarmonicEngine:
         self._session = session
         self._pitch = _pitch_of(manifest)
         self._hop = _hop_of(manifest)
-        random = np.random.default_rng(_NOISE_SEED)
+        random = default_rng(_NOISE_SEED)
         self._noise = random.standard_normal(_NOISE_SECONDS * manifest.sample_rate, np.float32)
 
     @property
@@ -152,7 +153,7 @@ class HarmonicEngine:
 
     def _read_noise(self, count: int, seed: int) -> Samples:
         """Read noise round and round from where the seed says: to draw it takes far longer."""
-        begin = int(np.random.default_rng(seed).integers(len(self._noise)))
+        begin = int(default_rng(seed).integers(len(self._noise)))
         laps = (begin + count) // len(self._noise)
         return np.concatenate([self._noise[begin:], *[self._noise] * laps])[:count]
 
