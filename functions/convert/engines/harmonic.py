@@ -11,6 +11,8 @@ and gives `audio`, float32 [1, T R / 100]. Its pulses start one frame before the
 phase 0, and their phase is the sum of f0 / R over samples, f0 running straight from frame to frame.
 """
 
+from functools import cached_property
+
 import numpy as np
 from numpy.random import default_rng  # at once: numpy imports it only when it is asked for
 
@@ -87,8 +89,12 @@ class HarmonicEngine:
         self._session = session
         self._pitch = _pitch_of(manifest)
         self._hop = _hop_of(manifest)
+
+    @cached_property
+    def _noise(self) -> Samples:
+        """Drawn at the first conversion, which in the container is the rehearsal's."""
         random = default_rng(_NOISE_SEED)
-        self._noise = random.standard_normal(_NOISE_SECONDS * manifest.sample_rate, np.float32)
+        return random.standard_normal(_NOISE_SECONDS * self.sample_rate, np.float32)
 
     @property
     def sample_rate(self) -> int:
