@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from shared.store import VoiceStore
     from shared.voice import Voice
 
-# No file may become larger than 512 bytes; the log goes to a pipe, because it must not fail.
-NO_DISK = ("sh", "-c", '(ulimit -f 1; exec "$@") 2>&1 | cat', "sh")
+# No file may become larger than 512 bytes; the log goes to a pipe, because it must not fail. The
+# limit is the soft one: the processes that decode, which can open no file, set another for their
+# answer, which lies in memory.
+NO_DISK = ("sh", "-c", '(ulimit -S -f 1; exec "$@") 2>&1 | cat', "sh")
 NOWHERE = "http://127.0.0.1:9"
 
 
