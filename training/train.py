@@ -167,8 +167,6 @@ class Trainer:
 
     def run(self) -> Network:
         """Trains until the plan's minutes are spent; the averaged network."""
-        if self._plan.processes == 1:
-            return self._lead(None)
         meeting = Meeting.open(self.network, self._plan.processes)
         companions = self._invite(meeting)
         try:
@@ -195,24 +193,18 @@ class Trainer:
 
     def accompany(self, meeting: Meeting) -> None:
         """Trains beside the leader for as long as it lives; it alone saves and reports."""
-        began, spent_before = time.monotonic(), self._spent
+        began = time.monotonic() - self._spent
         while True:
-            self._train_once()
-            self._spent = spent_before + time.monotonic() - began
-            if self._step % STEPS_BETWEEN == 0:
-                meeting.attend(self.network)
+            self._go_on(meeting, began)
             if self._step % self._plan.save_every == 0:
                 self._data.refresh()
 
-    def _lead(self, meeting: Meeting | None) -> Network:
-        began, spent_before = time.monotonic(), self._spent
+    def _lead(self, meeting: Meeting) -> Network:
+        began = time.monotonic() - self._spent
         print(f"lags {self._data.lags}, {len(self._data.held_out)} held out", flush=True)
         recent: list[Losses] = []
         while self._spent < self._plan.minutes * 60:
-            recent.append(self._train_once())
-            self._spent = spent_before + time.monotonic() - began
-            if meeting is not None and self._step % STEPS_BETWEEN == 0:
-                meeting.attend(self.network)
+            recent.append(self._go_on(meeting, began))
             if self._step % self._plan.report_every == 0:
                 self._report(recent)
                 recent = []
@@ -225,6 +217,14 @@ class Trainer:
         self._save()
         print(f"done after {self._step} steps; held out: {self._validate()}", flush=True)
         return self._average
+
+    def _go_on(self, meeting: Meeting, began: float) -> Losses:
+        """Makes a step of a training that began, or would have without a break, at that time."""
+        losses = self._train_once()
+        self._spent = time.monotonic() - began
+        if self._step % STEPS_BETWEEN == 0:
+            meeting.attend(self.network)
+        return losses
 
     def _train_once(self) -> Losses:
         for group in self._optimiser.param_groups:
