@@ -47,7 +47,7 @@ FULL: Final = Plan(
     starts={COMPILED: 9, NOT_COMPILED: 3},
     parts={COMPILED: 9, NOT_COMPILED: 1},
     imports={COMPILED: 5, NOT_COMPILED: 1},
-    visits={1.0: 5, 3.0: 15, 5.0: 3, 10.0: 3},
+    visits={1.0: 5, 3.0: 25, 5.0: 5, 10.0: 3},
 )
 QUICK: Final = Plan(
     starts={COMPILED: 2, NOT_COMPILED: 0},

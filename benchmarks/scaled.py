@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import tempfile
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import httpx
 import psutil
 
-from benchmarks.passages import LISTENING_SECONDS, changed_environment
+from benchmarks.passages import LISTENING_SECONDS, changed_environment, off_beat
 from benchmarks.recordings import CONTENT_TYPE
 from benchmarks.starting import bytecode_in
 from infra.local.cloud import CloudOptions, Scaling, local_cloud
@@ -64,6 +65,7 @@ class ScaledCloud:
         self._front = psutil.Process(cloud.pids["convert"])
         self._client = client
         self._visitor = Visitor(client, cloud.addresses.api, cloud.voices)
+        self._chance = random.Random(0)
 
     async def visit(self, state: InstanceState, recording: bytes, seconds: float) -> Visit:
         """Speak for so long and wait for the character; WARM needs an earlier visit."""
@@ -78,7 +80,8 @@ class ScaledCloud:
         )
         # Where nothing is under way meanwhile, how long the visitor speaks changes nothing.
         is_waiting = state is InstanceState.COLD
-        await asyncio.sleep(LISTENING_SECONDS if is_waiting else seconds)
+        speaking = LISTENING_SECONDS if is_waiting else seconds
+        await asyncio.sleep(speaking + off_beat(self._chance))
         begin = time.perf_counter()
         await self._visitor.upload(created, recording)
         voice = await watching

@@ -116,7 +116,7 @@ class Plan:
     spoken_seconds: float = 5.0
 
 
-FULL: Final = Plan(SETUPS, rounds=2, singles=20, overload_seconds=8.0, calm_seconds=12.0)
+FULL: Final = Plan(SETUPS, rounds=3, singles=20, overload_seconds=8.0, calm_seconds=12.0)
 QUICK: Final = Plan(
     (SETUPS[0], SETUPS[5]), rounds=1, singles=3, overload_seconds=4.0, calm_seconds=3.0
 )
@@ -147,11 +147,24 @@ class Found:
     calm: list[Load] = field(default_factory=list)
     megabytes: list[float] = field(default_factory=list)
 
+    def share_of_bound(self) -> float:
+        """Return saturation by bound, each pair measured within seconds, the median of rounds."""
+        return _median_ratio(self.saturation, self.bound)
+
+    def share_of_time(self) -> float:
+        """Return how much of the processors' time goes into conversions, likewise."""
+        return _median_ratio(self.saturation, self.busy_bound)
+
     def percentiles(self) -> tuple[float, float, float]:
         """Return p50, p95, p99 in milliseconds at half of the saturation, medians of rounds."""
         rounds = [load.percentiles() for load in self.calm]
         first, second, third = (median(values) for values in zip(*rounds, strict=True))
         return first, second, third
+
+
+def _median_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float:
+    pairs = zip(numerators, denominators, strict=True)
+    return median(numerator / denominator for numerator, denominator in pairs)
 
 
 async def run(options: Options) -> Report:
@@ -171,7 +184,7 @@ async def run(options: Options) -> Report:
         (_saturation_table(found, plan), _latency_table(found)),
         facts={"cores": len(os.sched_getaffinity(0))},
         ratios={
-            "bound / saturation": median(default.bound) / median(default.saturation),
+            "bound / saturation": 1 / default.share_of_bound(),
             "wait at half of saturation, p50 / service time": default.percentiles()[0]
             / (1000 * median(default.service)),
         },
@@ -236,8 +249,8 @@ def _saturation_table(found: dict[str, Found], plan: Plan) -> Table:
             1000 * median(one.busy_cpu),
             median(one.saturation),
             median(one.bound),
-            median(one.saturation) / median(one.bound),
-            median(one.saturation) / median(one.busy_bound),
+            one.share_of_bound(),
+            one.share_of_time(),
             median(one.megabytes),
         )
         for name, one in found.items()
