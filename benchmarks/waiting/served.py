@@ -5,6 +5,7 @@ Served by `functions_framework`, as `functions/api/main.py` is.
 
 from __future__ import annotations
 
+import gc
 import os
 from functools import cache
 from typing import TYPE_CHECKING, Final, cast
@@ -50,6 +51,7 @@ def application() -> FastAPI:
             "streams": voices.watcher.stream_count,
         }
 
+    gc.freeze()
     return app
 
 

@@ -6,6 +6,7 @@ warms the conversion up; clients that cannot listen to Firestore wait here for t
 
 from __future__ import annotations
 
+import gc
 from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, cast
@@ -91,12 +92,16 @@ def application() -> FastAPI:
     """Build the application from the environment, once per process, at its first request."""
     config = settings.load(ApiSettings)
     logs.configure(config.project_id, config.log_level)
-    return build(
+    app = build(
         config,
         voices=clients.open_voices(config, targets_per_stream=config.listen_targets_per_stream),
         uploads=clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config)),
         results=clients.open_bucket(config, config.results_bucket),
     )
+    # A full garbage collection stops every waiting client: what lives as long as the process does
+    # need not be looked through each time.
+    gc.freeze()
+    return app
 
 
 @functions_framework.aio.http
