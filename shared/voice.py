@@ -2,8 +2,9 @@
 
 This module is pure: it imports no client library, reads no clock and does no I/O. Every function
 takes a voice and returns the next one, or refuses with `ForbiddenTransitionError`; a store then
-writes the result by compare-and-set. Times are those of the store's server, handed in by the
-caller, so that two workers whose clocks differ still agree on when a lease ends.
+writes the result by compare-and-set. The caller hands the time in: the store's for every
+transition, so that two workers whose clocks differ still agree on when a lease ends; only a new
+voice's is the api's, because nothing was read from the store yet.
 """
 
 from __future__ import annotations
@@ -107,7 +108,12 @@ class ForbiddenTransitionError(Exception):
 
 
 class LeaseHeldError(Exception):
-    """Another worker owns the voice until `expires_at` (the store's time)."""
+    """Another worker owns the voice.
+
+    Attributes:
+        voice: the voice as stored.
+        remaining: how long it does, unless it renews its lease.
+    """
 
     def __init__(self, voice: Voice, remaining: timedelta) -> None:
         super().__init__(f"voice {voice.voice_id} is leased by attempt {voice.attempt}")
@@ -276,6 +282,18 @@ def create(
         updated_at=now,
         expire_at=now + RETENTION,
     )
+
+
+def upload_has_expired(voice: Voice, now: datetime, lifetime: timedelta) -> bool:
+    """Whether a voice waits for a recording that can no longer come.
+
+    Args:
+        voice: the voice as stored.
+        now: the time.
+        lifetime: how long its upload address works; an upload that began in time may take as long
+            again.
+    """
+    return voice.status is Status.WAITING and now > voice.created_at + 2 * lifetime
 
 
 def queue(voice: Voice, upload: Input, *, now: datetime) -> Voice:

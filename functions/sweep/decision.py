@@ -7,7 +7,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from shared.voice import Status
+from shared.voice import Status, upload_has_expired
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,7 +29,7 @@ class Patience:
 
     Attributes:
         unchanged: for a voice that should be on its way.
-        upload: for a recording, from the voice's creation.
+        upload: how long an upload address works, from the voice's creation.
     """
 
     unchanged: timedelta
@@ -37,11 +37,8 @@ class Patience:
 
     @classmethod
     def of(cls, *, unchanged_seconds: float, upload_url_seconds: float) -> Patience:
-        """Return the patience that follows from two settings, in seconds.
-
-        An upload that began in time may take as long again, as the api sees it, too.
-        """
-        return cls(timedelta(seconds=unchanged_seconds), timedelta(seconds=2 * upload_url_seconds))
+        """Return the patience that follows from two settings, in seconds."""
+        return cls(timedelta(seconds=unchanged_seconds), timedelta(seconds=upload_url_seconds))
 
 
 def decide(voice: Voice, upload: Input | None, *, now: datetime, patience: Patience) -> Remedy:
@@ -61,4 +58,4 @@ def decide(voice: Voice, upload: Input | None, *, now: datetime, patience: Patie
         return Remedy.NONE
     if voice.status is not Status.WAITING or upload is not None:
         return Remedy.PUT_BACK
-    return Remedy.EXPIRE if now - voice.created_at > patience.upload else Remedy.NONE
+    return Remedy.EXPIRE if upload_has_expired(voice, now, patience.upload) else Remedy.NONE

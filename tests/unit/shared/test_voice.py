@@ -178,6 +178,18 @@ def test_a_new_voice_needs_a_voice_id() -> None:
         voices_of.create("1", "mei", Options(), now=NOW)
 
 
+def test_a_recording_may_come_for_twice_as_long_as_its_address_works() -> None:
+    ends = NOW + 20 * SECOND
+
+    assert not voices_of.upload_has_expired(a_waiting(), ends, 10 * SECOND)
+    assert voices_of.upload_has_expired(a_waiting(), ends + SECOND, 10 * SECOND)
+
+
+@pytest.mark.parametrize("state", sorted(EVERY_STATE.keys() - {"waiting"}))
+def test_only_a_waiting_voices_upload_expires(state: str) -> None:
+    assert not voices_of.upload_has_expired(EVERY_STATE[state](), NOW + 99 * SECOND, SECOND)
+
+
 def test_a_queued_voice_knows_its_recording() -> None:
     voice = a_waiting()
 
