@@ -17,10 +17,12 @@ import {
   updateDoc,
   where,
 } from "firebase/firestore";
+import { listenIn } from "../src/client/firestoreListener.js";
 import {
   type ConvertProgress,
   VoiceAvatar,
   type VoiceAvatarConfig,
+  VoiceAvatarError,
 } from "../src/client/voiceAvatar.js";
 
 type Site = VoiceAvatarConfig & { readonly firestoreEmulator: string };
@@ -80,6 +82,21 @@ async function convert(
   return { steps, url: result.url };
 }
 
+/** Watches a voice in a Firestore that the user is signed in to; tells "done" or the error's code. */
+async function watch(site: Site, voiceId: string, user: string): Promise<string> {
+  const { app, firestore } = open(site, user);
+  const avatar = new VoiceAvatar({ api: site.api, listen: listenIn(firestore) });
+  try {
+    await avatar.watch({ voiceId, document: `voices/${voiceId}` });
+    return "done";
+  } catch (error) {
+    if (error instanceof VoiceAvatarError) return error.code;
+    throw error;
+  } finally {
+    await deleteApp(app);
+  }
+}
+
 function open(site: Site, user: string | null): { app: FirebaseApp; firestore: Firestore } {
   const app = initializeApp({ ...site.firebase }, crypto.randomUUID());
   const firestore = getFirestore(app);
@@ -99,4 +116,4 @@ async function outcomeOf(attempt: () => Promise<unknown>): Promise<string> {
   }
 }
 
-Object.assign(window, { harness: { tryEverything, convert } });
+Object.assign(window, { harness: { tryEverything, convert, watch } });

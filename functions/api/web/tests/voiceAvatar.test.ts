@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   type ConvertProgress,
+  type ServerErrorCode,
   type Surroundings,
   VoiceAvatar,
   VoiceAvatarError,
@@ -380,25 +381,91 @@ describe("download", () => {
     sha256: null,
   };
 
-  test("asks for a fresh address when the first has expired", async () => {
-    const fresh = { ...DONE, result: { ...RESULT, url: "https://storage.example/fresh" } };
-    const network = new FakeNetwork({
-      "GET /result": new Response("expired", { status: 400 }),
-      "GET /fresh": new Response("mp3"),
-      [WAIT]: json(200, fresh),
-    });
-    const blob = await client({ fetch: network.fetch }).download(VOICE, parsed);
+  test("gives the audio the type that the service tells of it", async () => {
+    const network = new FakeNetwork({ "GET /result": new Response("mp3") });
+    const blob = await client({ fetch: network.fetch }).download(parsed);
     expect(await blob.text()).toBe("mp3");
     expect(blob.type).toBe("audio/mpeg");
   });
 
-  test("says so when the service has no fresh address either", async () => {
+  test.each([400, 403, 404])(
+    "calls an address that answers %i expired, says what helps, and asks nobody for another",
+    async (status) => {
+      const network = new FakeNetwork({ "GET /result": new Response("expired", { status }) });
+      const error = await failure(client({ fetch: network.fetch }).download(parsed));
+      expect(error).toMatchObject({ code: "link_expired", status });
+      expect(error.message).toMatch(/convert the recording again/);
+      expect(network.requests).toHaveLength(1);
+    },
+  );
+});
+
+describe("for a visitor who is signed in", () => {
+  const signedIn = (network: FakeNetwork, token: () => Promise<string | null>): VoiceAvatar =>
+    new VoiceAvatar(
+      { api: "https://api.example", token },
+      { fetch: network.fetch, pause: new FakeClock().pause, put: async () => undefined },
+    );
+  const authorizations = (network: FakeNetwork): (string | null)[] =>
+    network.requests.map((request) => request.headers.get("authorization"));
+
+  test("every request to the API carries a token of its own moment, and signed addresses none", async () => {
     const network = new FakeNetwork({
-      "GET /result": new Response("expired", { status: 403 }),
+      [POST]: json(201, CREATED),
       [WAIT]: json(200, DONE),
+      "GET /result": new Response("mp3"),
+      [DELETE]: new Response(null, { status: 204 }),
     });
-    const error = await failure(client({ fetch: network.fetch }).download(VOICE, parsed));
-    expect(error.code).toBe("link_expired");
+    let asked = 0;
+    const avatar = signedIn(network, async () => `token-${++asked}`);
+    const { voice, result } = await avatar.convert(RECORDING, OPTIONS);
+    await avatar.download(result);
+    await avatar.deleteVoice(voice.voiceId);
+    expect(authorizations(network)).toEqual([
+      "Bearer token-1",
+      "Bearer token-2",
+      null,
+      "Bearer token-3",
+    ]);
+    expect(network.asked(POST)[0]?.headers.get("content-type")).toBe("application/json");
+  });
+
+  test("an anonymous one is announced without a token", async () => {
+    const network = new FakeNetwork({ [POST]: json(201, CREATED) });
+    await signedIn(network, async () => null).createVoice(OPTIONS);
+    expect(authorizations(network)).toEqual([null]);
+  });
+
+  test("a token that cannot be had fails the call with its own reason, and nothing is asked", async () => {
+    const network = new FakeNetwork({});
+    const avatar = signedIn(network, () => Promise.reject(new Error("signed out")));
+    await expect(avatar.createVoice(OPTIONS)).rejects.toThrow("signed out");
+    expect(network.requests).toEqual([]);
+  });
+
+  test("a token that the API refuses has a code of its own", async () => {
+    const refusal = { code: "token_refused", detail: "Sign in again: it has expired." };
+    const network = new FakeNetwork({ [POST]: json(401, refusal) });
+    const error = await failure(signedIn(network, async () => "old").createVoice(OPTIONS));
+    const code: ServerErrorCode = "token_refused";
+    expect(error).toMatchObject({ code, status: 401 });
+  });
+
+  test("a listener of the caller's is used, and the SDK of the client's own is not loaded", async () => {
+    const firestore = new FakeFirestore();
+    const avatar = new VoiceAvatar(
+      { api: "https://api.example", firebase: FIREBASE, listen: await firestore.load() },
+      {
+        fetch: new FakeNetwork({}).fetch,
+        loadListen: () => Promise.reject(new Error("must not be loaded")),
+        pause: new FakeClock().pause,
+      },
+    );
+    const result = avatar.watch(VOICE);
+    expect(await firestore.listened).toBe(VOICE.document);
+    firestore.write({ status: "done", result: RESULT });
+    expect((await result).url).toBe(RESULT.url);
+    expect(firestore.subscriptions).toBe(0);
   });
 });
 

@@ -22,6 +22,8 @@ export type ServerErrorCode =
   | "unknown_voice"
   | "already_uploaded"
   | "unsupported_content_type"
+  /** The token that the configuration gave does not hold: the visitor must sign in again. */
+  | "token_refused"
   | "not_owner"
   | "pitch_not_adjustable"
   | "still_converting"

@@ -3,6 +3,7 @@ import { deleteApp, initializeApp } from "firebase/app";
 import {
   connectFirestoreEmulator,
   doc,
+  type Firestore,
   initializeFirestore,
   memoryLocalCache,
   onSnapshot,
@@ -18,7 +19,18 @@ export function createListen(firebase: FirebaseConfig, emulator: string | null):
       const { hostname, port } = new URL(`http://${emulator}`);
       connectFirestoreEmulator(firestore, hostname, Number(port));
     }
-    const unsubscribe = onSnapshot(
+    const unsubscribe = listenIn(firestore)(path, onDocument, onError);
+    return () => {
+      unsubscribe();
+      void deleteApp(app);
+    };
+  };
+}
+
+/** A listener in a Firestore of the caller's, as whoever is signed in to its application. */
+export function listenIn(firestore: Firestore): Listen {
+  return (path, onDocument, onError) =>
+    onSnapshot(
       doc(firestore, path),
       { includeMetadataChanges: true },
       (snapshot) => {
@@ -28,9 +40,4 @@ export function createListen(firebase: FirebaseConfig, emulator: string | null):
       },
       onError,
     );
-    return () => {
-      unsubscribe();
-      void deleteApp(app);
-    };
-  };
 }

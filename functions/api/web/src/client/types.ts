@@ -1,6 +1,6 @@
 /** What the client speaks of: characters, voices, results. */
 
-/** Where the services are; a site's `config.json` has this shape. */
+/** Where the services are, as a site's `config.json` tells, and who is asking. */
 export interface VoiceAvatarConfig {
   /** Base address of the HTTP API, without a trailing slash. */
   readonly api: string;
@@ -8,6 +8,13 @@ export interface VoiceAvatarConfig {
   readonly firebase?: FirebaseConfig | null;
   /** `host:port` of a Firestore emulator, for the local cloud. */
   readonly firestoreEmulator?: string | null;
+  /**
+   * The signed-in visitor's Firebase ID token, or null for an anonymous one. Asked before each
+   * request to the API and sent nowhere else; where it rejects, so does the call.
+   */
+  readonly token?: () => Promise<string | null>;
+  /** Listens as the signed-in visitor, in place of `firebase`, which does so as an anonymous one. */
+  readonly listen?: Listen;
 }
 
 /** The public part of a Firebase web configuration. */

@@ -11,7 +11,8 @@
  *
  * The module draws nothing and keeps nothing. It needs a browser (or anything else with `fetch`,
  * `XMLHttpRequest` and `AbortSignal`). Cloud Firestore's SDK is loaded only where a Firebase
- * project is configured; elsewhere the client waits on `GET /api/v1/conversion/{voice_id}`.
+ * project is configured; elsewhere the client waits on `GET /api/v1/conversion/{voice_id}`, or
+ * listens as it is told to.
  *
  * Every failure is a {@link VoiceAvatarError} with a stable `code`; an abort rejects with the
  * signal's own reason (an `AbortError`), as `fetch` does.
@@ -71,15 +72,19 @@ const PATIENCE = 6;
 /** The client. It holds no state but its configuration and is safe to share. */
 export class VoiceAvatar {
   readonly #api: string;
-  readonly #firebase: FirebaseConfig | null;
-  readonly #emulator: string | null;
+  readonly #token: () => Promise<string | null>;
+  readonly #loadListen: (() => Promise<Listen>) | null;
   readonly #around: Surroundings;
 
   constructor(config: VoiceAvatarConfig, surroundings: Partial<Surroundings> = {}) {
-    this.#api = config.api.replace(/\/+$/, "");
-    this.#firebase = config.firebase ?? null;
-    this.#emulator = config.firestoreEmulator ?? null;
+    const { firebase, firestoreEmulator, listen } = config;
     this.#around = { ...BROWSER, ...surroundings };
+    this.#api = config.api.replace(/\/+$/, "");
+    this.#token = config.token ?? (() => Promise.resolve(null));
+    if (listen) this.#loadListen = () => Promise.resolve(listen);
+    else if (firebase)
+      this.#loadListen = () => this.#around.loadListen(firebase, firestoreEmulator ?? null);
+    else this.#loadListen = null;
   }
 
   /** The characters on offer. */
@@ -133,9 +138,9 @@ export class VoiceAvatar {
   /**
    * Waits until the voice is done, telling each change on the way.
    *
-   * Listens to the voice's document. Without a Firebase project, or when the listener cannot be
-   * loaded, fails or stays silent, it waits on `GET /api/v1/conversion/{voice_id}`, which knows no
-   * stages in between.
+   * Listens to the voice's document. Without a Firebase project or a listener of the caller's, or
+   * when the listener cannot be loaded, fails or stays silent, it waits on
+   * `GET /api/v1/conversion/{voice_id}`, which knows no stages in between.
    *
    * @throws VoiceAvatarError with the voice's own code when it failed, `unknown_voice` when it was
    *   deleted, `timed_out` after `seconds` (300 unless told).
@@ -206,24 +211,27 @@ export class VoiceAvatar {
   }
 
   /**
-   * Fetches the converted audio. Where its signed address has expired, a fresh one is asked for,
-   * once.
+   * Fetches the converted audio. Its signed address lives as long as the audio does: once it has
+   * expired, only converting the recording again helps.
    *
-   * @throws VoiceAvatarError `link_expired`, `network`, or what the API says of the voice.
+   * @throws VoiceAvatarError `link_expired`, `unavailable` or `network`.
    */
-  async download(
-    voice: Pick<Voice, "voiceId">,
-    result: VoiceResult,
-    signal?: AbortSignal,
-  ): Promise<Blob> {
-    try {
-      return await this.#fetchAudio(result, signal);
-    } catch (error) {
-      if (!(error instanceof VoiceAvatarError) || error.code !== "link_expired") throw error;
-      const fresh = await this.#waitOnApi(voice.voiceId, signal ?? new AbortController().signal);
-      if (fresh.url === result.url) throw error;
-      return await this.#fetchAudio(fresh, signal);
+  async download(result: VoiceResult, signal?: AbortSignal): Promise<Blob> {
+    const response = await this.#fetched(result.url, { signal: signal ?? null });
+    if ([400, 401, 403, 404, 410].includes(response.status)) {
+      const message =
+        "The address of the converted audio is no longer valid; convert the recording again.";
+      throw new VoiceAvatarError("link_expired", message, { status: response.status });
     }
+    if (!response.ok) {
+      const message = `Cloud Storage answered ${response.status} for the converted audio.`;
+      throw new VoiceAvatarError("unavailable", message, { status: response.status });
+    }
+    const body = await response.blob().catch((cause: unknown) => {
+      signal?.throwIfAborted();
+      throw new VoiceAvatarError("network", "The download broke off.", { cause });
+    });
+    return body.type === result.contentType ? body : body.slice(0, body.size, result.contentType);
   }
 
   /** Erases recording, result and document now. A voice that is gone already is no error. */
@@ -272,9 +280,9 @@ export class VoiceAvatar {
     onUpdate: ((update: VoiceUpdate) => void) | undefined,
     signal: AbortSignal,
   ): Promise<VoiceResult> {
-    if (this.#firebase === null) return await this.#waitOnApi(voice.voiceId, signal);
+    if (this.#loadListen === null) return await this.#waitOnApi(voice.voiceId, signal);
     try {
-      return await this.#listen(this.#firebase, voice.document, onUpdate, signal);
+      return await this.#listen(this.#loadListen, voice.document, onUpdate, signal);
     } catch (error) {
       if (!(error instanceof ListenerFailed)) throw error;
       return await this.#waitOnApi(voice.voiceId, signal);
@@ -282,13 +290,13 @@ export class VoiceAvatar {
   }
 
   async #listen(
-    firebase: FirebaseConfig,
+    loadListen: () => Promise<Listen>,
     document: string,
     onUpdate: ((update: VoiceUpdate) => void) | undefined,
     signal: AbortSignal,
   ): Promise<VoiceResult> {
     const listen = await unlessAborted(
-      this.#around.loadListen(firebase, this.#emulator).catch((cause: unknown) => {
+      loadListen().catch((cause: unknown) => {
         throw new ListenerFailed("The Firestore SDK could not be loaded.", { cause });
       }),
       signal,
@@ -357,23 +365,6 @@ export class VoiceAvatar {
     }
   }
 
-  async #fetchAudio(result: VoiceResult, signal?: AbortSignal): Promise<Blob> {
-    const response = await this.#fetched(result.url, { signal: signal ?? null });
-    if ([400, 401, 403, 404, 410].includes(response.status)) {
-      const message = "The address of the converted audio is no longer valid.";
-      throw new VoiceAvatarError("link_expired", message, { status: response.status });
-    }
-    if (!response.ok) {
-      const message = `Cloud Storage answered ${response.status} for the converted audio.`;
-      throw new VoiceAvatarError("unavailable", message, { status: response.status });
-    }
-    const body = await response.blob().catch((cause: unknown) => {
-      signal?.throwIfAborted();
-      throw new VoiceAvatarError("network", "The download broke off.", { cause });
-    });
-    return body.type === result.contentType ? body : body.slice(0, body.size, result.contentType);
-  }
-
   async #json(
     method: string,
     path: string,
@@ -392,8 +383,11 @@ export class VoiceAvatar {
     return asObject(await response.json().catch(() => null), "body");
   }
 
-  #request(method: string, path: string, init: RequestInit = {}): Promise<Response> {
-    return this.#fetched(`${this.#api}${path}`, { ...init, method });
+  async #request(method: string, path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    const token = await this.#token();
+    if (token !== null) headers.set("authorization", `Bearer ${token}`);
+    return await this.#fetched(`${this.#api}${path}`, { ...init, method, headers });
   }
 
   async #fetched(url: string, init: RequestInit): Promise<Response> {

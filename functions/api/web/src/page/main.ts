@@ -23,7 +23,9 @@ async function main(): Promise<void> {
 /** `config.json` beside the page; without one, or without an `api` in it, that is where the page came from. */
 async function siteConfig(): Promise<VoiceAvatarConfig> {
   const response = await fetch("./config.json", { cache: "no-cache" }).catch(() => null);
-  const config = response?.ok ? ((await response.json()) as Partial<VoiceAvatarConfig>) : {};
+  // Some hosts answer with the page itself instead of saying that there is no such file.
+  const answer: unknown = response?.ok ? await response.json().catch(() => null) : null;
+  const config = (answer ?? {}) as Partial<VoiceAvatarConfig>;
   return { ...config, api: new URL(config.api || ".", location.href).href };
 }
 

@@ -115,11 +115,15 @@ export class Page {
   async takeFile(file: File): Promise<void> {
     if (!["start", "done", "problem"].includes(this.#state.scene)) return;
     this.#forget();
-    await this.#attempt(async () => {
-      this.#take = { blob: file, contentType: contentTypeOf(file) };
-      this.#hear(await decode(file));
-      judge(this.#state.own, this.#limits);
-      await this.#convert(this.#take.blob, this.#take.contentType);
+    await this.#attempt(async (signal) => {
+      const take = { blob: file, contentType: contentTypeOf(file) };
+      const sound = await decode(file);
+      // Meanwhile the visitor may have recorded, or dropped another file.
+      signal.throwIfAborted();
+      this.#take = take;
+      this.#hear(sound);
+      judge(sound, this.#limits);
+      await this.#convert(take.blob, take.contentType);
     });
   }
 
@@ -146,6 +150,7 @@ export class Page {
   #forget(): void {
     this.#work.abort();
     this.#work = new AbortController();
+    this.#recorder = null;
     for (const player of Object.values(this.#players)) player.clear();
     for (const address of this.#addresses.splice(0)) URL.revokeObjectURL(address);
     this.#take = null;
@@ -167,11 +172,11 @@ export class Page {
   async #record(): Promise<void> {
     if (this.#recorder !== null) return;
     this.#forget();
-    await this.#attempt(async () => {
+    await this.#attempt(async (signal) => {
       const contentType = recordingType();
       if (contentType === null) throw new PageError("unsupported_browser");
       const recorder = this.#startRecorder(contentType);
-      const spoken = recorder.finished.then((blob) => this.#spoken({ blob, contentType }));
+      const spoken = recorder.finished.then((blob) => this.#spoken({ blob, contentType }, signal));
       await this.#convert(spoken, contentType);
     });
   }
@@ -198,9 +203,10 @@ export class Page {
     return this.#recorder;
   }
 
-  async #spoken(take: Take): Promise<Blob> {
-    this.#take = take;
+  async #spoken(take: Take, signal: AbortSignal): Promise<Blob> {
     const sound = await decode(take.blob);
+    signal.throwIfAborted();
+    this.#take = take;
     this.#hear(sound);
     judge(sound, this.#limits);
     return take.blob;
@@ -250,14 +256,14 @@ export class Page {
     });
     conversion.catch(() => undefined);
     await finished;
-    const { voice, result } = await conversion;
+    const { result } = await conversion;
     signal.throwIfAborted();
-    await this.#fetchResult(voice, result);
+    await this.#fetchResult(result);
   }
 
-  async #fetchResult(voice: Voice, result: VoiceResult): Promise<void> {
+  async #fetchResult(result: VoiceResult): Promise<void> {
     const { signal } = this.#work;
-    const blob = await this.#client.download(voice, result, signal);
+    const blob = await this.#client.download(result, signal);
     const sound = await decode(blob);
     signal.throwIfAborted();
     this.#done(
@@ -315,15 +321,16 @@ export class Page {
     this.#update({ stage, notice: (w) => w[spoken[stage]] });
   }
 
-  async #attempt(work: () => Promise<void>): Promise<void> {
+  async #attempt(work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { signal } = this.#work;
     try {
-      await work();
+      await work(signal);
     } catch (error) {
       if (signal.aborted) return;
       this.#fail(error, this.#take === null ? null : () => this.#convertTake());
     } finally {
-      this.#recorder = null;
+      // What overtook this attempt may be recording.
+      if (!signal.aborted) this.#recorder = null;
     }
   }
 
@@ -348,9 +355,11 @@ export class Page {
 
   async #delete(): Promise<void> {
     const voice = this.#voice;
+    const { signal } = this.#work;
     if (voice === null) return;
     try {
       await this.#client.deleteVoice(voice.voiceId);
+      if (signal.aborted) return;
       this.#start((words) => words.deleted);
       part("#main", HTMLButtonElement).focus();
     } catch {
