@@ -1,16 +1,20 @@
 """The two buckets: recordings come in through `uploads`, converted audio leaves through `results`.
 
-`google-cloud-storage` is synchronous, so every call that waits for the network runs in a thread.
+`google-cloud-storage` is synchronous, so every call that waits for the network runs in a thread,
+of each bucket's own: slow ones keep nobody waiting but each other.
 Objects are always named by bucket, name and generation: what is read is what the event was about.
 """
 
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 import requests
 from google.api_core import exceptions as google_errors
@@ -46,6 +50,17 @@ CONNECT_SECONDS: Final = 3.0
 
 WRITE_END_SECONDS: Final = 3.0
 """How long a cancelled write is waited for: a stopping instance has ten seconds for everything."""
+
+SIGN_SECONDS: Final = RETRY_SECONDS
+"""How long a signature is waited for: the library's request to IAM takes no limit of ours."""
+
+CALLS_AT_ONCE: Final = 10
+"""How many calls a bucket makes at the same time: as many as its client keeps connections."""
+
+SIGNATURES_AT_ONCE: Final = 32
+"""How many addresses a bucket has signed at the same time."""
+
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +112,9 @@ class Bucket:
         self._bucket = client.bucket(name)
         self._signer = signer
         self._now = now
+        # Signatures have threads of their own: no visitor waits for another one's upload.
+        self._callers = ThreadPoolExecutor(CALLS_AT_ONCE, f"{name}-call")
+        self._signers = ThreadPoolExecutor(SIGNATURES_AT_ONCE, f"{name}-sign")
         # Every call may be repeated: a write expects that nothing is there, a deletion is final.
         self._patience = {
             "timeout": CALL_SECONDS,
@@ -112,12 +130,16 @@ class Bucket:
         ask = self._bucket.blob("nothing").exists
         # Whatever is answered, the connection is there.
         with _storage_errors(self.name), suppress(google_errors.ClientError):
-            await asyncio.to_thread(ask, timeout=CONNECT_SECONDS, retry=None)
+            await self._call(ask, timeout=CONNECT_SECONDS, retry=None)
 
     async def sign_upload(
         self, name: str, *, content_type: str, max_bytes: int, lifetime: timedelta
     ) -> SignedUpload:
-        """Make the address for one upload of at most `max_bytes` to a name not yet used."""
+        """Make the address for one upload of at most `max_bytes` to a name not yet used.
+
+        Raises:
+            StorageUnavailableError: it could not be signed.
+        """
         headers = {
             "Content-Type": content_type,
             "x-goog-content-length-range": f"1,{max_bytes}",
@@ -134,6 +156,9 @@ class Bucket:
         """Make an address to read an object from, and say when it expires.
 
         A browser that downloads it names the file `filename`.
+
+        Raises:
+            StorageUnavailableError: it could not be signed.
         """
         expires_at = self._now() + lifetime
         disposition = f'inline; filename="{filename}"'
@@ -149,7 +174,7 @@ class Bucket:
         """
         blob = self._bucket.blob(name, generation=generation)
         with _storage_errors(f"{self.name}/{name}#{generation}"):
-            return await asyncio.to_thread(
+            return await self._call(
                 blob.download_as_bytes,
                 end=max_bytes,
                 # A recording is read whole: one request instead of chunks.
@@ -162,8 +187,10 @@ class Bucket:
     ) -> ObjectFacts:
         """Write an object of a name not yet used; `content` is read as it is sent.
 
-        Where it is cancelled, nothing is written any more once it returns: a deletion that follows
-        is not overtaken.
+        Where it is cancelled, it returns when nothing is written any more, so that a deletion that
+        follows is not overtaken; but after `WRITE_END_SECONDS` at the latest. What a still slower
+        write leaves behind goes by its message's next delivery or the bucket's lifecycle. It is not
+        deleted here, because it may have found its use by then, as a recording has.
 
         Raises:
             ObjectExistsError: the name is used.
@@ -172,9 +199,9 @@ class Bucket:
         blob = self._bucket.blob(name)
         with _storage_errors(f"{self.name}/{name}"):
             await _uninterrupted(
-                asyncio.to_thread(
+                self._call(
                     blob.upload_from_file,
-                    content,
+                    file_obj=content,
                     size=size,
                     content_type=content_type,
                     if_generation_match=0,
@@ -192,22 +219,30 @@ class Bucket:
         """
         blob = self._bucket.blob(name)
         with _storage_errors(f"{self.name}/{name}"):
-            await asyncio.to_thread(blob.reload, **self._patience)
+            await self._call(blob.reload, **self._patience)
         return _facts(blob)
 
     async def delete(self, name: str, generation: int | None = None) -> None:
-        """Delete an object, or one generation of it; it is no error if it is gone."""
+        """Delete an object, or one generation of it; it is no error if it is gone.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
         blob = self._bucket.blob(name, generation=generation)
         try:
             with _storage_errors(f"{self.name}/{name}"):
-                await asyncio.to_thread(blob.delete, **self._patience)
+                await self._call(blob.delete, **self._patience)
         except ObjectMissingError:
             return
 
     async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
-        """Delete every object whose name begins so, but for one."""
+        """Delete every object whose name begins so, but for one.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer; some may be deleted.
+        """
         with _storage_errors(f"{self.name}/{prefix}"):
-            blobs = await asyncio.to_thread(
+            blobs = await self._call(
                 lambda: list(self._bucket.list_blobs(prefix=prefix, **self._patience))
             )
         for blob in blobs:
@@ -227,7 +262,17 @@ class Bucket:
 
         # In a thread, because signing through IAM is a request.
         with _storage_errors(f"{self.name}/{name}"):
-            return await asyncio.to_thread(sign)
+            async with asyncio.timeout(SIGN_SECONDS):
+                return await _in_thread(self._signers, sign)
+
+    async def _call(self, work: Callable[..., _Answer], **arguments: Any) -> _Answer:
+        return await _in_thread(self._callers, partial(work, **arguments))
+
+
+async def _in_thread(threads: ThreadPoolExecutor, work: Callable[[], _Answer]) -> _Answer:
+    # In a copy of the context, which tells log entries whose voice they are about.
+    run = copy_context().run
+    return await asyncio.get_running_loop().run_in_executor(threads, run, work)
 
 
 async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
