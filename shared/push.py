@@ -17,8 +17,8 @@ from starlette.routing import Route
 from shared.logs import TraceMiddleware
 from shared.objects import StorageUnavailableError
 from shared.store import ConflictError, StoreUnavailableError
-from shared.tokens import CertificatesUnavailableError, TokenRefusedError
-from shared.topics import MalformedMessageError, PublishError, parse_push
+from shared.tokens import CertificatesUnavailableError, TokenRefusedError, authorization_of
+from shared.topics import MalformedMessageError, PassingError, parse_push
 from shared.voice import LeaseHeldError, LeaseLostError
 
 if TYPE_CHECKING:
@@ -39,17 +39,16 @@ class OverloadedError(Exception):
     """This instance has enough to do; another one, or this one later, can take the message."""
 
 
-class AbandonedError(Exception):
+class AbandonedError(PassingError):
     """The work was handed back before it was done, because this instance stops."""
 
 
 _PASSING: Final = (
-    AbandonedError,
     CertificatesUnavailableError,
     ConflictError,
     LeaseHeldError,
     LeaseLostError,
-    PublishError,
+    PassingError,
     StorageUnavailableError,
     StoreUnavailableError,
 )
@@ -68,7 +67,7 @@ def push_route(
 
     async def receive(request: Request) -> Response:
         try:
-            await verifier.verify(request.headers.get("authorization"))
+            await verifier.verify(authorization_of(request.headers))
             await handle(parse_push(await _read_body(request)))
         except TokenRefusedError as error:
             _LOG.warning("push refused: %s", error, extra={"event": "push_refused"})

@@ -38,6 +38,15 @@ LEAST_SECONDS_BETWEEN_FETCHES: Final = 30.0
 """A token with an unknown key id causes a fetch no more often than this: strangers make up ids."""
 
 
+GRACE_SECONDS: Final = 3600.0
+"""How long old certificates still count where no new ones come: keys change far less often."""
+
+SECONDS_AFTER_A_FAILURE: Final = 5.0
+"""How long nothing is fetched again after a fetch that failed: those who wait are told at once."""
+
+_CHECKED_INSTEAD: Final = "x-serverless-authorization"
+
+
 class TokenRefusedError(Exception):
     """A request's identity token does not prove what it must; the message says what is wrong."""
 
@@ -60,11 +69,33 @@ class TokenVerifier(Protocol):
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
         """Return the token's claims.
 
+        Args:
+            authorization: the header, None if there is none; see `authorization_of`.
+
         Raises:
             TokenRefusedError: the header is missing or proves nothing.
             CertificatesUnavailableError: it could not be checked now.
         """
         ...
+
+
+def authorization_of(headers: Mapping[str, str]) -> str | None:
+    """Return the `Authorization` header of a request that Cloud Run may have checked.
+
+    It does not where the request carries `X-Serverless-Authorization`, too: it checks that one
+    instead and hands `Authorization` on as it is, so that whoever may call the service at all could
+    forge a token without signature. Neither Pub/Sub nor Cloud Scheduler sends that header.
+    https://cloud.google.com/run/docs/authenticating/service-to-service
+
+    Args:
+        headers: the request's, whose names are found in lower case.
+
+    Raises:
+        TokenRefusedError: it carries `X-Serverless-Authorization`.
+    """
+    if _CHECKED_INSTEAD in headers:
+        raise TokenRefusedError("the request carries X-Serverless-Authorization")
+    return headers.get("authorization")
 
 
 def fetch_certificates(address: str) -> Certificates:
@@ -100,22 +131,51 @@ class CertificateCache:
         self._monotonic = monotonic
         self._certificates = Certificates({}, 0.0)
         self._fetched_at = float("-inf")
+        self._failed_at = float("-inf")
         self._one_fetch = asyncio.Lock()
 
     async def for_key(self, key_id: str) -> Mapping[str, str]:
-        """Return all certificates, fetched anew if they are old or do not know `key_id`."""
+        """Return all certificates, fetched anew if they are old or do not know `key_id`.
+
+        Where no new ones come, the old ones do for `GRACE_SECONDS` if they know it.
+
+        Raises:
+            CertificatesUnavailableError: new ones are needed and do not come.
+        """
         async with self._one_fetch:
             if self._needs_fetch(key_id):
-                self._certificates = await asyncio.to_thread(self._fetch)
-                self._fetched_at = self._monotonic()
+                await self._renew(key_id)
         return self._certificates.by_key_id
 
+    @property
+    def _age(self) -> float:
+        return self._monotonic() - self._fetched_at
+
+    @property
+    def _lifetime(self) -> float:
+        return max(self._certificates.lifetime_seconds, LEAST_SECONDS_BETWEEN_FETCHES)
+
     def _needs_fetch(self, key_id: str) -> bool:
-        age = self._monotonic() - self._fetched_at
-        if age >= max(self._certificates.lifetime_seconds, LEAST_SECONDS_BETWEEN_FETCHES):
-            return True
         unknown = key_id not in self._certificates.by_key_id
-        return unknown and age >= LEAST_SECONDS_BETWEEN_FETCHES
+        return self._age >= (LEAST_SECONDS_BETWEEN_FETCHES if unknown else self._lifetime)
+
+    async def _renew(self, key_id: str) -> None:
+        try:
+            self._certificates = await self._fetch_unless_it_just_failed()
+            self._fetched_at = self._monotonic()
+        except CertificatesUnavailableError:
+            is_known = key_id in self._certificates.by_key_id
+            if not is_known or self._age >= self._lifetime + GRACE_SECONDS:
+                raise
+
+    async def _fetch_unless_it_just_failed(self) -> Certificates:
+        if self._monotonic() - self._failed_at < SECONDS_AFTER_A_FAILURE:
+            raise CertificatesUnavailableError("no certificates came a moment ago")
+        try:
+            return await asyncio.to_thread(self._fetch)
+        except Exception:
+            self._failed_at = self._monotonic()
+            raise
 
 
 class GoogleTokenVerifier:

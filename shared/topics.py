@@ -24,7 +24,11 @@ class MalformedMessageError(ValueError):
     """A message does not have the form it must have; delivering it again cannot help."""
 
 
-class PublishError(Exception):
+class PassingError(Exception):
+    """A message could not be handled for reasons that pass; delivering it again can help."""
+
+
+class PublishError(PassingError):
     """A message was not accepted by Pub/Sub; trying again later can help."""
 
 

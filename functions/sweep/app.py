@@ -13,7 +13,7 @@ from starlette.routing import Route
 from functions.sweep.sweeping import IncompleteSweepError
 from shared.logs import TraceMiddleware
 from shared.store import StoreUnavailableError
-from shared.tokens import CertificatesUnavailableError, TokenRefusedError
+from shared.tokens import CertificatesUnavailableError, TokenRefusedError, authorization_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -33,7 +33,7 @@ def create_app(sweeper: Sweeper, verifier: TokenVerifier) -> Starlette:
 
     async def sweep(request: Request) -> Response:
         try:
-            await verifier.verify(request.headers.get("authorization"))
+            await verifier.verify(authorization_of(request.headers))
             return JSONResponse(await sweeper.sweep())
         except TokenRefusedError as error:
             _LOG.warning("sweep refused: %s", error, extra={"event": "push_refused"})

@@ -23,6 +23,7 @@ from functions.convert.audio.wire import (
     MIN_SAMPLE_RATE,
     SAMPLE_TYPES,
 )
+from shared.topics import PassingError
 from shared.voice import ErrorCode, VoiceError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ _CRASHES: Final = frozenset(
 )
 
 
-class DecoderUnavailableError(Exception):
+class DecoderUnavailableError(PassingError):
     """A recording could not be decoded for reasons that are not its own; trying again may help."""
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from functions.convert.audio.outcome import DecoderUnavailableError
 from shared.objects import StorageUnavailableError
 from shared.push import LARGEST_BODY, AbandonedError, OverloadedError, push_app
 from shared.store import ConflictError, StoreUnavailableError
@@ -15,7 +16,7 @@ from shared.tokens import (
     GoogleTokenVerifier,
     NoTokenNeeded,
 )
-from shared.topics import MalformedMessageError, PublishError, PushMessage
+from shared.topics import MalformedMessageError, PassingError, PublishError, PushMessage
 from shared.voice import LeaseHeldError, LeaseLostError
 from tests.support.logs import log_book
 from tests.support.messages import envelope
@@ -71,8 +72,10 @@ async def test_a_handled_message_is_acknowledged() -> None:
         (MalformedMessageError("strange"), 422, "malformed_message"),
         (AbandonedError("stops"), 503, "nacked"),
         (ConflictError("busy"), 503, "nacked"),
+        (DecoderUnavailableError("killed"), 503, "nacked"),
         (LeaseHeldError(a_converting(), SECOND), 503, "nacked"),
         (LeaseLostError("taken over"), 503, "nacked"),
+        (PassingError("for now"), 503, "nacked"),
         (PublishError("down"), 503, "nacked"),
         (StorageUnavailableError("down"), 503, "nacked"),
         (StoreUnavailableError("down"), 503, "nacked"),
@@ -111,6 +114,27 @@ async def test_a_push_without_permission_does_not_reach_the_handler() -> None:
     assert "x" not in refused.text.split()
 
     right = await post(app, BODY, Authorization=f"Bearer {issuer.sign(push_claims())}")
+    assert (right.status_code, len(handler.messages)) == (204, 1)
+
+
+async def test_a_push_whose_authorization_nobody_has_checked_does_not_reach_the_handler() -> None:
+    issuer, handler = Issuer(), Handler()
+    verifier = GoogleTokenVerifier(
+        CertificateCache(CertificateServer(issuer).fetch),
+        audience=AUDIENCE,
+        email=EMAIL,
+        signature_may_be_removed=True,
+    )
+    head, body, _ = issuer.sign(push_claims()).split(".")
+    stripped = f"Bearer {head}.{body}.SIGNATURE_REMOVED_BY_GOOGLE"
+    app = push_app(verifier, handler)
+
+    # Cloud Run has checked the other header, with which somebody else may call.
+    checked = {"X-Serverless-Authorization": "Bearer a.b.SIGNATURE_REMOVED_BY_GOOGLE"}
+    forged = await post(app, BODY, Authorization=stripped, **checked)
+    assert (forged.status_code, handler.messages) == (401, [])
+
+    right = await post(app, BODY, Authorization=stripped)
     assert (right.status_code, len(handler.messages)) == (204, 1)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.server
 import json
@@ -10,9 +11,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from shared.tokens import (
+    GRACE_SECONDS,
     LEAST_SECONDS_BETWEEN_FETCHES,
+    SECONDS_AFTER_A_FAILURE,
     CertificateCache,
     Certificates,
     CertificatesUnavailableError,
@@ -20,6 +24,7 @@ from shared.tokens import (
     GoogleTokenVerifier,
     NoTokenNeeded,
     TokenRefusedError,
+    authorization_of,
     fetch_certificates,
 )
 from tests.support.tokens import (
@@ -232,6 +237,70 @@ async def test_certificates_that_cannot_be_fetched_now_are_no_refusal() -> None:
 
     with pytest.raises(CertificatesUnavailableError, match="down"):
         await checking.verify(bearer())
+
+
+class FailingServer(CertificateServer):
+    """Gives certificates out unless it is down."""
+
+    is_down = False
+
+    def fetch(self) -> Certificates:
+        certificates = super().fetch()
+        if self.is_down:
+            raise CertificatesUnavailableError("down")
+        return certificates
+
+
+async def test_a_fetch_that_failed_is_not_repeated_for_everybody_who_waits_for_it() -> None:
+    server, clock = FailingServer(google()), Monotonic()
+    checking, token = verifier(server, clock), bearer()
+    server.is_down = True
+
+    outcomes = await asyncio.gather(
+        *(checking.verify(token) for _ in range(20)), return_exceptions=True
+    )
+    assert {type(outcome) for outcome in outcomes} == {CertificatesUnavailableError}
+    assert server.fetches == 1
+
+    server.is_down = False
+    clock.seconds = SECONDS_AFTER_A_FAILURE
+    assert await checking.verify(token)
+    assert server.fetches == 2
+
+
+async def test_old_certificates_do_for_a_while_when_no_new_ones_come() -> None:
+    server, clock = FailingServer(google(), lifetime_seconds=100), Monotonic()
+    checking = verifier(server, clock)
+    await checking.verify(bearer())
+    server.is_down = True
+
+    clock.seconds = 100.0 + GRACE_SECONDS - 1
+    assert await checking.verify(bearer())
+    clock.seconds += 1 + SECONDS_AFTER_A_FAILURE
+    with pytest.raises(CertificatesUnavailableError, match="down"):
+        await checking.verify(bearer())
+
+
+async def test_made_up_key_ids_do_no_harm_to_known_ones_when_no_new_certificates_come() -> None:
+    server, clock = FailingServer(google()), Monotonic()
+    checking = verifier(server, clock)
+    await checking.verify(bearer())
+    server.is_down = True
+    clock.seconds = LEAST_SECONDS_BETWEEN_FETCHES
+
+    with pytest.raises(CertificatesUnavailableError):
+        await checking.verify(f"Bearer {Issuer('made-up').sign(push_claims())}")
+
+    assert await checking.verify(bearer())
+
+
+@pytest.mark.parametrize("name", ["X-Serverless-Authorization", "x-serverless-authorization"])
+def test_a_request_whose_authorization_cloud_run_has_not_checked_is_refused(name: str) -> None:
+    headers = Headers({"Authorization": "Bearer a.b.SIGNATURE_REMOVED_BY_GOOGLE"})
+
+    assert authorization_of(headers) == headers["authorization"]
+    with pytest.raises(TokenRefusedError, match="X-Serverless-Authorization"):
+        authorization_of(Headers({**headers, name: "Bearer x"}))
 
 
 def firebase_claims(**changes: Any) -> dict[str, Any]:

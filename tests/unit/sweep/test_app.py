@@ -58,6 +58,7 @@ async def test_nobody_else_starts_one() -> None:
     await voices.create(a_queued())
     strangers = [
         {},
+        bearer(ISSUER.sign(push_claims())) | {"X-Serverless-Authorization": "Bearer a.b.c"},
         bearer(unsigned(push_claims())),
         bearer(ISSUER.sign(push_claims(email="other@project.iam.gserviceaccount.com"))),
         bearer(ISSUER.sign(push_claims(aud="https://other.example"))),
@@ -89,8 +90,10 @@ class FailingVoices(MemoryVoices):
         super().__init__()
         self._error = error
 
-    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
-        del status, since, limit
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> Found:
+        del status, since, limit, after
         raise self._error
 
 
