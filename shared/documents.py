@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from shared.voice import ErrorCode, Failure, Input, Options, OutputFormat, Result, Status, Voice
@@ -10,7 +10,7 @@ from shared.voice import ErrorCode, Failure, Input, Options, OutputFormat, Resul
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_Part = TypeVar("_Part", Input, Result)
+_Part = TypeVar("_Part", Input, Options, Result)
 
 COLLECTION: Final = "voices"
 """The collection that holds one document per voice."""
@@ -36,23 +36,35 @@ def to_document(voice: Voice) -> dict[str, Any]:
 def from_document(voice_id: str, document: Mapping[str, Any]) -> Voice:
     """Return the voice of a document.
 
+    Fields that are not known here are left out: a later version of the code may have added them,
+    and another part of the service may run it already, or have run it before a rollback.
+
     Raises:
         KeyError, TypeError, ValueError: the document was not written by `to_document`.
     """
-    fields = dict(document)
-    options = dict(fields.pop("options"))
+    options = dict(document["options"])
     options["output_format"] = OutputFormat(options["output_format"])
-    error = fields.pop("error")
-    return Voice(
-        voice_id=voice_id,
-        status=Status(fields.pop("status")),
-        options=Options(**options),
-        input=_optional(Input, fields.pop("input")),
-        result=_optional(Result, fields.pop("result")),
-        error=error and Failure(ErrorCode(error["code"]), error["message"]),
-        **fields,
-    )
+    error = document["error"]
+    parts = {
+        "voice_id": voice_id,
+        "status": Status(document["status"]),
+        "options": _part(Options, options),
+        "input": _optional(Input, document["input"]),
+        "result": _optional(Result, document["result"]),
+        "error": error and Failure(ErrorCode(error["code"]), error["message"]),
+    }
+    return Voice(**_known(Voice, document) | parts)
 
 
-def _optional(kind: type[_Part], fields: Mapping[str, Any] | None) -> _Part | None:
-    return None if fields is None else kind(**fields)
+def _optional(kind: type[_Part], document: Mapping[str, Any] | None) -> _Part | None:
+    return None if document is None else _part(kind, document)
+
+
+def _part(kind: type[_Part], document: Mapping[str, Any]) -> _Part:
+    return kind(**_known(kind, document))
+
+
+def _known(
+    kind: type[Voice | Input | Options | Result], document: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {each.name: document[each.name] for each in fields(kind) if each.name in document}

@@ -21,7 +21,7 @@ from google.cloud.firestore_v1.types import ListenRequest, Target, TargetChange
 
 from shared.documents import COLLECTION, from_document
 from shared.mailbox import Mailbox
-from shared.store import StoreUnavailableError
+from shared.store import StoreUnavailableError, UnreadableVoiceError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -71,7 +71,7 @@ class _WatchedDocument:
         for waiter in self.waiters:
             waiter.put(state)
 
-    def fail(self, error: StoreUnavailableError) -> None:
+    def fail(self, error: StoreUnavailableError | UnreadableVoiceError) -> None:
         self.has_failed = True
         for waiter in self.waiters:
             waiter.fail(error)
@@ -213,7 +213,9 @@ class _Stream:
     def add(self, document: _WatchedDocument) -> None:
         self._documents[document.target_id] = document
         self._requests.put_nowait(self._connection.request(add=document))
-        self._expect_answers()
+        # Only an answer shows that the connection lives: newcomers give a mute one no more time.
+        if self._patience is not None and self._patience.when() is None:
+            self._expect_answers()
 
     def remove(self, document: _WatchedDocument) -> None:
         del self._documents[document.target_id]
@@ -301,9 +303,8 @@ class _Stream:
             voice = self._connection.voice(change.document)
         except (KeyError, TypeError, ValueError) as error:
             # One unreadable document must not end the stream of all the others.
-            unreadable = StoreUnavailableError(f"{change.document.name} is no voice: {error!r}")
             for document in self._documents_of(change.target_ids):
-                document.fail(unreadable)
+                document.fail(UnreadableVoiceError(document.voice_id, error))
             return
         self._tell(change.target_ids, voice)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from shared.store import StoreUnavailableError
+    from shared.store import StoreUnavailableError, UnreadableVoiceError
     from shared.voice import Voice
 
 
@@ -18,14 +18,14 @@ class Mailbox:
     def __init__(self) -> None:
         self._arrived = asyncio.Event()
         self._state: Voice | None = None
-        self._error: StoreUnavailableError | None = None
+        self._error: StoreUnavailableError | UnreadableVoiceError | None = None
 
     def put(self, state: Voice | None) -> None:
         """Replace the state that waits to be taken."""
         self._state = state
         self._arrived.set()
 
-    def fail(self, error: StoreUnavailableError) -> None:
+    def fail(self, error: StoreUnavailableError | UnreadableVoiceError) -> None:
         """End the waiter's iteration with an error."""
         self._error = error
         self._arrived.set()

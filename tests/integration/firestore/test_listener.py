@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared import voice as voices_of
-from shared.store import StoreUnavailableError
+from shared.store import StoreUnavailableError, UnreadableVoiceError
 from shared.voice import Status
 from tests.integration.firestore.conftest import TARGETS_PER_STREAM
 from tests.support.store_contract import until
@@ -121,7 +121,7 @@ async def test_one_unreadable_document_disturbs_nobody_else(
         store.watch(broken.voice_id) as unreadable,
         store.watch(snapshot.voice.voice_id) as states,
     ):
-        with pytest.raises(StoreUnavailableError, match="is no voice"):
+        with pytest.raises(UnreadableVoiceError, match=broken.voice_id):
             await anext(unreadable)
         assert await anext(states) == snapshot.voice
         assert await queue(store, snapshot) == await until(states, Status.QUEUED)

@@ -42,7 +42,7 @@ async def test_the_document_has_native_times_and_lies_where_clients_listen(
 
 
 @pytest.mark.parametrize(
-    "damage", [{"options": None}, {"status": "lost"}, {"colour": "red"}, {"input": {"bytes": 1}}]
+    "damage", [{"options": None}, {"status": "lost"}, {"error": "red"}, {"input": {"bytes": 1}}]
 )
 async def test_a_document_that_is_no_voice_is_named_when_it_is_read(
     store: FirestoreVoices, client: AsyncClient, damage: dict[str, Any]

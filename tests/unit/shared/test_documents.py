@@ -73,13 +73,38 @@ def test_a_failed_document_has_code_and_message() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"status": "lost"}, {"options": None}, {"input": {"x": 1}}, {"more": 1}]
+    "changes",
+    [
+        {"status": "lost"},
+        {"options": None},
+        {"input": {"x": 1}},
+        {"input": 1},
+        {"result": {}},
+        {"error": {"code": "unheard_of", "message": ""}},
+    ],
 )
 def test_a_document_of_another_form_is_not_read(changes: dict[str, Any]) -> None:
     document = to_document(a_waiting()) | changes
 
     with pytest.raises((KeyError, TypeError, ValueError)):
         from_document("x", document)
+
+
+def test_a_document_without_a_field_that_must_be_there_is_not_read() -> None:
+    document = to_document(a_waiting())
+
+    for name in ("character", "created_at", "options", "status"):
+        with pytest.raises((KeyError, TypeError)):
+            from_document("x", {each: document[each] for each in document.keys() - {name}})
+
+
+def test_what_a_later_version_has_added_is_no_hindrance() -> None:
+    voice = a_done()
+    document = to_document(voice) | {"mood": "good", "voice_id": "of another voice"}
+    for part in ("options", "input", "result"):
+        document[part] |= {"mood": "good"}
+
+    assert from_document(voice.voice_id, document) == voice
 
 
 def test_the_path_is_the_one_that_clients_listen_to() -> None:

@@ -22,8 +22,8 @@ from google.cloud.firestore_v1.types import (
 from google.rpc.status_pb2 import Status as RpcStatus
 
 from shared.documents import to_document
-from shared.firestore_listener import RECONNECTIONS, DocumentListener
-from shared.store import StoreUnavailableError
+from shared.firestore_listener import RECONNECTIONS, SILENCE_SECONDS, DocumentListener
+from shared.store import StoreUnavailableError, UnreadableVoiceError
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import a_done, a_queued, a_waiting
 
@@ -212,7 +212,7 @@ async def test_one_unreadable_document_does_not_end_the_stream_of_the_others() -
         )
         stream.answer(ListenResponse(document_change=change))
         stream.answer(changed(voice, stream.target_of(voice)))
-        with pytest.raises(StoreUnavailableError, match="is no voice"):
+        with pytest.raises(UnreadableVoiceError, match=broken.voice_id):
             await anext(unreadable)
         assert await anext(fine) == voice
     assert client.attempts == 1
@@ -338,6 +338,20 @@ async def test_a_stream_that_does_not_answer_is_replaced_and_the_waiters_are_tol
             assert (await anext(states), await anext(others)) == (done, other)
     assert dead.is_cancelled
     assert client.attempts == 2
+
+
+@in_virtual_time
+async def test_a_mute_stream_is_replaced_however_many_come_to_it() -> None:
+    client, loop = FakeClient(), asyncio.get_running_loop()
+    listener = listening(client)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(listener.watch(a_waiting().voice_id))
+        await settle()
+        while len(client.streams) < 2 and loop.time() < 10 * SILENCE_SECONDS:
+            await asyncio.sleep(SILENCE_SECONDS / 2)
+            await stack.enter_async_context(listener.watch(a_waiting().voice_id))
+        assert loop.time() < 2 * SILENCE_SECONDS
+        assert client.streams[0].is_cancelled
 
 
 @in_virtual_time
