@@ -7,11 +7,12 @@ compare-and-set, without a transaction and its second round trip.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from google.api_core import exceptions as google_errors
 from google.api_core.retry_async import AsyncRetry
 from google.cloud.firestore_v1.base_query import FieldFilter
+from google.cloud.firestore_v1.field_path import FieldPath
 
 from shared.documents import COLLECTION, from_document, to_document
 from shared.store import (
@@ -25,7 +26,7 @@ from shared.store import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         AsyncDocumentReference,
         DocumentSnapshot,
     )
+    from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
 
     from shared.firestore_listener import DocumentListener
     from shared.voice import Status, Voice
@@ -41,12 +43,16 @@ if TYPE_CHECKING:
 CALL_SECONDS: Final = 10.0
 """How long one call may take, its retries included; Pub/Sub's redelivery is the longer patience."""
 
+# Unknown and Cancelled: so end calls whose connection is reset under them.
 _PASSING: Final = (
-    google_errors.ServiceUnavailable,
-    google_errors.InternalServerError,
+    google_errors.Aborted,
+    google_errors.Cancelled,
     google_errors.DeadlineExceeded,
+    google_errors.InternalServerError,
     google_errors.ResourceExhausted,
     google_errors.RetryError,
+    google_errors.ServiceUnavailable,
+    google_errors.Unknown,
 )
 
 
@@ -102,11 +108,13 @@ class FirestoreVoices:
         with _passing_errors():
             await self._reference(voice_id).delete(retry=self._retry, timeout=CALL_SECONDS)
 
-    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> Found:
         """Read the voices of a status that changed last before `since`, oldest first.
 
-        It needs the composite index on `status` and `updated_at`, both ascending; without it, or
-        while Firestore builds it, `StoreUnavailableError` says so.
+        See `VoiceStore.unchanged`. It needs the composite index on `status` and `updated_at`, both
+        ascending; without it, or while Firestore builds it, `StoreUnavailableError` says so.
         """
         query = (
             self._client.collection(COLLECTION)
@@ -115,6 +123,9 @@ class FirestoreVoices:
             .order_by("updated_at")
             .limit(limit)
         )
+        if after is not None:
+            # The order that Firestore adds anyhow, but a cursor must be told of.
+            query = query.order_by(FieldPath.document_id()).start_after(cast("list[Any]", after))
         with _passing_errors(), _missing_index():
             documents = await query.get(retry=self._retry, timeout=CALL_SECONDS)
         snapshots, unreadable = [], []
@@ -123,7 +134,7 @@ class FirestoreVoices:
                 snapshots.append(_snapshot(document))
             except UnreadableVoiceError as error:
                 unreadable.append(error)
-        return Found(snapshots, unreadable)
+        return Found(snapshots, unreadable, _end_of(documents, limit))
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
         """Follow a document; see `VoiceStore.watch`.
@@ -139,6 +150,10 @@ class FirestoreVoices:
         """Close the listener's streams and the client's connection."""
         if self._listener is not None:
             await self._listener.aclose()
+        # The client's own `close` leaves the channel open, and asking for its api would make one.
+        opened = cast("FirestoreAsyncClient | None", self._client._firestore_api_internal)  # noqa: SLF001
+        if opened is not None:
+            await opened.transport.close()
         self._client.close()
 
     def _reference(self, voice_id: str) -> AsyncDocumentReference:
@@ -151,6 +166,14 @@ def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableVoiceError(document.id, error) from error
     return Snapshot(voice, document.update_time, document.read_time)
+
+
+def _end_of(documents: Sequence[DocumentSnapshot[Any]], limit: int) -> list[Any] | None:
+    """Return the cursor after a page; None if it is not full, so that nothing comes after it."""
+    if len(documents) < limit:
+        return None
+    last = documents[-1]
+    return [last.get("updated_at"), last.reference]
 
 
 @contextmanager

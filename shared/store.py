@@ -73,10 +73,12 @@ class Found:
     Attributes:
         snapshots: the voices.
         unreadable: what is wrong with the documents that are no voices.
+        end: opaque; where the next search goes on, None if there is nothing more.
     """
 
     snapshots: Sequence[Snapshot]
     unreadable: Sequence[UnreadableVoiceError] = ()
+    end: object = None
 
 
 class VoiceStore(Protocol):
@@ -114,10 +116,13 @@ class VoiceStore(Protocol):
         """Delete a document; it is no error if there is none."""
         ...
 
-    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> Found:
         """Read the voices of a status that last changed before `since`, oldest first.
 
-        At most `limit` documents. A snapshot's `read_at` is not earlier than the query.
+        At most `limit` documents, beginning after the `end` of an earlier search for the same. A
+        snapshot's `read_at` is not earlier than the query.
         """
         ...
 
@@ -125,7 +130,8 @@ class VoiceStore(Protocol):
         """Follow a document: its present state, then every later one; None while there is none.
 
         States that follow each other quickly may be skipped, the last one never is. The iterator
-        raises `StoreUnavailableError` when the connection is lost for good.
+        raises `StoreUnavailableError` when the connection is lost for good, and
+        `UnreadableVoiceError` when the document is no voice.
         """
         ...
 
@@ -142,6 +148,10 @@ async def change(
 ) -> Snapshot:
     """Apply a transition of `shared.voice` to a stored voice, again if another writer was first.
 
+    Where the voice is found just as it was to be written, the answer to the own write was lost:
+    that is no other writer. Two writers that want exactly the same thus both succeed; whoever must
+    be the only one wants something that is its own, as the length of a worker's lease is.
+
     Args:
         store: where the voice is kept.
         voice_id: which voice.
@@ -153,8 +163,11 @@ async def change(
         ConflictError: other writers were faster `COMPETITION_LIMIT` times.
         Exception: whatever the transition refuses with.
     """
+    wanted: Voice | None = None
     for _ in range(COMPETITION_LIMIT):
         snapshot, known = known or await store.read(voice_id), None
+        if snapshot.voice == wanted:
+            return snapshot
         wanted = transition(snapshot.voice, snapshot.read_at)
         try:
             return await store.replace(snapshot, wanted)

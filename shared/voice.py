@@ -323,8 +323,14 @@ def queue_again(voice: Voice, upload: Input, *, now: datetime) -> Voice:
     return replace(voice, updated_at=now)
 
 
-def lease(voice: Voice, upload: Input, *, now: datetime) -> Voice:
+def lease(voice: Voice, upload: Input, *, now: datetime, length: timedelta = LEASE) -> Voice:
     """Give the voice to a worker, as the next attempt.
+
+    Args:
+        voice: the voice as stored.
+        upload: its recording.
+        now: the store's time.
+        length: how long the worker owns it without renewing its lease.
 
     Raises:
         LeaseHeldError: another attempt's lease still lives.
@@ -337,7 +343,7 @@ def lease(voice: Voice, upload: Input, *, now: datetime) -> Voice:
         _move(voice, Status.CONVERTING, now),
         input=upload,
         attempt=voice.attempt + 1,
-        lease_expires_at=now + LEASE,
+        lease_expires_at=now + length,
         stage="reading",
     )
 

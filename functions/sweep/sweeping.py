@@ -22,19 +22,22 @@ from shared.voice import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from datetime import datetime
 
     from functions.sweep.decision import Patience
     from shared.buckets import Bucket
-    from shared.store import Snapshot, VoiceStore
+    from shared.store import Found, Snapshot, VoiceStore
     from shared.topics import Publisher
     from shared.voice import Voice
 
 _LOG = logging.getLogger(__name__)
 
-MOST_PER_STATUS: Final = 500
-"""How many voices of a status one sweep looks at; the next sweep takes the next ones."""
+PAGE: Final = 500
+"""How many voices are asked for at once."""
+
+PAGES: Final = 6
+"""How many pages of a status one sweep looks at: what it has the time for, with the two others."""
 
 AT_ONCE: Final = 16
 
@@ -101,13 +104,25 @@ class Sweeper:
         snapshots: list[Snapshot] = []
         unreadable = 0
         for status in _UNFINISHED:
-            found = await self._voices.unchanged(status, since=since, limit=MOST_PER_STATUS)
-            snapshots += found.snapshots
-            unreadable += len(found.unreadable)
-            for error in found.unreadable:
-                with about_voice(error.voice_id):
-                    _LOG.error("left alone: %s", error, extra={"event": "unreadable_voice"})
+            async for found in self._pages(status, since):
+                snapshots += found.snapshots
+                unreadable += len(found.unreadable)
+                for error in found.unreadable:
+                    with about_voice(error.voice_id):
+                        _LOG.error("left alone: %s", error, extra={"event": "unreadable_voice"})
         return snapshots, unreadable
+
+    async def _pages(self, status: Status, since: datetime) -> AsyncIterator[Found]:
+        """Yield what is found, oldest first, as far as one sweep goes."""
+        end: object = None
+        for _ in range(PAGES):
+            found = await self._voices.unchanged(status, since=since, limit=PAGE, after=end)
+            yield found
+            end = found.end
+            if end is None:
+                return
+        extra = {"event": "sweep_cut", "status": status.value}
+        _LOG.warning("more than %d %s voices do not move", PAGE * PAGES, status, extra=extra)
 
     async def _look_after(self, snapshot: Snapshot, turn: asyncio.Semaphore) -> Remedy | None:
         """Do what must be done about one voice; None if that failed and can succeed later."""

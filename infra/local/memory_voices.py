@@ -10,7 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shared.mailbox import Mailbox
 from shared.store import ConflictError, Found, Snapshot, UnknownVoiceError, VoiceExistsError
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from shared.voice import Status, Voice
+
+
+def _place(snapshot: Snapshot) -> Any:
+    """Where a voice stands in a search."""
+    return snapshot.voice.updated_at, snapshot.voice.voice_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +70,17 @@ class MemoryVoices:
         if self._entries.pop(voice_id, None):
             self._tell(voice_id, None)
 
-    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> Found:
         """Read the voices of a status that changed last before `since`, oldest first."""
         found = [
             Snapshot(entry.voice, entry.revision, self._now())
             for entry in self._entries.values()
             if entry.voice.status is status and entry.voice.updated_at < since
         ]
-        return Found(sorted(found, key=lambda snapshot: snapshot.voice.updated_at)[:limit])
+        found = [each for each in sorted(found, key=_place) if not after or _place(each) > after]
+        return Found(found[:limit], end=_place(found[limit - 1]) if len(found) >= limit else None)
 
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:

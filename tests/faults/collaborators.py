@@ -60,8 +60,10 @@ class BarrierVoices:
     async def delete(self, voice_id: str) -> None:
         await self._voices.delete(voice_id)
 
-    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
-        return await self._voices.unchanged(status, since=since, limit=limit)
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> Found:
+        return await self._voices.unchanged(status, since=since, limit=limit, after=after)
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
         return self._voices.watch(voice_id)

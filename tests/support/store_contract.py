@@ -149,6 +149,28 @@ class VoiceStoreContract:
 
         assert len(found.snapshots) == 2
 
+    async def test_a_search_goes_on_where_the_last_one_ended(self, store: VoiceStore) -> None:
+        begin = datetime(1980, 1, 1, tzinfo=UTC) + timedelta(minutes=random.randrange(10**6))  # noqa: S311 - no secret
+        # Two of the same moment on both sides of every end of a page.
+        voices = [a_waiting(now=begin + timedelta(seconds=number // 2)) for number in range(9)]
+        for voice in voices:
+            await store.create(voice)
+
+        found: list[Voice] = []
+        end: object = None
+        while True:
+            page = await store.unchanged(
+                Status.WAITING, since=begin + timedelta(minutes=1), limit=3, after=end
+            )
+            assert len(page.snapshots) <= 3
+            found += [each.voice for each in page.snapshots if each.voice.updated_at >= begin]
+            end = page.end
+            if end is None:
+                break
+
+        assert sorted(voice.voice_id for voice in found) == sorted(v.voice_id for v in voices)
+        assert [voice.updated_at for voice in found] == [voice.updated_at for voice in voices]
+
     async def test_an_unchanged_voice_can_be_replaced(self, store: VoiceStore) -> None:
         voice = replace(a_waiting(), updated_at=NOW - timedelta(days=9000))
         await store.create(voice)

@@ -40,6 +40,48 @@ class RefusingClient:
         raise self._error
 
 
+class Transport:
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+class OpenedApi:
+    """Stands for what speaks to Firestore over a channel."""
+
+    def __init__(self) -> None:
+        self.transport = Transport()
+
+
+class ClosableClient:
+    """Stands for Firestore's client, whose channel is opened by its first call."""
+
+    def __init__(self, opened: OpenedApi | None) -> None:
+        self._firestore_api_internal = opened
+        self.is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+async def test_a_store_that_was_used_closes_its_channel() -> None:
+    opened = OpenedApi()
+
+    await FirestoreVoices(cast("AsyncClient", ClosableClient(opened))).aclose()
+
+    assert opened.transport.is_closed
+
+
+async def test_a_store_that_was_never_used_opens_no_channel_to_close_it() -> None:
+    client = ClosableClient(None)
+
+    await FirestoreVoices(cast("AsyncClient", client)).aclose()
+
+    assert client.is_closed
+
+
 async def search(error: Exception) -> None:
     voices = FirestoreVoices(cast("AsyncClient", RefusingClient(error)))
     await voices.unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
@@ -54,9 +96,21 @@ async def test_before_its_index_is_built_a_search_says_what_is_missing_and_where
     assert WHERE in str(refused.value)
 
 
-async def test_a_search_that_is_not_answered_can_be_tried_again() -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [
+        google_errors.Aborted,
+        google_errors.Cancelled,
+        google_errors.InternalServerError,
+        google_errors.ServiceUnavailable,
+        google_errors.Unknown,
+    ],
+)
+async def test_a_search_that_is_not_answered_can_be_tried_again(
+    kind: type[google_errors.GoogleAPICallError],
+) -> None:
     with pytest.raises(StoreUnavailableError, match="did not answer"):
-        await search(google_errors.ServiceUnavailable("away"))
+        await search(kind("Stream removed"))
 
 
 async def test_a_search_that_is_not_allowed_is_no_passing_fault() -> None:

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from infra.local.memory_voices import MemoryVoices
 from shared.store import COMPETITION_LIMIT, ConflictError, Snapshot, UnknownVoiceError, change
-from tests.support.voices import a_waiting
+from shared.voice import LEASE, LeaseHeldError, lease
+from tests.support.voices import NOW, a_queued, a_waiting, an_upload
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from shared.voice import Voice
@@ -82,6 +86,49 @@ async def test_a_voice_that_has_changed_since_it_was_read_is_read_again() -> Non
     snapshot = await change(store, voice.voice_id, rename, known)
 
     assert (snapshot.voice.character, snapshot.voice.attempt, store.reads) == ("new", 7, 2)
+
+
+class ForgetfulVoices(CountedVoices):
+    """Writes, but its first answer is lost, and the write is repeated in vain."""
+
+    has_answered = False
+
+    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
+        written = await super().replace(snapshot, voice)
+        if not self.has_answered:
+            self.has_answered = True
+            raise ConflictError("the retry of a write that had succeeded")
+        return written
+
+
+async def test_a_change_whose_answer_was_lost_is_not_made_again() -> None:
+    store, voice = ForgetfulVoices(), a_waiting()
+    await store.create(voice)
+
+    snapshot = await change(
+        store, voice.voice_id, lambda each, _now: replace(each, attempt=each.attempt + 1)
+    )
+
+    assert (snapshot.voice.attempt, store.reads) == (1, 2)
+    # It can be written upon.
+    assert (await store.replace(snapshot, voice)).voice == voice
+
+
+async def test_of_two_workers_who_read_at_the_same_moment_one_gets_the_lease() -> None:
+    store, voice = MemoryVoices(now=lambda: NOW), a_queued()
+    await store.create(voice)
+
+    def take_for(length: timedelta) -> Callable[[Voice, datetime], Voice]:
+        return lambda each, now: lease(each, an_upload(each.voice_id), now=now, length=length)
+
+    first, second = (LEASE - timedelta(microseconds=number) for number in (1, 2))
+    known = await store.read(voice.voice_id)
+    outcomes = await asyncio.gather(
+        *(change(store, voice.voice_id, take_for(each), known) for each in (first, second)),
+        return_exceptions=True,
+    )
+
+    assert sorted(isinstance(outcome, LeaseHeldError) for outcome in outcomes) == [False, True]
 
 
 async def test_a_transition_gets_the_stores_time_and_may_refuse() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.sweep.decision import Patience
-from functions.sweep.sweeping import IncompleteSweepError, Sweeper
+from functions.sweep.sweeping import PAGE, PAGES, IncompleteSweepError, Sweeper
 from infra.local.memory_voices import MemoryVoices
 from shared.store import Found, UnreadableVoiceError
 from shared.topics import PushMessage, parse_conversion_message
@@ -15,7 +15,15 @@ from shared.voice import ErrorCode, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book
 from tests.support.messages import RecordingPublisher
-from tests.support.voices import NOW, a_converting, a_done, a_queued, a_waiting, an_upload
+from tests.support.voices import (
+    NOW,
+    SECOND,
+    a_converting,
+    a_done,
+    a_queued,
+    a_waiting,
+    an_upload,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,13 +195,53 @@ async def test_a_voice_that_moves_on_during_the_sweep_is_left_alone(house: House
     assert len(book.of("overtaken")) == 1
 
 
+async def test_voices_that_are_left_alone_keep_no_later_one_waiting(house: House) -> None:
+    for _ in range(PAGE):
+        await house.voices.create(a_waiting())
+    voice = a_waiting(now=NOW + SECOND)
+    await house.voices.create(voice)
+    house.uploads.put(voice.voice_id, b"recording")
+    house.later(minutes=6)
+
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+
+    assert (await house.voice(voice)).status is Status.QUEUED
+
+
+class EndlessVoices(MemoryVoices):
+    """Always finds more, though nothing that could be read."""
+
+    searches = 0
+
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> Found:
+        del status, since, limit
+        assert after in {None, self.searches}
+        self.searches += 1
+        return Found((), end=self.searches)
+
+
+async def test_a_sweep_comes_to_an_end_however_much_there_is(house: House) -> None:
+    voices = EndlessVoices()
+
+    with log_book() as book:
+        assert await house.sweeper_of(voices).sweep() == {"put_back": 0, "expire": 0}
+
+    assert voices.searches == 3 * PAGES
+    statuses = [entry["status"] for entry in book.of("sweep_cut")]
+    assert statuses == ["waiting", "queued", "converting"]
+
+
 class DamagedVoices(MemoryVoices):
     """Holds a document besides, which is no voice."""
 
     damaged = UnreadableVoiceError(new_voice_id(), KeyError("options"))
 
-    async def unchanged(self, status: Status, *, since: datetime, limit: int) -> Found:
-        found = await super().unchanged(status, since=since, limit=limit)
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> Found:
+        found = await super().unchanged(status, since=since, limit=limit, after=after)
         return replace(found, unreadable=[self.damaged] if status is Status.QUEUED else ())
 
 
