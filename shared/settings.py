@@ -140,6 +140,29 @@ class SigningSettings(CommonSettings):
         return self
 
 
+class RecordingSettings(CommonSettings):
+    """What a deployable needs that says which recordings are converted.
+
+    Attributes:
+        min_seconds: the shortest recording that is converted.
+        max_seconds: the longest.
+        max_upload_bytes: the largest.
+    """
+
+    min_seconds: Annotated[float, Field(gt=0, le=60)] = 1.0
+    max_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
+    max_upload_bytes: Annotated[int, Field(ge=1000, le=256_000_000)] = 8_000_000
+
+    @model_validator(mode="after")
+    def _check_seconds(self) -> Self:
+        if self.min_seconds > self.max_seconds:
+            raise ValueError(
+                f"MIN_SECONDS={self.min_seconds:g} is more than MAX_SECONDS={self.max_seconds:g}: "
+                "no recording would be converted"
+            )
+        return self
+
+
 _Settings = TypeVar("_Settings", bound=CommonSettings)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, Json, model_validator
 
-from shared.settings import CommaSeparated, SigningSettings, WebAddress
+from shared.settings import CommaSeparated, RecordingSettings, SigningSettings, WebAddress
 
 
 class FirebaseAuth(StrEnum):
@@ -18,16 +18,13 @@ class FirebaseAuth(StrEnum):
     OFF = "off"
 
 
-class ApiSettings(SigningSettings):
+class ApiSettings(SigningSettings, RecordingSettings):
     """Settings of the api.
 
     Attributes:
         convert_url: base address of the conversion container, for the warm-up.
         allowed_origins: the web sites whose pages may call the api.
         characters_dir: folder of the characters' manifests.
-        min_seconds: the shortest recording that is converted.
-        max_seconds: the longest.
-        max_upload_bytes: the largest.
         upload_url_seconds: how long an upload address works.
         wait_seconds: how long a client waits for a conversion before it must ask again.
         rate_limit_per_minute: how many requests a minute one address may send to this instance,
@@ -36,10 +33,7 @@ class ApiSettings(SigningSettings):
             time; 0 for any number.
         trusted_proxies: how many proxies have written into `X-Forwarded-For`: 1 for Cloud Run
             alone, 2 with a load balancer before it, 0 for none.
-        rate_limit_per_minute: Annotated[int, Field(ge=0, le=100_000)] = 120
-    waiting_per_client: Annotated[int, Field(ge=0, le=1000)] = 50
-    trusted_proxies: Annotated[int, Field(ge=0, le=10)] = 1
-    listen_targets_per_stream: how many voices share one stream of Firestore.
+        listen_targets_per_stream: how many voices share one stream of Firestore.
         firebase_auth: whether visitors may sign in.
         web_root: folder of the built page; only in the local cloud.
         page_config: what the page is told about its surroundings; only in the local cloud.
@@ -48,9 +42,6 @@ class ApiSettings(SigningSettings):
     convert_url: WebAddress
     allowed_origins: CommaSeparated = ()
     characters_dir: Path = Path(__file__).parent.parent / "convert" / "characters"
-    min_seconds: Annotated[float, Field(gt=0, le=60)] = 1.0
-    max_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
-    max_upload_bytes: Annotated[int, Field(ge=1000, le=256_000_000)] = 8_000_000
     upload_url_seconds: Annotated[int, Field(ge=30, le=3600)] = 600
     wait_seconds: Annotated[float, Field(gt=0, le=3600)] = 50.0
     rate_limit_per_minute: Annotated[int, Field(ge=0, le=100_000)] = 120

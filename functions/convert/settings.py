@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from functions.convert.planning import RECYCLED_AFTER, plan, read_resources
-from shared.settings import PushSettings, SigningSettings
+from shared.settings import PushSettings, RecordingSettings, SigningSettings
 
 
 def _planned_concurrency(settings: dict[str, Any]) -> int:
@@ -20,7 +20,7 @@ def _planned_max_requests(settings: dict[str, Any]) -> int:
     return RECYCLED_AFTER if settings.get("workers", 1) > 1 else 0
 
 
-class ConvertSettings(PushSettings, SigningSettings):
+class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
     """Settings of the conversion container.
 
     Attributes:
@@ -38,9 +38,6 @@ class ConvertSettings(PushSettings, SigningSettings):
         max_requests: after how many requests a process is replaced; 0 for never, the default where
             there is only one.
         max_requests_jitter: up to how many more, so that not all are replaced at once.
-        min_seconds: the shortest recording that is converted.
-        max_seconds: the longest.
-        max_upload_bytes: the largest.
         result_url_seconds: how long the address of a result works.
         characters_dir: folder of the character bundles.
     """
@@ -62,9 +59,6 @@ class ConvertSettings(PushSettings, SigningSettings):
     max_requests_jitter: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default_factory=lambda settings: settings.get("max_requests", 0) // 10
     )
-    min_seconds: Annotated[float, Field(gt=0, le=60)] = 1.0
-    max_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
-    max_upload_bytes: Annotated[int, Field(ge=1000, le=256_000_000)] = 8_000_000
     result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 86_400
     characters_dir: Path = Path(__file__).parent / "characters"
 
