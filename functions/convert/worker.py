@@ -62,12 +62,13 @@ class Worker:
 
         Raises:
             OverloadedError: this instance has enough to do.
-            AbandonedError: this instance stops; the voice was handed back.
+            AbandonedError: this instance stops, or is stuck; the voice is nobody's.
             LeaseLostError: another attempt has the voice, or it is gone.
             Exception: everything else that should make Pub/Sub deliver the message again.
         """
         wish = parse_conversion_message(message)
-        if self._is_draining:
+        if self._is_draining or self.is_stuck:
+            # What is stuck is killed, and could hand nothing back then.
             raise AbandonedError("this instance stops")
         with about_voice(wish.voice_id), self._admission.place():
             # A task of its own, so that draining can cancel the work and still answer.
@@ -107,44 +108,34 @@ class Worker:
         _log_start(lease, cold=not self.has_converted)
         try:
             async with lease.kept(), self._admission.turn():
-                outcome = await self._work(lease)
+                end = await self._work(lease)
         except LeaseLostError as reason:
             extra: dict[str, Any] = {"event": "lease_lost", "attempt": lease.attempt}
             _LOG.warning("nothing committed: %s", reason, extra=extra)
             await self._discard_uncommitted(lease.voice)
             raise
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, Exception):
             await lease.release()
             raise
         self.has_converted = True
-        if outcome is not None:
-            _log_end(lease, outcome, uploaded_at)
+        _log_end(lease, end, uploaded_at)
+        # The voice is over, whatever comes of this; where it fails, the message comes again for it.
+        await self._tidy(lease.voice)
 
-    async def _work(self, lease: Lease) -> Outcome | None:
-        """Do the work and commit it; None if what was committed is a failure."""
+    async def _work(self, lease: Lease) -> Outcome | VoiceError:
+        """Do the work and commit what came of it: a result, or why there is none."""
         try:
             async with asyncio.timeout(self._deadline_seconds) as deadline:
                 outcome = await self._conversion.run(lease.voice, lease.enter_stage)
-            await self._commit(lease, outcome)
         except VoiceError as error:
-            await self._fail(lease, error)
+            await lease.fail(error)
+            return error
         except TimeoutError:
             if not deadline.expired():
-                await lease.release()
                 raise
-            await self._fail_late(lease)
-        except LeaseLostError:
-            raise
-        except Exception:
-            await lease.release()
-            raise
-        else:
-            return outcome
-        return None
-
-    async def _commit(self, lease: Lease, outcome: Outcome) -> None:
+            return await self._fail_late(lease)
         await lease.finish(outcome.result, outcome.seconds, outcome.timings)
-        await self._tidy(lease.voice)
+        return outcome
 
     async def _discard_uncommitted(self, voice: Voice) -> None:
         """Delete what an attempt has stored, unless the voice is done with just that.
@@ -159,31 +150,23 @@ class Worker:
             await self._conversion.discard(voice)
 
     async def _tidy(self, voice: Voice) -> None:
-        """Delete what earlier attempts at a finished voice have left behind.
+        """Delete what attempts at a finished voice have left behind beside its result.
 
-        Also when a message about it comes again: a worker can die before it has tidied up.
+        Also when a message about it comes again: a worker can die before it has tidied up, and
+        Cloud Storage can be out of reach.
         """
-        if voice.attempt > 1:
+        # The time can end while a result is stored or its address is signed.
+        is_late = voice.error is not None and voice.error.code is ErrorCode.DEADLINE_EXCEEDED
+        if voice.attempt > 1 or is_late:
             await self._conversion.discard_others(voice)
 
-    async def _fail_late(self, lease: Lease) -> None:
+    async def _fail_late(self, lease: Lease) -> VoiceError:
         # The thread that did not come back cannot be stopped, only this process can.
         self.is_stuck = True
         message = f"The conversion took more than {self._deadline_seconds:g} seconds."
-        await self._fail(lease, VoiceError(ErrorCode.DEADLINE_EXCEEDED, message))
-        # It may have ended while the result was stored or its address was signed.
-        await self._conversion.discard(lease.voice)
-
-    async def _fail(self, lease: Lease, error: VoiceError) -> None:
+        error = VoiceError(ErrorCode.DEADLINE_EXCEEDED, message)
         await lease.fail(error)
-        await self._tidy(lease.voice)
-        extra = {
-            "event": "conversion_failed",
-            "attempt": lease.attempt,
-            "character": lease.voice.character,
-            "code": error.code.value,
-        }
-        _LOG.warning("conversion failed: %s", error, extra=extra)
+        return error
 
 
 def _log_duplicate(reason: Exception) -> None:
@@ -202,7 +185,24 @@ def _log_start(lease: Lease, *, cold: bool) -> None:
     _LOG.info("attempt %d", lease.attempt, extra=extra)
 
 
-def _log_end(lease: Lease, outcome: Outcome, uploaded_at: str | None) -> None:
+def _log_end(lease: Lease, end: Outcome | VoiceError, uploaded_at: str | None) -> None:
+    if isinstance(end, VoiceError):
+        _log_failure(lease, end)
+    else:
+        _log_success(lease, end, uploaded_at)
+
+
+def _log_failure(lease: Lease, error: VoiceError) -> None:
+    extra = {
+        "event": "conversion_failed",
+        "attempt": lease.attempt,
+        "character": lease.voice.character,
+        "code": error.code.value,
+    }
+    _LOG.warning("conversion failed: %s", error, extra=extra)
+
+
+def _log_success(lease: Lease, outcome: Outcome, uploaded_at: str | None) -> None:
     extra: dict[str, Any] = {
         "event": "conversion_done",
         "attempt": lease.attempt,

@@ -60,6 +60,7 @@ class FakeConversion:
         self.after_storing.set()
         self.begun = asyncio.Semaphore(0)
         self.tidying_seconds = 0.0
+        self.tidying_fails = 0
 
     async def run(self, voice: Voice, enter_stage: Callable[[str], None]) -> FakeOutcome:
         self.runs.append(voice.attempt)
@@ -90,6 +91,9 @@ class FakeConversion:
 
     async def discard_others(self, voice: Voice) -> None:
         await asyncio.sleep(self.tidying_seconds)
+        if self.tidying_fails:
+            self.tidying_fails -= 1
+            raise StorageUnavailableError("down")
         self.results &= {voice.result.object} if voice.result else set()
 
 
@@ -381,6 +385,58 @@ async def test_tidying_up_for_long_does_not_cost_the_result() -> None:
     assert stage.conversion.results == {f"{_voice_id(message)}/2.wav"}
 
 
+@pytest.mark.parametrize("error", [None, ERROR], ids=["done", "failed"])
+def test_a_voice_that_cannot_be_tidied_up_after_is_over_and_its_message_comes_again_for_that(
+    error: VoiceError | None, book: LogBook
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add()
+        await stage.take_over(message)
+        stage.conversion.results.add(f"{_voice_id(message)}/1.wav")
+        stage.conversion.outcome, stage.conversion.tidying_fails = error, 1
+        end = Status.FAILED if error else Status.DONE
+
+        with pytest.raises(StorageUnavailableError):
+            await stage.worker.handle(message)
+        assert (await stage.voice(message)).status is end
+        assert f"{_voice_id(message)}/1.wav" in stage.conversion.results
+
+        await stage.worker.handle(message)
+        assert (await stage.voice(message)).status is end
+        assert f"{_voice_id(message)}/1.wav" not in stage.conversion.results
+
+    run()
+    assert len(book.of("conversion_failed" if error else "conversion_done")) == 1
+    assert book.of("lease_not_released") == []
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_failure_that_the_store_does_not_take_hands_the_voice_back(*, is_late: bool) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add()
+        stage.conversion.outcome = ERROR
+        stage.conversion.goes_on.clear()
+        working = asyncio.create_task(stage.worker.handle(message))
+        await stage.conversion.begun.acquire()
+        if is_late:
+            await asyncio.sleep(DEADLINE - 0.5)
+        else:
+            stage.conversion.goes_on.set()
+        stage.voices.unavailable = 1
+        with pytest.raises(StoreUnavailableError):
+            await working
+
+        handed_back = await stage.voice(message)
+        assert handed_back.status is Status.CONVERTING
+        assert handed_back.lease_remaining(stage.voices._now()) == timedelta(0)  # noqa: SLF001
+
+    run()
+
+
 @in_virtual_time
 async def test_a_commit_that_looks_like_a_lost_lease_keeps_its_result() -> None:
     stage = Stage()
@@ -528,6 +584,38 @@ async def test_a_conversion_over_its_deadline_after_storing_leaves_nothing_behin
 
     assert (await stage.voice(message)).status is Status.FAILED
     assert stage.conversion.results == set()
+
+
+@in_virtual_time
+async def test_what_a_late_conversion_stored_is_deleted_when_its_message_comes_again() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.after_storing.clear()
+    stage.conversion.tidying_fails = 1
+    with pytest.raises(StorageUnavailableError):
+        await stage.worker.handle(message)
+    assert stage.conversion.results
+
+    await stage.another_worker().handle(message)
+
+    assert stage.conversion.results == set()
+
+
+@in_virtual_time
+async def test_a_stuck_process_takes_no_more_and_leaves_it_to_another() -> None:
+    stage = Stage()
+    stage.conversion.goes_on.clear()
+    await stage.worker.handle(await stage.add())
+    assert stage.worker.is_stuck
+    message = await stage.add()
+
+    with pytest.raises(AbandonedError):
+        await stage.worker.handle(message)
+    assert (await stage.voice(message)).status is Status.QUEUED
+
+    stage.conversion.goes_on.set()
+    await stage.another_worker().handle(message)
+    assert (await stage.voice(message)).status is Status.DONE
 
 
 @in_virtual_time
