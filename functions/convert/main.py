@@ -9,27 +9,27 @@ import asyncio
 import logging
 import signal
 import sys
-import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
 from functions.convert.app import create_app
 from functions.convert.audio.decoding import Decoder
 from functions.convert.audio.recording import DecodeLimits
-from functions.convert.bundle import load_characters
+from functions.convert.bundle import BundleError, load_characters
 from functions.convert.conversion import Conversion, Performer
 from functions.convert.engines import SessionSettings, build_engine
 from functions.convert.rehearsal import connect, rehearse
 from functions.convert.settings import ConvertSettings
+from functions.convert.stopwatch import process_age_ms
 from functions.convert.worker import Worker
 from shared import clients, logs, settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+    from pathlib import Path
 
     from hypercorn.config import Config
     from hypercorn.typing import ASGIFramework
@@ -182,10 +182,17 @@ async def serve(
             await stop.wait()
             await instance.worker.drain()
 
-        _LOG.info("serving", extra={"event": "instance_started", "ready_ms": _age_ms()})
+        _log_start()
         app = cast("ASGIFramework", instance.app)
         await hypercorn_serve(app, _server(config, membership), shutdown_trigger=stopped)
     await services.voices.aclose()
+
+
+def _log_start() -> None:
+    extra: dict[str, Any] = {"event": "instance_started"}
+    if (ready_ms := process_age_ms()) is not None:
+        extra["ready_ms"] = ready_ms
+    _LOG.info("serving", extra=extra)
 
 
 async def _set_after(end: Awaitable[None], event: asyncio.Event) -> None:
@@ -216,18 +223,16 @@ async def _serve(config: ConvertSettings, membership: Membership | None = None) 
         await serve(config, services, tools, membership)
 
 
-def _age_ms() -> float:
-    """Return for how many milliseconds this process has been running."""
-    started = float(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    ticks_per_second = 100.0
-    return round((time.clock_gettime(time.CLOCK_BOOTTIME) - started / ticks_per_second) * 1000)
-
-
 def run(
     config: ConvertSettings,
     serve_one: Callable[[ConvertSettings, Membership | None], Coroutine[Any, Any, None]],
 ) -> None:
-    """Run as many processes as the settings say, each of which serves, until SIGTERM."""
+    """Run as many processes as the settings say, each of which serves, until SIGTERM.
+
+    Raises:
+        BundleError: a character bundle will not work; where there are several processes, Gunicorn
+            prints that and exits with 4.
+    """
     if config.is_alone:
         asyncio.run(serve_one(config, None))
         return
@@ -241,11 +246,11 @@ def main() -> None:
     """Run the container's process; exit with 2 and a sentence if it is set up wrongly."""
     try:
         config = settings.load(ConvertSettings)
-    except settings.SettingsError as error:
+        logs.configure(config.project_id, config.log_level)
+        run(config, _serve)
+    except (settings.SettingsError, BundleError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
         sys.exit(2)
-    logs.configure(config.project_id, config.log_level)
-    run(config, _serve)
 
 
 if __name__ == "__main__":

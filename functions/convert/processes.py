@@ -18,7 +18,10 @@ import os
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.errors import AppImportError
 from gunicorn.workers.base import Worker
+
+from functions.convert.engines.base import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -128,7 +131,11 @@ class _ConvertWorker(Worker):
             lambda: os.getppid() != self.ppid,
             self.timeout / _BEATS_PER_TIMEOUT,
         )
-        asyncio.run(self.wsgi(membership))
+        try:
+            asyncio.run(self.wsgi(membership))
+        except BundleError as error:
+            # What Gunicorn ends for; after anything else it starts one process after the other.
+            raise AppImportError(str(error)) from error
 
 
 class Log:

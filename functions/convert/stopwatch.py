@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+# The field "starttime", counted from the one after the command's name (proc_pid_stat(5)).
+_START: Final = 19
 
 
 class Stopwatch:
@@ -34,3 +39,16 @@ class Stopwatch:
     def milliseconds(self) -> dict[str, float]:
         """Return the time of each stage so far, to a hundredth of a millisecond."""
         return {name: round(value, 2) for name, value in self._milliseconds.items()}
+
+
+def process_age_ms(status: Path = Path("/proc/self/stat")) -> float | None:
+    """Return for how many milliseconds this process has been running; None where nothing tells.
+
+    Args:
+        status: where Linux does, to a hundredth of a second.
+    """
+    if not status.exists():
+        return None
+    ticks = float(status.read_text().rpartition(")")[2].split()[_START])
+    started = ticks / os.sysconf("SC_CLK_TCK")
+    return round((time.clock_gettime(time.CLOCK_BOOTTIME) - started) * 1000)

@@ -155,6 +155,22 @@ async def test_a_process_is_replaced_after_its_share_of_requests(tmp_path: Path)
         await ask()
 
 
+@pytest.mark.parametrize(("workers", "status"), [("1", 2), ("2", 4)])
+async def test_without_a_character_it_says_so_and_ends(
+    tmp_path: Path, workers: str, status: int
+) -> None:
+    changes = {"WORKERS": workers, "CONCURRENCY": workers, "CHARACTERS_DIR": str(tmp_path)}
+    async with (
+        starting(tmp_path, Supervisor(tmp_path / "logs"), **changes) as container,
+        asyncio.timeout(60),
+    ):
+        assert await container.process.wait() == status
+
+    log = container.process.log.read_text()
+    assert f"{tmp_path}: expected at least one character bundle, found none.\n" in log
+    assert "Traceback" not in log
+
+
 @pytest.mark.parametrize("wrong", [{"WORKERS": "0"}, {"TIMEOUT": "soon"}, {"KEEPALIVE": "-1"}])
 async def test_a_wrong_setting_is_named(tmp_path: Path, wrong: dict[str, str]) -> None:
     supervisor = Supervisor(tmp_path)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -9,7 +12,7 @@ import pytest
 
 from functions.convert.audio.recording import DecodeLimits, Recording
 from functions.convert.conversion import Conversion, Performer
-from functions.convert.stopwatch import Stopwatch
+from functions.convert.stopwatch import Stopwatch, process_age_ms
 from shared import voice as voices_of
 from shared.media import Container
 from shared.objects import StorageUnavailableError
@@ -19,6 +22,8 @@ from tests.support.characters import a_manifest
 from tests.support.voices import NOW, an_upload
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from functions.convert.audio.decoding import Decoder
     from functions.convert.engines import ConversionOptions, Samples, StageClock
 
@@ -281,3 +286,23 @@ def test_a_stopwatch_adds_up_and_counts_failed_stages_too() -> None:
         raise ValueError("x")
 
     assert watch.milliseconds() == {"read": 3.01, "decode": 10.0}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+def test_a_process_knows_for_how_long_it_has_been_running(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text(
+        "7 (python -m (x) y) S" + 18 * " 0" + f" {os.sysconf('SC_CLK_TCK')} 0"
+    )
+
+    least = time.clock_gettime(time.CLOCK_BOOTTIME)
+    age = process_age_ms(tmp_path / "stat")
+    most = time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    assert age is not None
+    assert least - 0.001 <= age / 1000 + 1 <= most + 0.001
+
+
+def test_where_nothing_tells_how_long_a_process_has_been_running_nothing_is_made_up(
+    tmp_path: Path,
+) -> None:
+    assert process_age_ms(tmp_path / "stat") is None
