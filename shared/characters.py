@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -149,18 +149,20 @@ def read_manifests(folder: Path) -> Mapping[str, CharacterManifest]:
         ManifestError: a manifest is wrong, a bundle's folder is not named by its id, or there is
             no bundle at all.
     """
-    manifests = {}
-    for path in sorted(folder.glob(f"*/{MANIFEST}")):
-        manifest = read_manifest(path)
-        if manifest.id != path.parent.name:
-            raise ManifestError(
-                f"{MANIFEST}: field 'id': expected the folder's name {path.parent.name!r},"
-                f" found {manifest.id!r}."
-            )
-        manifests[manifest.id] = manifest
-    if not manifests:
+    manifests = (read_manifest(path) for path in bundle_folders(folder))
+    return MappingProxyType({manifest.id: manifest for manifest in manifests})
+
+
+def bundle_folders(folder: Path) -> Sequence[Path]:
+    """Return the character bundles in a folder, in the order of their ids.
+
+    Raises:
+        ManifestError: there is none.
+    """
+    folders = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+    if not folders:
         raise ManifestError(f"{folder}: expected at least one character bundle, found none.")
-    return MappingProxyType(manifests)
+    return folders
 
 
 def read_manifest(path: Path) -> CharacterManifest:
@@ -170,7 +172,8 @@ def read_manifest(path: Path) -> CharacterManifest:
         path: the manifest, or the folder in which `character.json` lies.
 
     Raises:
-        ManifestError: it is missing, too large, no JSON, or a field is missing, unknown or wrong.
+        ManifestError: it is missing, too large, no JSON, a field is missing, unknown or wrong, or
+            its folder is not named by its id.
     """
     path = path / MANIFEST if path.is_dir() else path
     try:
@@ -181,7 +184,14 @@ def read_manifest(path: Path) -> CharacterManifest:
             f"{path.name}: expected a readable file in {path.parent}, found none"
             f" ({error.strerror})."
         ) from error
-    return parse_manifest(content, path.parent)
+    manifest = parse_manifest(content, path.parent)
+    # The name that it is found by: the folder may be a link to one of another name.
+    name = path.parent.absolute().name
+    if manifest.id != name:
+        raise ManifestError(
+            f"{MANIFEST}: field 'id': expected the folder's name {name!r}, found {manifest.id!r}."
+        )
+    return manifest
 
 
 def parse_manifest(content: bytes, folder: Path) -> CharacterManifest:

@@ -18,6 +18,7 @@ from shared.characters import (
     CharacterManifest,
     GraphFile,
     ManifestError,
+    bundle_folders,
     read_manifest,
 )
 
@@ -30,9 +31,10 @@ def load_characters(folder: Path) -> Mapping[str, Character]:
     Raises:
         BundleError: one of them will not work, or there is none.
     """
-    folders = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
-    if not folders:
-        raise BundleError(f"{folder}: expected at least one character bundle, found none.")
+    try:
+        folders = bundle_folders(folder)
+    except ManifestError as error:
+        raise BundleError(str(error)) from error
     characters = (load_character(path) for path in folders)
     return MappingProxyType({character.manifest.id: character for character in characters})
 
@@ -50,19 +52,10 @@ def load_character(folder: Path) -> Character:
         manifest = read_manifest(folder / MANIFEST)
     except ManifestError as error:
         raise BundleError(str(error)) from error
-    _check_name(manifest)
     if manifest.preview.portrait:
         portrait = _read_file(folder, manifest.preview.portrait, MAX_PORTRAIT_BYTES)
         check_portrait(manifest.preview.portrait, portrait)
     return Character(manifest, _load_graphs(manifest))
-
-
-def _check_name(manifest: CharacterManifest) -> None:
-    name = manifest.folder.resolve().name
-    if manifest.id != name:
-        raise BundleError(
-            f"{MANIFEST}: field 'id': expected the folder's name '{name}', found '{manifest.id}'."
-        )
 
 
 def _load_graphs(manifest: CharacterManifest) -> Mapping[str, Graph]:

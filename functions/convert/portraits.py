@@ -1,11 +1,16 @@
 """Portraits: pictures that a page can show without running anything."""
 
+import re
 from xml.etree import ElementTree as ET
 
 from functions.convert.engines.base import BundleError
 
 MAX_PORTRAIT_BYTES = 64 * 1024
 
+_DECLARATION = re.compile(
+    r"""<\?xml\s+version=["']1\.0["'](\s+encoding=["'](?i:utf-8)["'])?"""
+    r"""(\s+standalone=["'](yes|no)["'])?\s*\?>"""
+)
 _NAMESPACE = "{http://www.w3.org/2000/svg}"
 _ELEMENTS = frozenset(
     {
@@ -45,17 +50,32 @@ def check_portrait(file: str, content: bytes) -> None:
         raise BundleError(
             f"{file}: expected at most {MAX_PORTRAIT_BYTES} bytes, found {len(content)}."
         )
+    drawing = _text(file, content)
     # Entities and processing instructions come before any parser: they can be used against it.
-    if b"<!" in content or b"<?" in content.removeprefix(b"<?xml "):
-        raise BundleError(f"{file}: expected a plain SVG, found a declaration or a comment.")
+    if "<!" in drawing or "<?" in drawing:
+        raise BundleError(
+            f"{file}: expected a plain SVG in UTF-8, found a declaration or a comment."
+        )
     try:
-        root = ET.fromstring(content)  # noqa: S314 - no entities, see above
+        root = ET.fromstring(drawing)  # noqa: S314 - no entities, see above
     except (ET.ParseError, ValueError) as error:
         raise BundleError(f"{file}: expected an SVG, found {error}.") from error
     if root.tag != f"{_NAMESPACE}svg":
         raise BundleError(f"{file}: expected an SVG, found the element '{root.tag}'.")
     for element in root.iter():
         _check_element(file, element)
+
+
+def _text(file: str, content: bytes) -> str:
+    """Return a file's text without its XML declaration: in another encoding it could hide more."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BundleError(f"{file}: expected an SVG in UTF-8, found {error}.") from error
+    if "\0" in text:
+        raise BundleError(f"{file}: expected an SVG in UTF-8, found a NUL.")
+    declaration = _DECLARATION.match(text)
+    return text[declaration.end() :] if declaration else text
 
 
 def _check_element(file: str, element: ET.Element) -> None:

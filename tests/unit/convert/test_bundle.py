@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +12,10 @@ from onnx import GraphProto, TensorProto, helper
 from functions.convert.bundle import BundleError, load_character, load_characters, main
 from functions.convert.engines import SessionSettings, build_engine
 from functions.convert.portraits import MAX_PORTRAIT_BYTES
+from shared.characters import read_manifests
 from tests.unit.convert import graphs
 from tests.unit.convert.bundles import manifest, write_bundle, write_waveform_bundle
 from tests.unit.convert.test_onnx_model import external, foreign, with_initializer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
 
@@ -252,9 +251,24 @@ def test_a_folder_that_is_not_named_by_the_id_is_refused(tmp_path: Path) -> None
     assert "field 'id': expected the folder's name 'tester', found 'somebody'" in refusal(bundle)
 
 
-def write_portrait(folder: Path, content: str) -> Path:
+def test_a_bundle_is_named_by_what_it_is_found_by_for_the_converter_and_the_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "characters").mkdir()
+    bundle = write_bundle(tmp_path / "versions").rename(tmp_path / "versions" / "tester-3")
+    (tmp_path / "characters" / "tester").symlink_to(bundle)
+
+    assert list(load_characters(tmp_path / "characters")) == ["tester"]
+    assert list(read_manifests(tmp_path / "characters")) == ["tester"]
+    assert "expected the folder's name 'tester-3'" in refusal(bundle)
+    monkeypatch.chdir(tmp_path / "characters" / "tester")
+    assert "expected the folder's name 'tester-3'" in refusal(Path())
+
+
+def write_portrait(folder: Path, content: str, encoding: str = "utf-8") -> Path:
     bundle = write_bundle(folder, preview={"colour": "#000000", "portrait": "face.svg"})
-    (bundle / "face.svg").write_text(content, "utf-8")
+    (bundle / "face.svg").write_text(content, encoding)
     return bundle
 
 
@@ -284,6 +298,33 @@ def test_a_portrait_that_is_more_than_a_drawing_is_refused(
     tmp_path: Path, content: str, sentence: str
 ) -> None:
     assert sentence in refusal(write_portrait(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        '<?xml version="1.0"?>',
+        "<?xml version='1.0' encoding='utf-8' ?>",
+        '<?xml version="1.0" encoding="UTF-8" standalone="no"?>',
+    ],
+)
+def test_a_portrait_may_say_that_it_is_in_utf_8(tmp_path: Path, declaration: str) -> None:
+    load_character(write_portrait(tmp_path, f"{declaration}\n{SVG.format('')}"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
+def test_a_portrait_in_another_encoding_is_refused(tmp_path: Path, encoding: str) -> None:
+    umlaut = "ä" if encoding == "latin-1" else ""
+    entities = "<!DOCTYPE svg [<!ENTITY a 'b'>]>" + SVG.format(f"<title>&a;{umlaut}</title>")
+    assert "in UTF-8" in refusal(write_portrait(tmp_path, entities, encoding))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "iso-2022-jp", "utf-8x"])
+def test_a_portrait_that_says_it_is_in_another_encoding_is_refused(
+    tmp_path: Path, encoding: str
+) -> None:
+    content = f'<?xml version="1.0" encoding="{encoding}"?>' + SVG.format("")
+    assert "in UTF-8" in refusal(write_portrait(tmp_path, content))
 
 
 def test_a_missing_portrait_is_refused(tmp_path: Path) -> None:
