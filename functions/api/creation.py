@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from shared.media import (
     parse_content_type,
     sniff,
 )
-from shared.objects import ObjectExistsError, upload_name
+from shared.objects import ObjectExistsError, ObjectMissingError, upload_name
 from shared.store import UnknownVoiceError, VoiceExistsError, change
 from shared.voice import ErrorCode, ForbiddenTransitionError, Options, Status, VoiceError
 
@@ -101,7 +102,8 @@ class Reception:
                 upload_name(voice.voice_id), content, content_type=content_type, size=size
             )
         except ObjectExistsError as error:
-            raise _already_uploaded() from error
+            if not await self._has_stored(voice, content, size, content_type):
+                raise _already_uploaded() from error
 
     async def erase(self, voice_id: str) -> None:
         """Delete a voice's recording, results and document, whatever its status.
@@ -117,20 +119,42 @@ class Reception:
         await self._results.delete_all(f"{voice_id}/")
 
     async def expire(self, voice: Voice) -> None:
-        """Fail a voice whose upload address has expired unused."""
-        await self._end(voice, lambda each, now: voices_of.expire(each, now=now))
+        """Fail a voice whose upload address has expired unused.
+
+        Raises:
+            StorageUnavailableError: nobody knows whether it was used.
+        """
+        try:
+            await self._uploads.find(upload_name(voice.voice_id))
+        except ObjectMissingError:
+            await self._end(voice, lambda each, now: voices_of.expire(each, now=now))
+        # Where the recording is there, its event or message is late, and sweep puts it back.
 
     async def fail(self, voice: Voice, error: VoiceError) -> None:
         """Fail a voice that still waits for its recording."""
         await self._end(voice, lambda each, now: voices_of.refuse(each, error, now=now))
 
     def is_expired(self, voice: Voice, now: datetime) -> bool:
-        """Whether a voice waits for a recording that can no longer come.
+        """Whether a voice waits for a recording that can no longer come."""
+        return voices_of.upload_has_expired(voice, now, self._upload_lifetime)
 
-        An upload that began in time may take as long again.
+    async def _has_stored(
+        self, voice: Voice, content: BinaryIO, size: int, content_type: str
+    ) -> bool:
+        """Whether what is stored is this recording: the answer to our own write was lost, then.
+
+        Or a client's to whom our answer was lost, and that sends it again.
         """
-        is_late = now > voice.created_at + 2 * self._upload_lifetime
-        return voice.status is Status.WAITING and is_late
+        name = upload_name(voice.voice_id)
+        try:
+            found = await self._uploads.find(name)
+            if (found.bytes, found.content_type) != (size, content_type):
+                return False
+            stored = await self._uploads.read(name, found.generation, max_bytes=size)
+        except ObjectMissingError:
+            return False  # somebody erased the voice meanwhile
+        content.seek(0)
+        return stored == await asyncio.to_thread(content.read)
 
     async def _end(self, voice: Voice, transition: Callable[[Voice, datetime], Voice]) -> None:
         # Somebody uploaded or deleted meanwhile: then this end is not the voice's.

@@ -17,7 +17,9 @@ import httpx
 from functions.api.app import create_app, serve_page
 from functions.api.creation import Reception
 from functions.api.limits import Limits
+from functions.api.multipart import FORM_OVERHEAD_BYTES
 from functions.api.owners import Owners
+from functions.api.room import Room
 from functions.api.routes import Services
 from functions.api.settings import ApiSettings, FirebaseAuth
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
@@ -61,6 +63,7 @@ def build(config: ApiSettings, *, voices: VoiceStore, uploads: Bucket, results: 
             waiting=config.waiting_per_client,
             trusted_proxies=config.trusted_proxies,
         ),
+        room=Room(config.max_upload_bytes + FORM_OVERHEAD_BYTES),
         characters=characters,
         wait_seconds=config.wait_seconds,
         seconds=(config.min_seconds, config.max_seconds),

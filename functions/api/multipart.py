@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,14 +11,13 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from functions.api.models import VOICE_ID_PATTERN
 from functions.api.problems import Problem
+from functions.api.room import no_room
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from typing import BinaryIO
 
     from starlette.requests import Request
-
-_LOG = logging.getLogger(__name__)
 
 FORM_OVERHEAD_BYTES: Final = 16_384
 """What a form may hold beside the file: boundaries, headers, the voice_id."""
@@ -92,9 +90,7 @@ async def read_form(request: Request, max_bytes: int) -> ReceivedRecording:
         raise OversizedRecordingError(_text(dict(parser.items), "voice_id")) from error
     except OSError as error:
         # Large files are kept on disk meanwhile; another instance may have room.
-        _LOG.warning("no room for a recording: %s", error, extra={"event": "unavailable"})
-        detail = "There is no room for the recording just now; please try again."
-        raise Problem(503, "unavailable", detail, {"Retry-After": "2"}) from error
+        raise no_room(str(error)) from error
     file = form.get("file")
     if not isinstance(file, UploadFile):
         # The file of a form that was cut off, or one of another name: nobody else closes it.

@@ -21,6 +21,11 @@ class Owners:
     def __init__(self, verifier: TokenVerifier | None) -> None:
         self._verifier = verifier
 
+    @property
+    def exist(self) -> bool:
+        """Whether a voice may have an owner."""
+        return self._verifier is not None
+
     async def visitor(self, authorization: str | None) -> str | None:
         """Return the signed-in visitor's uid, None for an anonymous one.
 

@@ -15,7 +15,12 @@ from starlette.routing import Match
 
 from functions.api.bodies import OversizedBodyError
 from shared.objects import StorageUnavailableError
-from shared.store import ConflictError, StoreUnavailableError, UnknownVoiceError
+from shared.store import (
+    ConflictError,
+    StoreUnavailableError,
+    UnknownVoiceError,
+    UnreadableVoiceError,
+)
 from shared.tokens import CertificatesUnavailableError, TokenRefusedError
 from shared.voice import ErrorCode, InvalidVoiceIdError
 
@@ -112,6 +117,12 @@ async def _unknown_voice(_request: Request, error: Exception) -> JSONResponse:
     return Problem(404, "unknown_voice", str(error)).response()
 
 
+async def _unreadable_voice(_request: Request, error: Exception) -> JSONResponse:
+    _LOG.error("voice left alone: %s", error, extra={"event": "unreadable_voice"})
+    detail = "This voice cannot be read; create a new one. It is erased by itself after a day."
+    return Problem(409, "unreadable_voice", detail).response()
+
+
 async def _invalid_voice_id(_request: Request, error: Exception) -> JSONResponse:
     return Problem(422, "invalid_voice_id", str(error)).response()
 
@@ -167,6 +178,7 @@ class SurpriseMiddleware:
 
 _KNOWN: Final = {
     UnknownVoiceError: _unknown_voice,
+    UnreadableVoiceError: _unreadable_voice,
     InvalidVoiceIdError: _invalid_voice_id,
     OversizedBodyError: _oversized,
     TokenRefusedError: _token_refused,

@@ -16,7 +16,7 @@ from functions.api.problems import Problem
 from functions.api.waiting import final_voice_or_problem, wait_until_final, while_connected
 from shared.documents import document_path
 from shared.logs import about_voice
-from shared.store import UnknownVoiceError
+from shared.store import UnknownVoiceError, UnreadableVoiceError
 from shared.tokens import TokenRefusedError
 from shared.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice_id
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from functions.api.creation import Reception
     from functions.api.limits import Limits
     from functions.api.owners import Owners
+    from functions.api.room import Room
     from functions.api.warmup import WarmUp
     from shared.characters import CharacterManifest
     from shared.store import VoiceStore
@@ -54,6 +55,7 @@ class Services:
         warm_up: wakes the conversion container.
         owners: tells who a visitor is.
         limits: refuses clients that ask too often.
+        room: refuses recordings for which there is no memory.
         characters: the characters' manifests by id.
         wait_seconds: how long a client waits for a voice before it must ask again.
         seconds: how long a recording may be, whatever the character: least and most.
@@ -65,6 +67,7 @@ class Services:
     warm_up: WarmUp
     owners: Owners
     limits: Limits
+    room: Room
     characters: Mapping[str, CharacterManifest]
     wait_seconds: float
     seconds: tuple[float, float]
@@ -116,13 +119,14 @@ def _add_voices(router: APIRouter, services: Services) -> None:
         request: Request, authorization: Authorization = None
     ) -> models.UploadAccepted:
         """Take a recording in, from clients that cannot upload to the signed address."""
-        try:
-            form = await multipart.read_form(request, services.max_upload_bytes)
-        except multipart.OversizedRecordingError as error:
-            raise await _refuse_oversized(services, error.voice_id, authorization) from error
-        with form.content, about_voice(form.voice_id):
-            voice = await _read(services, form.voice_id, authorization)
-            await services.reception.take_in(voice, form.content, form.size, form.content_type)
+        with services.room.taken_for(request):
+            try:
+                form = await multipart.read_form(request, services.max_upload_bytes)
+            except multipart.OversizedRecordingError as error:
+                raise await _refuse_oversized(services, error.voice_id, authorization) from error
+            with form.content, about_voice(form.voice_id):
+                voice = await _read(services, form.voice_id, authorization)
+                await services.reception.take_in(voice, form.content, form.size, form.content_type)
         return models.UploadAccepted(
             voice_id=voice.voice_id, document=document_path(voice.voice_id)
         )
@@ -131,7 +135,7 @@ def _add_voices(router: APIRouter, services: Services) -> None:
         "/voices/{voice_id}",
         status_code=204,
         dependencies=counted,
-        responses=models.problem_responses(401, 403, 404, 422, 429, 503),
+        responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503),
     )
     async def delete_voice(voice_id: VoiceId, authorization: Authorization = None) -> Response:
         """Erase recording, result and document now."""
@@ -140,6 +144,10 @@ def _add_voices(router: APIRouter, services: Services) -> None:
         except UnknownVoiceError:
             await services.reception.erase_objects(voice_id)
             raise
+        except UnreadableVoiceError:
+            # Nobody knows whose it is.
+            if services.owners.exist:
+                raise
         with about_voice(voice_id):
             await services.reception.erase(voice_id)
             _LOG.info("voice erased", extra={"event": "voice_deleted"})
@@ -150,7 +158,7 @@ def _add_waiting(router: APIRouter, services: Services) -> None:
     @router.get(
         "/conversion/{voice_id}",
         dependencies=[_counted(services)],
-        responses=models.problem_responses(401, 403, 404, 422, 429, 503, 504),
+        responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503, 504),
     )
     async def wait_for_conversion(
         request: Request, voice_id: VoiceId, authorization: Authorization = None

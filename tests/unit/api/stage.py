@@ -14,7 +14,9 @@ import httpx
 from functions.api.app import create_app
 from functions.api.creation import Reception
 from functions.api.limits import Limits
+from functions.api.multipart import FORM_OVERHEAD_BYTES
 from functions.api.owners import Owners
+from functions.api.room import Room
 from functions.api.routes import Services
 from functions.api.warmup import NoIdentity, WarmUp
 from infra.local.memory_voices import MemoryVoices
@@ -97,6 +99,7 @@ class Stage:
     limits: Limits = field(
         default_factory=lambda: Limits(per_minute=0, waiting=0, trusted_proxies=0)
     )
+    room: Room = field(default_factory=lambda: Room(MAX_BYTES + FORM_OVERHEAD_BYTES))
     voices: WatchedVoices = field(default_factory=WatchedVoices)
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
@@ -123,6 +126,7 @@ class Stage:
             warm_up=WarmUp(client, "http://convert.test/warmup", NoIdentity()),
             owners=Owners(self.verifier),
             limits=self.limits,
+            room=self.room,
             characters=characters,
             wait_seconds=self.wait_seconds,
             seconds=(2.0, 8.0),

@@ -5,15 +5,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.store import UnknownVoiceError
+from shared.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voice import new_voice_id
-from tests.support.voices import EVERY_STATE, a_done
-from tests.unit.api.stage import Stage, UidTokens, problem
+from tests.support.logs import log_book
+from tests.support.voices import EVERY_STATE, a_done, a_waiting
+from tests.unit.api.stage import WEBM, Stage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import httpx
+
+    from shared.store import Snapshot
 
 
 @pytest.mark.parametrize("state", EVERY_STATE)
@@ -67,6 +70,62 @@ async def test_only_the_owner_erases_a_voice_that_has_one(stage: Stage) -> None:
         mine = await client.delete(path, headers={"Authorization": "Bearer uid:me"})
 
     assert mine.status_code == 204
+
+
+class Unreadable(WatchedVoices):
+    """Holds documents that are no voices."""
+
+    async def read(self, voice_id: str) -> Snapshot:
+        await super().read(voice_id)
+        raise UnreadableVoiceError(voice_id, KeyError("options"))
+
+
+async def test_a_voice_that_cannot_be_read_is_erased_all_the_same(tmp_path: Path) -> None:
+    stage, voice = Stage(folder=tmp_path, voices=Unreadable()), a_done()
+    await stage.voices.create(voice)
+    stage.uploads.put(voice.voice_id, b"recording")
+    stage.results.put(f"{voice.voice_id}/1.wav", b"result")
+
+    async with stage.client() as client:
+        response = await client.delete(f"/api/v1/voices/{voice.voice_id}")
+
+    assert response.status_code == 204
+    with pytest.raises(UnknownVoiceError):
+        await stage.voices.read(voice.voice_id)
+    assert (stage.uploads.objects, stage.results.objects) == ({}, {})
+
+
+async def test_a_voice_that_cannot_be_read_and_may_be_somebodys_is_left_alone(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(folder=tmp_path, voices=Unreadable(), verifier=UidTokens())
+    voice = a_done()
+    await stage.voices.create(voice)
+    stage.uploads.put(voice.voice_id, b"recording")
+
+    async with stage.client() as client:
+        with log_book() as book:
+            response = await client.delete(f"/api/v1/voices/{voice.voice_id}")
+
+    assert "by itself" in problem(response, 409, "unreadable_voice")
+    assert voice.voice_id in book.of("unreadable_voice")[0]["message"]
+    assert voice.voice_id in stage.uploads.objects
+
+
+async def test_a_recording_for_a_voice_that_cannot_be_read_is_refused_for_good(
+    tmp_path: Path,
+) -> None:
+    stage, voice = Stage(folder=tmp_path, voices=Unreadable()), a_waiting()
+    await stage.voices.create(voice)
+
+    async with stage.client() as client:
+        response = await client.put(
+            "/api/v1/voices",
+            data={"voice_id": voice.voice_id},
+            files={"file": ("recording.webm", WEBM, "audio/webm")},
+        )
+
+    assert "create a new one" in problem(response, 409, "unreadable_voice")
 
 
 async def test_the_characters_are_listed_with_credit_licence_and_terms(

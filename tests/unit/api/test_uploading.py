@@ -1,17 +1,23 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.objects import ObjectExistsError
 from shared.voice import ErrorCode, Status, Voice, new_voice_id
+from tests.support.buckets import MemoryBucket
 from tests.support.voices import EVERY_STATE, a_waiting
 from tests.unit.api.stage import MAX_BYTES, WEBM, Stage, UidTokens, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
+    from typing import BinaryIO
 
     import httpx
+
+    from shared.objects import ObjectFacts
 
 URL = "/api/v1/voices"
 
@@ -80,6 +86,71 @@ async def test_a_second_recording_for_a_voice_is_refused(
 
     assert "create a new voice" in problem(response, 409, "already_uploaded")
     assert stage.uploads.objects[voice.voice_id].data == WEBM
+
+
+async def test_another_recording_of_the_same_size_is_refused(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    voice = await waiting(stage)
+    await put(client, voice.voice_id, WEBM + b"one")
+
+    problem(await put(client, voice.voice_id, WEBM + b"two"), 409, "already_uploaded")
+    assert stage.uploads.objects[voice.voice_id].data == WEBM + b"one"
+
+
+async def test_a_recording_announced_as_another_type_is_another(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    voice = await waiting(stage)
+    await put(client, voice.voice_id)
+
+    response = await put(client, voice.voice_id, content_type="audio/webm")
+
+    problem(response, 409, "already_uploaded")
+
+
+async def test_a_recording_whose_answer_from_storage_was_lost_is_taken_in(tmp_path: Path) -> None:
+    class Forgetful(MemoryBucket):
+        """Loses the answer to a write, and the library's repetition finds the name used."""
+
+        async def write(self, name: str, content: BinaryIO, **more: Any) -> ObjectFacts:
+            await super().write(name, content, **more)
+            raise ObjectExistsError(name)
+
+    stage = Stage(folder=tmp_path, uploads=Forgetful("uploads"))
+    voice = await waiting(stage)
+
+    async with stage.client() as client:
+        response = await put(client, voice.voice_id)
+
+    assert response.status_code == 202
+    assert stage.uploads.objects[voice.voice_id].data == WEBM
+
+
+async def test_a_recording_that_is_sent_again_is_taken_in_once(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    voice = await waiting(stage)
+    await put(client, voice.voice_id)
+    generation = stage.uploads.objects[voice.voice_id].generation
+
+    assert (await put(client, voice.voice_id)).status_code == 202
+    assert stage.uploads.objects[voice.voice_id].generation == generation
+
+
+async def test_a_recording_erased_while_it_is_looked_at_is_not_taken_for_stored(
+    tmp_path: Path,
+) -> None:
+    class Erased(MemoryBucket):
+        async def write(self, name: str, content: BinaryIO, **_more: Any) -> ObjectFacts:
+            del content
+            raise ObjectExistsError(name)
+
+    stage = Stage(folder=tmp_path, uploads=Erased("uploads"))
+    voice = await waiting(stage)
+
+    async with stage.client() as client:
+        problem(await put(client, voice.voice_id), 409, "already_uploaded")
 
 
 @pytest.mark.parametrize("state", [state for state in EVERY_STATE if state != "waiting"])

@@ -193,6 +193,22 @@ async def test_a_voice_whose_upload_address_expired_unused_is_failed(
     assert "record again" in problem(response, 422, "upload_expired")
 
 
+async def test_a_voice_whose_recording_is_there_does_not_expire_though_its_message_is_late(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    voice = a_waiting(now=datetime.now(UTC) - timedelta(minutes=21))
+    await stage.voices.create(voice)
+    stage.uploads.put(voice.voice_id, b"a recording")
+
+    waiting = asyncio.create_task(client.get(url(voice.voice_id)))
+    await stage.voices.until_watched()
+    await settle()
+    assert (await stage.voices.read(voice.voice_id)).voice == voice
+    await finish(stage, voice.voice_id)
+
+    assert (await waiting).status_code == 200
+
+
 async def test_only_the_owner_waits_for_a_voice_that_has_one(stage: Stage) -> None:
     stage.verifier = UidTokens()
     voice = replace(a_done(), owner="me")
