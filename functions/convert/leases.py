@@ -10,9 +10,10 @@ import asyncio
 import logging
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from secrets import randbelow
 from typing import TYPE_CHECKING, Final
 
-from shared.store import ConflictError, StoreUnavailableError, UnknownVoiceError, change
+from shared.store import ConflictError, UnknownVoiceError, change
 from shared.voice import (
     LEASE,
     LeaseHeldError,
@@ -35,12 +36,19 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 RENEWAL_SECONDS: Final = LEASE.total_seconds() / 4
-"""How often a lease is renewed: three renewals in a row may fail before it ends."""
+"""How often a lease is renewed.
+
+What failed is tried again a second later: after a renewal for which the store took all the time of
+a call (half a lease) there is time for another one.
+"""
 
 LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0
 """Firestore's guideline for one document."""
 
 _SAFETY: Final = timedelta(milliseconds=50)
+
+_LENGTHS: Final = 500_000
+"""How many lengths a new lease can have, each a microsecond longer."""
 
 
 async def take_lease(
@@ -58,10 +66,16 @@ async def take_lease(
         LeaseHeldError: the other worker renewed its lease, so it lives.
         ForbiddenTransitionError: the voice is done or failed.
         UnknownVoiceError: the voice was deleted.
+        UnreadableVoiceError: its document is no voice.
+        ConflictError: others changed the voice again and again.
+        StoreUnavailableError: the store did not answer.
     """
+    # Of its own length, to be known again if the store's answer is lost: another worker may have
+    # read the voice at the very same moment.
+    length = LEASE + timedelta(microseconds=randbelow(_LENGTHS))
 
     def transition(voice: Voice, now: datetime) -> Voice:
-        return lease(voice, upload, now=now)
+        return lease(voice, upload, now=now, length=length)
 
     try:
         snapshot = await change(voices, voice_id, transition)
@@ -144,6 +158,7 @@ class Lease:
 
         Raises:
             LeaseLostError: the attempt is no longer the voice's; nothing was committed.
+            ConflictError, StoreUnavailableError: nobody knows whether it was committed.
         """
 
         def transition(voice: Voice, now: datetime) -> Voice:
@@ -164,10 +179,13 @@ class Lease:
         await self._write(transition)
 
     async def release(self) -> None:
-        """Hand the voice back, so that the next delivery need not wait for the lease's end."""
+        """Hand the voice back, so that the next delivery need not wait for the lease's end.
+
+        Raises nothing: it is called because of another error, and the lease ends by itself as well.
+        """
         try:
             await self._write(lambda voice, now: release(voice, self.attempt, now=now))
-        except (LeaseLostError, StoreUnavailableError) as error:
+        except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("lease not handed back: %s", error, extra={"event": "lease_not_released"})
 
     async def _renew_for_ever(self) -> None:
@@ -179,9 +197,13 @@ class Lease:
             self._stage_changed.clear()
             try:
                 await self._renew()
-            except StoreUnavailableError as error:
+            except LeaseLostError:
+                raise
+            except Exception as error:  # noqa: BLE001 - without renewals the lease would be lost
                 # The work goes on: whether it may be committed is decided at its end.
                 _LOG.warning("lease not renewed: %s", error, extra={"event": "lease_not_renewed"})
+                # So that it is tried again as soon as may be written.
+                self._stage_changed.set()
 
     async def _renew(self) -> None:
         async with self._one_write:

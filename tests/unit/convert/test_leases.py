@@ -10,6 +10,7 @@ import pytest
 from functions.convert.leases import LEAST_SECONDS_BETWEEN_WRITES, take_lease
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
+from shared.firestore_store import CALL_SECONDS
 from shared.store import ConflictError, Snapshot, StoreUnavailableError, UnknownVoiceError, change
 from shared.voice import (
     LEASE,
@@ -52,12 +53,15 @@ class Store(MemoryVoices):
         super().__init__(now=loop_now)
         self.writes: list[float] = []
         self.unavailable = 0
+        self.error: Exception = StoreUnavailableError("down")
+        self.seconds_to_error = 0.0
         self.lost_answers = 0
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
         if self.unavailable:
             self.unavailable -= 1
-            raise StoreUnavailableError("down")
+            await asyncio.sleep(self.seconds_to_error)
+            raise self.error
         written = await super().replace(snapshot, voice)
         self.writes.append(loop_seconds())
         if self.lost_answers:
@@ -93,7 +97,38 @@ async def test_a_free_voice_is_taken_at_once() -> None:
     lease = await leased(Store())
 
     assert (lease.attempt, lease.voice.status, loop_seconds()) == (1, Status.CONVERTING, 0.0)
-    assert lease.voice.lease_expires_at == NOW + LEASE
+    assert lease.voice.lease_expires_at is not None
+    assert timedelta(0) <= lease.voice.lease_expires_at - (NOW + LEASE) < timedelta(seconds=0.5)
+
+
+@in_virtual_time
+async def test_a_lease_whose_answer_was_lost_is_not_taken_for_another_workers() -> None:
+    store = Store()
+    store.lost_answers = 1
+
+    lease = await leased(store)
+
+    assert (lease.attempt, loop_seconds()) == (1, 0.0)
+    async with lease.kept():
+        await asyncio.sleep(2 * LEASE.total_seconds())
+    assert (await stored(store, lease)).attempt == 1
+
+
+@in_virtual_time
+async def test_of_workers_that_come_at_the_same_moment_one_gets_the_voice() -> None:
+    store, voice = Store(), a_queued()
+    await store.create(voice)
+    # All have read the voice before one writes.
+    store.error, store.unavailable = ConflictError("another was faster"), 5
+
+    outcomes = await asyncio.gather(
+        *(take_lease(store, voice.voice_id, an_upload(voice.voice_id)) for _ in range(5)),
+        return_exceptions=True,
+    )
+
+    # The others wait for its end, and take over one after another.
+    attempts = [lease.attempt for lease in outcomes if not isinstance(lease, BaseException)]
+    assert len(attempts) == len(set(attempts))
 
 
 @in_virtual_time
@@ -218,6 +253,53 @@ async def test_a_store_out_of_reach_for_a_while_does_not_stop_the_work() -> None
     assert (await stored(store, lease)).attempt == 1
 
 
+@pytest.mark.parametrize("error", [ConflictError("others were faster"), RuntimeError("surprise")])
+def test_whatever_hinders_a_renewal_the_next_is_tried_and_the_end_is_the_works_own(
+    error: Exception,
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        store = Store()
+        lease = await leased(store)
+        # A conflict is looked into at once, and so takes ten more.
+        store.unavailable, store.error = 11, error
+
+        async with lease.kept():
+            await asyncio.sleep(60)
+            assert (await stored(store, lease)).lease_remaining(loop_now()) > timedelta(0)
+            await lease.finish(a_result(lease.voice.voice_id), 2.5, {})
+
+        assert (await stored(store, lease)).status is Status.DONE
+
+    with log_book() as book:
+        run()
+    assert book.of("lease_not_renewed")
+
+
+@in_virtual_time
+async def test_a_lease_survives_a_renewal_for_which_the_store_took_all_its_time() -> None:
+    store = Store()
+    lease = await leased(store)
+    store.unavailable, store.seconds_to_error = 1, CALL_SECONDS + 0.5
+
+    async with lease.kept():
+        while loop_seconds() < 2 * LEASE.total_seconds():
+            await asyncio.sleep(1)
+            assert (await stored(store, lease)).lease_remaining(loop_now()) > timedelta(0)
+
+
+@in_virtual_time
+async def test_a_stage_that_could_not_be_written_is_written_when_it_can_be() -> None:
+    store = Store()
+    lease = await leased(store)
+    store.unavailable = 2
+
+    async with lease.kept():
+        lease.enter_stage("storing")
+        await asyncio.sleep(3.5)
+        assert (await stored(store, lease)).stage == "storing"
+
+
 @in_virtual_time
 async def test_an_outer_cancellation_is_not_mistaken_for_a_lost_lease() -> None:
     lease = await leased(Store())
@@ -335,13 +417,15 @@ async def test_a_released_voice_is_free_at_once() -> None:
     assert (taken.attempt, loop_seconds()) == (2, 2.0)
 
 
-@in_virtual_time
-async def test_a_lease_that_cannot_be_handed_back_ends_by_itself() -> None:
-    store = Store()
-    lease = await leased(store)
-    store.unavailable = 1
-
-    with log_book() as book:
+@pytest.mark.parametrize("error", [StoreUnavailableError("down"), RuntimeError("surprise")])
+def test_a_lease_that_cannot_be_handed_back_ends_by_itself(error: Exception) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        store = Store()
+        lease = await leased(store)
+        store.unavailable, store.error = 1, error
         await lease.release()
 
+    with log_book() as book:
+        run()
     assert len(book.of("lease_not_released")) == 1
