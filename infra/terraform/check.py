@@ -1,8 +1,9 @@
 """Checks the Terraform module and its examples: formatting, validity and their own tests.
 
 Where a provider registry is in reach, the real providers do it. Where none is, a schema check does
-that stands in for them, if there is one: `../shared/tools/terraform-check` beside the checkout, or
-wherever TERRAFORM_CHECK says. Otherwise only the formatting can be checked, and that is said.
+that stands in for them, if TERRAFORM_CHECK names one: a program that takes a folder, and with
+`--var-file` the values for a trial plan, and that answers with the same exit codes as this one.
+Otherwise only the formatting can be checked, and that is said.
 
     python -m infra.terraform.check
 
@@ -73,11 +74,27 @@ def check(
     if stand_in is not None:
         return _check_with_stand_in(stand_in, run)
     print(
-        "NOT CHECKED beyond the formatting: no provider registry answers, and there is no schema "
-        "check at ../shared/tools/terraform-check or where TERRAFORM_CHECK says. Run this again "
-        f"where {REGISTRY} can be reached."
+        "NOT CHECKED beyond the formatting: no provider registry answers, and TERRAFORM_CHECK "
+        f"names no schema check in its place. Run this again where {REGISTRY} can be reached."
     )
     return NOT_CHECKED
+
+
+def find_stand_in(environment: Mapping[str, str]) -> Path | None:
+    """Return the schema check that TERRAFORM_CHECK names, None if it names none.
+
+    Raises:
+        FileNotFoundError: there is no such program.
+    """
+    named = environment.get("TERRAFORM_CHECK")
+    if not named:
+        return None
+    program = Path(named).absolute()
+    if not program.is_file():
+        raise FileNotFoundError(
+            f"TERRAFORM_CHECK is {named}, and no program is there; correct or unset it"
+        )
+    return program
 
 
 def _check_with_providers(terraform: str, run: Run) -> int:
@@ -121,22 +138,21 @@ def _registry_answers() -> bool:
         return False
 
 
-def _find_stand_in() -> Path | None:
-    folder = os.environ.get("TERRAFORM_CHECK") or str(ROOT.parent / "shared/tools/terraform-check")
-    program = Path(folder) / "check-terraform"
-    return program if program.is_file() else None
-
-
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     return subprocess.run(command, env={**os.environ, **environment}, check=False).returncode
 
 
 def main() -> int:
     """Check what is in this checkout with what is on this machine."""
+    try:
+        stand_in = find_stand_in(os.environ)
+    except FileNotFoundError as error:
+        print(f"FOUND: {error}.")
+        return FOUND
     return check(
         terraform=shutil.which("terraform"),
         registry_answers=_registry_answers,
-        stand_in=_find_stand_in(),
+        stand_in=stand_in,
         run=_run,
     )
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.terraform.check import FOLDERS, FOUND, NOT_CHECKED, PASSED, check
+from infra.terraform.check import FOLDERS, FOUND, NOT_CHECKED, PASSED, check, find_stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,3 +91,19 @@ def test_without_terraform_it_says_what_to_install(capsys: pytest.CaptureFixture
 
     assert code == NOT_CHECKED
     assert "install version 1.9 or newer" in capsys.readouterr().out
+
+
+def test_the_variable_names_the_schema_check(stand_in: Path) -> None:
+    stand_in.touch()
+
+    assert find_stand_in({"TERRAFORM_CHECK": str(stand_in)}) == stand_in
+
+
+@pytest.mark.parametrize("environment", [{}, {"TERRAFORM_CHECK": ""}])
+def test_without_the_variable_there_is_no_schema_check(environment: dict[str, str]) -> None:
+    assert find_stand_in(environment) is None
+
+
+def test_a_schema_check_that_is_not_where_the_variable_says_is_missed(stand_in: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=f"TERRAFORM_CHECK is {stand_in}, and no program"):
+        find_stand_in({"TERRAFORM_CHECK": str(stand_in)})
