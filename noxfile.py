@@ -212,14 +212,16 @@ def digest_of(paths: list[Path]) -> str:
     return digest.hexdigest()
 
 
-def npm(session: nox.Session, *arguments: str) -> None:
-    """Run npm for the page, where it is installed."""
+def npm(session: nox.Session, *arguments: str) -> bool:
+    """Run npm for the page, where it is installed; return whether it is."""
     program = shutil.which("npm")
     if program is None:
-        session.warn(f"npm {arguments[0]} left out: npm was not found; install Node.js 20 or newer")
-        return
+        advice = "npm was not found; install Node.js 22.12 or newer, or 20.19"
+        session.warn(f"npm {arguments[0]} left out: {advice}")
+        return False
     with session.chdir(WEB):
         session.run(program, *arguments, external=True)
+    return True
 
 
 def build_page(session: nox.Session) -> None:
@@ -228,8 +230,7 @@ def build_page(session: nox.Session) -> None:
     if stamp.is_file() and stamp.read_text() == wanted:
         return
     npm(session, "ci", "--no-audit", "--no-fund")
-    npm(session, "run", "build")
-    if stamp.parent.is_dir():
+    if npm(session, "run", "build"):
         stamp.write_text(wanted)
 
 
