@@ -62,6 +62,7 @@ async def test_a_recording_without_room_is_sent_away_unread_until_there_is_room(
 ) -> None:
     stage = Stage(folder=tmp_path, room=Room(MAX_BYTES, most=2 * COPIES * MAX_BYTES))
     first, second, third = [await an_upload(stage) for _ in range(3)]
+    third.goes_on.set()
     async with stage.client() as client:
         # Without a length each may be the largest.
         under_way = [send(client, each, FORM) for each in (first, second)]
@@ -73,7 +74,6 @@ async def test_a_recording_without_room_is_sent_away_unread_until_there_is_room(
         was_read = third.is_read.is_set()
         first.goes_on.set()
         taken = [await under_way[0]]
-        third.goes_on.set()
         taken.append(await client.put(URL, content=third.body(), headers=FORM))
         second.goes_on.set()
         taken.append(await under_way[1])
@@ -104,6 +104,7 @@ async def test_what_announces_no_length_that_can_be_counts_as_the_largest(
 ) -> None:
     stage = Stage(folder=tmp_path, room=Room(MAX_BYTES, most=2 * COPIES * MAX_BYTES - 1))
     first, second = await an_upload(stage), await an_upload(stage)
+    second.goes_on.set()
     length = {"Content-Length": announced}
     async with stage.client() as client:
         under_way = send(client, first, FORM | length)
