@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 FIRESTORE_VARIABLE: Final = "FIRESTORE_EMULATOR_HOST"
 PUBSUB_VARIABLE: Final = "PUBSUB_EMULATOR_HOST"
 
+_VARIABLES: Final = {"firestore": FIRESTORE_VARIABLE, "pubsub": PUBSUB_VARIABLE}
 _FUNCTIONS: Final = ("api", "on_upload", "dead_letter")
 
 
@@ -47,7 +48,7 @@ def find_or_reuse(environment: Mapping[str, str]) -> Emulators | None:
     Raises:
         EmulatorsMissingError: they are needed and missing.
     """
-    if environment.get(FIRESTORE_VARIABLE) and environment.get(PUBSUB_VARIABLE):
+    if len(_running(environment)) == len(_VARIABLES):
         return None
     return find_emulators(environment)
 
@@ -82,11 +83,12 @@ async def emulated_cloud(
 
 def _reusing(addresses: Addresses, environment: Mapping[str, str]) -> Addresses:
     """Return the addresses with those of the emulators that run already."""
-    return replace(
-        addresses,
-        firestore=environment.get(FIRESTORE_VARIABLE) or addresses.firestore,
-        pubsub=environment.get(PUBSUB_VARIABLE) or addresses.pubsub,
-    )
+    return replace(addresses, **_running(environment))
+
+
+def _running(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return where the emulators listen that run already; an empty variable names none."""
+    return {name: host for name, key in _VARIABLES.items() if (host := environment.get(key))}
 
 
 def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceStore:
@@ -164,11 +166,12 @@ class _Starter:
 
     async def _start_emulators(self, emulators: Emulators) -> None:
         firestore, pubsub = str(self._addresses.firestore), str(self._addresses.pubsub)
-        if FIRESTORE_VARIABLE not in os.environ:
+        running = _running(os.environ)
+        if "firestore" not in running:
             command = emulators.firestore_command(_port(firestore), RULES)
             process = await self._supervisor.start("firestore", command, os.environ)
             self._foundations.append((process, f"http://{firestore}/"))
-        if PUBSUB_VARIABLE not in os.environ:
+        if "pubsub" not in running:
             command = emulators.pubsub_command(_port(pubsub))
             process = await self._supervisor.start("pubsub", command, os.environ)
             self._foundations.append((process, f"http://{pubsub}/"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from infra.local import names
@@ -77,16 +78,21 @@ async def make_subscriptions(
 ) -> None:
     """Make the topics and their subscriptions in Google's emulator.
 
-    Beside each dead-letter push there is a pull subscription that keeps the messages.
+    Beside each dead-letter push there is a pull subscription that keeps the messages. An emulator
+    that ran before may have all of them: the pushes, which go to a local cloud that is gone, are
+    then made anew, and what was kept is kept.
     """
     for subscription in subscriptions:
-        await _send(client, "PUT", f"{pubsub}/v1/{subscription.topic}", {})
+        await _make(client, f"{pubsub}/v1/{subscription.topic}", {})
     for subscription in subscriptions:
-        await _send(client, "PUT", f"{pubsub}/v1/{subscription.name}", _resource(subscription))
+        url, resource = f"{pubsub}/v1/{subscription.name}", _resource(subscription)
+        if not await _make(client, url, resource):
+            await _send(client, "DELETE", url)
+            await _send(client, "PUT", url, resource)
         if subscription.dead_letter_topic is None:
             topic_id = subscription.topic.rpartition("/")[2]
             retained = names.subscription_path(f"{topic_id}-retained")
-            await _send(client, "PUT", f"{pubsub}/v1/{retained}", {"topic": subscription.topic})
+            await _make(client, f"{pubsub}/v1/{retained}", {"topic": subscription.topic})
 
 
 async def publish(
@@ -115,6 +121,17 @@ def _resource(subscription: Subscription) -> dict[str, Any]:
     return resource
 
 
-async def _send(client: httpx.AsyncClient, method: str, url: str, body: dict[str, Any]) -> None:
+async def _make(client: httpx.AsyncClient, url: str, body: dict[str, Any]) -> bool:
+    """Make what a URL names; return False where it exists."""
+    response = await client.put(url, json=body)
+    if response.status_code == HTTPStatus.CONFLICT:
+        return False
+    response.raise_for_status()
+    return True
+
+
+async def _send(
+    client: httpx.AsyncClient, method: str, url: str, body: dict[str, Any] | None = None
+) -> None:
     response = await client.request(method, url, json=body)
     response.raise_for_status()

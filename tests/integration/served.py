@@ -16,7 +16,7 @@ import pytest
 from infra.local.emulators import EmulatorsMissingError, find_emulators
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLE = ROOT / "infra" / "local" / "samples" / "hello.webm"
@@ -40,11 +40,13 @@ def require_emulators() -> None:
         pytest.skip(str(missing))
 
 
-def run(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str | Path, cwd: Path = ROOT, variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*arguments),
         cwd=cwd,
-        env=environment(),
+        env={**environment(), **(variables or {})},
         capture_output=True,
         text=True,
         check=False,

@@ -52,6 +52,33 @@ def test_the_demo_ends_with_the_path_of_a_file_that_plays(kind: list[str], tmp_p
     assert np.abs(np.concatenate(frames, axis=1)).max() > 1000
 
 
+@pytest.mark.emulators
+def test_emulators_that_run_already_serve_one_demo_after_another(
+    firestore_emulator: str, pubsub_emulator: str, tmp_path: Path
+) -> None:
+    running = {
+        "FIRESTORE_EMULATOR_HOST": firestore_emulator,
+        "PUBSUB_EMULATOR_HOST": pubsub_emulator,
+    }
+    for name in ("first.wav", "second.wav"):
+        finished = run("demo", "--emulators", "--output", tmp_path / name, variables=running)
+
+        assert finished.returncode == 0, finished.stdout + finished.stderr
+        assert (tmp_path / name).is_file()
+
+
+@pytest.mark.emulators
+def test_an_empty_variable_names_no_running_emulator(tmp_path: Path) -> None:
+    require_emulators()
+    output = tmp_path / "demo.wav"
+    empty = {"FIRESTORE_EMULATOR_HOST": "", "PUBSUB_EMULATOR_HOST": ""}
+
+    finished = run("demo", "--emulators", "--output", output, variables=empty)
+
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert output.is_file()
+
+
 def write_recording(path: Path, codec: str, rate: int, layout: str) -> Path:
     """Write the sample recording anew, in another format."""
     with av.open(str(SAMPLE)) as source, av.open(str(path), "w") as target:

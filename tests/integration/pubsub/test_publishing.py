@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -129,22 +131,61 @@ async def test_a_message_that_is_not_acknowledged_is_pushed_again(
     assert receiver.messages.empty()
 
 
-async def test_the_planned_subscriptions_can_be_made_and_made_only_once(
+async def test_the_planned_subscriptions_can_be_made_again_for_another_local_cloud(
     pubsub_emulator: str,
 ) -> None:
-    addresses = choose_addresses(CloudOptions(), emulated=True)
-    planned = provisioning.plan_subscriptions(addresses, Timeouts(60))
-    await subscribe(pubsub_emulator, *planned)
+    for seconds, acknowledgement in ((60, 90), (30, 60)):
+        addresses = choose_addresses(CloudOptions(), emulated=True)
+        planned = provisioning.plan_subscriptions(addresses, Timeouts(seconds))
+        await subscribe(pubsub_emulator, *planned)
 
-    async with httpx.AsyncClient(base_url=f"http://{pubsub_emulator}/v1/") as client:
-        for subscription in planned:
-            made = (await client.get(subscription.name)).json()
-            assert made["pushConfig"]["pushEndpoint"] == subscription.endpoint
-            assert made["ackDeadlineSeconds"] == 90
-            dead = made.get("deadLetterPolicy", {}).get("deadLetterTopic")
-            assert dead == subscription.dead_letter_topic
-        listed = json.dumps((await client.get(f"projects/{names.PROJECT_ID}/subscriptions")).json())
+        async with httpx.AsyncClient(base_url=f"http://{pubsub_emulator}/v1/") as client:
+            for subscription in planned:
+                made = (await client.get(subscription.name)).json()
+                assert made["pushConfig"]["pushEndpoint"] == subscription.endpoint
+                assert made["ackDeadlineSeconds"] == acknowledgement
+                dead = made.get("deadLetterPolicy", {}).get("deadLetterTopic")
+                assert dead == subscription.dead_letter_topic
+            path = f"projects/{names.PROJECT_ID}/subscriptions"
+            listed = json.dumps((await client.get(path)).json())
         assert "uploads-dead-retained" in listed
         assert "conversions-dead-retained" in listed
-    with pytest.raises(httpx.HTTPStatusError):
-        await subscribe(pubsub_emulator, *planned)
+
+
+async def test_what_is_made_again_pushes_to_the_new_place_alone_and_keeps_dead_letters(
+    pubsub_emulator: str, publisher_client: PublisherClient
+) -> None:
+    old, new = Receiver(), Receiver()
+    async with (
+        served(push_app(NoTokenNeeded(), old)) as old_url,
+        served(push_app(NoTokenNeeded(), new)) as new_url,
+    ):
+        subscription = a_subscription(old_url)
+        publisher = PubSubPublisher(publisher_client, subscription.topic)
+        await subscribe(pubsub_emulator, subscription)
+        await publisher.publish(b"first", {})
+        assert (await old.messages.get()).data == b"first"
+
+        await subscribe(pubsub_emulator, replace(subscription, endpoint=new_url))
+        await publisher.publish(b"second", {})
+
+        assert (await new.messages.get()).data == b"second"
+        assert old.messages.empty()
+        await publisher.aclose()
+    assert await pull_two(pubsub_emulator, f"{subscription.topic.rpartition('/')[2]}-retained") == {
+        b"first",
+        b"second",
+    }
+
+
+async def pull_two(emulator: str, name: str) -> set[bytes]:
+    """Pull two different messages, which the emulator may give one by one."""
+    found: set[bytes] = set()
+    async with httpx.AsyncClient(base_url=f"http://{emulator}/v1/", timeout=60) as client:
+        while len(found) < 2:
+            url = f"{names.subscription_path(name)}:pull"
+            pulled = (await client.post(url, json={"maxMessages": 2 - len(found)})).json()
+            found |= {
+                base64.b64decode(each["message"]["data"]) for each in pulled["receivedMessages"]
+            }
+    return found
