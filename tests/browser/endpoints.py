@@ -50,6 +50,14 @@ class Endpoints:
             told["api"], told["page"], told["storage"], told["firestore"], told["project_id"]
         )
 
+    def site(self) -> dict[str, object]:
+        """Return what a client is told about the services."""
+        return {
+            "api": self.api,
+            "firebase": {"projectId": self.project_id, "apiKey": "local"},
+            "firestoreEmulator": self.firestore,
+        }
+
 
 @contextmanager
 def running_cloud(folder: Path) -> Iterator[Endpoints]:

@@ -71,7 +71,7 @@ def test_the_client_alone_sees_every_status(
     audio = base64.b64encode(hello.read_bytes()).decode()
     told = visitor.page.evaluate(
         "([site, audio]) => window.harness.convert(site, audio, 'audio/wav')",
-        [_site(cloud), audio],
+        [cloud.site(), audio],
     )
     statuses = [step for step in told["steps"] if step in _STATUSES]
     assert statuses in (list(_STATUSES), ["waiting", "converting", "done"])
@@ -127,6 +127,58 @@ def test_a_file_is_taken_instead_of_a_recording(open_page: OpenPage, hello: Path
     (wish,) = visitor.wishes()
     assert wish["content_type"] == "audio/wav"
     assert visitor.seen()[:3] == ["loading", "start", "busy"]
+
+
+def test_a_file_overtakes_the_one_before_that_is_still_being_decoded(
+    open_page: OpenPage, hello: Path, tmp_path: Path
+) -> None:
+    visitor = open_page(microphone=None)
+    short = write_wav(tmp_path / "short.wav", decode(hello)[: 2 * MICROPHONE_RATE])
+    let_decode = visitor.holding_decoding(lambda: visitor.drop(hello))
+    held = visitor.holding_upload(lambda: visitor.drop(short))
+    let_decode()
+    assert _seconds(visitor, "#own") == pytest.approx(2, abs=0.1)
+    held.go_on()
+    visitor.wait_for("done")
+    assert len(visitor.wishes()) == 1
+    assert visitor.seen()[:3] == ["loading", "start", "busy"]
+
+
+def test_a_recording_overtakes_a_file_that_is_still_being_decoded(
+    open_page: OpenPage, hello: Path
+) -> None:
+    visitor = open_page()
+    let_decode = visitor.holding_decoding(lambda: visitor.drop(hello))
+    visitor.speak(seconds=2, meanwhile=lambda _: let_decode())
+    visitor.wait_for("done")
+    # Stopped by the visitor, not by the limit.
+    assert _seconds(visitor, "#own") < 9
+    assert len(visitor.wishes()) == 1
+
+
+def test_escape_while_the_recording_is_decoded_is_not_taken_back(open_page: OpenPage) -> None:
+    visitor = open_page()
+    let_decode = visitor.holding_decoding(lambda: visitor.speak(seconds=2))
+    visitor.page.keyboard.press("Escape")
+    visitor.wait_for("start")
+    let_decode()
+    assert visitor.seen() == ["loading", "start", "recording", "start"]
+
+
+def test_a_recording_goes_on_when_the_voice_before_has_been_deleted(open_page: OpenPage) -> None:
+    visitor = open_page()
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+    held = visitor.holding_deletion(lambda: visitor.page.click("#delete"))
+    visitor.page.click("#again")
+    visitor.wait_for("recording")
+    with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
+        held.go_on()
+    visitor.page.wait_for_function(
+        "() => Number(document.querySelector('#countdown').textContent || 99) < 8"
+    )
+    visitor.press()
+    visitor.wait_for("done")
 
 
 def test_the_pitch_can_be_set_by_hand_and_the_same_recording_converted_again(
@@ -221,14 +273,6 @@ def test_a_recording_at_an_unusual_rate_is_taken_from_a_file(
 
 
 _STATUSES = ("waiting", "queued", "converting", "done")
-
-
-def _site(cloud: Endpoints) -> dict[str, object]:
-    return {
-        "api": cloud.api,
-        "firebase": {"projectId": cloud.project_id, "apiKey": "local"},
-        "firestoreEmulator": cloud.firestore,
-    }
 
 
 def _seconds(visitor: Visitor, row: str) -> float:

@@ -126,7 +126,7 @@ def test_an_expired_link_to_the_result_can_be_tried_again(open_page: OpenPage) -
     visitor.answer(RESULTS, "GET", status=400, body=EXPIRED, content_type="application/xml")
     visitor.speak(seconds=2)
     assert visitor.problem() == "The link to the result has expired."
-    assert len(visitor.sent("GET", "/api/v1/conversion/")) == 1
+    assert visitor.sent("GET", "/api/v1/conversion/") == []
     visitor.answer_truly()
     visitor.press()
     visitor.wait_for("done")
@@ -172,3 +172,11 @@ def test_a_service_that_cannot_be_reached_at_first(new_visitor: OpenPage) -> Non
     visitor.answer_truly()
     visitor.press()
     visitor.wait_for("start")
+
+
+def test_a_host_that_answers_everything_with_the_page_is_no_service(new_visitor: OpenPage) -> None:
+    visitor = new_visitor()
+    for path in ("**/config.json", "**/api/v1/characters"):
+        visitor.answer(path, "GET", body="<!doctype html>", content_type="text/html")
+    visitor.page.goto(visitor.cloud.page)
+    assert visitor.problem() == "The service cannot be reached."

@@ -40,16 +40,11 @@ def try_everything(
     """Tries everything as a visitor, signed in or not; the outcome of each attempt."""
     visitor = open_page(microphone=None)
     visitor.page.evaluate(harness)
-    site = {
-        "api": cloud.api,
-        "firebase": {"projectId": cloud.project_id, "apiKey": "local"},
-        "firestoreEmulator": cloud.firestore,
-    }
 
     def try_everything(voice_id: str, user: str | None) -> Outcomes:
         outcomes: Outcomes = visitor.page.evaluate(
             "([site, voice, user]) => window.harness.tryEverything(site, voice, user)",
-            [site, voice_id, user],
+            [cloud.site(), voice_id, user],
         )
         # The SDK reports each refusal on the console, too.
         visitor.complaints[:] = [each for each in visitor.complaints if "Firestore" not in each]
@@ -85,11 +80,25 @@ def test_the_owner_may_read_and_not_write(
     assert outcomes == dict.fromkeys(FORBIDDEN, "permission-denied")
 
 
-def _voice(cloud: Endpoints, owner: str | None) -> str:
+def test_the_client_listens_as_its_owner_in_a_firestore_of_the_callers(
+    open_page: OpenPage, harness: str, cloud: Endpoints
+) -> None:
+    visitor = open_page(microphone=None)
+    visitor.page.evaluate(harness)
+    told = visitor.page.evaluate(
+        "([site, voice, user]) => window.harness.watch(site, voice, user)",
+        [cloud.site(), _voice(cloud, owner="mika", status="failed", code="silent"), "mika"],
+    )
+    assert told == "silent"
+    assert visitor.sent("GET", "/api/v1/conversion/") == []
+
+
+def _voice(cloud: Endpoints, owner: str | None, status: str = "done", code: str = "") -> str:
     voice_id = str(uuid.uuid4())
     fields: dict[str, Any] = {
-        "status": {"stringValue": "done"},
+        "status": {"stringValue": status},
         "owner": {"nullValue": None} if owner is None else {"stringValue": owner},
+        "error": {"mapValue": {"fields": {"code": {"stringValue": code}}}},
     }
     documents = (
         f"http://{cloud.firestore}/v1/projects/{cloud.project_id}/databases/(default)/documents"

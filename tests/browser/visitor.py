@@ -44,20 +44,38 @@ _DROP = """
 }
 """
 
+_HOLD_FIRST_DECODING = """
+() => {
+  const decode = OfflineAudioContext.prototype.decodeAudioData;
+  let letGo;
+  const waited = new Promise((resolve) => { letGo = resolve; });
+  OfflineAudioContext.prototype.decodeAudioData = function (content) {
+    OfflineAudioContext.prototype.decodeAudioData = decode;
+    const decoded = waited.then(() => decode.call(this, content));
+    window.held = () => { letGo(); return decoded.then(() => undefined); };
+    return decoded;
+  };
+}
+"""
+
 
 @dataclass(slots=True)
-class HeldUpload:
-    """An upload that goes on only when the test says so."""
+class HeldRequest:
+    """A request that goes on only when the test says so.
 
-    route: Route
+    Attributes:
+        routes: the request's route, once the browser has told it.
+    """
+
+    routes: list[Route]
 
     def go_on(self) -> None:
-        """Let it reach Cloud Storage."""
-        self.route.continue_()
+        """Let it reach its service."""
+        self.routes[0].continue_()
 
     def break_off(self) -> None:
         """Break the connection."""
-        self.route.abort("internetdisconnected")
+        self.routes[0].abort("internetdisconnected")
 
 
 # Without slots: Playwright keeps its wrappers of a bound method in its object.
@@ -167,21 +185,22 @@ class Visitor:
         assert response is not None
         return str(response.json()["voice_id"])
 
-    def holding_upload(self, begin: Callable[[], None]) -> HeldUpload:
+    def holding_upload(self, begin: Callable[[], None]) -> HeldRequest:
         """Do what begins an upload, and hold that upload."""
-        held: list[Route] = []
-
-        def hold(route: Route) -> None:
-            if route.request.method == "PUT" and not held:
-                held.append(route)
-            else:
-                route.continue_()
-
-        self.page.route(f"{self.cloud.storage}/**", hold)
-        with self.page.expect_request(lambda request: request.method == "PUT"):
-            begin()
+        held = self._holding("PUT", f"{self.cloud.storage}/**", begin)
         self.page.wait_for_function("() => document.body.dataset.scene === 'busy'")
-        return HeldUpload(held[0])
+        return held
+
+    def holding_deletion(self, begin: Callable[[], None]) -> HeldRequest:
+        """Do what begins the deletion of a voice, and hold that deletion."""
+        return self._holding("DELETE", "**/api/v1/voices/*", begin)
+
+    def holding_decoding(self, begin: Callable[[], None]) -> Callable[[], None]:
+        """Do what has the page decode something, hold that, and return how to let it go on."""
+        self.page.evaluate(_HOLD_FIRST_DECODING)
+        begin()
+        self.page.wait_for_function("() => window.held !== undefined")
+        return lambda: self.page.evaluate("() => window.held()")
 
     def answer(self, pattern: str, method: str, **response: Any) -> None:
         """Let a service answer something else from now on, with CORS as the real one has it."""
@@ -198,6 +217,20 @@ class Visitor:
     def answer_truly(self) -> None:
         """Let every service answer for itself again."""
         self.page.unroute_all()
+
+    def _holding(self, method: str, pattern: str, begin: Callable[[], None]) -> HeldRequest:
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            if route.request.method == method and not held:
+                held.append(route)
+            else:
+                route.continue_()
+
+        self.page.route(pattern, hold)
+        with self.page.expect_request(lambda request: request.method == method):
+            begin()
+        return HeldRequest(held)
 
     def _note(self, request: Request) -> None:
         self.requests.append(request)
