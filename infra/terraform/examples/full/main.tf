@@ -52,14 +52,20 @@ variable "region" {
   default     = "asia-northeast1"
 }
 
+# Some APIs, such as that of the page's key, answer a signed-in person only if told whose quota to
+# count on, and the provider does not take it from the credentials.
 provider "google" {
-  project = var.project_id
-  region  = var.region
+  project               = var.project_id
+  region                = var.region
+  billing_project       = var.project_id
+  user_project_override = true
 }
 
 provider "google-beta" {
-  project = var.project_id
-  region  = var.region
+  project               = var.project_id
+  region                = var.region
+  billing_project       = var.project_id
+  user_project_override = true
 }
 
 module "voice_avatar" {

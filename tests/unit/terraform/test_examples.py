@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import hcl2
+import pytest
+
+from tests.unit.terraform.reading import MODULE, ROOT, plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXAMPLES = ("minimal", "full")
+GUIDE = ROOT / "docs/deploy.md"
+PAGE = ROOT / "functions/api/web"
+
+
+def read_example(name: str) -> dict[str, Any]:
+    with (MODULE / "examples" / name / "main.tf").open() as file:
+        content: dict[str, Any] = plain(hcl2.load(file))
+    return content
+
+
+def names(blocks: list[dict[str, Any]]) -> set[str]:
+    return {name for block in blocks for name in block}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_person_who_is_signed_in_uses_the_quota_of_the_project(name: str) -> None:
+    providers = read_example(name)["provider"]
+
+    assert names(providers) == {"google", "google-beta"}
+    for block in providers:
+        for settings in block.values():
+            assert settings["billing_project"] == "var.project_id"
+            assert settings["user_project_override"] is True
+
+
+def test_the_guide_gives_the_example_the_variables_that_it_has() -> None:
+    given = re.findall(r'-var "(\w+)=', GUIDE.read_text())
+
+    assert set(given) == names(read_example("minimal")["variable"])
+
+
+@pytest.mark.parametrize(("guide", "typed_in"), [(GUIDE, ROOT), (PAGE / "README.md", PAGE)])
+def test_the_page_is_built_with_what_the_example_that_was_applied_says(
+    guide: Path, typed_in: Path
+) -> None:
+    asked = re.findall(
+        r"PAGE_CONFIG=\$\(terraform -chdir=(\S+) output -raw (\w+)\) &&", guide.read_text()
+    )
+
+    assert [(typed_in / folder).resolve() for folder, _ in asked] == [MODULE / "examples/minimal"]
+    assert [output for _, output in asked] == ["page_configuration"]
+    assert "page_configuration" in names(read_example("minimal")["output"])
+    assert "PAGE_CONFIG=$PAGE_CONFIG npm run build" in guide.read_text()
