@@ -18,6 +18,15 @@ locals {
   image      = var.convert_image == null ? one(data.google_artifact_registry_docker_image.convert[*].self_link) : var.convert_image
 
   port = 8080
+
+  # What Cloud Run gives to so many CPUs, in a second generation instance.
+  memory_mib_of_cpus = {
+    "1" = { least = 512, most = 4096 }
+    "2" = { least = 512, most = 8192 }
+    "4" = { least = 2048, most = 16384 }
+    "8" = { least = 4096, most = 32768 }
+  }
+  convert_memory_mib = tonumber(regex("^[0-9]+", var.convert_memory)) * (endswith(var.convert_memory, "Gi") ? 1024 : 1)
 }
 
 resource "google_artifact_registry_repository" "this" {
@@ -177,6 +186,11 @@ resource "google_cloud_run_v2_service" "convert" {
       condition     = var.max_instances.convert >= max(concat([var.min_instances], [for hours in values(var.busy_hours) : hours.min_instances])...)
       error_message = "max_instances.convert is smaller than min_instances or than the min_instances of some busy_hours: raise it, or lower those."
     }
+
+    precondition {
+      condition     = local.convert_memory_mib >= local.memory_mib_of_cpus[var.convert_cpu].least && local.convert_memory_mib <= local.memory_mib_of_cpus[var.convert_cpu].most
+      error_message = "Cloud Run does not give ${var.convert_memory} to ${var.convert_cpu} CPUs: set convert_memory to ${local.memory_mib_of_cpus[var.convert_cpu].least}Mi to ${local.memory_mib_of_cpus[var.convert_cpu].most}Mi, or change convert_cpu."
+    }
   }
 
   depends_on = [
@@ -232,6 +246,7 @@ resource "google_cloud_scheduler_job" "min_instances" {
   }
 
   depends_on = [
+    google_artifact_registry_repository_iam_member.schedule,
     google_cloud_run_v2_service_iam_member.schedule,
     google_service_account_iam_member.schedule_acts_as_convert,
   ]

@@ -1,11 +1,12 @@
 # Client libraries, rules and the page all mean this database when they name none.
 resource "google_firestore_database" "this" {
-  name                              = "(default)"
-  project                           = var.project_id
-  location_id                       = coalesce(var.firestore_location, var.region)
-  type                              = "FIRESTORE_NATIVE"
-  delete_protection_state           = var.deletion_protection ? "DELETE_PROTECTION_ENABLED" : "DELETE_PROTECTION_DISABLED"
-  deletion_policy                   = var.deletion_protection ? "ABANDON" : "DELETE"
+  name                    = "(default)"
+  project                 = var.project_id
+  location_id             = coalesce(var.firestore_location, var.region)
+  type                    = "FIRESTORE_NATIVE"
+  delete_protection_state = var.deletion_protection ? "DELETE_PROTECTION_ENABLED" : "DELETE_PROTECTION_DISABLED"
+  # Always: otherwise a destroy forgets the database instead of failing at its protection.
+  deletion_policy                   = "DELETE"
   point_in_time_recovery_enablement = "POINT_IN_TIME_RECOVERY_DISABLED"
 
   dynamic "cmek_config" {

@@ -80,6 +80,8 @@ resource "google_project_iam_custom_role" "eraser" {
   project     = var.project_id
   title       = "${var.name}: erase a voice's objects"
   permissions = ["storage.objects.delete", "storage.objects.get", "storage.objects.list"]
+
+  depends_on = [google_project_service.this]
 }
 
 # The api erases voices, on_upload an upload whose voice was erased before it came, convert the
@@ -221,7 +223,18 @@ resource "google_cloud_run_v2_service_iam_member" "schedule" {
   member   = google_service_account.this["schedule"].member
 }
 
-# Cloud Run lets only those change a service who may act as the account it runs as.
+# Cloud Run lets only those change a service who may read its image ...
+resource "google_artifact_registry_repository_iam_member" "schedule" {
+  count = length(var.busy_hours) == 0 ? 0 : 1
+
+  project    = var.project_id
+  location   = google_artifact_registry_repository.this.location
+  repository = google_artifact_registry_repository.this.repository_id
+  role       = "roles/artifactregistry.reader"
+  member     = google_service_account.this["schedule"].member
+}
+
+# ... and act as the account it runs as.
 resource "google_service_account_iam_member" "schedule_acts_as_convert" {
   count = length(var.busy_hours) == 0 ? 0 : 1
 

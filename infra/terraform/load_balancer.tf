@@ -102,11 +102,17 @@ resource "google_compute_url_map" "api" {
 resource "google_compute_managed_ssl_certificate" "api" {
   count = local.load_balancer
 
-  name    = local.names.api
+  # A certificate cannot change its domain, nor go while it is in use: one for another domain comes
+  # beside it, under another name.
+  name    = "${local.names.api}-${substr(sha256(var.custom_domain), 0, 8)}"
   project = var.project_id
 
   managed {
     domains = [var.custom_domain]
+  }
+
+  lifecycle {
+    create_before_destroy = true
   }
 
   depends_on = [google_project_service.this]

@@ -98,7 +98,7 @@ variable "convert_concurrency" {
 }
 
 variable "convert_cpu" {
-  description = "CPUs of one instance of the conversion container."
+  description = "CPUs of one instance of the conversion container; 4 need at least 2Gi of convert_memory, 8 at least 4Gi."
   type        = string
   default     = "2"
   nullable    = false
@@ -110,7 +110,7 @@ variable "convert_cpu" {
 }
 
 variable "convert_image" {
-  description = "An image that is built already, pinned by its digest; null has the apply build one from the source."
+  description = "An image that is built already, pinned by its digest; null has the apply build one from the source. With busy_hours, let the service account NAME-schedule read the image where it lies (roles/artifactregistry.reader)."
   type        = string
   default     = null
 

@@ -51,6 +51,7 @@ run "a_domain_with_a_limit" {
       one([for rule in google_compute_security_policy.api[0].rule : rule.rate_limit_options[0].rate_limit_threshold[0].count if rule.action == "throttle"]) == 30
       && google_compute_backend_service.api[0].security_policy == google_compute_security_policy.api[0].id
       && google_compute_managed_ssl_certificate.api[0].managed[0].domains == tolist(["voice.example.com"])
+      && can(regex("^voice-avatar-api-[0-9a-f]{8}$", google_compute_managed_ssl_certificate.api[0].name))
     )
     error_message = "the load balancer has no limit, or no certificate for the domain"
   }

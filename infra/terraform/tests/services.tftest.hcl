@@ -63,7 +63,7 @@ run "defaults" {
   }
 
   assert {
-    condition     = length(google_cloud_scheduler_job.min_instances) == 0 && length(google_cloud_run_v2_service_iam_member.schedule) == 0
+    condition     = length(google_cloud_scheduler_job.min_instances) == 0 && length(google_cloud_run_v2_service_iam_member.schedule) == 0 && length(google_artifact_registry_repository_iam_member.schedule) == 0
     error_message = "there is a schedule without busy hours"
   }
 
@@ -184,6 +184,15 @@ run "busy_hours" {
     )
     error_message = "the schedule may not change the service, or may change others"
   }
+
+  assert {
+    condition = (
+      google_artifact_registry_repository_iam_member.schedule[0].repository == google_artifact_registry_repository.this.repository_id
+      && google_artifact_registry_repository_iam_member.schedule[0].role == "roles/artifactregistry.reader"
+      && google_artifact_registry_repository_iam_member.schedule[0].member == google_service_account.this["schedule"].member
+    )
+    error_message = "the schedule may not read the service's image, without which Cloud Run lets nobody change the service"
+  }
 }
 
 run "more_minimum_than_maximum" {
@@ -206,6 +215,42 @@ run "more_minimum_in_busy_hours_than_maximum" {
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+run "too_little_memory_for_the_cpus" {
+  command = plan
+
+  variables {
+    convert_cpu    = "4"
+    convert_memory = "2047Mi"
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+run "too_much_memory_for_the_cpus" {
+  command = plan
+
+  variables {
+    convert_cpu    = "1"
+    convert_memory = "5Gi"
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+run "just_enough_memory_for_the_cpus" {
+  command = plan
+
+  variables {
+    convert_cpu    = "4"
+    convert_memory = "2048Mi"
+  }
+
+  assert {
+    condition     = google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].limits == tomap({ cpu = "4", memory = "2048Mi" })
+    error_message = "the size of an instance is not what the variables say"
+  }
 }
 
 run "an_image_of_ones_own_source" {

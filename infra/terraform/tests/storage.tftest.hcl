@@ -49,9 +49,19 @@ run "database" {
       google_firestore_database.this.name == "(default)"
       && google_firestore_database.this.type == "FIRESTORE_NATIVE"
       && google_firestore_database.this.location_id == "europe-west1"
-      && google_firestore_database.this.delete_protection_state == "DELETE_PROTECTION_ENABLED"
     )
-    error_message = "the database is not the native default one in the region, or anybody can delete it"
+    error_message = "the database is not the native default one in the region"
+  }
+
+  assert {
+    condition = (
+      google_firestore_database.this.delete_protection_state == "DELETE_PROTECTION_ENABLED"
+      && google_firestore_database.this.deletion_policy == "DELETE"
+      && google_cloud_run_v2_service.convert.deletion_protection
+      && !google_storage_bucket.uploads.force_destroy
+      && !google_storage_bucket.results.force_destroy
+    )
+    error_message = "a destroy takes down, or forgets, what deletion_protection is for"
   }
 
   assert {
@@ -69,5 +79,22 @@ run "database" {
   assert {
     condition     = google_firebaserules_ruleset.firestore.source[0].files[0].content == file("${path.module}/../firestore.rules") && google_firebaserules_release.firestore.name == "cloud.firestore"
     error_message = "the database has other rules than the emulator"
+  }
+}
+
+run "without_deletion_protection" {
+  variables {
+    deletion_protection = false
+  }
+
+  assert {
+    condition = (
+      google_firestore_database.this.delete_protection_state == "DELETE_PROTECTION_DISABLED"
+      && google_firestore_database.this.deletion_policy == "DELETE"
+      && !google_cloud_run_v2_service.convert.deletion_protection
+      && google_storage_bucket.uploads.force_destroy
+      && google_storage_bucket.results.force_destroy
+    )
+    error_message = "a destroy leaves something behind"
   }
 }
