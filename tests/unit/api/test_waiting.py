@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.store import UnreadableVoiceError
 from shared.voice import new_voice_id
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle
@@ -130,6 +131,26 @@ def test_a_store_that_does_not_tell_how_the_voice_is_is_out_of_reach(tmp_path: P
             assert asyncio.get_running_loop().time() < 50.0
 
     run()
+
+
+async def test_nobody_waits_for_a_voice_that_cannot_be_read(tmp_path: Path) -> None:
+    class Unreadable(WatchedVoices):
+        @asynccontextmanager
+        async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
+            async with super().watch(voice_id) as states:
+                yield self._broken(voice_id, states)
+
+        async def _broken(
+            self, voice_id: str, states: AsyncIterator[Voice | None]
+        ) -> AsyncIterator[Voice | None]:
+            async for _ in states:
+                raise UnreadableVoiceError(voice_id, KeyError("options"))
+            yield None
+
+    async with Stage(folder=tmp_path, voices=Unreadable()).client() as client:
+        response = await client.get(url(new_voice_id()))
+
+    assert "create a new one" in problem(response, 409, "unreadable_voice")
 
 
 async def test_many_wait_for_the_same_voice(stage: Stage, client: httpx.AsyncClient) -> None:
