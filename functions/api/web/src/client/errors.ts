@@ -20,6 +20,7 @@ export type ServerErrorCode =
   | "invalid_request"
   | "invalid_voice_id"
   | "unknown_voice"
+  | "unreadable_voice"
   | "already_uploaded"
   | "unsupported_content_type"
   /** The token that the configuration gave does not hold: the visitor must sign in again. */
