@@ -116,7 +116,7 @@ class Plan:
     spoken_seconds: float = 5.0
 
 
-FULL: Final = Plan(SETUPS, rounds=3, singles=20, overload_seconds=8.0, calm_seconds=12.0)
+FULL: Final = Plan(SETUPS, rounds=3, singles=20, overload_seconds=6.0, calm_seconds=10.0)
 QUICK: Final = Plan(
     (SETUPS[0], SETUPS[5]), rounds=1, singles=3, overload_seconds=4.0, calm_seconds=3.0
 )
