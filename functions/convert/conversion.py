@@ -20,7 +20,7 @@ from shared.voice import ErrorCode, Result, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     import numpy as np
     import numpy.typing as npt
@@ -189,18 +189,14 @@ class Conversion:
 
     async def _store(self, voice: Voice, encoded: Encoded, marking: Marking) -> Result:
         name = result_name(voice.voice_id, voice.attempt, encoded.extension.removeprefix("."))
-        # Where it exists, the answer to our own write was lost: no other worker has this attempt.
-        with suppress(ObjectExistsError):
-            await self._results.write(
-                name,
-                io.BytesIO(encoded.data),
-                content_type=encoded.content_type,
-                size=len(encoded.data),
-            )
-        filename = f"{voice.character}-{voice.voice_id[:8]}{encoded.extension}"
-        url, expires_at = await self._results.sign_download(
-            name, lifetime=self._result_lifetime, filename=filename
-        )
+        # Beside the writing: in the cloud, each of the two is a request that takes its time.
+        signing = asyncio.create_task(self._sign(voice, name, encoded.extension))
+        try:
+            await self._write(name, encoded)
+            url, expires_at = await signing
+        finally:
+            signing.cancel()
+            await asyncio.gather(signing, return_exceptions=True)
         return Result(
             bucket=self._results.name,
             object=name,
@@ -211,6 +207,22 @@ class Conversion:
             seconds=round(encoded.seconds, 3),
             sha256=hashlib.sha256(encoded.data).hexdigest(),
             synthetic=marking.tags(),
+        )
+
+    async def _write(self, name: str, encoded: Encoded) -> None:
+        # Where it exists, the answer to our own write was lost: no other worker has this attempt.
+        with suppress(ObjectExistsError):
+            await self._results.write(
+                name,
+                io.BytesIO(encoded.data),
+                content_type=encoded.content_type,
+                size=len(encoded.data),
+            )
+
+    async def _sign(self, voice: Voice, name: str, extension: str) -> tuple[str, datetime]:
+        filename = f"{voice.character}-{voice.voice_id[:8]}{extension}"
+        return await self._results.sign_download(
+            name, lifetime=self._result_lifetime, filename=filename
         )
 
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from functions.convert.conversion import Conversion, Performer
 from functions.convert.stopwatch import Stopwatch, process_age_ms
 from shared import voice as voices_of
 from shared.media import Container
-from shared.objects import StorageUnavailableError
+from shared.objects import ObjectFacts, StorageUnavailableError
 from shared.voice import ErrorCode, Options, OutputFormat, Voice, VoiceError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
@@ -84,8 +85,9 @@ class FakeEngine:
 class Stage:
     """A conversion and everything around it."""
 
-    def __init__(self) -> None:
-        self.uploads, self.results = MemoryBucket("uploads"), MemoryBucket("results")
+    def __init__(self, results: MemoryBucket | None = None) -> None:
+        self.uploads = MemoryBucket("uploads")
+        self.results = results or MemoryBucket("results")
         self.decoder, self.engine = FakeDecoder(), FakeEngine()
         self.stages: list[str] = []
         self.conversion = Conversion(
@@ -243,6 +245,55 @@ async def test_storage_out_of_reach_is_not_the_voices_fault(stage: Stage, name: 
 
     with pytest.raises(StorageUnavailableError):
         await stage.run(stage.voice())
+
+
+class MeetingBucket(MemoryBucket):
+    """Ends neither a write nor a signature before the other one has begun."""
+
+    def __init__(self) -> None:
+        super().__init__("results")
+        self.meeting = asyncio.Barrier(2)
+
+    async def write(self, name: str, content: BinaryIO, **facts: Any) -> ObjectFacts:
+        await self.meeting.wait()
+        return await super().write(name, content, **facts)
+
+    async def sign_download(self, name: str, **terms: Any) -> tuple[str, datetime]:
+        await self.meeting.wait()
+        return await super().sign_download(name, **terms)
+
+
+async def test_the_address_is_signed_while_the_result_is_written() -> None:
+    stage = Stage(MeetingBucket())
+
+    async with asyncio.timeout(5):
+        outcome = await stage.run(stage.voice())
+
+    assert outcome.result.object in stage.results.objects
+    assert outcome.result.url
+
+
+async def test_a_write_that_fails_leaves_no_signature_under_way() -> None:
+    class Failing(MemoryBucket):
+        signature: asyncio.Task[Any] | None = None
+
+        async def write(self, name: str, *_content: object, **_facts: object) -> ObjectFacts:
+            await asyncio.sleep(0)
+            raise StorageUnavailableError(name)
+
+        async def sign_download(self, *_name: object, **_terms: object) -> tuple[str, datetime]:
+            self.signature = asyncio.current_task()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    results = Failing("results")
+    stage = Stage(results)
+
+    with pytest.raises(StorageUnavailableError):
+        await stage.run(stage.voice())
+
+    assert results.signature is not None
+    assert results.signature.cancelled()
 
 
 async def test_a_voice_without_its_input_is_a_mistake_of_ours(stage: Stage) -> None:
