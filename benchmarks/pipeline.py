@@ -63,7 +63,7 @@ class Plan:
     counted: int
 
 
-FULL: Final = Plan(warm_ups=20, idle=50, saturating=50, loaded=120, traced=20, counted=10)
+FULL: Final = Plan(warm_ups=20, idle=100, saturating=50, loaded=120, traced=40, counted=10)
 QUICK: Final = Plan(warm_ups=5, idle=8, saturating=16, loaded=16, traced=5, counted=2)
 
 
