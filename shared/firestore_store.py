@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from google.api_core import exceptions as google_errors
+from google.api_core.retry import if_exception_type
 from google.api_core.retry_async import AsyncRetry
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.field_path import FieldPath
@@ -55,6 +56,17 @@ _PASSING: Final = (
     google_errors.Unknown,
 )
 
+# Every write names the state that it replaces, or that there is none: whether the first one was
+# applied is seen at the second.
+_TRIED_AGAIN: Final = (
+    google_errors.Cancelled,
+    google_errors.InternalServerError,
+    google_errors.ServiceUnavailable,
+    google_errors.TooManyRequests,
+    google_errors.Unknown,
+)
+_FIRST_PAUSE_SECONDS: Final = 0.1
+
 
 class FirestoreVoices:
     """A `shared.store.VoiceStore` in Firestore.
@@ -67,7 +79,9 @@ class FirestoreVoices:
     def __init__(self, client: AsyncClient, listener: DocumentListener | None = None) -> None:
         self._client = client
         self._listener = listener
-        self._retry = AsyncRetry(timeout=CALL_SECONDS)
+        self._retry = AsyncRetry(
+            if_exception_type(*_TRIED_AGAIN), initial=_FIRST_PAUSE_SECONDS, timeout=CALL_SECONDS
+        )
 
     async def create(self, voice: Voice) -> None:
         """Write a new document; `VoiceExistsError` if there is one."""

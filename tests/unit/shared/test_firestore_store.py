@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pytest
 from google.api_core import exceptions as google_errors
@@ -13,6 +13,7 @@ from shared.store import StoreUnavailableError
 from shared.voice import Status
 
 if TYPE_CHECKING:
+    from google.api_core.retry_async import AsyncRetry
     from google.cloud.firestore_v1 import AsyncClient
 
 WHERE = "https://console.firebase.example/create_composite=1"
@@ -111,6 +112,35 @@ async def test_a_search_that_is_not_answered_can_be_tried_again(
 ) -> None:
     with pytest.raises(StoreUnavailableError, match="did not answer"):
         await search(kind("Stream removed"))
+
+
+class ResettingClient(RefusingClient):
+    """Its first call ends with an error, as its connection is reset; the next one is answered."""
+
+    async def get(self, **terms: Any) -> list[object]:
+        retry: AsyncRetry = terms["retry"]
+        errors = [self._error]
+
+        async def ask() -> list[object]:
+            if errors:
+                raise errors.pop()
+            return []
+
+        return await retry(ask)()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [google_errors.Cancelled, google_errors.ServiceUnavailable, google_errors.Unknown],
+)
+async def test_a_call_whose_connection_is_reset_is_made_again(
+    kind: type[google_errors.GoogleAPICallError],
+) -> None:
+    voices = FirestoreVoices(cast("AsyncClient", ResettingClient(kind("Stream removed"))))
+
+    found = await voices.unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
+
+    assert found.snapshots == []
 
 
 async def test_a_search_that_is_not_allowed_is_no_passing_fault() -> None:
