@@ -38,18 +38,17 @@ AT_ONCE: Final = 8
 LISTENING_SECONDS: Final = 0.2
 """A visitor speaks for longer; by then the listener has told of the voice."""
 
-_BEAT_SECONDS: Final = 0.05
-_BEATS: Final = 2
+_BEAT_SECONDS: Final = 0.1
 
 
 def off_beat(chance: random.Random) -> float:
     """Return by how many seconds longer a visitor speaks, so that uploads keep no time.
 
-    The Pub/Sub emulator looks for messages every 50 ms. Visits that follow one another at a
+    The Pub/Sub emulator looks for messages every 50 to 100 ms. Visits that follow one another at a
     constant distance come at the same point of that beat again and again: always early, or always
     late.
     """
-    return chance.uniform(0.0, _BEATS * _BEAT_SECONDS)
+    return chance.uniform(0.0, _BEAT_SECONDS)
 
 
 @dataclass(slots=True)
