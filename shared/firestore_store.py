@@ -44,26 +44,20 @@ if TYPE_CHECKING:
 CALL_SECONDS: Final = 10.0
 """How long one call may take, its retries included; Pub/Sub's redelivery is the longer patience."""
 
-# Unknown and Cancelled: so end calls whose connection is reset under them.
-_PASSING: Final = (
-    google_errors.Aborted,
-    google_errors.Cancelled,
-    google_errors.DeadlineExceeded,
-    google_errors.InternalServerError,
-    google_errors.ResourceExhausted,
-    google_errors.RetryError,
-    google_errors.ServiceUnavailable,
-    google_errors.Unknown,
-)
-
 # Every write names the state that it replaces, or that there is none: whether the first one was
-# applied is seen at the second.
+# applied is seen at the second. Unknown and Cancelled: so end calls whose connection is reset.
 _TRIED_AGAIN: Final = (
     google_errors.Cancelled,
     google_errors.InternalServerError,
+    google_errors.ResourceExhausted,
     google_errors.ServiceUnavailable,
-    google_errors.TooManyRequests,
     google_errors.Unknown,
+)
+_PASSING: Final = (
+    *_TRIED_AGAIN,
+    google_errors.Aborted,
+    google_errors.DeadlineExceeded,
+    google_errors.RetryError,
 )
 _FIRST_PAUSE_SECONDS: Final = 0.1
 
