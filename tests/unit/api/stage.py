@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 SITE = "https://site.example"
 MAX_BYTES = 100_000
+FORM = {"Content-Type": "multipart/form-data; boundary=b"}
 WEBM = b"\x1aE\xdf\xa3" + b"\x00" * 8 + b"\x42\x82\x84webm" + b"\x00" * 200
 
 

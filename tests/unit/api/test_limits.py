@@ -11,7 +11,7 @@ from starlette.requests import Request
 from functions.api.limits import WINDOW_SECONDS, Limits, TokenBuckets, client_of
 from shared.voice import new_voice_id
 from tests.support.voices import a_queued
-from tests.unit.api.stage import SITE, Stage, problem
+from tests.unit.api.stage import FORM, SITE, Stage, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,8 +187,7 @@ class Unread:
 
 
 async def put(client: httpx.AsyncClient) -> httpx.Response:
-    headers = {"Content-Type": "multipart/form-data; boundary=b"}
-    return await client.put("/api/v1/voices", content=Unread(), headers=headers)
+    return await client.put("/api/v1/voices", content=Unread(), headers=FORM)
 
 
 async def delete(client: httpx.AsyncClient) -> httpx.Response:

@@ -8,7 +8,7 @@ import pytest
 from functions.api.room import COPIES, Room
 from tests.support.logs import log_book
 from tests.support.voices import a_waiting
-from tests.unit.api.stage import MAX_BYTES, WEBM, Stage, problem
+from tests.unit.api.stage import FORM, MAX_BYTES, WEBM, Stage, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import httpx
 
 URL = "/api/v1/voices"
-FORM = {"Content-Type": "multipart/form-data; boundary=b"}
 
 
 class Upload:

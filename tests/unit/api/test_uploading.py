@@ -8,7 +8,7 @@ from shared.objects import ObjectExistsError
 from shared.voice import ErrorCode, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.voices import EVERY_STATE, a_waiting
-from tests.unit.api.stage import MAX_BYTES, WEBM, Stage, UidTokens, problem
+from tests.unit.api.stage import FORM, MAX_BYTES, WEBM, Stage, UidTokens, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -192,9 +192,7 @@ async def test_a_stream_without_end_is_cut_off(stage: Stage, client: httpx.Async
             sent += 10_000
             yield b"\x01" * 10_000
 
-    response = await client.put(
-        URL, content=body(), headers={"Content-Type": "multipart/form-data; boundary=b"}
-    )
+    response = await client.put(URL, content=body(), headers=FORM)
 
     problem(response, 413, "too_large")
     assert sent < 2 * MAX_BYTES
@@ -245,9 +243,6 @@ async def test_an_unknown_or_malformed_voice_id_is_told_apart(client: httpx.Asyn
     assert voice_id in problem(await put(client, voice_id), 404, "unknown_voice")
     problem(await put(client, "x"), 422, "invalid_voice_id")
     problem(await put(client, voice_id.upper()), 422, "invalid_voice_id")
-
-
-FORM = {"Content-Type": "multipart/form-data; boundary=b"}
 
 
 @pytest.mark.parametrize(
