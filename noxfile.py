@@ -23,7 +23,7 @@ nox.options.sessions = ["lint", "tests"]
 nox.needs_version = ">=2025.2.9"
 
 ROOT = Path(__file__).parent
-WEB = ROOT / "functions" / "api" / "web"
+WEB = ROOT / "web" / "page"
 DEPLOYABLES = ("api", "convert", "dead_letter", "on_upload", "sweep")
 CONSTRAINTS = "requirements/constraints.txt"
 REQUIREMENTS = (
@@ -143,7 +143,7 @@ def image(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
     """Check a character bundle and tell how fast it is: nox -s character -- FOLDER."""
-    Environment(session, "local").python("-m", "functions.convert.bundle", *session.posargs)
+    Environment(session, "local").python("-m", "speech.bundles.reading", *session.posargs)
 
 
 @nox.session(python=False, default=False)

@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.readme import write_figures
-from benchmarks.report import Options, Report
+from benchmarks.measuring.readme import write_figures
+from benchmarks.measuring.report import Options, Report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,12 +24,12 @@ QUICK_RESULTS: Final = FOLDER.parent / ".local" / "benchmarks"
 """What is measured in a hurry is not what the README tells."""
 
 MODULES: Final = {
-    "convert": "benchmarks.convert",
-    "cold-start": "benchmarks.cold_start",
-    "throughput": "benchmarks.throughput",
-    "waiters": "benchmarks.waiters",
-    "http": "benchmarks.http",
-    "pipeline": "benchmarks.pipeline",
+    "convert": "benchmarks.convert.run",
+    "cold-start": "benchmarks.cold_start.run",
+    "throughput": "benchmarks.throughput.run",
+    "waiters": "benchmarks.waiters.run",
+    "http": "benchmarks.http.run",
+    "pipeline": "benchmarks.pipeline.run",
 }
 """The module of each benchmark; its `run` takes `Options` and returns a `Report`."""
 

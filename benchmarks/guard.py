@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.report import Report, Table
+from benchmarks.measuring.report import Report, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

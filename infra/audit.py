@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 ROOT: Final = Path(__file__).parents[1]
-WEB: Final = ROOT / "functions" / "api" / "web"
+WEB: Final = ROOT / "web" / "page"
 REQUIRED: Final = "AUDIT_REQUIRED"
 SECONDS: Final = 300.0
 

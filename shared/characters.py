@@ -1,7 +1,7 @@
 """Character manifests: what `character.json` says, strictly read, with the standard library only.
 
 The API shows these facts and the conversion container relies on them; the JSON Schema for editors
-is `functions/convert/characters/character.schema.json`.
+is `characters/character.schema.json`.
 """
 
 import json

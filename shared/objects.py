@@ -1,6 +1,6 @@
 """Objects in the two buckets: their names, what is known of them, what can be wrong with them.
 
-This module is pure; `shared.buckets` does the work.
+This module is pure; `shared.google.cloud_storage` does the work.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from training.train import Plan, Trainer
 from training.variance import compensate
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-BUNDLE = REPOSITORY / "functions" / "convert" / "characters" / "mei"
+BUNDLE = REPOSITORY / "characters" / "mei"
 WORK = REPOSITORY / ".training"
 _PROGRAMS = ("hts_engine", "flite", "festival", "ffmpeg")
 

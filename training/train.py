@@ -14,8 +14,8 @@ from torch.nn import functional
 from training import perception
 from training.dataset import CONTEXT, CROP, Batch, Dataset, Disturbance
 from training.network import VOICING_SHARPNESS, Network
+from training.parallel_training import STEPS_BETWEEN, Meeting
 from training.perception import Perception
-from training.together import STEPS_BETWEEN, Meeting
 
 NEPERS_TO_DECIBELS = 20 / math.log(10)
 

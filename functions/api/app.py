@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
 from functions.api import problems
-from functions.api.bodies import SmallBodies
+from functions.api.body_limit import SmallBodies
 from functions.api.routes import create_router
 from shared.logs import TraceMiddleware
 

@@ -17,7 +17,7 @@ from shared.media import (
     sniff,
 )
 from shared.objects import ObjectExistsError, ObjectMissingError, upload_name
-from shared.store import UnknownVoiceError, VoiceExistsError, change
+from shared.ports.store import UnknownVoiceError, VoiceExistsError, change
 from shared.voice import ErrorCode, ForbiddenTransitionError, Options, Status, VoiceError
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from functions.api.models import NewVoice
-    from shared.buckets import Bucket
     from shared.characters import CharacterManifest
+    from shared.google.cloud_storage import Bucket
     from shared.objects import SignedUpload
-    from shared.store import VoiceStore
+    from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
 

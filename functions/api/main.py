@@ -18,28 +18,29 @@ from functions.api.app import create_app, serve_page
 from functions.api.creation import Reception
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.owners import Owners
-from functions.api.room import Room
 from functions.api.routes import Services
 from functions.api.settings import ApiSettings, FirebaseAuth
+from functions.api.sign_in import Owners
+from functions.api.upload_memory import Room
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
-from shared import clients, logs, settings
+from shared import logs, settings
 from shared.characters import read_manifests
-from shared.settings import Environment
-from shared.tokens import (
+from shared.google import clients
+from shared.google.tokens import (
     FIREBASE_CERTIFICATES,
     CertificateCache,
     FirebaseTokenVerifier,
     fetch_certificates,
 )
+from shared.settings import Environment
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from shared.buckets import Bucket
-    from shared.store import VoiceStore
+    from shared.google.cloud_storage import Bucket
+    from shared.ports.store import VoiceStore
 
 
 def build(config: ApiSettings, *, voices: VoiceStore, uploads: Bucket, results: Bucket) -> FastAPI:

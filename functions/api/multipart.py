@@ -11,7 +11,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from functions.api.models import VOICE_ID_PATTERN
 from functions.api.problems import Problem
-from functions.api.room import no_room
+from functions.api.upload_memory import no_room
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

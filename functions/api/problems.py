@@ -13,15 +13,15 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import Match
 
-from functions.api.bodies import OversizedBodyError
+from functions.api.body_limit import OversizedBodyError
+from shared.google.tokens import CertificatesUnavailableError, TokenRefusedError
 from shared.objects import StorageUnavailableError
-from shared.store import (
+from shared.ports.store import (
     ConflictError,
     StoreUnavailableError,
     UnknownVoiceError,
     UnreadableVoiceError,
 )
-from shared.tokens import CertificatesUnavailableError, TokenRefusedError
 from shared.voice import ErrorCode, InvalidVoiceIdError
 
 if TYPE_CHECKING:

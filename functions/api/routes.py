@@ -15,9 +15,9 @@ from functions.api import models, multipart
 from functions.api.problems import Problem
 from functions.api.waiting import final_voice_or_problem, wait_until_final, while_connected
 from shared.documents import document_path
+from shared.google.tokens import TokenRefusedError
 from shared.logs import about_voice
-from shared.store import UnknownVoiceError, UnreadableVoiceError
-from shared.tokens import TokenRefusedError
+from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice_id
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from functions.api.creation import Reception
     from functions.api.limits import Limits
-    from functions.api.owners import Owners
-    from functions.api.room import Room
+    from functions.api.sign_in import Owners
+    from functions.api.upload_memory import Room
     from functions.api.warmup import WarmUp
     from shared.characters import CharacterManifest
-    from shared.store import VoiceStore
+    from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
 _LOG = logging.getLogger(__name__)

@@ -41,7 +41,7 @@ class ApiSettings(SigningSettings, RecordingSettings):
 
     convert_url: WebAddress
     allowed_origins: CommaSeparated = ()
-    characters_dir: Path = Path(__file__).parent.parent / "convert" / "characters"
+    characters_dir: Path = Path(__file__).parents[2] / "characters"
     upload_url_seconds: Annotated[int, Field(ge=30, le=3600)] = 600
     wait_seconds: Annotated[float, Field(gt=0, le=3600)] = 50.0
     rate_limit_per_minute: Annotated[int, Field(ge=0, le=100_000)] = 120

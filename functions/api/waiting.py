@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from functions.api.problems import ClientGoneError, Problem
-from shared.store import StoreUnavailableError, UnknownVoiceError
+from shared.ports.store import StoreUnavailableError, UnknownVoiceError
 from shared.voice import Status
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from shared.store import VoiceStore
+    from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
 

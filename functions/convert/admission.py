@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
-from shared.push import OverloadedError
+from shared.http.push import OverloadedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

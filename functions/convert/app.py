@@ -10,14 +10,14 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from shared.http.push import push_route
 from shared.logs import TraceMiddleware
-from shared.push import push_route
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from functions.convert.worker import Worker
-    from shared.tokens import TokenVerifier
+    from shared.google.tokens import TokenVerifier
 
 _LOG = logging.getLogger(__name__)
 

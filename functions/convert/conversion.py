@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from functions.convert.audio.encoding import encode
-from functions.convert.audio.marking import Marking
-from functions.convert.engines import ConversionOptions
 from functions.convert.stopwatch import Stopwatch
 from shared.media import content_type_matches
 from shared.objects import ObjectExistsError, ObjectMissingError, result_name
 from shared.voice import ErrorCode, Result, VoiceError
+from speech.audio.encoding import encode
+from speech.audio.marking import Marking
+from speech.engines import ConversionOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from functions.convert.audio.decoding import Decoder
-    from functions.convert.audio.encoding import Encoded
-    from functions.convert.audio.recording import DecodeLimits, Recording
-    from functions.convert.engines import Engine
-    from shared.buckets import Bucket
     from shared.characters import CharacterManifest
+    from shared.google.cloud_storage import Bucket
     from shared.voice import Input, Voice
+    from speech.audio.decoding import Decoder
+    from speech.audio.encoding import Encoded
+    from speech.audio.recording import DecodeLimits, Recording
+    from speech.engines import Engine
 
 
 @dataclass(frozen=True, slots=True)

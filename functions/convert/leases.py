@@ -13,7 +13,7 @@ from datetime import timedelta
 from secrets import randbelow
 from typing import TYPE_CHECKING, Final
 
-from shared.store import ConflictError, UnknownVoiceError, change
+from shared.ports.store import ConflictError, UnknownVoiceError, change
 from shared.voice import (
     LEASE,
     LeaseHeldError,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from datetime import datetime
 
-    from shared.store import Snapshot, VoiceStore
+    from shared.ports.store import Snapshot, VoiceStore
     from shared.voice import Input, Result, Voice, VoiceError
 
 _LOG = logging.getLogger(__name__)

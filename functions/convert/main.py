@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
 from functions.convert.app import create_app
-from functions.convert.audio.decoding import Decoder
-from functions.convert.audio.recording import DecodeLimits
-from functions.convert.bundle import BundleError, load_characters
 from functions.convert.conversion import Conversion, Performer
-from functions.convert.engines import SessionSettings, build_engine
 from functions.convert.rehearsal import connect, rehearse
 from functions.convert.settings import ConvertSettings
 from functions.convert.stopwatch import process_age_ms
 from functions.convert.worker import Worker
-from shared import clients, logs, settings
+from shared import logs, settings
+from shared.google import clients
+from speech.audio.decoding import Decoder
+from speech.audio.recording import DecodeLimits
+from speech.bundles.reading import BundleError, load_characters
+from speech.engines import SessionSettings, build_engine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from functions.convert.processes import Membership
-    from shared.buckets import Bucket
-    from shared.store import VoiceStore
+    from shared.google.cloud_storage import Bucket
+    from shared.ports.store import VoiceStore
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from functions.convert.audio.encoding import encode
-from functions.convert.audio.recording import DecodeLimits
-from functions.convert.engines import ConversionOptions
-from shared.store import UnknownVoiceError
+from shared.ports.store import UnknownVoiceError
 from shared.voice import OutputFormat, new_voice_id
+from speech.audio.encoding import encode
+from speech.audio.recording import DecodeLimits
+from speech.engines import ConversionOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from functions.convert.audio.decoding import Decoder
     from functions.convert.conversion import Performer
-    from functions.convert.engines import Samples
-    from shared.buckets import Bucket
-    from shared.store import VoiceStore
+    from shared.google.cloud_storage import Bucket
+    from shared.ports.store import VoiceStore
+    from speech.audio.decoding import Decoder
+    from speech.engines import Samples
 
 _LOG = logging.getLogger(__name__)
 

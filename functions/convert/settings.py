@@ -60,7 +60,7 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
         default_factory=lambda settings: settings.get("max_requests", 0) // 10
     )
     result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 86_400
-    characters_dir: Path = Path(__file__).parent / "characters"
+    characters_dir: Path = Path(__file__).parents[2] / "characters"
 
     @property
     def is_alone(self) -> bool:

@@ -14,18 +14,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from functions.convert.leases import take_lease
+from shared.http.push import AbandonedError
 from shared.logs import about_voice
-from shared.push import AbandonedError
-from shared.store import UnknownVoiceError
-from shared.topics import parse_conversion_message
+from shared.messages import parse_conversion_message
+from shared.ports.store import UnknownVoiceError
 from shared.voice import ErrorCode, ForbiddenTransitionError, LeaseLostError, VoiceError
 
 if TYPE_CHECKING:
     from functions.convert.admission import Admission
     from functions.convert.conversion import Conversion, Outcome
     from functions.convert.leases import Lease
-    from shared.store import VoiceStore
-    from shared.topics import ConversionMessage, PushMessage
+    from shared.messages import ConversionMessage, PushMessage
+    from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
 _LOG = logging.getLogger(__name__)

@@ -6,17 +6,17 @@ import logging
 from typing import TYPE_CHECKING
 
 from shared.logs import about_voice
+from shared.messages import MalformedMessageError, parse_conversion_message, parse_upload_event
 from shared.objects import voice_of_upload
-from shared.store import UnknownVoiceError, UnreadableVoiceError, change
-from shared.topics import MalformedMessageError, parse_conversion_message, parse_upload_event
+from shared.ports.store import UnknownVoiceError, UnreadableVoiceError, change
 from shared.voice import ErrorCode, ForbiddenTransitionError, VoiceError, give_up
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shared.buckets import Bucket
-    from shared.store import VoiceStore
-    from shared.topics import PushMessage
+    from shared.google.cloud_storage import Bucket
+    from shared.messages import PushMessage
+    from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
 _LOG = logging.getLogger(__name__)

@@ -12,8 +12,9 @@ import functions_framework.aio
 
 from functions.dead_letter.giving_up import DeadLetterHandler
 from functions.dead_letter.settings import DeadLetterSettings
-from shared import clients, logs, settings
-from shared.push import push_app
+from shared import logs, settings
+from shared.google import clients
+from shared.http.push import push_app
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -12,8 +12,9 @@ import functions_framework.aio
 
 from functions.on_upload.settings import OnUploadSettings
 from functions.on_upload.uploads import UploadHandler
-from shared import clients, logs, settings
-from shared.push import push_app
+from shared import logs, settings
+from shared.google import clients
+from shared.http.push import push_app
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

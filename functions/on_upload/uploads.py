@@ -6,18 +6,19 @@ import logging
 from typing import TYPE_CHECKING
 
 from shared.logs import about_voice
+from shared.messages import FINALIZE, ConversionMessage, parse_upload_event
 from shared.objects import voice_of_upload
-from shared.store import UnknownVoiceError, change
-from shared.topics import FINALIZE, ConversionMessage, parse_upload_event
+from shared.ports.store import UnknownVoiceError, change
 from shared.voice import ForbiddenTransitionError, Status, queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from shared.buckets import Bucket
-    from shared.store import Snapshot, VoiceStore
-    from shared.topics import Publisher, PushMessage, UploadEvent
+    from shared.google.cloud_storage import Bucket
+    from shared.messages import PushMessage, UploadEvent
+    from shared.ports.store import Snapshot, VoiceStore
+    from shared.ports.topic import Publisher
     from shared.voice import Input, Voice
 
 _LOG = logging.getLogger(__name__)

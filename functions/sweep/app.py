@@ -11,15 +11,15 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from functions.sweep.sweeping import IncompleteSweepError
+from shared.google.tokens import CertificatesUnavailableError, TokenRefusedError, authorization_of
 from shared.logs import TraceMiddleware
-from shared.store import StoreUnavailableError
-from shared.tokens import CertificatesUnavailableError, TokenRefusedError, authorization_of
+from shared.ports.store import StoreUnavailableError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from functions.sweep.sweeping import Sweeper
-    from shared.tokens import TokenVerifier
+    from shared.google.tokens import TokenVerifier
 
 _LOG = logging.getLogger(__name__)
 

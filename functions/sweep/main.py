@@ -15,7 +15,8 @@ from functions.sweep.app import create_app
 from functions.sweep.decision import Patience
 from functions.sweep.settings import SweepSettings
 from functions.sweep.sweeping import Sweeper
-from shared import clients, logs, settings
+from shared import logs, settings
+from shared.google import clients
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -8,10 +8,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from functions.sweep.decision import Remedy, decide
+from shared.errors import PublishError
 from shared.logs import about_voice
+from shared.messages import ConversionMessage
 from shared.objects import ObjectMissingError, StorageUnavailableError, upload_name
-from shared.store import ConflictError, StoreUnavailableError, UnknownVoiceError, change
-from shared.topics import ConversionMessage, PublishError
+from shared.ports.store import ConflictError, StoreUnavailableError, UnknownVoiceError, change
 from shared.voice import (
     ForbiddenTransitionError,
     Input,
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from functions.sweep.decision import Patience
-    from shared.buckets import Bucket
-    from shared.store import Found, Snapshot, VoiceStore
-    from shared.topics import Publisher
+    from shared.google.cloud_storage import Bucket
+    from shared.ports.store import Found, Snapshot, VoiceStore
+    from shared.ports.topic import Publisher
     from shared.voice import Voice
 
 _LOG = logging.getLogger(__name__)

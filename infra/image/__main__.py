@@ -147,7 +147,11 @@ def _context_files() -> list[str]:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     ignored = pathspec.GitIgnoreSpec.from_lines(lines)
     # The two folders that any COPY names: the rest of a checkout can be large.
-    found = [path for top in ("functions", "shared") for path in _walk(ROOT / top)]
+    found = [
+        path
+        for top in ("characters", "functions", "shared", "speech")
+        for path in _walk(ROOT / top)
+    ]
     return sorted(path for path in found if not ignored.match_file(path))
 
 
@@ -248,7 +252,7 @@ def _check_contents(app: Path) -> None:
         cached = list((source.parent / "__pycache__").glob(f"{source.stem}.*.pyc"))
         if not cached:
             raise ImageError(f"{source.relative_to(app)} has no bytecode")
-    if not list(app.glob("functions/convert/characters/*/*.onnx")):
+    if not list(app.glob("characters/*/*.onnx")):
         raise ImageError("there is no character's model")
 
 

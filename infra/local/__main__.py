@@ -26,7 +26,7 @@ LONG_DEADLINE_SECONDS: Final = 300
 """A user's own files may be longer than what a public page takes."""
 
 DEFAULT_CHARACTER: Final = "mei"
-WEB_ROOT: Final = ROOT / "functions" / "api" / "web" / "dist"
+WEB_ROOT: Final = ROOT / "web" / "page" / "dist"
 INTERRUPTED: Final = 130
 
 

@@ -16,7 +16,7 @@ from shared.timeouts import Timeouts
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
-    from shared.store import VoiceStore
+    from shared.ports.store import VoiceStore
 
 ROOT: Final = Path(__file__).parent.parent.parent
 """The repository's root: where packages are imported from."""

@@ -29,9 +29,10 @@ from infra.local.keys import make_key
 from infra.local.memory_topics import MemoryTopics
 from infra.local.memory_voices import MemoryVoices
 from infra.local.storage import create_app as create_storage
-from shared import clients, settings
-from shared.push import push_app
-from shared.tokens import NoTokenNeeded
+from shared import settings
+from shared.google import clients
+from shared.google.tokens import NoTokenNeeded
+from shared.http.push import push_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

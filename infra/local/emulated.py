@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from infra.local import front, names, provisioning
+from infra.local import names, provisioning
+from infra.local import scale_to_zero_proxy as front
 from infra.local.cloud import (
     ROOT,
     RULES,
@@ -25,7 +26,7 @@ from infra.local.cloud import (
 from infra.local.emulators import Emulators, find_emulators
 from infra.local.keys import make_key
 from infra.local.processes import READY_SECONDS, StartError, Supervisor
-from shared.store import change
+from shared.ports.store import change
 from shared.voice import Options, create, new_voice_id
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from infra.local.cloud import Addresses, CloudOptions
     from infra.local.processes import Process
-    from shared.store import VoiceStore
+    from shared.ports.store import VoiceStore
 
 FIRESTORE_VARIABLE: Final = "FIRESTORE_EMULATOR_HOST"
 PUBSUB_VARIABLE: Final = "PUBSUB_EMULATOR_HOST"
@@ -96,8 +97,8 @@ def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceSto
     # Imported here: the client library takes a while, which the services start up in.
     from google.cloud.firestore_v1 import AsyncClient  # noqa: PLC0415
 
-    from shared.firestore_listener import DocumentListener  # noqa: PLC0415
-    from shared.firestore_store import FirestoreVoices  # noqa: PLC0415
+    from shared.google.firestore_listener import DocumentListener  # noqa: PLC0415
+    from shared.google.firestore_store import FirestoreVoices  # noqa: PLC0415
 
     # The client library knows its emulator from nowhere else.
     environment[FIRESTORE_VARIABLE] = str(addresses.firestore)

@@ -137,7 +137,7 @@ class MemoryTopics:
 
 
 class MemoryPublisher:
-    """A `shared.topics.Publisher` of one topic in memory."""
+    """A `shared.messages.Publisher` of one topic in memory."""
 
     def __init__(self, topics: MemoryTopics, topic: str) -> None:
         self._topics = topics

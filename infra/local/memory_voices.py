@@ -1,4 +1,4 @@
-"""The voices' documents in memory: a `shared.store.VoiceStore` without Firestore.
+"""The voices' documents in memory: a `shared.ports.store.VoiceStore` without Firestore.
 
 The local cloud uses it where Google's emulator is missing, and so do unit tests.
 """
@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from shared.mailbox import Mailbox
-from shared.store import ConflictError, Found, Snapshot, UnknownVoiceError, VoiceExistsError
+from shared.google.latest_state import Mailbox
+from shared.ports.store import ConflictError, Found, Snapshot, UnknownVoiceError, VoiceExistsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

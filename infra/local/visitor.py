@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from shared.store import VoiceStore
+    from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
 REQUEST_SECONDS: Final = 60.0

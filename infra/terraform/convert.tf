@@ -3,9 +3,11 @@ locals {
   image_patterns = [
     ".dockerignore",
     ".gcloudignore",
+    "characters/**",
     "functions/__init__.py",
     "functions/convert/**",
     "shared/**/*.py",
+    "speech/**/*.py",
   ]
   image_files = [
     for path in sort(setunion([for pattern in local.image_patterns : fileset(local.source_root, pattern)]...)) :

@@ -6,8 +6,8 @@ locals {
     api = [
       "functions/__init__.py",
       "functions/api/*.py",
-      "functions/convert/characters/*/character.json",
-      "functions/convert/characters/*/portrait.svg",
+      "characters/*/character.json",
+      "characters/*/portrait.svg",
       "shared/**/*.py",
     ]
     dead_letter = ["functions/__init__.py", "functions/dead_letter/**/*.py", "shared/**/*.py"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Playwright
 
-WEB = ROOT / "functions" / "api" / "web"
+WEB = ROOT / "web" / "page"
 
 
 class OpenPage(Protocol):

@@ -21,12 +21,12 @@ from infra.local.cloud import ROOT, RULES, Addresses, CloudOptions, deployable_e
 from infra.local.emulated import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
 from infra.local.keys import make_key
 from infra.local.processes import READY_SECONDS, Supervisor, free_ports
-from shared.firestore_listener import DocumentListener
-from shared.firestore_store import FirestoreVoices
+from shared.google.firestore_listener import DocumentListener
+from shared.google.firestore_store import FirestoreVoices
 from shared.objects import upload_name
 from shared.voice import Options, create, new_voice_id
 from tests.faults.barriers import VARIABLE, Barriers
-from tests.faults.front import Front
+from tests.faults.scale_to_zero_proxy import Front
 from tests.integration.served import SAMPLE
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from infra.local.emulators import Emulators
     from infra.local.processes import Process
-    from shared.store import VoiceStore
+    from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
 # No file may become larger than 512 bytes; the log goes to a pipe, because it must not fail. The

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from functions.convert.audio.decoding import Decoder
-    from functions.convert.audio.recording import DecodeLimits, Recording
-    from functions.convert.engines import ConversionOptions, Engine
-    from functions.convert.engines.base import Samples, StageClock
-    from shared.buckets import Bucket
+    from shared.google.cloud_storage import Bucket
     from shared.objects import ObjectFacts
-    from shared.store import Found, Snapshot, VoiceStore
-    from shared.topics import Publisher
+    from shared.ports.store import Found, Snapshot, VoiceStore
+    from shared.ports.topic import Publisher
     from shared.voice import Voice
+    from speech.audio.decoding import Decoder
+    from speech.audio.recording import DecodeLimits, Recording
+    from speech.engines import ConversionOptions, Engine
+    from speech.engines.base import Samples, StageClock
     from tests.faults.barriers import Checkpoints
 
 _VOICE_ID: ContextVar[str] = ContextVar("voice_id")

@@ -27,9 +27,9 @@ from tests.faults.collaborators import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
-    from functions.convert.audio.decoding import Decoder
     from functions.convert.processes import Membership
-    from shared.buckets import Bucket
+    from shared.google.cloud_storage import Bucket
+    from speech.audio.decoding import Decoder
 
 
 async def serve(config: ConvertSettings, membership: Membership | None = None) -> None:

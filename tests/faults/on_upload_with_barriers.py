@@ -11,8 +11,9 @@ import uvicorn
 
 from functions.on_upload.settings import OnUploadSettings
 from functions.on_upload.uploads import UploadHandler
-from shared import clients, logs, settings
-from shared.push import push_app
+from shared import logs, settings
+from shared.google import clients
+from shared.http.push import push_app
 from tests.faults.barriers import VARIABLE, Checkpoints
 from tests.faults.collaborators import BarrierPublisher, BarrierVoices
 

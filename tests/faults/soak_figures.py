@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.report import Report, Table
+from benchmarks.measuring.report import Report, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.local import names
-from shared.topics import ConversionMessage
+from shared.messages import ConversionMessage
 from shared.voice import ErrorCode, Input, Status, new_voice_id
 from tests.faults.endings import require_one_failure, require_one_result
 

@@ -23,9 +23,9 @@ from infra.local.names import (
     UPLOADS_BUCKET,
     topic_path,
 )
-from shared.push import push_app
-from shared.tokens import CertificateCache, GoogleTokenVerifier
-from shared.topics import ConversionMessage
+from shared.google.tokens import CertificateCache, GoogleTokenVerifier
+from shared.http.push import push_app
+from shared.messages import ConversionMessage
 from shared.voice import Input, new_voice_id
 from tests.integration.served import SAMPLE, served_cloud
 from tests.support.messages import envelope
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from shared.topics import PushMessage
+    from shared.messages import PushMessage
 
 SECONDS = 60
 SECRET = "ya29.nobody-may-read-this"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.local import names
-from shared.store import UnknownVoiceError
-from shared.topics import ConversionMessage
+from shared.messages import ConversionMessage
+from shared.ports.store import UnknownVoiceError
 from shared.voice import ErrorCode, Input, Status
 from tests.faults.endings import require_one_failure, require_one_result
 from tests.support.messages import upload_notification

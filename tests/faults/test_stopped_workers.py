@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from infra.local import names
-from shared.topics import ConversionMessage
+from shared.messages import ConversionMessage
 from shared.voice import ErrorCode, Status
 from tests.faults.endings import require_one_failure, require_one_result
 

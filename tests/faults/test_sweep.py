@@ -15,7 +15,7 @@ import pytest_asyncio
 from infra.local import names
 from shared.voice import LEASE, ErrorCode, Status, new_voice_id
 from tests.faults.endings import require_one_result
-from tests.faults.front import LOST
+from tests.faults.scale_to_zero_proxy import LOST
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

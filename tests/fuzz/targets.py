@@ -21,26 +21,26 @@ from hypothesis import strategies as st
 
 from functions.api.problems import MEDIA_TYPE
 from functions.convert.admission import Admission
-from functions.convert.audio.decoding import Decoder
-from functions.convert.audio.recording import DecodeLimits
-from functions.convert.bundle import BundleError, load_character
 from functions.convert.conversion import Conversion, Performer
-from functions.convert.onnx_model import UnsafeModelError, inspect_model
-from functions.convert.portraits import check_portrait
 from functions.convert.worker import Worker
 from functions.dead_letter.giving_up import DeadLetterHandler
 from functions.on_upload.uploads import UploadHandler
 from infra.local.memory_voices import MemoryVoices
-from shared.logs import CloudLoggingFormatter
-from shared.push import push_app
-from shared.tokens import (
+from shared.google.tokens import (
     CertificateCache,
     FirebaseTokenVerifier,
     GoogleTokenVerifier,
     NoTokenNeeded,
     TokenRefusedError,
 )
+from shared.http.push import push_app
+from shared.logs import CloudLoggingFormatter
 from shared.voice import VoiceError
+from speech.audio.decoding import Decoder
+from speech.audio.recording import DecodeLimits
+from speech.bundles.onnx_model import UnsafeModelError, inspect_model
+from speech.bundles.portraits import check_portrait
+from speech.bundles.reading import BundleError, load_character
 from tests.fuzz.harness import UncleanError
 from tests.fuzz.mutation import documents, mutated
 from tests.hostile import files
@@ -51,8 +51,8 @@ from tests.support.messages import RecordingPublisher, upload_notification
 from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims
 from tests.support.voices import a_waiting, an_upload
 from tests.unit.api.stage import WEBM, Stage
-from tests.unit.convert import graphs
-from tests.unit.convert.bundles import manifest, write_bundle
+from tests.unit.speech import graphs
+from tests.unit.speech.bundles import manifest, write_bundle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -79,7 +79,9 @@ class _LogReader(logging.Handler):
 def _logged() -> Iterator[None]:
     reader = _LogReader()
     reader.setFormatter(CloudLoggingFormatter("p"))
-    logs = [logging.getLogger(name) for name in ("functions", "shared", "python_multipart")]
+    logs = [
+        logging.getLogger(name) for name in ("functions", "shared", "speech", "python_multipart")
+    ]
     before = [(log, log.level, log.propagate) for log in logs]
     for log in logs:
         log.addHandler(reader)
@@ -594,7 +596,7 @@ class PortraitTarget:
     @cached_property
     def inputs(self) -> st.SearchStrategy[bytes]:
         """The portrait of the character that comes along, and small ones, with damage."""
-        folder = Path(__file__).parents[2] / "functions" / "convert" / "characters" / "mei"
+        folder = Path(__file__).parents[2] / "characters" / "mei"
         small = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">%s</svg>'
         seeds = {
             "mei": (folder / "portrait.svg").read_bytes(),

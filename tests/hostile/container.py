@@ -16,7 +16,7 @@ from infra.local.memory_voices import MemoryVoices
 from shared import settings
 from shared import voice as voices_of
 from shared.media import CONTENT_TYPES, SNIFF_BYTES, sniff
-from shared.topics import ConversionMessage
+from shared.messages import ConversionMessage
 from shared.voice import Options
 from tests.hostile.corpus import DONE, MAX_BYTES
 from tests.support.buckets import MemoryBucket
@@ -27,7 +27,7 @@ from tests.support.voices import an_upload
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
 
-    from functions.convert.engines import ConversionOptions, Samples, StageClock
+    from speech.engines import ConversionOptions, Samples, StageClock
 
 ECHO = "echo"
 """A character that says what it is given: the decoder is what is tried here, not the network."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, BinaryIO
 
-from shared.buckets import Bucket
+from shared.google.cloud_storage import Bucket
 from shared.objects import (
     ObjectExistsError,
     ObjectFacts,

@@ -6,7 +6,8 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-from shared.topics import ConversionMessage, PublishError, PushMessage
+from shared.errors import PublishError
+from shared.messages import ConversionMessage, PushMessage
 from tests.support.voices import an_upload
 
 if TYPE_CHECKING:

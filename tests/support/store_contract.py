@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared import voice as voices_of
-from shared.store import ConflictError, UnknownVoiceError, VoiceExistsError, change
+from shared.ports.store import ConflictError, UnknownVoiceError, VoiceExistsError, change
 from shared.voice import LeaseHeldError, Status
 from tests.support.voices import (
     EVERY_STATE,
@@ -27,7 +27,7 @@ from tests.support.voices import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.store import VoiceStore
+    from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
 

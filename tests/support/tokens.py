@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 from google.auth import jwt
 from google.auth.crypt import RSASigner
 
-from shared.tokens import Certificates
+from shared.google.tokens import Certificates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import soxr
 
-from functions.convert.bundle import load_character
-from functions.convert.engines import ConversionOptions, Engine, SessionSettings, build_engine
+from speech.bundles.reading import load_character
+from speech.engines import ConversionOptions, Engine, SessionSettings, build_engine
 from training.features import RATE, Floats
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import onnxruntime  # noqa: F401 - loading the runtime is no part of loading a bundle
 
-from functions.convert.bundle import load_character
-from functions.convert.engines import SessionSettings, build_engine
+from speech.bundles.reading import load_character
+from speech.engines import SessionSettings, build_engine
 
 _PROCESSES = 12
 

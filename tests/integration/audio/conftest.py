@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest_asyncio
 
-from functions.convert.audio.decoding import Decoder
+from speech.audio.decoding import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

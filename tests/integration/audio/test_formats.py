@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from functions.convert.audio.recording import DecodeLimits, loudness_dbfs
+from speech.audio.recording import DecodeLimits, loudness_dbfs
 from tests.integration.audio.recordings import (
     FLAVOURS,
     raw_wav,
@@ -22,7 +22,7 @@ from tests.integration.audio.recordings import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from functions.convert.audio.decoding import Decoder
+    from speech.audio.decoding import Decoder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.convert.audio.recording import DecodeLimits, Recording
 from shared.voice import ErrorCode, VoiceError
+from speech.audio.recording import DecodeLimits, Recording
 from tests.integration.audio.recordings import (
     flac_bomb,
     many_streams,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from functions.convert.audio.decoding import Decoder
+    from speech.audio.decoding import Decoder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from functions.convert.audio.decoding import Decoder
-from functions.convert.audio.outcome import DecoderUnavailableError
-from functions.convert.audio.recording import DecodeLimits
+from speech.audio.decoding import Decoder
+from speech.audio.outcome import DecoderUnavailableError
+from speech.audio.recording import DecodeLimits
 from tests.integration.audio.recordings import recording
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watches processes through /proc")
@@ -218,8 +218,8 @@ async def test_the_zygote_knows_nothing_of_the_service(monkeypatch: pytest.Monke
 
 SERVICE_THAT_IS_KILLED = """
 import asyncio, os, signal
-from functions.convert.audio.decoding import Decoder
-from functions.convert.audio.recording import DecodeLimits
+from speech.audio.decoding import Decoder
+from speech.audio.recording import DecodeLimits
 
 def die_in_the_middle(process):
     os.kill(process, signal.SIGSTOP)

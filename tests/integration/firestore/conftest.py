@@ -7,8 +7,8 @@ import pytest_asyncio
 from google.cloud.firestore_v1 import AsyncClient
 
 from infra.local.names import PROJECT_ID
-from shared.firestore_listener import DocumentListener
-from shared.firestore_store import FirestoreVoices
+from shared.google.firestore_listener import DocumentListener
+from shared.google.firestore_store import FirestoreVoices
 from tests.support.proxy import Proxy
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared import voice as voices_of
-from shared.store import StoreUnavailableError, UnreadableVoiceError
+from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
 from shared.voice import Status
 from tests.integration.firestore.conftest import TARGETS_PER_STREAM
 from tests.support.store_contract import until
@@ -16,9 +16,9 @@ from tests.support.voices import NOW, a_waiting, an_upload, stored
 if TYPE_CHECKING:
     from google.cloud.firestore_v1 import AsyncClient
 
-    from shared.firestore_listener import DocumentListener
-    from shared.firestore_store import FirestoreVoices
-    from shared.store import Snapshot, VoiceStore
+    from shared.google.firestore_listener import DocumentListener
+    from shared.google.firestore_store import FirestoreVoices
+    from shared.ports.store import Snapshot, VoiceStore
     from shared.voice import Voice
     from tests.support.proxy import Proxy
 

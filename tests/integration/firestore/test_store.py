@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.documents import to_document
-from shared.firestore_store import FirestoreVoices
-from shared.store import UnreadableVoiceError
+from shared.google.firestore_store import FirestoreVoices
+from shared.ports.store import UnreadableVoiceError
 from shared.voice import Status
 from tests.support.store_contract import VoiceStoreContract
 from tests.support.voices import NOW, a_waiting

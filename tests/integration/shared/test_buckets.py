@@ -15,7 +15,7 @@ from google.auth.credentials import AnonymousCredentials, Credentials
 from google.cloud import storage
 
 from infra.local.processes import free_ports
-from shared.buckets import Bucket, Signer
+from shared.google.cloud_storage import Bucket, Signer
 from shared.objects import ObjectExistsError, ObjectMissingError, StorageUnavailableError
 from tests.integration.storage.serving import (
     UPLOADER,

@@ -15,12 +15,12 @@ from functions.api.app import create_app
 from functions.api.creation import Reception
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.owners import Owners
-from functions.api.room import Room
 from functions.api.routes import Services
+from functions.api.sign_in import Owners
+from functions.api.upload_memory import Room
 from functions.api.warmup import NoIdentity, WarmUp
 from infra.local.memory_voices import MemoryVoices
-from shared.tokens import TokenRefusedError
+from shared.google.tokens import TokenRefusedError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from shared.store import Snapshot
-    from shared.tokens import TokenVerifier
+    from shared.google.tokens import TokenVerifier
+    from shared.ports.store import Snapshot
     from shared.voice import Voice
 
 SITE = "https://site.example"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.api.bodies import LARGEST_BYTES
+from functions.api.body_limit import LARGEST_BYTES
 from shared.voice import Options, OutputFormat, Status, parse_voice_id
 from tests.support.logs import log_book
 from tests.unit.api.stage import MAX_BYTES, SITE, Stage, UidTokens, WatchedVoices, problem

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.store import UnknownVoiceError, UnreadableVoiceError
+from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voice import new_voice_id
 from tests.support.logs import log_book
 from tests.support.voices import EVERY_STATE, a_done, a_waiting
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from shared.store import Snapshot
+    from shared.ports.store import Snapshot
 
 
 @pytest.mark.parametrize("state", EVERY_STATE)

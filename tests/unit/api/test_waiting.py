@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.store import UnreadableVoiceError
+from shared.ports.store import UnreadableVoiceError
 from shared.voice import new_voice_id
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.readme import MarksError, begin, end, with_figures, write_figures
-from benchmarks.report import Report, Table
+from benchmarks.measuring.readme import MarksError, begin, end, with_figures, write_figures
+from benchmarks.measuring.report import Report, Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,4 +74,4 @@ def test_the_readme_has_a_place_for_every_benchmark() -> None:
 
 def test_every_benchmark_of_the_command_has_its_module() -> None:
     for module in command.MODULES.values():
-        assert (command.FOLDER / f"{module.rpartition('.')[2]}.py").is_file(), module
+        assert (command.FOLDER.parent / f"{module.replace('.', '/')}.py").is_file(), module

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.machine import ROOT, commit, describe_machine, processor_name
-from benchmarks.report import Report, Table, shown
+from benchmarks.measuring.machine import ROOT, commit, describe_machine, processor_name
+from benchmarks.measuring.report import Report, Table, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from benchmarks.report import Cell
+    from benchmarks.measuring.report import Cell
 
 MACHINE: dict[str, Cell] = {"processor": "Abacus 3", "cores": 2}
 TABLE = Table(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from functions.convert.admission import Admission
-from shared.push import OverloadedError
+from shared.http.push import OverloadedError
 from tests.support.virtual_time import settle
 
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from functions.convert.app import create_app
-from shared.tokens import NoTokenNeeded
+from shared.google.tokens import NoTokenNeeded
 from tests.support.logs import log_book
 from tests.support.messages import envelope
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from functions.convert.worker import Worker
-    from shared.topics import PushMessage
+    from shared.messages import PushMessage
 
 
 class FakeWorker:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 import pytest
 
-from functions.convert.audio.recording import DecodeLimits, Recording
 from functions.convert.conversion import Conversion, Performer
 from functions.convert.stopwatch import Stopwatch, process_age_ms
 from shared import voice as voices_of
 from shared.media import Container
 from shared.objects import ObjectFacts, StorageUnavailableError
 from shared.voice import ErrorCode, Options, OutputFormat, Voice, VoiceError
+from speech.audio.recording import DecodeLimits, Recording
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.voices import NOW, an_upload
@@ -25,8 +25,8 @@ from tests.support.voices import NOW, an_upload
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from functions.convert.audio.decoding import Decoder
-    from functions.convert.engines import ConversionOptions, Samples, StageClock
+    from speech.audio.decoding import Decoder
+    from speech.engines import ConversionOptions, Samples, StageClock
 
 SPEECH = b"an encoded recording"
 MAX_BYTES = 1000

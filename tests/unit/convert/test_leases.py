@@ -10,8 +10,14 @@ import pytest
 from functions.convert.leases import LEAST_SECONDS_BETWEEN_WRITES, take_lease
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
-from shared.firestore_store import CALL_SECONDS
-from shared.store import ConflictError, Snapshot, StoreUnavailableError, UnknownVoiceError, change
+from shared.google.firestore_store import CALL_SECONDS
+from shared.ports.store import (
+    ConflictError,
+    Snapshot,
+    StoreUnavailableError,
+    UnknownVoiceError,
+    change,
+)
 from shared.voice import (
     LEASE,
     ForbiddenTransitionError,

@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from functions.convert.audio.recording import DecodeLimits, Recording
 from functions.convert.conversion import Performer
 from functions.convert.rehearsal import SAMPLE_RATE, SECONDS, connect, make_hum, rehearse
 from infra.local.memory_voices import MemoryVoices
 from shared.media import Container, sniff
 from shared.objects import StorageUnavailableError
+from speech.audio.recording import DecodeLimits, Recording
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.logs import log_book
 
 if TYPE_CHECKING:
-    from functions.convert.audio.decoding import Decoder
-    from functions.convert.engines import ConversionOptions, Samples, StageClock
+    from speech.audio.decoding import Decoder
+    from speech.engines import ConversionOptions, Samples, StageClock
 
 RATE = 16_000
 

@@ -11,10 +11,10 @@ from functions.convert.admission import Admission
 from functions.convert.worker import Worker
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
+from shared.http.push import AbandonedError, OverloadedError
+from shared.messages import MalformedMessageError, PushMessage, parse_conversion_message
 from shared.objects import StorageUnavailableError
-from shared.push import AbandonedError, OverloadedError
-from shared.store import Snapshot, StoreUnavailableError, change
-from shared.topics import MalformedMessageError, PushMessage, parse_conversion_message
+from shared.ports.store import Snapshot, StoreUnavailableError, change
 from shared.voice import (
     LEASE,
     ErrorCode,

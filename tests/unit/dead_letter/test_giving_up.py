@@ -6,9 +6,9 @@ import pytest
 
 from functions.dead_letter.giving_up import DeadLetterHandler
 from infra.local.memory_voices import MemoryVoices
+from shared.messages import PushMessage
 from shared.objects import StorageUnavailableError
-from shared.store import UnreadableVoiceError
-from shared.topics import PushMessage
+from shared.ports.store import UnreadableVoiceError
 from shared.voice import LEASE, ErrorCode, LeaseHeldError, Status, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book
@@ -28,7 +28,7 @@ from tests.support.voices import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from shared.store import Snapshot
+    from shared.ports.store import Snapshot
     from shared.voice import Voice
 
 

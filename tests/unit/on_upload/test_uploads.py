@@ -8,8 +8,9 @@ import pytest
 from functions.on_upload.uploads import UploadHandler
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
-from shared.store import Snapshot, StoreUnavailableError
-from shared.topics import MalformedMessageError, PublishError, PushMessage, parse_conversion_message
+from shared.errors import PublishError
+from shared.messages import MalformedMessageError, PushMessage, parse_conversion_message
+from shared.ports.store import Snapshot, StoreUnavailableError
 from shared.voice import Input, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book
@@ -19,7 +20,7 @@ from tests.support.voices import EVERY_STATE, NOW, a_waiting, an_upload
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from shared.buckets import Bucket
+    from shared.google.cloud_storage import Bucket
 
 
 class CrashingVoices(MemoryVoices):

@@ -20,13 +20,11 @@ from shared.characters import (
     read_manifest,
     read_manifests,
 )
-from tests.unit.convert.bundles import manifest
+from tests.unit.speech.bundles import manifest
 
 FOLDER = Path("tester")
 SCHEMA = json.loads(
-    (Path(__file__).parents[3] / "functions/convert/characters/character.schema.json").read_text(
-        "utf-8"
-    )
+    (Path(__file__).parents[3] / "characters/character.schema.json").read_text("utf-8")
 )
 
 

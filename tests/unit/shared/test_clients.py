@@ -8,10 +8,10 @@ import pytest
 
 from functions.convert.settings import ConvertSettings
 from infra.local.keys import make_key
-from shared import clients
-from shared.firestore_store import FirestoreVoices
-from shared.tokens import GoogleTokenVerifier, NoTokenNeeded
-from shared.topics import PubSubPublisher
+from shared.google import clients
+from shared.google.firestore_store import FirestoreVoices
+from shared.google.pubsub import PubSubPublisher
+from shared.google.tokens import GoogleTokenVerifier, NoTokenNeeded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +93,7 @@ async def test_clients_of_a_local_cloud_are_opened_without_any_account(
 
 def test_importing_the_openers_loads_no_client_library() -> None:
     program = (
-        "import sys, shared.clients, shared.voice, shared.store\n"
+        "import sys, shared.google.clients, shared.voice, shared.ports.store\n"
         "print([m for m in ('google.auth', 'google.api_core', 'grpc', 'requests', 'httpx')"
         " if m in sys.modules])"
     )

@@ -22,8 +22,8 @@ from google.cloud.firestore_v1.types import (
 from google.rpc.status_pb2 import Status as RpcStatus
 
 from shared.documents import to_document
-from shared.firestore_listener import RECONNECTIONS, SILENCE_SECONDS, DocumentListener
-from shared.store import StoreUnavailableError, UnreadableVoiceError
+from shared.google.firestore_listener import RECONNECTIONS, SILENCE_SECONDS, DocumentListener
+from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import a_done, a_queued, a_waiting
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import pytest
 from google.api_core import exceptions as google_errors
 
-from shared.firestore_store import FirestoreVoices
-from shared.store import StoreUnavailableError
+from shared.google.firestore_store import FirestoreVoices
+from shared.ports.store import StoreUnavailableError
 from shared.voice import Status
 
 if TYPE_CHECKING:

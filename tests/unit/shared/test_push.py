@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from functions.convert.audio.outcome import DecoderUnavailableError
-from shared.objects import StorageUnavailableError
-from shared.push import LARGEST_BODY, AbandonedError, OverloadedError, push_app
-from shared.store import ConflictError, StoreUnavailableError
-from shared.tokens import (
+from shared.errors import PassingError, PublishError
+from shared.google.tokens import (
     CertificateCache,
     CertificatesUnavailableError,
     GoogleTokenVerifier,
     NoTokenNeeded,
 )
-from shared.topics import MalformedMessageError, PassingError, PublishError, PushMessage
+from shared.http.push import LARGEST_BODY, AbandonedError, OverloadedError, push_app
+from shared.messages import MalformedMessageError, PushMessage
+from shared.objects import StorageUnavailableError
+from shared.ports.store import ConflictError, StoreUnavailableError
 from shared.voice import LeaseHeldError, LeaseLostError
+from speech.audio.outcome import DecoderUnavailableError
 from tests.support.logs import log_book
 from tests.support.messages import envelope
 from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.local.memory_voices import MemoryVoices
-from shared.store import COMPETITION_LIMIT, ConflictError, Snapshot, UnknownVoiceError, change
+from shared.ports.store import COMPETITION_LIMIT, ConflictError, Snapshot, UnknownVoiceError, change
 from shared.voice import LEASE, LeaseHeldError, lease
 from tests.support.voices import NOW, a_queued, a_waiting, an_upload
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.datastructures import Headers
 
-from shared.tokens import (
+from shared.google.tokens import (
     GRACE_SECONDS,
     LEAST_SECONDS_BETWEEN_FETCHES,
     SECONDS_AFTER_A_FAILURE,

@@ -10,8 +10,8 @@ from functions.sweep.app import create_app
 from functions.sweep.decision import Patience
 from functions.sweep.sweeping import Sweeper
 from infra.local.memory_voices import MemoryVoices
-from shared.store import Found, StoreUnavailableError
-from shared.tokens import CertificateCache, GoogleTokenVerifier
+from shared.google.tokens import CertificateCache, GoogleTokenVerifier
+from shared.ports.store import Found, StoreUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book
 from tests.support.messages import RecordingPublisher

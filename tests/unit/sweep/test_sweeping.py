@@ -9,8 +9,8 @@ import pytest
 from functions.sweep.decision import Patience
 from functions.sweep.sweeping import PAGE, PAGES, IncompleteSweepError, Sweeper
 from infra.local.memory_voices import MemoryVoices
-from shared.store import Found, UnreadableVoiceError
-from shared.topics import PushMessage, parse_conversion_message
+from shared.messages import PushMessage, parse_conversion_message
+from shared.ports.store import Found, UnreadableVoiceError
 from shared.voice import ErrorCode, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book

@@ -79,7 +79,7 @@ def test_an_archive_holds_no_other_deployable_and_no_packages(
     files = unpack(terraform, name, tmp_path)
     own = re.compile(
         rf"functions/__init__\.py|functions/{name}/.*\.py|shared/.*\.py"
-        r"|functions/convert/characters/[\w-]+/(character\.json|portrait\.svg)"
+        r"|characters/[\w-]+/(character\.json|portrait\.svg)"
     )
 
     assert [file for file in files if not own.fullmatch(file)] == []
@@ -90,10 +90,7 @@ def test_the_api_gets_every_character_that_the_container_has(
     terraform: TerraformModule, tmp_path: Path
 ) -> None:
     files = unpack(terraform, "api", tmp_path)
-    there = {
-        path.relative_to(ROOT).as_posix()
-        for path in ROOT.glob("functions/convert/characters/*/character.json")
-    }
+    there = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("characters/*/character.json")}
 
     assert {file for file in files if file.endswith("character.json")} == there
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from google.auth.credentials import AnonymousCredentials
 
-from shared.buckets import Bucket, Signer
+from shared.google.cloud_storage import Bucket, Signer
 
 if TYPE_CHECKING:
     from google.cloud.storage import Client

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.readme import with_figures
-from benchmarks.report import Report, Table
-from infra.cost import (
+from benchmarks.cost.run import (
     PAGE,
     Measurement,
     Prices,
@@ -19,6 +17,8 @@ from infra.cost import (
     sweep_day_dollars,
     warm_day_dollars,
 )
+from benchmarks.measuring.readme import with_figures
+from benchmarks.measuring.report import Report, Table
 
 if TYPE_CHECKING:
     from pathlib import Path

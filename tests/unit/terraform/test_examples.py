@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("minimal", "full")
 GUIDE = ROOT / "docs/deploy.md"
-PAGE = ROOT / "functions/api/web"
+PAGE = ROOT / "web/page"
 
 
 def read_example(name: str) -> dict[str, Any]:

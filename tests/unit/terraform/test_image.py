@@ -16,17 +16,18 @@ if TYPE_CHECKING:
 
 DOCKERFILE = ROOT / "functions/convert/Dockerfile"
 NEEDED = [
+    "characters/a-character/character.json",
+    "characters/a-character/a-graph.onnx",
     "functions/__init__.py",
     "functions/convert/main.py",
     "functions/convert/requirements.txt",
-    "functions/convert/characters/a-character/character.json",
-    "functions/convert/characters/a-character/a-graph.onnx",
     "shared/voice.py",
+    "speech/audio/decoding.py",
 ]
 UNWANTED = [
     "README.md",
     "functions/api/main.py",
-    "functions/api/web/node_modules/a-package/index.js",
+    "web/page/node_modules/a-package/index.js",
     "functions/convert/__pycache__/main.cpython-311.pyc",
     "infra/terraform/main.tf",
     "tests/unit/terraform/test_image.py",
@@ -51,7 +52,7 @@ def test_a_change_of_anything_in_the_image_makes_a_new_image(terraform: Terrafor
     )
     found = [
         path.relative_to(ROOT).as_posix()
-        for top in ("functions/convert", "shared")
+        for top in ("characters", "functions/convert", "shared", "speech")
         for path in (ROOT / top).rglob("*")
         if path.is_file()
     ]

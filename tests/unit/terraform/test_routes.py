@@ -7,8 +7,8 @@ import pytest
 
 from functions.convert.app import create_app
 from functions.sweep.app import create_app as create_sweep
-from shared.push import push_app
-from shared.tokens import TokenRefusedError
+from shared.google.tokens import TokenRefusedError
+from shared.http.push import push_app
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from functions.convert.worker import Worker
     from functions.sweep.sweeping import Sweeper
-    from shared.topics import PushMessage
+    from shared.messages import PushMessage
     from tests.unit.terraform.reading import TerraformModule
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self, cast
 
 from functions.sweep.settings import SweepSettings
-from shared.firestore_store import FirestoreVoices
+from shared.google.firestore_store import FirestoreVoices
 from shared.voice import Status
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 import torch
 
-from functions.convert.onnx_model import inspect_model
+from speech.bundles.onnx_model import inspect_model
 from training.export import Melody, export
 from training.features import mel_filters
 from training.folded import FoldedGraph, fold_bins, join_samples, overlap_add, part_samples

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from functions.convert.bundle import load_character
-from functions.convert.engines import ConversionOptions, SessionSettings, build_engine
+from speech.bundles.reading import load_character
+from speech.engines import ConversionOptions, SessionSettings, build_engine
 from training.__main__ import Effort, Places, make_data, train, write_bundle
 
 PROGRAMS = ("hts_engine", "flite", "festival", "espeak-ng")

@@ -1,0 +1,1 @@
+"""How long a new instance takes until it can convert."""

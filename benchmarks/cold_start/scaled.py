@@ -1,0 +1,118 @@
+"""Visitors of a local cloud whose conversion container comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx
+import psutil
+
+from benchmarks.cold_start.starting import bytecode_in
+from benchmarks.measuring.recordings import CONTENT_TYPE
+from benchmarks.measuring.voice_journeys import LISTENING_SECONDS, changed_environment, off_beat
+from infra.local.cloud import CloudOptions, Scaling, local_cloud
+from infra.local.visitor import Visitor, Wish
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from infra.local.cloud import LocalCloud
+
+STOP_SECONDS: Final = 20.0
+NEVER_IDLE: Final = Scaling(idle_seconds=3600.0)
+"""When an instance ends is up to the benchmark, not to the clock."""
+
+
+class InstanceState(StrEnum):
+    """How the visitor finds the conversion container."""
+
+    COLD = "scaled to zero, no warm-up"
+    WARMING_UP = "scaled to zero, warm-up as the recording begins"
+    WARM = "minimum instance"
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One visitor's experience, in milliseconds.
+
+    Attributes:
+        wait: from the end of the recording until the listener said `done`.
+        conversion: the part of it that the stages of the conversion took.
+    """
+
+    wait: float
+    conversion: float
+
+
+class ScaledCloud:
+    """A local cloud with a front before its converter, and a visitor.
+
+    Args:
+        cloud: the local cloud.
+        client: sends requests.
+    """
+
+    def __init__(self, cloud: LocalCloud, client: httpx.AsyncClient) -> None:
+        self._convert = cloud.addresses.convert
+        self._front = psutil.Process(cloud.pids["convert"])
+        self._client = client
+        self._visitor = Visitor(client, cloud.addresses.api, cloud.voices)
+        self._chance = random.Random(0)
+
+    async def visit(self, state: InstanceState, recording: bytes, seconds: float) -> Visit:
+        """Speak for so long and wait for the character; WARM needs an earlier visit."""
+        if state is InstanceState.WARMING_UP:
+            await self.scale_to_zero()
+        # The api sends the warm-up with this.
+        created = await self._visitor.create(Wish(), CONTENT_TYPE)
+        if state is InstanceState.COLD:
+            await self._forget_warm_up()
+        watching = asyncio.create_task(
+            self._visitor.watch(created["voice_id"], lambda _voice: None)
+        )
+        # Where nothing is under way meanwhile, how long the visitor speaks changes nothing.
+        is_waiting = state is InstanceState.COLD
+        speaking = LISTENING_SECONDS if is_waiting else seconds
+        await asyncio.sleep(speaking + off_beat(self._chance))
+        begin = time.perf_counter()
+        await self._visitor.upload(created, recording)
+        voice = await watching
+        wait = (time.perf_counter() - begin) * 1000
+        return Visit(wait, sum(voice.timings.values()))
+
+    async def scale_to_zero(self) -> None:
+        """Stop the instance, if there is one, and wait for its end."""
+        children = self._front.children()
+        for child in children:
+            child.terminate()
+        _, alive = await asyncio.to_thread(psutil.wait_procs, children, STOP_SECONDS)
+        if alive:
+            raise RuntimeError("the conversion container did not stop")
+
+    async def _forget_warm_up(self) -> None:
+        """Wait until the warm-up has done its work, and undo it."""
+        response = await self._client.get(f"{self._convert}/warmup", timeout=STOP_SECONDS)
+        response.raise_for_status()
+        await self.scale_to_zero()
+
+
+@asynccontextmanager
+async def scaled_cloud() -> AsyncIterator[ScaledCloud]:
+    """Start a local cloud whose converter scales to zero, and stop it at the end."""
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
+        # As in the container's image, everything is compiled; the first start does that.
+        compiled = bytecode_in(folder / "bytecode", is_written=True)
+        stack.enter_context(changed_environment(compiled))
+        options = CloudOptions(folder=folder, scaling=NEVER_IDLE)
+        cloud = await stack.enter_async_context(local_cloud(options, note=print))
+        client = await stack.enter_async_context(httpx.AsyncClient())
+        yield ScaledCloud(cloud, client)

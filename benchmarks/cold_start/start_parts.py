@@ -1,0 +1,124 @@
+"""The parts of a start, one after another, in a new process: a JSON object of milliseconds.
+
+    python -m benchmarks.cold_start.start_parts converter SINCE
+        does what a conversion container does, until it has converted its standard input twice;
+        SINCE is the monotonic clock, in seconds, at its exec.
+    python -m benchmarks.cold_start.start_parts NAME
+        imports a deployable and opens its clients.
+
+In a process of its own, because what is imported is imported once.
+"""
+# ruff: noqa: PLC0415 - imports are what is measured
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from functions.convert.main import Tools
+
+
+class Laps:
+    """Milliseconds between the ends of parts.
+
+    Args:
+        since: the monotonic clock, in seconds, when the first part began.
+    """
+
+    def __init__(self, since: float) -> None:
+        self._since = since
+        self.milliseconds: dict[str, float] = {}
+
+    def end(self, part: str) -> None:
+        """End a part and begin the next."""
+        now = time.monotonic()
+        self.milliseconds[part] = (now - self._since) * 1000
+        self._since = now
+
+
+def measure_converter(since: float, recording: bytes) -> dict[str, float]:
+    """Start like a conversion container, without any overlap, and convert a recording twice."""
+    laps = Laps(since)
+    laps.end("interpreter")
+    import asyncio
+
+    from functions.convert import main as convert
+    from functions.convert.settings import ConvertSettings
+    from shared import settings
+    from speech.audio.decoding import Decoder
+
+    laps.end("imports")
+
+    async def start() -> None:
+        config = settings.load(ConvertSettings)
+        laps.end("settings")
+        convert.open_services(config)
+        laps.end("clients")
+        performers = convert.load_performers(config.characters_dir, config.threads)
+        laps.end("characters")
+        async with Decoder() as decoder:
+            laps.end("decoder's process")
+            tools = convert.Tools(decoder, performers)
+            for which in ("first", "second"):
+                await convert_once(tools, recording)
+                laps.end(f"{which} conversion")
+
+    asyncio.run(start())
+    return laps.milliseconds
+
+
+async def convert_once(tools: Tools, data: bytes) -> None:
+    """Decode, convert, encode, as an attempt at a voice does."""
+    from shared.voice import OutputFormat
+    from speech.audio.encoding import encode
+    from speech.audio.recording import DecodeLimits
+    from speech.engines import ConversionOptions
+
+    recording = await tools.decoder.decode(data, limits=DecodeLimits())
+    performer = next(iter(tools.performers.values()))
+    samples = performer.engine.convert(
+        recording.samples, recording.sample_rate, ConversionOptions()
+    )
+    encode(samples, performer.engine.sample_rate, OutputFormat.WAV, performer.marking)
+
+
+def measure_deployable(name: str) -> dict[str, float]:
+    """Import a deployable and open what it opens before its first request."""
+    import asyncio
+    from importlib import import_module
+
+    before = len(sys.modules)
+    laps = Laps(time.monotonic())
+    module = import_module(f"functions.{name}.main")
+    laps.end("imports")
+
+    async def open_clients() -> None:
+        if name == "convert":
+            from functions.convert.settings import ConvertSettings
+            from shared import settings
+
+            module.open_services(settings.load(ConvertSettings))
+        else:
+            module.application()
+
+    asyncio.run(open_clients())
+    laps.end("clients")
+    return {**laps.milliseconds, "modules": len(sys.modules) - before}
+
+
+def main(arguments: list[str]) -> None:
+    """Measure and print what the arguments say."""
+    what, *details = arguments
+    if what == "converter":
+        recording = sys.stdin.buffer.read()
+        found = measure_converter(float(details[0]), recording)
+    else:
+        found = measure_deployable(what)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""What conversions cost in US dollars."""

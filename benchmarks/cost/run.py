@@ -1,0 +1,282 @@
+"""What a thousand conversions and a day cost: measured CPU seconds times prices.
+
+    python -m benchmarks.cost.run [RECORDING] [--write]
+
+CPU seconds are those of all processes that a conversion keeps busy, from the recording's bytes to
+the result's; they do not depend on what else the machine does, as the time by the clock would. How
+many documents a voice reads and writes is what the benchmark pipeline has counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import resource
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+
+from benchmarks.measuring.readme import with_figures
+from benchmarks.measuring.report import Report, Table
+from functions.convert.conversion import Conversion
+from functions.convert.main import load_performers
+from shared.media import CONTENT_TYPES, sniff
+from shared.voice import Input, Options, OutputFormat, Status, Voice, new_voice_id
+from speech.audio.decoding import Decoder
+from speech.audio.recording import DecodeLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.measuring.report import Cell
+    from shared.google.cloud_storage import Bucket
+
+ROOT: Final = Path(__file__).parents[2]
+SAMPLE: Final = ROOT / "infra/local/samples/hello.webm"
+CHARACTERS: Final = ROOT / "characters"
+COUNTED: Final = ROOT / "benchmarks/results/pipeline.json"
+PAGE: Final = ROOT / "docs/deploy.md"
+FORMATS: Final = (OutputFormat.WAV, OutputFormat.M4A)
+ROUNDS: Final = 20
+SECONDS_OF_A_DAY: Final = 86_400
+
+_WRITES: Final = "Firestore documents written"
+_READS: Final = (
+    "Firestore documents read by the service",
+    "Firestore documents read by the visitor's listener",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """US dollars for us-central1, looked up on 21 November 2026 in archived copies of the pages.
+
+    Cloud Run with request-based billing: https://cloud.google.com/run/pricing
+    Firestore: https://cloud.google.com/firestore/pricing
+    Cloud Storage: https://cloud.google.com/storage/pricing-examples
+    Cloud Scheduler: https://cloud.google.com/scheduler/pricing
+    """
+
+    cpu_second: float = 0.000_024
+    gib_second: float = 0.000_002_5
+    idle_cpu_second: float = 0.000_002_5
+    idle_gib_second: float = 0.000_002_5
+    request: float = 0.4 / 1e6
+    document_read: float = 0.03 / 1e5
+    document_write: float = 0.09 / 1e5
+    document_expiry: float = 0.01 / 1e5
+    object_write: float = 0.005 / 1e3
+    object_read: float = 0.0004 / 1e3
+    gib_to_the_internet: float = 0.12
+    scheduler_job_day: float = 0.1 / 31
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one conversion uses beside its CPU seconds, and what a day uses without any.
+
+    Attributes:
+        document_reads: by the services and by a page that listens.
+        document_writes: create, queued, lease, done, and a conflict now and then.
+        cpus: of an instance of the conversion container (convert_cpu).
+        gib: of its memory (convert_memory).
+        waiting_seconds: for Firestore and Cloud Storage, in which an instance is paid for too.
+        function_seconds: of the functions api and on_upload together, each with one CPU and
+            half a GiB.
+        requests: to the api (voice), on_upload, and the container (warm-up, message).
+        object_writes: recording and result; the notification is counted as one more.
+        object_reads: the recording by the container, the result by the visitor.
+        sweeps: of a day; each is a request.
+        sweep_seconds: of the function sweep, with one CPU and half a GiB, when it finds nothing.
+        sweep_reads: one query for each status, which counts as a read though it finds nothing.
+    """
+
+    document_reads: float
+    document_writes: float
+    cpus: float = 2
+    gib: float = 1
+    waiting_seconds: float = 0.3
+    function_seconds: float = 0.3
+    requests: int = 4
+    object_writes: int = 3
+    object_reads: int = 2
+    sweeps: int = 288
+    sweep_seconds: float = 0.5
+    sweep_reads: int = 3
+
+
+def read_usage(counted: Path = COUNTED) -> Usage:
+    """Return what a conversion uses, with the documents that a benchmark has counted.
+
+    Args:
+        counted: the report of the benchmark pipeline.
+
+    Raises:
+        ValueError: it is no such report.
+    """
+    report = Report.load(counted)
+    figures = {str(row[0]): row[-1] for table in report.tables for row in table.rows}
+    try:
+        reads = sum(float(figures[name] or 0) for name in _READS)
+        return Usage(document_reads=reads, document_writes=float(figures[_WRITES] or 0))
+    except KeyError as missing:
+        raise ValueError(f"{counted} does not tell {missing}; measure it anew") from missing
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One conversion: CPU seconds, seconds of the recording, bytes of the result."""
+
+    cpu_seconds: float
+    seconds: float
+    bytes: int
+
+
+class _Shelf:
+    """Stands for both buckets: gives the recording, takes results, signs nothing."""
+
+    name = "a-bucket"
+
+    def __init__(self, recording: bytes) -> None:
+        self._recording = recording
+
+    async def read(self, *_name_and_generation: object, **_limits: object) -> bytes:
+        return self._recording
+
+    async def write(self, _name: str, _content: BinaryIO, **_facts: object) -> None:
+        return
+
+    async def sign_download(self, _name: str, **_terms: object) -> tuple[str, datetime]:
+        return "https://storage.example.com", datetime.now(UTC)
+
+
+def measure(recording: bytes, output_format: OutputFormat) -> Measurement:
+    """Convert a recording often enough to tell what one conversion takes."""
+    few, _ = _used(recording, output_format, 1)
+    many, (seconds, size) = _used(recording, output_format, 1 + ROUNDS)
+    return Measurement((many - few) / ROUNDS, seconds, size)
+
+
+def _used(
+    recording: bytes, output_format: OutputFormat, rounds: int
+) -> tuple[float, tuple[float, int]]:
+    begin = _cpu_seconds()
+    facts = asyncio.run(_convert(recording, output_format, rounds))
+    return _cpu_seconds() - begin, facts
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of every process it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -> tuple[float, int]:
+    shelf = cast("Bucket", _Shelf(recording))
+    performers = load_performers(CHARACTERS, threads=1)
+    async with Decoder(max_processes=1) as decoder:
+        conversion = Conversion(
+            uploads=shelf,
+            results=shelf,
+            decoder=decoder,
+            performers=performers,
+            limits=DecodeLimits(min_seconds=1, max_seconds=60, max_bytes=100_000_000),
+            result_lifetime=timedelta(hours=1),
+        )
+        voice = _voice(recording, output_format, next(iter(performers)))
+        for _ in range(rounds):
+            outcome = await conversion.run(voice, lambda _stage: None)
+    return outcome.seconds, outcome.result.bytes
+
+
+def _voice(recording: bytes, output_format: OutputFormat, character: str) -> Voice:
+    container = sniff(recording)
+    if container is None:
+        raise SystemExit("This is no recording of a known kind.")
+    now, content_type = datetime.now(UTC), CONTENT_TYPES[container][0]
+    return Voice(
+        voice_id=new_voice_id(),
+        character=character,
+        created_at=now,
+        updated_at=now,
+        expire_at=now,
+        status=Status.CONVERTING,
+        options=Options(output_format=output_format, content_type=content_type),
+        input=Input("a-bucket", "a-recording", 1, content_type, len(recording)),
+        attempt=1,
+    )
+
+
+def conversion_dollars(measured: Measurement, usage: Usage, prices: Prices) -> dict[str, float]:
+    """Return what one conversion costs by kind, with nobody else on its instance."""
+    billed = measured.cpu_seconds + usage.waiting_seconds
+    return {
+        "conversion container": billed
+        * (usage.cpus * prices.cpu_second + usage.gib * prices.gib_second),
+        "functions": usage.function_seconds * _function_second_dollars(prices),
+        "requests": usage.requests * prices.request,
+        "Firestore": usage.document_reads * prices.document_read
+        + usage.document_writes * prices.document_write
+        + prices.document_expiry,
+        "Cloud Storage": usage.object_writes * prices.object_write
+        + usage.object_reads * prices.object_read,
+        "result to the visitor": measured.bytes / 2**30 * prices.gib_to_the_internet,
+    }
+
+
+def warm_day_dollars(usage: Usage, prices: Prices) -> float:
+    """Return what one idle instance of the conversion container costs a day."""
+    idle = usage.cpus * prices.idle_cpu_second + usage.gib * prices.idle_gib_second
+    return idle * SECONDS_OF_A_DAY
+
+
+def sweep_day_dollars(usage: Usage, prices: Prices) -> float:
+    """Return what a day of sweeps costs that find nothing, which is paid for without visitors."""
+    one = (
+        usage.sweep_seconds * _function_second_dollars(prices)
+        + usage.sweep_reads * prices.document_read
+        + prices.request
+    )
+    return usage.sweeps * one + prices.scheduler_job_day
+
+
+def _function_second_dollars(prices: Prices) -> float:
+    return prices.cpu_second + 0.5 * prices.gib_second
+
+
+def make_report(measured: Sequence[Measurement], usage: Usage, prices: Prices) -> Report:
+    """Return what is shown: a measurement for each of `FORMATS`, and days without visitors."""
+    columns = [conversion_dollars(one, usage, prices) for one in measured]
+    rows: list[tuple[Cell, ...]] = [
+        (kind, *(1000 * column[kind] for column in columns)) for kind in columns[0]
+    ]
+    rows.append(("**together**", *(1000 * sum(column.values()) for column in columns)))
+    rows.append(("CPU seconds of one", *(one.cpu_seconds for one in measured)))
+    facts: dict[str, Cell] = {
+        "seconds of the recording": measured[0].seconds,
+        "Firestore documents that a voice writes": usage.document_writes,
+        "documents that it reads": usage.document_reads,
+        "a warm instance-day of the converter, US$": warm_day_dollars(usage, prices),
+        "a day of sweeps, US$": sweep_day_dollars(usage, prices),
+    }
+    table = Table("1000 conversions, US$", ("for", *map(str, FORMATS)), tuple(rows))
+    return Report("cost", (table,), facts)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print, and perhaps bring it into the page about deploying."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cost.run", description=__doc__)
+    parser.add_argument("recording", type=Path, nargs="?", default=SAMPLE)
+    parser.add_argument("--write", action="store_true", help=f"bring the figures into {PAGE.name}")
+    wish = parser.parse_args(arguments)
+    recording = wish.recording.read_bytes()
+    measured = [measure(recording, output_format) for output_format in FORMATS]
+    report = make_report(measured, read_usage(), Prices())
+    report.show()
+    if wish.write:
+        PAGE.write_text(with_figures(PAGE.read_text(), report))
+
+
+if __name__ == "__main__":
+    main()

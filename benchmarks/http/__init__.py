@@ -1,0 +1,1 @@
+"""Which server speaks HTTP for the least processor time."""

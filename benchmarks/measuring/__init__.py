@@ -1,0 +1,1 @@
+"""What the benchmarks share: reports, recordings, servers, load, journeys of voices."""

@@ -1,0 +1,1 @@
+"""What the way of a voice costs beside the conversion."""

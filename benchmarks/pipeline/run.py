@@ -1,0 +1,299 @@
+"""What the way of a voice costs beside the conversion: from the end of the upload to `done`."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import psutil
+
+from benchmarks.measuring.report import Report, Table
+from benchmarks.measuring.voice_journeys import running_emulators, told_of_emulators, visited_cloud
+from benchmarks.pipeline.delivery import Deliveries
+from benchmarks.pipeline.firestore_calls import READ, WRITE, CountingProxy
+from infra.local import names
+from shared.voice import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from benchmarks.measuring.report import Cell, Options
+    from benchmarks.measuring.voice_journeys import Passage, Visitors
+
+LOAD: Final = 0.7
+"""Share of the rate at which the machine is saturated."""
+
+PERCENTILES: Final = (50, 95, 99)
+EMULATORS_PUSH: Final = "the emulator's push"
+AT_ONCE: Final = "every message at once"
+IN_MEMORY: Final = "in memory, one process"
+
+HOPS: Final = (
+    f"published to {names.UPLOADS_TOPIC}",
+    f"arrived from {names.UPLOADS_TOPIC}",
+    f"published to {names.CONVERSIONS_TOPIC}",
+    f"arrived from {names.CONVERSIONS_TOPIC}",
+    "listener: converting",
+    "listener: done, without the conversion",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How many voices are sent how.
+
+    Attributes:
+        warm_ups: before anything is measured: the emulators' first requests take longer.
+        idle: one after another.
+        saturating: as many at once as saturate the machine.
+        loaded: at random times, at `LOAD` of the rate that was found so.
+        traced: one after another, each hop noted.
+        counted: one after another, each call to Firestore counted.
+    """
+
+    warm_ups: int
+    idle: int
+    saturating: int
+    loaded: int
+    traced: int
+    counted: int
+
+
+FULL: Final = Plan(warm_ups=20, idle=100, saturating=50, loaded=120, traced=40, counted=10)
+QUICK: Final = Plan(warm_ups=5, idle=8, saturating=16, loaded=16, traced=5, counted=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The voices that went one way.
+
+    Attributes:
+        idle: sent one after another.
+        rate: voices per second at which the machine is saturated.
+        loaded: sent at `LOAD` of it.
+    """
+
+    idle: Sequence[Passage]
+    rate: float | None = None
+    loaded: Sequence[Passage] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Emulated:
+    """What was measured with Google's emulators.
+
+    Attributes:
+        ways: the voices by the way of delivery.
+        hops: by the way of delivery, when each of `HOPS` was reached, a voice a row: milliseconds
+            from the end of the upload.
+        processor: milliseconds of processor time per voice, by service, over all of `idle`.
+    """
+
+    ways: Mapping[str, Measured]
+    hops: Mapping[str, Sequence[Sequence[float]]]
+    processor: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What one voice asks for.
+
+    Attributes:
+        writes: documents written.
+        reads: documents read by us.
+        listened: documents that the visitor's listener was told of, each of which is a read, too.
+        messages: messages through Pub/Sub.
+    """
+
+    writes: float
+    reads: float
+    listened: float
+    messages: float
+
+
+async def run(options: Options) -> Report:
+    """Measure the overhead with each way of delivery, its hops, and what a voice asks for."""
+    plan = QUICK if options.quick else FULL
+    async with visited_cloud(embedded=True) as visitors:
+        await visitors.one_by_one(plan.warm_ups)
+        in_memory = Measured(await visitors.one_by_one(plan.idle))
+    async with visited_cloud(embedded=False) as visitors:
+        await visitors.one_by_one(plan.warm_ups)
+        emulated = await measure_emulated(visitors, plan)
+    counts = await measure_counts(plan)
+    idle = emulated.ways[EMULATORS_PUSH].idle
+    return Report(
+        "pipeline",
+        (
+            overhead_table({**emulated.ways, IN_MEMORY: in_memory}),
+            hops_table(emulated.hops),
+            counts_table(counts),
+            processor_table(emulated.processor),
+        ),
+        facts={
+            "overhead on the idle local cloud, p50 (ms, under 120 is wanted)": median(
+                passage.overhead for passage in idle
+            )
+        },
+        ratios={"Firestore calls per voice": counts.writes + counts.reads},
+    )
+
+
+async def measure_emulated(visitors: Visitors, plan: Plan) -> Emulated:
+    """Measure both ways of delivery, in turns."""
+    deliveries = Deliveries(visitors.client, visitors.cloud.addresses)
+    processor = ProcessorTime(visitors.cloud.pids)
+    pushed = await visitors.one_by_one(plan.idle)
+    per_voice = processor.spent(len(pushed))
+    async with deliveries.at_once():
+        at_once = await visitors.one_by_one(plan.idle)
+    rates, loaded = {}, {}
+    for way, delivery in _ways(deliveries):
+        async with delivery:
+            rates[way] = await visitors.saturate(plan.saturating)
+    for way, delivery in _ways(deliveries):
+        async with delivery:
+            loaded[way] = await visitors.at_random(plan.loaded, LOAD * rates[AT_ONCE])
+    hops = {
+        EMULATORS_PUSH: await _trace(visitors, deliveries, deliveries.watched(), plan),
+        AT_ONCE: await _trace(visitors, deliveries, deliveries.at_once(), plan),
+    }
+    idle = {EMULATORS_PUSH: pushed, AT_ONCE: at_once}
+    return Emulated(
+        {way: Measured(idle[way], rates[way], loaded[way]) for way in idle}, hops, per_voice
+    )
+
+
+def _ways(
+    deliveries: Deliveries,
+) -> tuple[tuple[str, AbstractAsyncContextManager[None]], ...]:
+    return ((EMULATORS_PUSH, nullcontext()), (AT_ONCE, deliveries.at_once()))
+
+
+async def _trace(
+    visitors: Visitors,
+    deliveries: Deliveries,
+    delivery: AbstractAsyncContextManager[None],
+    plan: Plan,
+) -> list[list[float]]:
+    async with delivery:
+        passages = await visitors.one_by_one(plan.traced)
+    return [_hops_of(passage, deliveries.moments[passage.voice_id]) for passage in passages]
+
+
+def _hops_of(passage: Passage, moments: Mapping[str, float]) -> list[float]:
+    """Return when a voice reached each of `HOPS`."""
+    *deliveries, _, _ = HOPS
+    # The listener may leave a state out that lasted too short.
+    converting = passage.seen.get(Status.CONVERTING, passage.seen[Status.DONE])
+    return [
+        *(passage.since_upload(moments[hop]) for hop in deliveries),
+        passage.since_upload(converting),
+        passage.overhead,
+    ]
+
+
+async def measure_counts(plan: Plan) -> Counts:
+    """Count what voices ask of Firestore and Pub/Sub."""
+    async with (
+        running_emulators() as (firestore, pubsub),
+        CountingProxy(firestore) as proxy,
+    ):
+        with told_of_emulators(proxy.address, pubsub):
+            async with visited_cloud(embedded=False) as visitors:
+                deliveries = Deliveries(visitors.client, visitors.cloud.addresses)
+                async with deliveries.watched():
+                    before = proxy.calls.copy()
+                    passages = await visitors.one_by_one(plan.counted)
+                calls = proxy.calls - before
+    ids = [passage.voice_id for passage in passages]
+    return Counts(
+        writes=calls[WRITE] / len(ids),
+        reads=calls[READ] / len(ids),
+        listened=sum(passage.states for passage in passages) / len(ids),
+        messages=sum(deliveries.messages[voice_id] for voice_id in ids) / len(ids),
+    )
+
+
+class ProcessorTime:
+    """Processor time that services spend from now on.
+
+    Args:
+        pids: the process ids by service.
+    """
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._pids = pids
+        self._before = self._now()
+
+    def spent(self, voices: int) -> dict[str, float]:
+        """Return the milliseconds per voice, by service."""
+        return {name: (now - self._before[name]) / voices for name, now in self._now().items()}
+
+    def _now(self) -> dict[str, float]:
+        return {name: _milliseconds_of(pid) for name, pid in self._pids.items()}
+
+
+def _milliseconds_of(pid: int) -> float:
+    process = psutil.Process(pid)
+    times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+    return 1000 * sum(
+        each.user + each.system + each.children_user + each.children_system for each in times
+    )
+
+
+def overhead_table(ways: Mapping[str, Measured]) -> Table:
+    """Return the overheads beside each other."""
+    rows: list[tuple[Cell, ...]] = []
+    for way, measured in ways.items():
+        rows.append((way, "idle", *_row(measured.idle)))
+    for way, measured in ways.items():
+        if measured.rate is not None and measured.loaded:
+            rows.append((way, f"{LOAD:.0%} load", *_row(measured.loaded)))
+    columns = ("delivery", "load", *(f"p{each}" for each in PERCENTILES), "conversion", "voices")
+    title = "From the end of the upload to done at the visitor's listener, less the conversion, ms"
+    return Table(title, columns, tuple(rows))
+
+
+def _row(passages: Sequence[Passage]) -> tuple[Cell, ...]:
+    overheads = np.percentile([passage.overhead for passage in passages], PERCENTILES)
+    conversion = median(passage.conversion for passage in passages)
+    return (*map(float, overheads), conversion, len(passages))
+
+
+def hops_table(hops: Mapping[str, Sequence[Sequence[float]]]) -> Table:
+    """Return when each hop was reached, and how long each took."""
+    columns = ["hop"]
+    cells: list[list[Cell]] = [[hop] for hop in HOPS]
+    for way, voices in hops.items():
+        columns += [way, "step"]
+        reached = np.asarray(voices)
+        steps = np.diff(reached, axis=1, prepend=0.0)
+        for row, at, step in zip(
+            cells, np.median(reached, axis=0), np.median(steps, axis=0), strict=True
+        ):
+            row += [float(at), float(step)]
+    title = "When a voice reaches each hop, ms from the end of the upload, medians"
+    return Table(title, tuple(columns), tuple(map(tuple, cells)))
+
+
+def counts_table(counts: Counts) -> Table:
+    """Return what one voice asks for."""
+    rows: tuple[tuple[Cell, ...], ...] = (
+        ("Firestore documents written", counts.writes),
+        ("Firestore documents read by the service", counts.reads),
+        ("Firestore documents read by the visitor's listener", counts.listened),
+        ("Pub/Sub messages", counts.messages),
+    )
+    return Table("What one voice asks for", ("what", "per voice"), rows)
+
+
+def processor_table(processor: Mapping[str, float]) -> Table:
+    """Return the processor time of each service."""
+    return Table(
+        "Processor time per voice of 3 s, ms", ("service", "time"), tuple(processor.items())
+    )

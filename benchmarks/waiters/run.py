@@ -1,0 +1,448 @@
+"""Clients that wait in `GET /api/v1/conversion/{voice_id}`, on one process of the api."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+import numpy as np
+import psutil
+
+from benchmarks.measuring.report import Report, Table
+from benchmarks.waiters.alternatives import Alternative
+from benchmarks.waiters.served import ALTERNATIVE_VARIABLE
+from benchmarks.waiters.visitors import Crowd, finish, leave, warm_up_target
+from infra.local import names
+from infra.local.cloud import ROOT, RULES, Addresses, CloudOptions, deployable_environments
+from infra.local.emulated import FIRESTORE_VARIABLE
+from infra.local.emulators import find_emulators
+from infra.local.keys import make_key
+from infra.local.processes import Supervisor, free_ports
+from shared.google.firestore_store import FirestoreVoices
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from google.cloud.firestore_v1 import AsyncClient
+
+    from benchmarks.measuring.report import Cell, Options
+    from benchmarks.waiters.visitors import Visitor
+    from shared.ports.store import VoiceStore
+
+MB: Final = 1_000_000
+NOWHERE: Final = "http://127.0.0.1:9"
+FIRST_ARRIVAL_SECONDS: Final = 15.0
+NEXT_ARRIVAL_SECONDS: Final = 0.01
+"""How long the first client, and each other one, may take until it waits."""
+
+GROUP: Final = 50
+"""How many clients come at once."""
+
+COUNTS_PAUSE_SECONDS: Final = 0.05
+COUNTS_SECONDS: Final = 120.0
+"""How long a process that is busy with its clients may take to tell its counts."""
+
+ANSWER_SECONDS: Final = 10.0
+"""How long a client may wait for the answer after its voice is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured.
+
+    Attributes:
+        crowds: how many clients wait.
+        changes: how many voices are done meanwhile.
+        rate: how many of them in a second, at random times.
+    """
+
+    crowds: tuple[int, ...] = (100, 500, 1000, 5000)
+    changes: int = 300
+    rate: float = 25.0
+
+
+QUICK: Final = Plan(crowds=(100,), changes=100)
+WARM_UP: Final = Plan(crowds=(50,), changes=150, rate=50.0)
+PERCENTILES: Final = (50, 95, 99)
+
+Answer = float | str
+"""Milliseconds from a document's change to the whole answer, or what came instead of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a process needs while all clients wait and nothing happens.
+
+    Attributes:
+        clients: how many got to wait in time.
+        arrival_seconds: how long it took until they did.
+        arrival_cpu: milliseconds of the processor that the process spent on the arrival of each.
+        streams: `Listen` streams of the process.
+        threads: its threads.
+        memory: its resident memory, in megabytes.
+        growth: by how many megabytes that is more than with no client.
+        busy: the share of a core that it uses.
+        reads: how many documents Firestore hands out in a minute.
+    """
+
+    clients: int
+    arrival_seconds: float
+    arrival_cpu: float
+    streams: int
+    threads: int
+    memory: float
+    growth: float
+    busy: float
+    reads: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one alternative did with one crowd.
+
+    Attributes:
+        alternative: which.
+        clients: how many there were.
+        waiting: what they needed.
+        answers: what came of each voice that was done meanwhile.
+        breaks: how many streams broke.
+    """
+
+    alternative: Alternative
+    clients: int
+    waiting: Waiting
+    answers: tuple[Answer, ...]
+    breaks: int
+
+    @property
+    def name(self) -> str:
+        """What it is, in words."""
+        return f"{self.clients} clients, {self.alternative.value}"
+
+    @property
+    def has_fallen(self) -> bool:
+        """Whether it was too much; then more is not tried."""
+        return self.waiting.clients < self.clients or bool(self.complaints)
+
+    @property
+    def complaints(self) -> str:
+        """What came instead of answers, if anything did."""
+        counted = Counter(each for each in self.answers if isinstance(each, str))
+        return ", ".join(f"{count} x {text}" for text, count in counted.items())
+
+    def lag(self, percentile: int) -> float | None:
+        """Return a percentile of the lags, in milliseconds; None if nobody got an answer."""
+        lags = [each for each in self.answers if isinstance(each, float)]
+        return float(np.percentile(lags, percentile)) if lags else None
+
+    def row(self) -> tuple[Cell, ...]:
+        """Return it as a row of `COLUMNS`."""
+        return (
+            self.clients,
+            self.alternative.value,
+            self.waiting.clients,
+            self.waiting.arrival_cpu,
+            self.waiting.streams,
+            self.waiting.threads,
+            self.waiting.memory,
+            self.waiting.growth,
+            100 * self.waiting.busy,
+            self.waiting.reads / self.clients,
+            *map(self.lag, PERCENTILES),
+            sum(isinstance(each, str) for each in self.answers),
+            self.breaks,
+        )
+
+
+COLUMNS: Final = (
+    "clients",
+    "way",
+    "of them waiting",
+    "CPU per arrival (ms)",
+    "streams",
+    "threads",
+    "memory (MB)",
+    "growth (MB)",
+    "idle CPU (% of a core)",
+    "reads per client and minute",
+    *(f"lag p{percentile} (ms)" for percentile in PERCENTILES),
+    "unanswered",
+    "broken streams",
+)
+
+
+async def run(options: Options) -> Report:
+    """Measure every alternative with every crowd, in turns."""
+    raise_file_limit()
+    plan = QUICK if options.quick else Plan()
+    measured: list[Measured] = []
+    async with firestore_emulator() as address:
+        # Java gets faster while it runs: not at the cost of whoever comes first.
+        await measure(Alternative.SHARED, WARM_UP.crowds[0], WARM_UP, address)
+        for clients, alternative in product(plan.crowds, Alternative):
+            if any(each.alternative is alternative and each.has_fallen for each in measured):
+                continue
+            print(f"{clients} clients, {alternative.value} ...", file=sys.stderr, flush=True)
+            measured.append(await measure(alternative, clients, plan, address))
+    return report(measured, plan)
+
+
+def report(measured: Sequence[Measured], plan: Plan) -> Report:
+    """Put everything side by side."""
+    table = Table("Clients waiting on one process", COLUMNS, tuple(each.row() for each in measured))
+    facts: dict[str, Cell] = {
+        "voices done while the others wait": plan.changes,
+        "of them per second": plan.rate,
+    }
+    for each in measured:
+        facts[f"seconds until all wait ({each.name})"] = each.waiting.arrival_seconds
+        if each.has_fallen:
+            facts[f"too much ({each.name})"] = "yes, so no more clients were tried"
+        if each.complaints:
+            facts[f"instead of answers ({each.name})"] = each.complaints
+    return Report("waiters", (table,), facts, ratios(measured))
+
+
+def ratios(measured: Sequence[Measured]) -> dict[str, float]:
+    """Return what the shared streams cost beside the library's way, at the smallest crowd."""
+    fewest = min(each.clients for each in measured)
+    by_way = {each.alternative: each for each in measured if each.clients == fewest}
+    shared, own = by_way[Alternative.SHARED].waiting, by_way[Alternative.ON_SNAPSHOT].waiting
+    return {
+        "streams per client": shared.streams / fewest,
+        "threads beside on_snapshot": shared.threads / own.threads,
+        "memory growth beside on_snapshot": shared.growth / own.growth,
+    }
+
+
+def raise_file_limit() -> None:
+    """Let this process and those it starts open as many files as the system allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@asynccontextmanager
+async def firestore_emulator() -> AsyncIterator[str]:
+    """Start Google's emulator and yield its address.
+
+    Raises:
+        EmulatorsMissingError: it is not there.
+    """
+    (port,) = free_ports(1)
+    command = find_emulators().firestore_command(port, RULES)
+    with tempfile.TemporaryDirectory() as logs:
+        supervisor = Supervisor(Path(logs))
+        try:
+            process = await supervisor.start("firestore", command, os.environ)
+            await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/")
+            yield f"127.0.0.1:{port}"
+        finally:
+            await supervisor.stop_all()
+
+
+async def measure(alternative: Alternative, clients: int, plan: Plan, firestore: str) -> Measured:
+    """Let a crowd wait on a new process, and change documents meanwhile."""
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(serving(alternative, firestore))
+        client = open_client(firestore)
+        stack.callback(client.close)
+        crowd = Crowd(server.port, client)
+        voices = FirestoreVoices(client)
+        await answered(voices, await crowd.arrive(1))
+        before, started = server.memory(), time.perf_counter()
+        spent = server.cpu_seconds()
+        visitors: list[Visitor] = []
+        stack.push_async_callback(leave, visitors)
+        arrived = await arrive(visitors, crowd, server, clients)
+        arrival_seconds = time.perf_counter() - started
+        spent = server.cpu_seconds() - spent
+        busy, reads = await server.idle()
+        memory = server.memory()
+        waiting = Waiting(
+            clients=arrived,
+            arrival_seconds=arrival_seconds,
+            arrival_cpu=1000 * spent / max(arrived, 1),
+            streams=(await server.counts())["streams"],
+            threads=server.worker.num_threads(),
+            memory=memory / MB,
+            growth=(memory - before) / MB,
+            busy=busy,
+            reads=reads,
+        )
+        answers = await finish_some(voices, crowd, visitors, plan)
+        return Measured(alternative, clients, waiting, tuple(answers), server.broken_streams())
+
+
+async def arrive(visitors: list[Visitor], crowd: Crowd, server: Server, clients: int) -> int:
+    """Let clients arrive in groups, each when the one before waits; return how many got to wait."""
+    patience = FIRST_ARRIVAL_SECONDS + NEXT_ARRIVAL_SECONDS * clients
+    deadline = time.perf_counter() + patience
+    while True:
+        visitors += await crowd.arrive(min(GROUP, clients - len(visitors)))
+        waiting = await server.until_waiting(len(visitors), deadline)
+        if waiting < len(visitors) or len(visitors) == clients:
+            return waiting
+
+
+async def finish_some(
+    voices: VoiceStore, crowd: Crowd, visitors: list[Visitor], plan: Plan
+) -> list[Answer]:
+    """Finish voices at random times and return the answers; as one client leaves, another comes."""
+    loop, arrivals = asyncio.get_running_loop(), random.Random(1)
+    answers, comings = [], []
+    due = loop.time()
+    for _ in range(plan.changes):
+        due += arrivals.expovariate(plan.rate)
+        await asyncio.sleep(due - loop.time())
+        visitor = visitors.pop(arrivals.randrange(len(visitors)))
+        answers.append(asyncio.create_task(answered(voices, [visitor])))
+        comings.append(asyncio.create_task(crowd.arrive(1)))
+        comings[-1].add_done_callback(lambda coming: visitors.extend(coming.result()))
+    await asyncio.gather(*comings)
+    return await asyncio.gather(*answers)
+
+
+async def answered(voices: VoiceStore, visitors: Sequence[Visitor]) -> Answer:
+    """Finish the voice of a visitor and return the answer."""
+    (visitor,) = visitors
+    changed = await finish(voices, visitor.snapshot)
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            status, arrived = await visitor.answer
+    except TimeoutError:
+        return f"nothing for {ANSWER_SECONDS:.0f} s"
+    except OSError as error:
+        return f"a broken connection: {error.strerror}"
+    return 1000 * (arrived - changed) if " 200 " in status else status
+
+
+def open_client(firestore: str) -> AsyncClient:
+    """Open a client of the emulator."""
+    from google.cloud.firestore_v1 import AsyncClient  # noqa: PLC0415 - reads the variable
+
+    os.environ[FIRESTORE_VARIABLE] = firestore
+    return AsyncClient(project=names.PROJECT_ID)
+
+
+class Server:
+    """One running process of the api.
+
+    Args:
+        port: where it serves.
+        http: asks it for its counts.
+        worker: the process that does the work.
+        log: what it says.
+    """
+
+    def __init__(
+        self, port: int, http: httpx.AsyncClient, worker: psutil.Process, log: Path
+    ) -> None:
+        self.port = port
+        self.worker = worker
+        self._http = http
+        self._log = log
+
+    def broken_streams(self) -> int:
+        """Return how many streams it has had to open anew."""
+        return self._log.read_text().count('"listen_stream_broken"')
+
+    async def counts(self) -> dict[str, int]:
+        """Return what it counts."""
+        response = await self._http.get(f"http://127.0.0.1:{self.port}/counts")
+        counts: dict[str, int] = response.raise_for_status().json()
+        return counts
+
+    def memory(self) -> int:
+        """Return its resident memory, in bytes."""
+        return int(self.worker.memory_info().rss)
+
+    async def until_waiting(self, clients: int, deadline: float) -> int:
+        """Return how many clients wait, as soon as so many do, or at the deadline."""
+        while True:
+            waiting = (await self.counts())["waiting"]
+            if waiting >= clients or time.perf_counter() > deadline:
+                return waiting
+            await asyncio.sleep(COUNTS_PAUSE_SECONDS)
+
+    async def idle(self, seconds: float = 3.0) -> tuple[float, float]:
+        """Look on while nothing happens.
+
+        Returns:
+            The share of a core it uses; how many documents it reads in a minute.
+        """
+        reads, spent, started = (
+            (await self.counts())["reads"],
+            self.cpu_seconds(),
+            time.perf_counter(),
+        )
+        await asyncio.sleep(seconds)
+        reads = (await self.counts())["reads"] - reads
+        passed = time.perf_counter() - started
+        return (self.cpu_seconds() - spent) / passed, 60 * reads / passed
+
+    def cpu_seconds(self) -> float:
+        """Return how long processors have worked for it."""
+        times: Any = self.worker.cpu_times()
+        return float(times.user + times.system)
+
+
+@asynccontextmanager
+async def serving(alternative: Alternative, firestore: str) -> AsyncIterator[Server]:
+    """Serve the api as Cloud Functions' own image does."""
+    async with AsyncExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        make_key().write(scratch / "key.json")
+        convert = await stack.enter_async_context(warm_up_target())
+        (port,) = free_ports(1)
+        environment = api_environment(convert, firestore, scratch / "key.json")
+        supervisor = Supervisor(scratch / "logs")
+        stack.push_async_callback(supervisor.stop_all)
+        process = await supervisor.start(
+            "api", server_command(port), environment | {ALTERNATIVE_VARIABLE: alternative.value}
+        )
+        await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/healthz")
+        # A busy process may close a kept connection just when the next request comes.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        client = httpx.AsyncClient(timeout=COUNTS_SECONDS, limits=limits)
+        http = await stack.enter_async_context(client)
+        pid = (await http.get(f"http://127.0.0.1:{port}/counts")).json()["pid"]
+        yield Server(port, http, psutil.Process(pid), process.log)
+
+
+def api_environment(convert: str, firestore: str, key_file: Path) -> dict[str, str]:
+    """Return the api's settings in the local cloud, with more patience."""
+    options = CloudOptions(wait_seconds=3600)
+    addresses = Addresses(NOWHERE, NOWHERE, convert, NOWHERE, NOWHERE, firestore)
+    return {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "STORAGE_EMULATOR_HOST": NOWHERE,
+        FIRESTORE_VARIABLE: firestore,
+        **deployable_environments(options, addresses, key_file)["api"],
+        # Each client comes from an address of its own, which a proxy tells.
+        "TRUSTED_PROXIES": "1",
+    }
+
+
+def server_command(port: int) -> list[str]:
+    """Return the command that serves the api."""
+    source = ROOT / "benchmarks" / "waiting" / "served.py"
+
+    return [
+        *(sys.executable, "-m", "functions_framework", "--asgi", "--target=api"),
+        f"--source={source}",
+        "--host=127.0.0.1",
+        f"--port={port}",
+    ]

@@ -1,0 +1,333 @@
+"""Following many documents over few `Listen` streams.
+
+Firestore's asynchronous client has no `on_snapshot`, and the synchronous one keeps a stream and two
+threads per document. A `Listen` stream carries many targets, so this listener puts every document
+that somebody in this process waits for on a shared stream: one target per document, however many
+wait for it, and a new stream only when the others are full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from google.api_core import exceptions as google_errors
+from google.cloud.firestore_v1 import _helpers as firestore_values
+from google.cloud.firestore_v1.types import ListenRequest, Target, TargetChange
+
+from shared.documents import COLLECTION, from_document
+from shared.google.latest_state import Mailbox
+from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from google.api_core.grpc_helpers_async import GrpcAsyncStream
+    from google.cloud.firestore_v1 import AsyncClient
+    from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
+    from google.cloud.firestore_v1.types import Document, DocumentChange, ListenResponse
+
+    from shared.voice import Voice
+
+_LOG = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS: Final = 0.1
+LONGEST_PAUSE_SECONDS: Final = 5.0
+RECONNECTIONS: Final = 8
+"""How many connections in a row may fail before the waiting clients are told."""
+
+SILENCE_SECONDS: Final = 10.0
+"""How long a stream may be silent while an answer is due; longer, and its connection is dead.
+
+A connection can die without a word: a network forgets it, or the instance was frozen meanwhile.
+"""
+
+_HOPELESS: Final = (
+    google_errors.PermissionDenied,
+    google_errors.Unauthenticated,
+    google_errors.InvalidArgument,
+    google_errors.NotFound,
+)
+
+
+@dataclass(eq=False, slots=True)
+class _WatchedDocument:
+    """A document on a stream, and everybody who waits for it."""
+
+    voice_id: str
+    target_id: int
+    stream: _Stream
+    waiters: set[Mailbox] = field(default_factory=set)
+    seen: bool = False
+    state: Voice | None = None
+    has_failed: bool = False
+
+    def tell(self, state: Voice | None) -> None:
+        self.seen, self.state = True, state
+        for waiter in self.waiters:
+            waiter.put(state)
+
+    def fail(self, error: StoreUnavailableError | UnreadableVoiceError) -> None:
+        self.has_failed = True
+        for waiter in self.waiters:
+            waiter.fail(error)
+
+
+class DocumentListener:
+    """Follows the documents of voices for any number of waiters.
+
+    Args:
+        client: the client whose connection carries the streams.
+        targets_per_stream: how many documents share one stream.
+    """
+
+    def __init__(self, client: AsyncClient, *, targets_per_stream: int) -> None:
+        self._connection = _Connection(client)
+        self._targets_per_stream = targets_per_stream
+        self._documents: dict[str, _WatchedDocument] = {}
+        self._streams: list[_Stream] = []
+        self._target_ids = count(1)
+
+    @property
+    def stream_count(self) -> int:
+        """How many streams are open."""
+        return len(self._streams)
+
+    @asynccontextmanager
+    async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
+        """Follow one document; see `shared.ports.store.VoiceStore.watch`."""
+        mailbox = Mailbox()
+        document = self._documents.get(voice_id)
+        if document is None or document.has_failed:
+            # Of one that failed nothing more is heard; its waiters are about to leave.
+            document = self._start_watching(voice_id)
+        document.waiters.add(mailbox)
+        if document.seen:
+            mailbox.put(document.state)
+        try:
+            async with aclosing(mailbox.states()) as states:
+                yield states
+        finally:
+            document.waiters.discard(mailbox)
+            if not document.waiters:
+                await self._stop_watching(document)
+
+    async def aclose(self) -> None:
+        """Close every stream; whoever still waits is told."""
+        for stream in self._streams.copy():
+            stream.fail(StoreUnavailableError("the listener was closed"))
+            await self._close(stream)
+        self._documents.clear()
+
+    def _start_watching(self, voice_id: str) -> _WatchedDocument:
+        stream = self._roomy_stream()
+        document = _WatchedDocument(voice_id, next(self._target_ids), stream)
+        self._documents[voice_id] = document
+        stream.add(document)
+        return document
+
+    def _roomy_stream(self) -> _Stream:
+        for stream in self._streams:
+            if stream.is_open and len(stream) < self._targets_per_stream:
+                return stream
+        stream = _Stream(self._connection)
+        self._streams.append(stream)
+        return stream
+
+    async def _stop_watching(self, document: _WatchedDocument) -> None:
+        if self._documents.get(document.voice_id) is document:
+            del self._documents[document.voice_id]
+        document.stream.remove(document)
+        if not len(document.stream):
+            await self._close(document.stream)
+
+    async def _close(self, stream: _Stream) -> None:
+        if stream in self._streams:
+            self._streams.remove(stream)
+            await stream.aclose()
+
+
+class _Connection:
+    """What a stream needs of the client: its connection, database and metadata.
+
+    The public client hides them; its own `on_snapshot` reaches for the same three.
+    """
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+
+    @asynccontextmanager
+    async def listen(
+        self, requests: AsyncIterator[ListenRequest]
+    ) -> AsyncIterator[AsyncIterator[ListenResponse | None]]:
+        """Open a stream; it hands out None for a message that could not be read."""
+        api = cast("FirestoreAsyncClient", self._client._firestore_api)  # noqa: SLF001
+        metadata = cast("Sequence[tuple[str, str]]", self._client._rpc_metadata)  # noqa: SLF001
+        # No retry here: the client's own would begin a stream anew without the requests that the
+        # broken one has swallowed, and nobody would ever be told anything.
+        opened = await api.listen(requests=requests, metadata=metadata, retry=None)
+        stream = cast("GrpcAsyncStream[ListenResponse | None]", opened)
+        try:
+            yield aiter(stream)
+        finally:
+            # Else Firestore would go on with it until the garbage collection.
+            stream.cancel()
+
+    def request(self, *, add: _WatchedDocument | None = None, remove: int = 0) -> ListenRequest:
+        database = self._client._database_string  # noqa: SLF001
+        if add is None:
+            return ListenRequest(database=database, remove_target=remove)
+        name = f"{database}/documents/{COLLECTION}/{add.voice_id}"
+        documents = Target.DocumentsTarget(documents=[name])
+        return ListenRequest(
+            database=database, add_target=Target(documents=documents, target_id=add.target_id)
+        )
+
+    def voice(self, document: Document) -> Voice:
+        fields = cast("dict[str, Any]", firestore_values.decode_dict(document.fields, self._client))
+        return from_document(document.name.rpartition("/")[2], fields)
+
+
+class _Stream:
+    """One `Listen` stream with its targets; connects again when the connection breaks."""
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+        self._documents: dict[int, _WatchedDocument] = {}
+        self._requests: asyncio.Queue[ListenRequest] = asyncio.Queue()
+        self._heard = False
+        self._patience: asyncio.Timeout | None = None
+        self._task = asyncio.create_task(self._run())
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._task.done()
+
+    def add(self, document: _WatchedDocument) -> None:
+        self._documents[document.target_id] = document
+        self._requests.put_nowait(self._connection.request(add=document))
+        # Only an answer shows that the connection lives: newcomers give a mute one no more time.
+        if self._patience is not None and self._patience.when() is None:
+            self._expect_answers()
+
+    def remove(self, document: _WatchedDocument) -> None:
+        del self._documents[document.target_id]
+        self._requests.put_nowait(self._connection.request(remove=document.target_id))
+
+    def fail(self, error: StoreUnavailableError) -> None:
+        for document in self._documents.values():
+            document.fail(error)
+
+    async def aclose(self) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            self._heard = False
+            try:
+                await self._follow()
+                error: Exception = StoreUnavailableError("Firestore closed the stream")
+            except TimeoutError:
+                error = StoreUnavailableError("Firestore did not answer on the stream")
+            except Exception as broken:  # noqa: BLE001 - whatever it is, nobody may wait in vain
+                error = broken
+            _LOG.info("a stream broke: %s", error, extra={"event": "listen_stream_broken"})
+            failures = 1 if self._heard else failures + 1
+            if isinstance(error, _HOPELESS) or failures > RECONNECTIONS:
+                self.fail(StoreUnavailableError(f"Firestore cannot be listened to: {error}"))
+                return
+            await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**failures, LONGEST_PAUSE_SECONDS))
+
+    async def _follow(self) -> None:
+        # Targets live and die with their connection: a new one asks for all of them again.
+        self._requests = asyncio.Queue()
+        for document in self._documents.values():
+            document.seen = False
+            self._requests.put_nowait(self._connection.request(add=document))
+        requests = self._queued_requests(self._requests)
+        try:
+            async with asyncio.timeout(None) as self._patience:
+                self._expect_answers()
+                async with self._connection.listen(requests) as responses:
+                    await self._take_all(responses)
+        finally:
+            self._patience = None
+
+    async def _take_all(self, responses: AsyncIterator[ListenResponse | None]) -> None:
+        async for response in responses:
+            self._heard = True
+            if response is None:
+                raise StoreUnavailableError("a message from Firestore could not be read")
+            self._take(response)
+            self._expect_answers()
+
+    def _expect_answers(self) -> None:
+        """Give Firestore time from now on if an answer is due, else any time it likes."""
+        if self._patience is None or self._patience.expired():
+            return
+        is_due = any(not (each.seen or each.has_failed) for each in self._documents.values())
+        now = asyncio.get_running_loop().time()
+        self._patience.reschedule(now + SILENCE_SECONDS if is_due else None)
+
+    @staticmethod
+    async def _queued_requests(
+        requests: asyncio.Queue[ListenRequest],
+    ) -> AsyncIterator[ListenRequest]:
+        while True:
+            yield await requests.get()
+
+    def _take(self, response: ListenResponse) -> None:
+        if "document_change" in response:
+            self._take_document(response.document_change)
+        elif "document_delete" in response:
+            self._tell(response.document_delete.removed_target_ids, None)
+        elif "document_remove" in response:
+            self._tell(response.document_remove.removed_target_ids, None)
+        elif "filter" in response and response.filter.count == 0:
+            self._tell([response.filter.target_id], None)
+        elif "target_change" in response:
+            self._take_target_change(response.target_change)
+
+    def _take_document(self, change: DocumentChange) -> None:
+        try:
+            voice = self._connection.voice(change.document)
+        except (KeyError, TypeError, ValueError) as error:
+            # One unreadable document must not end the stream of all the others.
+            for document in self._documents_of(change.target_ids):
+                document.fail(UnreadableVoiceError(document.voice_id, error))
+            return
+        self._tell(change.target_ids, voice)
+
+    def _take_target_change(self, change: TargetChange) -> None:
+        kind = change.target_change_type
+        # No target ids mean all targets of the stream.
+        documents = self._documents_of(change.target_ids or tuple(self._documents))
+        if kind == TargetChange.TargetChangeType.CURRENT:
+            for document in documents:
+                # Everything that exists was sent before this; what was not does not exist.
+                if not document.seen:
+                    document.tell(None)
+        elif kind == TargetChange.TargetChangeType.RESET:
+            for document in documents:
+                document.seen = False
+        elif kind == TargetChange.TargetChangeType.REMOVE and change.cause.code:
+            refused = StoreUnavailableError(f"Firestore refused to listen: {change.cause.message}")
+            for document in documents:
+                document.fail(refused)
+
+    def _documents_of(self, target_ids: Sequence[int]) -> list[_WatchedDocument]:
+        return [self._documents[i] for i in target_ids if i in self._documents]
+
+    def _tell(self, target_ids: Sequence[int], state: Voice | None) -> None:
+        for document in self._documents_of(target_ids):
+            document.tell(state)

@@ -1,0 +1,203 @@
+"""The voices' documents in Firestore.
+
+`replace` carries the document's update time as its precondition: Firestore itself does the
+compare-and-set, without a transaction and its second round trip.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from google.api_core import exceptions as google_errors
+from google.api_core.retry import if_exception_type
+from google.api_core.retry_async import AsyncRetry
+from google.cloud.firestore_v1.base_query import FieldFilter
+from google.cloud.firestore_v1.field_path import FieldPath
+
+from shared.documents import COLLECTION, from_document, to_document
+from shared.ports.store import (
+    ConflictError,
+    Found,
+    Snapshot,
+    StoreUnavailableError,
+    UnknownVoiceError,
+    UnreadableVoiceError,
+    VoiceExistsError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from datetime import datetime
+
+    from google.cloud.firestore_v1 import (
+        AsyncClient,
+        AsyncDocumentReference,
+        DocumentSnapshot,
+    )
+    from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
+
+    from shared.google.firestore_listener import DocumentListener
+    from shared.voice import Status, Voice
+
+CALL_SECONDS: Final = 10.0
+"""How long one call may take, its retries included; Pub/Sub's redelivery is the longer patience."""
+
+# Every write names the state that it replaces, or that there is none: whether the first one was
+# applied is seen at the second. Unknown and Cancelled: so end calls whose connection is reset.
+_TRIED_AGAIN: Final = (
+    google_errors.Cancelled,
+    google_errors.InternalServerError,
+    google_errors.ResourceExhausted,
+    google_errors.ServiceUnavailable,
+    google_errors.Unknown,
+)
+_PASSING: Final = (
+    *_TRIED_AGAIN,
+    google_errors.Aborted,
+    google_errors.DeadlineExceeded,
+    google_errors.RetryError,
+)
+_FIRST_PAUSE_SECONDS: Final = 0.1
+
+
+class FirestoreVoices:
+    """A `shared.ports.store.VoiceStore` in Firestore.
+
+    Args:
+        client: the asynchronous Firestore client; the store closes it.
+        listener: follows documents; only the api needs one.
+    """
+
+    def __init__(self, client: AsyncClient, listener: DocumentListener | None = None) -> None:
+        self._client = client
+        self._listener = listener
+        self._retry = AsyncRetry(
+            if_exception_type(*_TRIED_AGAIN), initial=_FIRST_PAUSE_SECONDS, timeout=CALL_SECONDS
+        )
+
+    async def create(self, voice: Voice) -> None:
+        """Write a new document; `VoiceExistsError` if there is one."""
+        with _passing_errors():
+            try:
+                await self._reference(voice.voice_id).create(
+                    to_document(voice), retry=self._retry, timeout=CALL_SECONDS
+                )
+            except google_errors.AlreadyExists as error:
+                raise VoiceExistsError(f"there is a voice {voice.voice_id} already") from error
+
+    async def read(self, voice_id: str) -> Snapshot:
+        """Read a document; `UnknownVoiceError` if there is none."""
+        with _passing_errors():
+            document = await self._reference(voice_id).get(retry=self._retry, timeout=CALL_SECONDS)
+        if not document.exists:
+            raise UnknownVoiceError(voice_id)
+        return _snapshot(document)
+
+    async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
+        """Write `voice` over the state of `snapshot`; `ConflictError` if that is gone."""
+        option = self._client.write_option(last_update_time=snapshot.revision)
+        with _passing_errors():
+            try:
+                written = await self._reference(voice.voice_id).update(
+                    to_document(voice), option=option, retry=self._retry, timeout=CALL_SECONDS
+                )
+            except (
+                google_errors.FailedPrecondition,
+                google_errors.NotFound,
+                google_errors.Aborted,
+            ) as error:
+                raise ConflictError(f"voice {voice.voice_id} was changed by another") from error
+        return Snapshot(voice, written.update_time, written.update_time)
+
+    async def delete(self, voice_id: str) -> None:
+        """Delete a document, if there is one."""
+        with _passing_errors():
+            await self._reference(voice_id).delete(retry=self._retry, timeout=CALL_SECONDS)
+
+    async def unchanged(
+        self, status: Status, *, since: datetime, limit: int, after: object = None
+    ) -> Found:
+        """Read the voices of a status that changed last before `since`, oldest first.
+
+        See `VoiceStore.unchanged`. It needs the composite index on `status` and `updated_at`, both
+        ascending; without it, or while Firestore builds it, `StoreUnavailableError` says so.
+        """
+        query = (
+            self._client.collection(COLLECTION)
+            .where(filter=FieldFilter("status", "==", status.value))
+            .where(filter=FieldFilter("updated_at", "<", since))
+            .order_by("updated_at")
+            .limit(limit)
+        )
+        if after is not None:
+            # The order that Firestore adds anyhow, but a cursor must be told of.
+            query = query.order_by(FieldPath.document_id()).start_after(cast("list[Any]", after))
+        with _passing_errors(), _missing_index():
+            documents = await query.get(retry=self._retry, timeout=CALL_SECONDS)
+        snapshots, unreadable = [], []
+        for document in documents:
+            try:
+                snapshots.append(_snapshot(document))
+            except UnreadableVoiceError as error:
+                unreadable.append(error)
+        return Found(snapshots, unreadable, _end_of(documents, limit))
+
+    def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
+        """Follow a document; see `VoiceStore.watch`.
+
+        Raises:
+            RuntimeError: the store was made without a listener.
+        """
+        if self._listener is None:
+            raise RuntimeError("this store was made without a DocumentListener and cannot watch")
+        return self._listener.watch(voice_id)
+
+    async def aclose(self) -> None:
+        """Close the listener's streams and the client's connection."""
+        if self._listener is not None:
+            await self._listener.aclose()
+        # The client's own `close` leaves the channel open, and asking for its api would make one.
+        opened = cast("FirestoreAsyncClient | None", self._client._firestore_api_internal)  # noqa: SLF001
+        if opened is not None:
+            await opened.transport.close()
+        self._client.close()
+
+    def _reference(self, voice_id: str) -> AsyncDocumentReference:
+        return self._client.collection(COLLECTION).document(voice_id)
+
+
+def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
+    try:
+        voice = from_document(document.id, document.to_dict() or {})
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableVoiceError(document.id, error) from error
+    return Snapshot(voice, document.update_time, document.read_time)
+
+
+def _end_of(documents: Sequence[DocumentSnapshot[Any]], limit: int) -> list[Any] | None:
+    """Return the cursor after a page; None if it is not full, so that nothing comes after it."""
+    if len(documents) < limit:
+        return None
+    last = documents[-1]
+    return [last.get("updated_at"), last.reference]
+
+
+@contextmanager
+def _missing_index() -> Iterator[None]:
+    try:
+        yield
+    except google_errors.FailedPrecondition as error:
+        raise StoreUnavailableError(
+            "the index on status and updated_at of the collection voices is missing or still being "
+            f"built, which takes minutes; Firestore says: {error.message}"
+        ) from error
+
+
+@contextmanager
+def _passing_errors() -> Iterator[None]:
+    try:
+        yield
+    except _PASSING as error:
+        raise StoreUnavailableError(f"Firestore did not answer: {error}") from error

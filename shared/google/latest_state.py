@@ -1,0 +1,40 @@
+"""What waits between a watched document and the one who watches it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
+    from shared.voice import Voice
+
+
+class Mailbox:
+    """One waiter's view of a document: keeps the newest state until it is taken."""
+
+    def __init__(self) -> None:
+        self._arrived = asyncio.Event()
+        self._state: Voice | None = None
+        self._error: StoreUnavailableError | UnreadableVoiceError | None = None
+
+    def put(self, state: Voice | None) -> None:
+        """Replace the state that waits to be taken."""
+        self._state = state
+        self._arrived.set()
+
+    def fail(self, error: StoreUnavailableError | UnreadableVoiceError) -> None:
+        """End the waiter's iteration with an error."""
+        self._error = error
+        self._arrived.set()
+
+    async def states(self) -> AsyncGenerator[Voice | None]:
+        """Yield the newest state each time there is a new one."""
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            if self._error is not None:
+                raise self._error
+            yield self._state

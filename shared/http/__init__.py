@@ -1,0 +1,1 @@
+"""What serves HTTP in two or more deployables."""

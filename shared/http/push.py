@@ -1,0 +1,111 @@
+"""The endpoint that Pub/Sub pushes to: who may push, and which answer makes it deliver again.
+
+Only 2xx acknowledges. Everything that can pass by itself is answered with 5xx or 429, everything
+malformed with 4xx; both are delivered again and end in the dead-letter topic, where they are seen.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from shared.errors import PassingError
+from shared.google.tokens import CertificatesUnavailableError, TokenRefusedError, authorization_of
+from shared.logs import TraceMiddleware
+from shared.messages import MalformedMessageError, parse_push
+from shared.objects import StorageUnavailableError
+from shared.ports.store import ConflictError, StoreUnavailableError
+from shared.voice import LeaseHeldError, LeaseLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from shared.google.tokens import TokenVerifier
+    from shared.messages import PushMessage
+
+_LOG = logging.getLogger(__name__)
+
+LARGEST_BODY: Final = 256 * 1024
+"""Our messages name objects and never carry them."""
+
+
+class OverloadedError(Exception):
+    """This instance has enough to do; another one, or this one later, can take the message."""
+
+
+class AbandonedError(PassingError):
+    """The work was handed back before it was done, because this instance stops."""
+
+
+_PASSING: Final = (
+    CertificatesUnavailableError,
+    ConflictError,
+    LeaseHeldError,
+    LeaseLostError,
+    PassingError,
+    StorageUnavailableError,
+    StoreUnavailableError,
+)
+
+
+def push_route(
+    path: str, verifier: TokenVerifier, handle: Callable[[PushMessage], Awaitable[None]]
+) -> Route:
+    """Return the route that hands pushed messages to `handle`.
+
+    Args:
+        path: where Pub/Sub pushes to.
+        verifier: decides whether a request comes from our subscription.
+        handle: does the work; when it returns, the message is acknowledged.
+    """
+
+    async def receive(request: Request) -> Response:
+        try:
+            await verifier.verify(authorization_of(request.headers))
+            await handle(parse_push(await _read_body(request)))
+        except TokenRefusedError as error:
+            _LOG.warning("push refused: %s", error, extra={"event": "push_refused"})
+            return PlainTextResponse("this push proves no permission", 401)
+        except MalformedMessageError as error:
+            _LOG.error("malformed message: %s", error, extra={"event": "malformed_message"})
+            return PlainTextResponse(str(error), 422)
+        except OverloadedError as error:
+            _LOG.warning("overloaded: %s", error, extra={"event": "overloaded"})
+            return PlainTextResponse("busy", 429, {"Retry-After": "1"})
+        except _PASSING as error:
+            _LOG.warning("to be delivered again: %s", error, extra={"event": "nacked"})
+            return PlainTextResponse("deliver again", 503)
+        except Exception:  # noqa: BLE001 - whatever it is, Pub/Sub keeps the message
+            _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
+            return PlainTextResponse("unexpected error", 500)
+        return Response(status_code=204)
+
+    return Route(path, receive, methods=["POST"])
+
+
+def push_app(
+    verifier: TokenVerifier, handle: Callable[[PushMessage], Awaitable[None]]
+) -> Starlette:
+    """Return an application that only takes pushes: `POST /`, and `GET /healthz` for probes."""
+    routes = [push_route("/", verifier, handle), Route("/healthz", _healthz)]
+    return Starlette(routes=routes, middleware=[Middleware(TraceMiddleware)])
+
+
+async def _healthz(_request: Request) -> Response:
+    return Response(status_code=204)
+
+
+async def _read_body(request: Request) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST_BODY:
+            raise MalformedMessageError(f"the request's body is larger than {LARGEST_BODY} bytes")
+    return bytes(body)

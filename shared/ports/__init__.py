@@ -1,0 +1,1 @@
+"""The ports: what the deployables need of the outside, as protocols."""

@@ -1,0 +1,1 @@
+"""Everything that turns sound into sound: audio, character bundles, engines; no cloud."""

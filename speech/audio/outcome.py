@@ -1,0 +1,136 @@
+"""What a decoding process left behind, and what that means for the recording."""
+
+from __future__ import annotations
+
+import math
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from shared.errors import PassingError
+from shared.voice import ErrorCode, VoiceError
+from speech.audio.recording import DecodeLimits, Recording, as_float, check, downmix, too_long
+from speech.audio.wire import MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, SAMPLE_TYPES
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from shared.media import Container
+    from speech.audio.wire import Exit, Verdict
+
+_DTYPES: Final = dict(
+    zip(
+        SAMPLE_TYPES,
+        (np.uint8, np.int16, np.int32, np.int64, np.float32, np.float64),
+        strict=True,
+    )
+)
+
+# What a program dies of when its input makes it do what it must not.
+_CRASHES: Final = frozenset(
+    -number
+    for number in (
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGILL,
+        signal.SIGSEGV,
+        signal.SIGSYS,
+        signal.SIGTRAP,
+    )
+)
+
+
+class DecoderUnavailableError(PassingError):
+    """A recording could not be decoded for reasons that are not its own; trying again may help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came back from one decoding process.
+
+    Attributes:
+        body: interleaved samples.
+        verdict: what it said, or None if it ended before it could say anything.
+        exit: how it ended, or None if the zygote ended, too.
+    """
+
+    body: memoryview
+    verdict: Verdict | None
+    exit: Exit | None
+
+    def was_killed(self, limits: DecodeLimits) -> bool:
+        """Whether somebody else ended the process, so that the recording need not be to blame."""
+        if self.exit is None:
+            return True
+        in_time = self.exit.cpu_seconds < limits.cpu_allowance
+        return self.exit.status == -signal.SIGKILL and in_time
+
+    def conclude(self, container: Container, limits: DecodeLimits) -> Recording:
+        """Turn the outcome into a recording, or into the error it stands for.
+
+        The process may have been taken over by what it decoded: nothing it says is believed that
+        does not fit together.
+
+        Raises:
+            VoiceError: the recording is the reason.
+            DecoderUnavailableError: the process ran out of time without using it.
+        """
+        if self.exit is None or self.exit.status != 0 or self.verdict is None:
+            raise self._failure()
+        if self.verdict.code == ErrorCode.TOO_LONG:
+            raise too_long(limits)
+        if self.verdict.code:
+            raise VoiceError(_known(self.verdict.code), self.verdict.message)
+        with np.errstate(invalid="ignore", over="ignore"):
+            recording = Recording(
+                samples=downmix(_frames(self.body, self.verdict), self.verdict.weights),
+                sample_rate=self.verdict.sample_rate,
+                container=container,
+                codec=self.verdict.codec,
+                channels=self.verdict.channels,
+                damaged=self.verdict.damaged,
+                cpu_seconds=self.exit.cpu_seconds,
+                confined=self.verdict.confined,
+            )
+            check(recording, limits)
+        return recording
+
+    def _failure(self) -> Exception:
+        """What it means that the process ended without a verdict."""
+        status = None if self.exit is None else self.exit.status
+        if status in _CRASHES:
+            return VoiceError(
+                ErrorCode.CORRUPT, "The recording is damaged so that it cannot be read."
+            )
+        if status == -signal.SIGALRM:
+            return DecoderUnavailableError("the decoding process got too little processor time")
+        return VoiceError(
+            ErrorCode.TOO_COMPLEX,
+            "The recording takes more time or memory to decode than it may.",
+        )
+
+
+def _frames(body: memoryview, verdict: Verdict) -> npt.NDArray[np.float32]:
+    """The samples as float32 [N, channels that were sent].
+
+    Raises:
+        VoiceError: there are not as many as the verdict says, or it says what cannot be.
+    """
+    sent = len(verdict.weights)
+    dtype = np.dtype(_DTYPES.get(verdict.sample_type, np.float32))
+    if (
+        verdict.sample_type not in _DTYPES
+        or not MIN_SAMPLE_RATE <= verdict.sample_rate <= MAX_SAMPLE_RATE
+        or not 1 <= sent <= verdict.channels <= MAX_CHANNELS
+        or not 0 < sum(verdict.weights) < math.inf
+        or len(body) != verdict.samples * sent * dtype.itemsize
+    ):
+        raise VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
+    return as_float(np.frombuffer(body, dtype).reshape(-1, sent))
+
+
+def _known(code: str) -> ErrorCode:
+    return ErrorCode(code) if code in set(ErrorCode) else ErrorCode.CORRUPT

@@ -1,0 +1,67 @@
+"""Writes WAV files: 16-bit PCM, one channel, marked as synthetic speech."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from speech.audio.marking import DIGITAL_SOURCE_TYPE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from speech.audio.marking import Marking
+
+_PCM: Final = 1
+_BYTES_PER_SAMPLE: Final = 2
+_FULL_SCALE: Final = 32767
+
+
+def write_wav(
+    samples: npt.NDArray[np.float32], sample_rate: int, marking: Marking | None = None
+) -> bytes:
+    """Return `samples`, float32 [N] with full scale 1.0, as a WAV file.
+
+    Samples over full scale are clipped, never wrapped. The marking stands in a LIST/INFO chunk
+    and, machine-readable, as XMP in a `_PMX` chunk (XMP specification part 3, RIFF files), before
+    the samples, so that readers of a stream see it first.
+    """
+    pcm = to_pcm16(samples).tobytes()
+    header = struct.pack(
+        "<HHIIHH",
+        _PCM,
+        1,
+        sample_rate,
+        sample_rate * _BYTES_PER_SAMPLE,
+        _BYTES_PER_SAMPLE,
+        8 * _BYTES_PER_SAMPLE,
+    )
+    chunks = [_chunk(b"fmt ", header)]
+    if marking is not None:
+        chunks += [_chunk(b"LIST", _info(marking)), _chunk(b"_PMX", marking.xmp())]
+    chunks.append(_chunk(b"data", pcm))
+    return _chunk(b"RIFF", b"WAVE" + b"".join(chunks))
+
+
+def to_pcm16(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
+    """Round `samples`, float32 [N] with full scale 1.0, to int16 [N], clipping at full scale."""
+    scaled = np.rint(np.clip(samples, -1.0, 1.0) * _FULL_SCALE)
+    return scaled.astype("<i2")
+
+
+def _info(marking: Marking) -> bytes:
+    texts = {
+        b"INAM": marking.title,
+        b"IART": marking.character_name,
+        b"ICMT": marking.comment,
+        b"IKEY": f"synthetic speech; {DIGITAL_SOURCE_TYPE}",
+    }
+    entries = (_chunk(name, text.encode() + b"\0") for name, text in texts.items())
+    return b"INFO" + b"".join(entries)
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    padding = b"\0" * (len(content) % 2)
+    return struct.pack("<4sI", name, len(content)) + content + padding

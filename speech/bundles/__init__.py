@@ -1,0 +1,1 @@
+"""Character bundles: read, checked, and tried."""

@@ -1,0 +1,84 @@
+"""What an engine expects of its graphs' inputs and outputs, and the sentence if it is not so."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from speech.bundles.onnx_model import Tensor
+from speech.engines.base import BundleError, Graph
+
+Shape = tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class TensorContract:
+    """An input or output that a graph must have.
+
+    Attributes:
+        name: of the tensor.
+        shapes: the shapes it may have: a number is a fixed size, a name a size that varies.
+    """
+
+    name: str
+    shapes: Sequence[Shape]
+    element_type: str = "float32"
+
+    def __str__(self) -> str:
+        shapes = (f"[{', '.join(str(size) for size in shape)}]" for shape in self.shapes)
+        return f"{self.element_type} {' or '.join(shapes)}"
+
+
+@dataclass(frozen=True)
+class GraphContract:
+    """The inputs and outputs that a graph must have; it may have no other inputs."""
+
+    inputs: Sequence[TensorContract]
+    outputs: Sequence[TensorContract]
+
+    def check(self, graph: Graph) -> None:
+        """Compare a graph with the contract.
+
+        Raises:
+            BundleError: a tensor is missing, unknown, or of another type or shape.
+        """
+        _check_tensors(graph.file, "input", self.inputs, graph.facts.inputs)
+        _check_tensors(graph.file, "output", self.outputs, graph.facts.outputs)
+        for name in graph.facts.inputs:
+            if name not in {tensor.name for tensor in self.inputs}:
+                known = ", ".join(f"'{tensor.name}'" for tensor in self.inputs)
+                raise BundleError(
+                    f"{graph.file}: input '{name}': expected only the inputs {known}, found it"
+                    " besides."
+                )
+
+
+def _check_tensors(
+    file: str, kind: str, expected: Sequence[TensorContract], found: Mapping[str, Tensor]
+) -> None:
+    for tensor in expected:
+        if tensor.name not in found:
+            names = ", ".join(f"'{name}'" for name in found) or "none"
+            raise BundleError(
+                f"{file}: {kind} '{tensor.name}': expected {tensor}, found only the {kind}s"
+                f" {names}."
+            )
+        actual = found[tensor.name]
+        if not _fits(tensor, actual):
+            raise BundleError(f"{file}: {kind} '{tensor.name}': expected {tensor}, found {actual}.")
+
+
+def _fits(expected: TensorContract, actual: Tensor) -> bool:
+    if actual.element_type != expected.element_type:
+        return False
+    shape = actual.shape
+    return shape is None or any(_shape_fits(wanted, shape) for wanted in expected.shapes)
+
+
+def _shape_fits(expected: Shape, actual: Sequence[int | str | None]) -> bool:
+    return len(expected) == len(actual) and all(
+        _size_fits(wanted, size) for wanted, size in zip(expected, actual, strict=True)
+    )
+
+
+def _size_fits(expected: int | str, actual: int | str | None) -> bool:
+    """Whether a size fits: one that varies may stand for a fixed one, but not the reverse."""
+    return actual == expected if isinstance(actual, int) else True

@@ -1,0 +1,93 @@
+"""Portraits: pictures that a page can show without running anything."""
+
+import re
+from xml.etree import ElementTree as ET
+
+from speech.engines.base import BundleError
+
+MAX_PORTRAIT_BYTES = 64 * 1024
+
+_DECLARATION = re.compile(
+    r"""<\?xml\s+version=["']1\.0["'](\s+encoding=["'](?i:utf-8)["'])?"""
+    r"""(\s+standalone=["'](yes|no)["'])?\s*\?>"""
+)
+_NAMESPACE = "{http://www.w3.org/2000/svg}"
+_ELEMENTS = frozenset(
+    {
+        *("svg", "title", "desc", "g", "defs", "clipPath", "mask"),
+        *("path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text", "tspan"),
+        *("linearGradient", "radialGradient", "stop"),
+    }
+)
+_ATTRIBUTES = frozenset(
+    {
+        *("id", "version", "role", "aria-label", "viewBox", "preserveAspectRatio", "transform"),
+        *("x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "dx", "dy", "fx", "fy", "r", "rx", "ry"),
+        *("width", "height", "d", "points", "offset", "opacity", "mask"),
+        *("fill", "fill-opacity", "fill-rule", "clip-path", "clip-rule", "clipPathUnits"),
+        *("stroke", "stroke-dasharray", "stroke-linecap", "stroke-linejoin"),
+        *("stroke-miterlimit", "stroke-opacity", "stroke-width", "stop-color", "stop-opacity"),
+        *("gradientTransform", "gradientUnits", "spreadMethod"),
+        *("font-family", "font-size", "font-weight", "text-anchor"),
+    }
+)
+
+
+def check_portrait(file: str, content: bytes) -> None:
+    """Refuse an SVG that is more than a static drawing.
+
+    Only elements and attributes that draw are allowed; references may only lead to the drawing's
+    own parts.
+
+    Args:
+        file: its name, for errors.
+        content: of the file.
+
+    Raises:
+        BundleError: it is too large, no SVG, or holds something else than a drawing.
+    """
+    if len(content) > MAX_PORTRAIT_BYTES:
+        raise BundleError(
+            f"{file}: expected at most {MAX_PORTRAIT_BYTES} bytes, found {len(content)}."
+        )
+    drawing = _text(file, content)
+    # Entities and processing instructions come before any parser: they can be used against it.
+    if "<!" in drawing or "<?" in drawing:
+        raise BundleError(
+            f"{file}: expected a plain SVG in UTF-8, found a declaration or a comment."
+        )
+    try:
+        root = ET.fromstring(drawing)  # noqa: S314 - no entities, see above
+    except (ET.ParseError, ValueError) as error:
+        raise BundleError(f"{file}: expected an SVG, found {error}.") from error
+    if root.tag != f"{_NAMESPACE}svg":
+        raise BundleError(f"{file}: expected an SVG, found the element '{root.tag}'.")
+    for element in root.iter():
+        _check_element(file, element)
+
+
+def _text(file: str, content: bytes) -> str:
+    """Return a file's text without its XML declaration: in another encoding it could hide more."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BundleError(f"{file}: expected an SVG in UTF-8, found {error}.") from error
+    if "\0" in text:
+        raise BundleError(f"{file}: expected an SVG in UTF-8, found a NUL.")
+    declaration = _DECLARATION.match(text)
+    return text[declaration.end() :] if declaration else text
+
+
+def _check_element(file: str, element: ET.Element) -> None:
+    tag = element.tag.removeprefix(_NAMESPACE)
+    if tag not in _ELEMENTS:
+        raise BundleError(f"{file}: expected only elements that draw, found '{tag}'.")
+    for name, value in element.attrib.items():
+        if name not in _ATTRIBUTES:
+            raise BundleError(f"{file}: expected only attributes that draw, found '{name}'.")
+        own_parts = value.replace("url(#", "")
+        if "url(" in own_parts.lower() or "\\" in own_parts or "/*" in own_parts:
+            raise BundleError(
+                f"{file}: attribute '{name}': expected no address outside of the drawing,"
+                f" found '{value[:80]}'."
+            )

@@ -1,0 +1,111 @@
+"""The trial of a character bundle: does it convert, how fast, and with how much memory."""
+
+import resource
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime  # noqa: F401 - starting the runtime is no part of what a bundle takes to load
+
+from speech.bundles.reading import load_character
+from speech.engines import ConversionOptions, Engine, Samples, build_engine
+from speech.engines.base import BundleError, SessionSettings
+
+SAMPLE_RATE = 48_000
+SECONDS = 5.0
+_ROUNDS = 7
+_MEGABYTE = 1_000_000
+_AUDIBLE = 1e-3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a bundle did.
+
+    Attributes:
+        name: of the character.
+        engine: that runs it.
+        megabytes: of its graphs.
+        load_milliseconds: from the folder to an engine that is ready.
+        real_time_factor: seconds of work per second of recording, in the fastest of several
+            conversions: what the bundle needs, not what else the machine does.
+        peak_megabytes: of memory that loading and converting added.
+    """
+
+    name: str
+    engine: str
+    megabytes: float
+    load_milliseconds: float
+    real_time_factor: float
+    peak_megabytes: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} works with the engine {self.engine}: {self.megabytes:.1f} MB, loaded in"
+            f" {self.load_milliseconds:.0f} ms, converts at a real-time factor of"
+            f" {self.real_time_factor:.4f} ({self.real_time_factor * SECONDS * 1000:.0f} ms for"
+            f" {SECONDS:g} s) and takes {self.peak_megabytes:.0f} MB of memory."
+        )
+
+
+def try_bundle(folder: Path, settings: SessionSettings) -> Verdict:
+    """Load a bundle and convert a speech-like recording with it.
+
+    Raises:
+        BundleError: it does not load, or what it makes of speech is nothing.
+    """
+    recording = speech_like(SECONDS, SAMPLE_RATE)
+    memory_before = _peak_memory()
+    begin = time.perf_counter()
+    character = load_character(folder)
+    engine = build_engine(character, settings)
+    loaded = time.perf_counter()
+    times = sorted(_time_conversion(engine, recording) for _ in range(_ROUNDS))
+    graphs = character.manifest.graphs.values()
+    return Verdict(
+        name=character.manifest.name.en,
+        engine=character.manifest.engine,
+        megabytes=sum(graph.bytes for graph in graphs) / _MEGABYTE,
+        load_milliseconds=(loaded - begin) * 1000,
+        real_time_factor=times[0] / SECONDS,
+        peak_megabytes=(_peak_memory() - memory_before) / _MEGABYTE,
+    )
+
+
+def speech_like(seconds: float, sample_rate: int) -> Samples:
+    """Make syllables of gliding harmonics through two formants, with hiss and pauses between."""
+    random = np.random.default_rng(0)
+    at = np.arange(round(seconds * sample_rate)) / sample_rate
+    hertz = 140 + 30 * np.sin(2 * np.pi * 0.4 * at) + 8 * np.sin(2 * np.pi * 5 * at)
+    phase = 2 * np.pi * np.cumsum(hertz) / sample_rate
+    first, second = 550 + 200 * np.sin(2 * np.pi * 1.3 * at), 1500 + 500 * np.sin(7 * at)
+    voice = np.zeros(len(at))
+    for harmonic in range(1, 25):
+        frequency = harmonic * hertz
+        gain = 1 / (1 + ((frequency - first) / 120) ** 2) + 0.5 / (
+            1 + ((frequency - second) / 200) ** 2
+        )
+        voice += gain * np.sin(harmonic * phase)
+    syllables = np.clip(np.sin(2 * np.pi * 2 * at) * 2 + 0.6, 0, 1)
+    phrase = np.clip(np.sin(2 * np.pi * 0.4 * at) * 9 + 8, 0, 1)
+    hiss = random.standard_normal(len(at)) * np.clip(np.sin(2 * np.pi * 2 * at + 2.6) - 0.7, 0, 1)
+    speech = (voice * syllables + 0.3 * hiss) * phrase
+    scaled: Samples = (0.3 * speech / np.max(np.abs(speech))).astype(np.float32)
+    return scaled
+
+
+def _time_conversion(engine: Engine, recording: Samples) -> float:
+    begin = time.perf_counter()
+    converted = engine.convert(recording, SAMPLE_RATE, ConversionOptions())
+    elapsed = time.perf_counter() - begin
+    if float(np.sqrt(np.mean(converted**2))) < _AUDIBLE:
+        raise BundleError("The graphs run, but expected a voice for a recording, found silence.")
+    return elapsed
+
+
+def _peak_memory() -> int:
+    """Bytes of memory that this process has used at most."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,116 @@
+"""What an engine is, what it is built from, and what a conversion may ask of it."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.characters import CharacterManifest
+from speech.bundles.onnx_model import ModelFacts
+
+Samples = NDArray[np.float32]
+
+
+class BundleError(ValueError):
+    """A character bundle that will not work; the message is one sentence that says why."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One verified ONNX file of a bundle: its name, its bytes and what it takes and gives."""
+
+    file: str
+    content: bytes
+    facts: ModelFacts
+
+
+@dataclass(frozen=True)
+class Character:
+    """A verified character bundle: the manifest, and the graphs by the role they play."""
+
+    manifest: CharacterManifest
+    graphs: Mapping[str, Graph]
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """How an engine runs its graphs.
+
+    Attributes:
+        threads: that one conversion's network may use.
+    """
+
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class ConversionOptions:
+    """What a conversion asks for.
+
+    Attributes:
+        pitch_shift: semitones, or None for what the character's pitch policy says.
+        seed: of the noise in the voice, not negative; the same seed gives the same samples.
+    """
+
+    pitch_shift: float | None = None
+    seed: int = 0
+
+
+class StageClock(Protocol):
+    """Measures how long the stages of a conversion take."""
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """Count the time inside to a stage."""
+
+
+class NoClock:
+    """Measures nothing."""
+
+    def stage(self, name: str) -> AbstractContextManager[None]:
+        """Do nothing."""
+        del name
+        return nullcontext()
+
+
+class Engine(Protocol):
+    """Turns speech into a character's; one instance serves any number of threads at once."""
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the converted audio in Hz."""
+
+    def convert(
+        self,
+        samples: Samples,
+        sample_rate: int,
+        options: ConversionOptions,
+        stopwatch: StageClock | None = None,
+    ) -> Samples:
+        """Convert one recording.
+
+        Args:
+            samples: mono audio, float32 [N], nominally -1..1.
+            sample_rate: of the samples, in Hz.
+            options: what is asked for.
+            stopwatch: told how long the stages resample, f0, network and post take.
+
+        Returns:
+            float32 [round(N * self.sample_rate / sample_rate)], within -0.99..0.99.
+
+        Raises:
+            VoiceError: the recording or what is asked for does not suit the character.
+        """
+
+
+class EngineBuilder(Protocol):
+    """Builds the engine of one character."""
+
+    def __call__(self, character: Character, settings: SessionSettings) -> Engine:
+        """Build the engine.
+
+        Raises:
+            BundleError: a graph does not load, or does not give what it must.
+        """

@@ -1,0 +1,91 @@
+"""Long recordings in pieces: cut where it is quietest, joined so that no seam is heard."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from speech.engines.base import Samples
+from speech.engines.levels import smooth
+
+LONGEST = 2_000  # frames: 20 s
+CONTEXT = 60  # frames that a piece knows of its neighbours
+_CROSSFADE = 2
+_PAUSE = 15
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of a recording, in frames.
+
+    Attributes:
+        begin: the first frame that is this piece's own.
+        end: the frame after its last.
+        first: the first frame that it is converted with.
+        last: the frame after the last one that it is converted with.
+    """
+
+    begin: int
+    end: int
+    first: int
+    last: int
+
+
+def cut_at_pauses(levels: Samples, longest: int = LONGEST) -> list[Chunk]:
+    """Cut a recording into pieces of at most `longest` frames, at the quietest places.
+
+    Args:
+        levels: level of each frame in dB, [T].
+        longest: frames of a piece, without context.
+
+    Returns:
+        Pieces in order, without gaps; a piece before another is at least half of the longest.
+    """
+    quiet = smooth(levels, _PAUSE)
+    cuts = [0]
+    while len(levels) - cuts[-1] > longest:
+        earliest = cuts[-1] + longest // 2
+        latest = min(cuts[-1] + longest, len(levels) - longest // 4)
+        cuts.append(earliest + int(np.argmin(quiet[earliest:latest])))
+    cuts.append(len(levels))
+    return [
+        Chunk(begin, end, max(begin - CONTEXT, 0), min(end + CONTEXT, len(levels)))
+        for begin, end in pairwise(cuts)
+    ]
+
+
+def join(pieces: Sequence[tuple[Chunk, Samples]], hop: int) -> Samples:
+    """Lay converted pieces one after the other, fading over 20 ms around each cut.
+
+    Args:
+        pieces: each with its samples from its `first` frame to its `last`, in order.
+        hop: samples per frame.
+
+    Returns:
+        The samples of all frames.
+    """
+    if len(pieces) == 1:
+        return pieces[0][1]
+    joined = np.zeros(pieces[-1][0].last * hop, np.float32)
+    for chunk, samples in pieces:
+        weights = np.interp(
+            np.arange(chunk.first * hop, chunk.last * hop),
+            *_trapezium(chunk, hop),
+        )
+        joined[chunk.first * hop : chunk.last * hop] += samples * weights.astype(np.float32)
+    return joined
+
+
+def _trapezium(chunk: Chunk, hop: int) -> tuple[list[int], list[float]]:
+    """The corners of a piece's weight: it shares the frame on either side of a cut."""
+    half = _CROSSFADE * hop // 2
+    corners: list[int] = []
+    weights: list[float] = []
+    if chunk.first < chunk.begin:
+        corners += [chunk.begin * hop - half, chunk.begin * hop + half]
+        weights += [0.0, 1.0]
+    if chunk.end < chunk.last:
+        corners += [chunk.end * hop - half, chunk.end * hop + half]
+        weights += [1.0, 0.0]
+    return corners or [0], weights or [1.0]

@@ -1,0 +1,177 @@
+"""The engine `harmonic`: a network that shapes pulses and noise, steered by the speaker's melody.
+
+One graph, role `harmonic`. With T frames of 10 ms and R the character's sample rate, it takes
+
+    wave     float32 [1, 160 T]            the recording at 16 kHz; frame t is centred at 160 t
+    f0       float32 [1, T]                fundamental frequency to speak at, in Hz, above 0
+    voicing  float32 [1, T]                1 where the recording is voiced, otherwise 0: a hint
+    noise    float32 [1, (T + 1) R / 100]  standard normal
+
+and gives `audio`, float32 [1, T R / 100]. Its pulses start one frame before the first sample with
+phase 0, and their phase is the sum of f0 / R over samples, f0 running straight from frame to frame.
+"""
+
+from functools import cached_property
+
+import numpy as np
+from numpy.random import default_rng  # at once: numpy imports it only when it is asked for
+
+from shared.characters import MANIFEST, CharacterManifest, Pitch
+from speech.bundles.contracts import GraphContract, TensorContract
+from speech.engines.base import (
+    BundleError,
+    Character,
+    ConversionOptions,
+    NoClock,
+    Samples,
+    SessionSettings,
+    StageClock,
+)
+from speech.engines.chunks import cut_at_pauses
+from speech.engines.f0 import HOP
+from speech.engines.levels import FRAMES_PER_SECOND
+from speech.engines.phases import join_phases
+from speech.engines.pitch import plan_pitch
+from speech.engines.recording import Analysis, convert_recording, speak_in_chunks
+from speech.engines.session import GraphSession
+
+ROLE = "harmonic"
+_CONTRACT = GraphContract(
+    inputs=(
+        TensorContract("wave", [(1, "160*frames")]),
+        TensorContract("f0", [(1, "frames")]),
+        TensorContract("voicing", [(1, "frames")]),
+        TensorContract("noise", [(1, "samples")]),
+    ),
+    outputs=(TensorContract("audio", [(1, "samples")]),),
+)
+_TRIAL_FRAMES = 9
+
+_NOISE_SEED = 0
+_NOISE_SECONDS = 8  # longer than most recordings, and than anybody remembers noise
+
+
+def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
+    """Say what graphs the engine needs.
+
+    Raises:
+        BundleError: the manifest does not suit the engine.
+    """
+    _pitch_of(manifest)
+    _hop_of(manifest)
+    return {ROLE: _CONTRACT}
+
+
+def build(character: Character, settings: SessionSettings) -> "HarmonicEngine":
+    """Build the engine; see EngineBuilder."""
+    graph = character.graphs[ROLE]
+    # Measured: optimisation makes these graphs no faster, but takes half of the time to load them.
+    session = GraphSession(graph, settings, is_optimised=True)
+    engine = HarmonicEngine(character.manifest, session)
+    engine.try_out(graph.file)
+    return engine
+
+
+class HarmonicEngine:
+    """Converts with one `harmonic` graph; see Engine.
+
+    Args:
+        manifest: of the character.
+        session: its graph.
+    """
+
+    def __init__(self, manifest: CharacterManifest, session: GraphSession) -> None:
+        self._manifest = manifest
+        self._session = session
+        self._pitch = _pitch_of(manifest)
+        self._hop = _hop_of(manifest)
+
+    @cached_property
+    def _noise(self) -> Samples:
+        """Drawn at the first conversion, which in the container is the rehearsal's."""
+        random = default_rng(_NOISE_SEED)
+        return random.standard_normal(_NOISE_SECONDS * self.sample_rate, np.float32)
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the converted audio in Hz."""
+        return self._manifest.sample_rate
+
+    def convert(
+        self,
+        samples: Samples,
+        sample_rate: int,
+        options: ConversionOptions,
+        stopwatch: StageClock | None = None,
+    ) -> Samples:
+        """Convert one recording; see Engine."""
+        clock = stopwatch or NoClock()
+
+        def speak(analysis: Analysis) -> Samples:
+            with clock.stage("network"):
+                return self._speak(analysis, options)
+
+        return convert_recording(samples, sample_rate, self._manifest, clock, speak)
+
+    def try_out(self, file: str) -> None:
+        """Run the graph on a short silence.
+
+        Raises:
+            BundleError: it fails, or its output is not what it must be.
+        """
+        frames = _TRIAL_FRAMES
+        inputs = {
+            "wave": np.zeros((1, frames * HOP), np.float32),
+            "f0": np.full((1, frames), self._pitch.median_hz, np.float32),
+            "voicing": np.ones((1, frames), np.float32),
+            "noise": np.zeros((1, (frames + 1) * self._hop), np.float32),
+        }
+        audio = self._session.try_out(inputs, "audio")
+        if audio.shape != (1, frames * self._hop):
+            raise BundleError(
+                f"{file}: output 'audio': expected float32 [1, {frames * self._hop}] for"
+                f" {frames} frames, found {list(audio.shape)}."
+            )
+
+    def _speak(self, analysis: Analysis, options: ConversionOptions) -> Samples:
+        """Let the network speak all of a recording, piece by piece: float32 [T hop]."""
+        pitch = plan_pitch(analysis.track, self._pitch, options.pitch_shift)
+        noise = self._read_noise((len(pitch) + 1) * self._hop, options.seed)
+        chunks = cut_at_pauses(analysis.levels.frames)
+        contours = join_phases(chunks, pitch)
+
+        def speak(index: int) -> Samples:
+            chunk = chunks[index]
+            inputs = {
+                "wave": analysis.wave[chunk.first * HOP : chunk.last * HOP],
+                "f0": contours[index],
+                "voicing": analysis.track.voicing[chunk.first : chunk.last],
+                "noise": noise[chunk.first * self._hop : (chunk.last + 1) * self._hop],
+            }
+            batch = {name: value[None] for name, value in inputs.items()}
+            return self._session.run(batch, "audio").ravel()
+
+        return speak_in_chunks(analysis, chunks, speak, self._hop)
+
+    def _read_noise(self, count: int, seed: int) -> Samples:
+        """Read noise round and round from where the seed says: to draw it takes far longer."""
+        begin = int(default_rng(seed).integers(len(self._noise)))
+        laps = (begin + count) // len(self._noise)
+        return np.concatenate([self._noise[begin:], *[self._noise] * laps])[:count]
+
+
+def _pitch_of(manifest: CharacterManifest) -> Pitch:
+    if manifest.pitch is None:
+        raise BundleError(
+            f"{MANIFEST}: field 'pitch': expected an object for the engine harmonic, found null."
+        )
+    return manifest.pitch
+
+
+def _hop_of(manifest: CharacterManifest) -> int:
+    if manifest.sample_rate % FRAMES_PER_SECOND:
+        raise BundleError(
+            f"{MANIFEST}: field 'sample_rate': expected a multiple of {FRAMES_PER_SECOND},"
+            f" found {manifest.sample_rate}."
+        )
+    return manifest.sample_rate // FRAMES_PER_SECOND

@@ -1,0 +1,188 @@
+"""The engine `waveform`: one graph, audio to audio.
+
+The graph, role `waveform`, takes one tensor of audio, float32 [N], [1, N] or [1, 1, N], and gives
+one, in any of these shapes and as long as it lasts. The manifest's settings say the rest:
+
+    input              name of the input
+    output             name of the output
+    input_sample_rate  what the graph listens at, in Hz; it speaks at the manifest's sample_rate
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shared.characters import MANIFEST, CharacterManifest
+from shared.voice import ErrorCode, VoiceError
+from speech.bundles.contracts import GraphContract, TensorContract
+from speech.engines.base import (
+    BundleError,
+    Character,
+    ConversionOptions,
+    NoClock,
+    Samples,
+    SessionSettings,
+    StageClock,
+)
+from speech.engines.chunks import cut_at_pauses
+from speech.engines.levels import FRAMES_PER_SECOND
+from speech.engines.recording import Analysis, convert_recording, speak_in_chunks
+from speech.engines.samples import HIGHEST_RATE, LOWEST_RATE, fit_length, resample
+from speech.engines.session import GraphSession
+
+ROLE = "waveform"
+_SHAPES = (("samples",), (1, "samples"), (1, 1, "samples"))
+_TRIAL_SECONDS = (1, 2)
+_TOLERANCE_SECONDS = 0.1  # a graph may round its length to its own frames
+
+
+@dataclass(frozen=True)
+class WaveformSettings:
+    """What the manifest's settings say; see the module."""
+
+    input: str
+    output: str
+    input_sample_rate: int
+
+
+def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
+    """Say what graphs the engine needs.
+
+    Raises:
+        BundleError: the manifest does not suit the engine.
+    """
+    settings = read_settings(manifest)
+    return {
+        ROLE: GraphContract(
+            inputs=(TensorContract(settings.input, _SHAPES),),
+            outputs=(TensorContract(settings.output, _SHAPES),),
+        )
+    }
+
+
+def read_settings(manifest: CharacterManifest) -> WaveformSettings:
+    """Read the engine's settings from a manifest.
+
+    Raises:
+        BundleError: one is missing, unknown or wrong.
+    """
+    known = list(WaveformSettings.__dataclass_fields__)
+    for name in manifest.settings:
+        if name not in known:
+            raise _wrong_setting(name, f"only {', '.join(known)}", name)
+    rates = (manifest.settings.get("input_sample_rate"), manifest.sample_rate)
+    for name, rate in zip(("settings.input_sample_rate", "sample_rate"), rates, strict=True):
+        if isinstance(rate, bool) or not isinstance(rate, int) or not _is_usable(rate):
+            expected = f"a multiple of {FRAMES_PER_SECOND} from {LOWEST_RATE} to {HIGHEST_RATE}"
+            raise _wrong_setting(name.removeprefix("settings."), expected, rate)
+    return WaveformSettings(
+        _name_setting(manifest, "input"),
+        _name_setting(manifest, "output"),
+        int(manifest.settings["input_sample_rate"]),
+    )
+
+
+def _is_usable(rate: int) -> bool:
+    return LOWEST_RATE <= rate <= HIGHEST_RATE and rate % FRAMES_PER_SECOND == 0
+
+
+def _name_setting(manifest: CharacterManifest, name: str) -> str:
+    value = manifest.settings.get(name)
+    if not isinstance(value, str) or not value:
+        raise _wrong_setting(name, "the name of a tensor", value)
+    return value
+
+
+def _wrong_setting(name: str, expected: str, found: object) -> BundleError:
+    field = name if name == "sample_rate" else f"settings.{name}"
+    shown = "nothing" if found is None else repr(found)
+    return BundleError(f"{MANIFEST}: field '{field}': expected {expected}, found {shown}.")
+
+
+def build(character: Character, settings: SessionSettings) -> "WaveformEngine":
+    """Build the engine; see EngineBuilder."""
+    graph = character.graphs[ROLE]
+    shape = graph.facts.inputs[read_settings(character.manifest).input].shape
+    session = GraphSession(graph, settings)
+    engine = WaveformEngine(character.manifest, session, 2 if shape is None else len(shape))
+    engine.try_out(graph.file)
+    return engine
+
+
+class WaveformEngine:
+    """Converts with one graph from audio to audio; see Engine.
+
+    Args:
+        manifest: of the character.
+        session: its graph.
+        rank: how many dimensions the graph's input has.
+    """
+
+    def __init__(self, manifest: CharacterManifest, session: GraphSession, rank: int) -> None:
+        self._manifest = manifest
+        self._session = session
+        self._rank = rank
+        self._settings = read_settings(manifest)
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the converted audio in Hz."""
+        return self._manifest.sample_rate
+
+    def convert(
+        self,
+        samples: Samples,
+        sample_rate: int,
+        options: ConversionOptions,
+        stopwatch: StageClock | None = None,
+    ) -> Samples:
+        """Convert one recording; see Engine. The character's pitch cannot be steered."""
+        if options.pitch_shift is not None:
+            raise VoiceError(
+                ErrorCode.INTERNAL,
+                f"{self._manifest.name.en} speaks at its own pitch; leave pitch_shift at auto.",
+            )
+        clock = stopwatch or NoClock()
+
+        def speak(analysis: Analysis) -> Samples:
+            with clock.stage("resample"):
+                heard = resample(samples, sample_rate, self._settings.input_sample_rate)
+            with clock.stage("network"):
+                return self._speak(heard, analysis)
+
+        return convert_recording(samples, sample_rate, self._manifest, clock, speak)
+
+    def try_out(self, file: str) -> None:
+        """Run the graph on one and on two seconds of silence.
+
+        Raises:
+            BundleError: it fails, or its output is not what it must be.
+        """
+        output = self._settings.output
+        for seconds in _TRIAL_SECONDS:
+            silence = np.zeros(seconds * self._settings.input_sample_rate, np.float32)
+            audio = self._session.try_out(self._batch(silence), output)
+            wanted = seconds * self.sample_rate
+            if abs(audio.size - wanted) > _TOLERANCE_SECONDS * self.sample_rate:
+                raise BundleError(
+                    f"{file}: output '{output}': expected about {wanted} samples for {seconds} s"
+                    f" at {self.sample_rate} Hz, found {audio.size}."
+                )
+
+    def _speak(self, heard: Samples, analysis: Analysis) -> Samples:
+        """Run the graph over all of a recording, piece by piece."""
+        in_hop = self._settings.input_sample_rate // FRAMES_PER_SECOND
+        out_hop = self.sample_rate // FRAMES_PER_SECOND
+        chunks = cut_at_pauses(analysis.levels.frames)
+        padded = fit_length(heard, len(analysis.speech) * in_hop)
+
+        def speak(index: int) -> Samples:
+            chunk = chunks[index]
+            piece = padded[chunk.first * in_hop : chunk.last * in_hop]
+            audio = self._session.run(self._batch(piece), self._settings.output)
+            return fit_length(audio.ravel(), (chunk.last - chunk.first) * out_hop)
+
+        return speak_in_chunks(analysis, chunks, speak, out_hop)
+
+    def _batch(self, samples: Samples) -> dict[str, Samples]:
+        return {self._settings.input: samples.reshape((1,) * (self._rank - 1) + (-1,))}

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.api.upload_memory import COPIES, Room
+from tests.support.logs import log_book
+from tests.support.voices import a_waiting
+from tests.unit.api.stage import FORM, MAX_BYTES, WEBM, Stage, problem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
+
+    import httpx
+
+URL = "/api/v1/voices"
+
+
+class Upload:
+    """A form that is sent up to its end only, until it is told to go on."""
+
+    def __init__(self, voice_id: str) -> None:
+        self._head = (
+            '--b\r\nContent-Disposition: form-data; name="voice_id"\r\n\r\n'
+            f"{voice_id}\r\n"
+            '--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n'
+            "Content-Type: audio/webm\r\n\r\n"
+        ).encode() + WEBM
+        self._end = b"\r\n--b--\r\n"
+        self.is_read = asyncio.Event()
+        self.goes_on = asyncio.Event()
+
+    @property
+    def announced(self) -> Mapping[str, str]:
+        return FORM | {"Content-Length": str(len(self._head + self._end))}
+
+    async def body(self) -> AsyncIterator[bytes]:
+        self.is_read.set()
+        yield self._head
+        await self.goes_on.wait()
+        yield self._end
+
+
+async def an_upload(stage: Stage) -> Upload:
+    voice = a_waiting()
+    await stage.voices.create(voice)
+    return Upload(voice.voice_id)
+
+
+def send(
+    client: httpx.AsyncClient, upload: Upload, headers: Mapping[str, str]
+) -> asyncio.Task[httpx.Response]:
+    return asyncio.create_task(client.put(URL, content=upload.body(), headers=dict(headers)))
+
+
+async def test_a_recording_without_room_is_sent_away_unread_until_there_is_room(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(folder=tmp_path, room=Room(MAX_BYTES, most=2 * COPIES * MAX_BYTES))
+    first, second, third = [await an_upload(stage) for _ in range(3)]
+    third.goes_on.set()
+    async with stage.client() as client:
+        # Without a length each may be the largest.
+        under_way = [send(client, each, FORM) for each in (first, second)]
+        for each in (first, second):
+            await each.is_read.wait()
+
+        with log_book() as book:
+            refused = await client.put(URL, content=third.body(), headers=FORM)
+        was_read = third.is_read.is_set()
+        first.goes_on.set()
+        taken = [await under_way[0]]
+        taken.append(await client.put(URL, content=third.body(), headers=FORM))
+        second.goes_on.set()
+        taken.append(await under_way[1])
+
+    assert "try again" in problem(refused, 503, "unavailable")
+    assert int(refused.headers["retry-after"]) > 0
+    assert not was_read
+    assert len(book.of("unavailable")) == 1
+    assert [answer.status_code for answer in taken] == [202, 202, 202]
+
+
+async def test_many_short_recordings_have_the_room_of_one_long_one(tmp_path: Path) -> None:
+    stage = Stage(folder=tmp_path, room=Room(MAX_BYTES, most=COPIES * MAX_BYTES))
+    uploads = [await an_upload(stage) for _ in range(20)]
+    async with stage.client() as client:
+        under_way = [send(client, each, each.announced) for each in uploads]
+        for each in uploads:
+            await each.is_read.wait()
+            each.goes_on.set()
+        answers = await asyncio.gather(*under_way)
+
+    assert {answer.status_code for answer in answers} == {202}
+
+
+@pytest.mark.parametrize("announced", ["", "-1", "1e9", "1" * 13, "1" * 5000])
+async def test_what_announces_no_length_that_can_be_counts_as_the_largest(
+    tmp_path: Path, announced: str
+) -> None:
+    stage = Stage(folder=tmp_path, room=Room(MAX_BYTES, most=2 * COPIES * MAX_BYTES - 1))
+    first, second = await an_upload(stage), await an_upload(stage)
+    second.goes_on.set()
+    length = {"Content-Length": announced}
+    async with stage.client() as client:
+        under_way = send(client, first, FORM | length)
+        await first.is_read.wait()
+        refused = await client.put(URL, content=second.body(), headers=FORM)
+        first.goes_on.set()
+        taken = await under_way
+
+    problem(refused, 503, "unavailable")
+    assert taken.status_code == 202
+
+
+async def test_a_recording_larger_than_the_room_is_let_in_alone(tmp_path: Path) -> None:
+    stage = Stage(folder=tmp_path, room=Room(MAX_BYTES, most=1))
+    upload = await an_upload(stage)
+    upload.goes_on.set()
+
+    async with stage.client() as client:
+        answers = [await client.put(URL, content=upload.body(), headers=FORM) for _ in range(2)]
+
+    assert {answer.status_code for answer in answers} == {202}
+
+
+async def test_a_form_that_is_refused_leaves_its_room(tmp_path: Path) -> None:
+    stage = Stage(folder=tmp_path, room=Room(MAX_BYTES, most=COPIES * MAX_BYTES))
+
+    async with stage.client() as client:
+        for _ in range(3):
+            problem(await client.put(URL, content=b"x", headers=FORM), 422, "invalid_request")

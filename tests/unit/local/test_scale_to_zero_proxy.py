@@ -1,0 +1,309 @@
+"""Scaling to zero, with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from infra.local import scale_to_zero_proxy as front
+from infra.local.cloud import ROOT, Scaling
+from infra.local.memory_topics import MemoryTopics, Subscription
+from infra.local.processes import StartError, Supervisor, free_ports
+from tests.support import container
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from infra.local.processes import Process
+
+PATIENCE_SECONDS = 30.0
+FOR_EVER = 3600.0
+
+
+class Stage:
+    """What the containers of a test tell, and the way to let them go on."""
+
+    def __init__(self) -> None:
+        self._events: asyncio.Queue[tuple[str, int]] = asyncio.Queue()
+        self._containers: dict[int, asyncio.StreamWriter] = {}
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._listen, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        self._server.close()
+        for writer in self._containers.values():
+            writer.close()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def next(self, expected: str) -> int:
+        """Wait for the next event, which must be this one; return the container's process id."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            event, pid = await self._events.get()
+        assert event == expected
+        return pid
+
+    def permit(self, pid: int) -> None:
+        self._containers[pid].write(b"!")
+
+    def is_silent(self) -> bool:
+        return self._events.empty()
+
+    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while line := await reader.readline():
+                event, pid = json.loads(line)
+                self._containers[pid] = writer
+                self._events.put_nowait((event, pid))
+
+
+class Fronted:
+    """A running front, spoken to over HTTP."""
+
+    def __init__(self, process: Process, client: httpx.AsyncClient, broken: Path) -> None:
+        self.process = process
+        self.client = client
+        self.broken = broken
+
+    async def get(self, path: str = "/") -> httpx.Response:
+        return await self.client.get(path)
+
+
+@pytest_asyncio.fixture
+async def stage() -> AsyncIterator[Stage]:
+    async with Stage() as stage:
+        yield stage
+
+
+@asynccontextmanager
+async def fronted(
+    folder: Path, stage: Stage, idle_seconds: float = FOR_EVER, min_instances: int = 0
+) -> AsyncIterator[Fronted]:
+    (port,) = free_ports(1)
+    url, broken = f"http://127.0.0.1:{port}", folder / "broken"
+    scaling = Scaling(idle_seconds, min_instances)
+    command = front.command("convert", port, folder, "/readyz", scaling)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "STAGE": stage.address,
+        "BROKEN": str(broken),
+    }
+    supervisor = Supervisor(folder)
+    try:
+        process = await supervisor.start(
+            "front", [*command, sys.executable, str(Path(container.__file__))], environment
+        )
+        await supervisor.wait_until_ready(process, f"{url}/healthz")
+        async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_SECONDS) as client:
+            yield Fronted(process, client, broken)
+    finally:
+        await supervisor.stop_all()
+
+
+async def test_the_first_request_starts_an_instance_and_the_next_finds_it(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with fronted(tmp_path, stage) as front:
+        assert stage.is_silent()
+
+        first = await front.get("/path?query=a%20b")
+        second = await front.get()
+
+        assert (first.status_code, first.text) == (200, "first /path?query=a%20b")
+        assert first.headers["x-pid"] == second.headers["x-pid"]
+        assert await stage.next("started") == int(first.headers["x-pid"])
+        assert stage.is_silent()
+
+
+async def test_requests_that_come_together_share_one_start(stage: Stage, tmp_path: Path) -> None:
+    async with fronted(tmp_path, stage) as front:
+        answers = await asyncio.gather(*(front.get() for _ in range(20)))
+
+        assert [answer.status_code for answer in answers] == [200] * 20
+        await stage.next("started")
+        assert stage.is_silent()
+
+
+async def test_an_idle_instance_is_stopped_but_not_under_a_request(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with fronted(tmp_path, stage, idle_seconds=0) as front:
+        held = asyncio.create_task(front.get("/held"))
+        pid = await stage.next("started")
+        await stage.next("held")
+
+        # With nothing else in flight, the end of this one would be the end of the instance.
+        other = await front.get()
+        assert other.headers["x-pid"] == str(pid)
+        assert stage.is_silent()
+
+        stage.permit(pid)
+        assert (await held).status_code == 200
+        assert await stage.next("stopping") == pid
+        assert await stage.next("stopped") == pid
+
+
+async def test_after_the_idle_stop_the_next_request_starts_another_instance(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with fronted(tmp_path, stage, idle_seconds=0) as front:
+        first = await front.get()
+        for event in ("started", "stopping", "stopped"):
+            assert await stage.next(event) == int(first.headers["x-pid"])
+
+        second = await front.get()
+
+        assert await stage.next("started") == int(second.headers["x-pid"])
+        assert second.headers["x-pid"] != first.headers["x-pid"]
+
+
+async def test_a_crash_at_the_start_is_answered_503_and_the_next_request_tries_again(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with fronted(tmp_path, stage) as front:
+        front.broken.touch()
+        assert (await front.get()).status_code == 503
+        assert "the settings are wrong" in front.process.log.read_text()
+
+        front.broken.unlink()
+        assert (await front.get()).status_code == 200
+
+
+async def test_a_crash_under_a_request_is_answered_503_and_the_next_request_starts_anew(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with fronted(tmp_path, stage) as front:
+        before = await front.get()
+
+        assert (await front.get("/crash")).status_code == 503
+
+        after = await front.get()
+        assert after.status_code == 200
+        assert after.headers["x-pid"] != before.headers["x-pid"]
+
+
+async def test_a_message_for_an_instance_that_does_not_start_is_delivered_again(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with fronted(tmp_path, stage) as front:
+        answers: list[int] = []
+        acknowledged = asyncio.Event()
+
+        async def deliver(endpoint: str, envelope: Mapping[str, Any]) -> int:
+            answer = await front.client.post(endpoint, json=envelope)
+            answers.append(answer.status_code)
+            front.broken.unlink(missing_ok=True)
+            if answer.is_success:
+                acknowledged.set()
+            return answer.status_code
+
+        front.broken.touch()
+        subscription = Subscription("s", "t", "/push", 30.0, first_backoff_seconds=0.0)
+        topics = MemoryTopics(deliver, (subscription,))
+
+        await topics.publisher("t").publish(b"a voice", {})
+
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await acknowledged.wait()
+        assert answers == [503, 202]
+        await topics.aclose()
+
+
+async def test_a_request_streams_in_before_it_is_whole(stage: Stage, tmp_path: Path) -> None:
+    async with fronted(tmp_path, stage) as front:
+
+        async def recording() -> AsyncIterator[bytes]:
+            yield b"half"
+            await stage.next("started")
+            await stage.next("receiving")
+            yield b"rest"
+
+        answer = await front.client.post(
+            "/push", content=recording(), headers={"Content-Length": "8"}
+        )
+
+        assert (answer.status_code, answer.content) == (202, b"halfrest")
+
+
+async def test_an_answer_streams_out_before_it_is_whole(stage: Stage, tmp_path: Path) -> None:
+    async with fronted(tmp_path, stage) as front, front.client.stream("GET", "/slow") as answer:
+        pid = await stage.next("started")
+        pieces = answer.aiter_raw()
+        assert await anext(pieces) == b"first "
+
+        stage.permit(pid)
+
+        assert await anext(pieces) == b"/slow"
+
+
+async def test_sigterm_stops_the_instance_which_answers_first(stage: Stage, tmp_path: Path) -> None:
+    async with fronted(tmp_path, stage) as front:
+        held = asyncio.create_task(front.get("/held"))
+        pid = await stage.next("started")
+        await stage.next("held")
+
+        front.process.send_signal(signal.SIGTERM)
+
+        await stage.next("stopping")
+        stage.permit(pid)
+        assert (await held).status_code == 200
+        await stage.next("stopped")
+        assert await front.process.wait() == 0
+
+
+async def test_a_killed_front_leaves_no_instance_behind(stage: Stage, tmp_path: Path) -> None:
+    async with fronted(tmp_path, stage) as front:
+        await front.get()
+        pid = await stage.next("started")
+
+        front.process.send_signal(signal.SIGKILL)
+
+        assert await stage.next("stopping") == pid
+        assert await stage.next("stopped") == pid
+
+
+async def test_a_minimum_instance_is_there_before_the_first_request_and_stays(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with fronted(tmp_path, stage, idle_seconds=0, min_instances=1) as front:
+        pid = await stage.next("started")
+
+        for _ in range(2):
+            assert (await front.get()).headers["x-pid"] == str(pid)
+        assert stage.is_silent()
+
+
+async def test_a_minimum_instance_that_crashed_is_started_again_without_a_request(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with fronted(tmp_path, stage, min_instances=1):
+        pid = await stage.next("started")
+
+        os.kill(pid, signal.SIGKILL)
+
+        assert await stage.next("started") != pid
+
+
+async def test_a_front_whose_minimum_instance_does_not_start_ends_and_says_why(
+    stage: Stage, tmp_path: Path
+) -> None:
+    (tmp_path / "broken").touch()
+
+    with pytest.raises(StartError, match=r"front ended while starting[\s\S]*settings are wrong"):
+        async with fronted(tmp_path, stage, min_instances=1):
+            pass

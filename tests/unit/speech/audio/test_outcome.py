@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import math
+import signal
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shared.media import Container
+from shared.voice import ErrorCode, VoiceError
+from speech.audio.outcome import DecoderUnavailableError, Outcome
+from speech.audio.recording import DecodeLimits
+from speech.audio.wire import Exit, Job, Verdict
+from tests.integration.audio.recordings import voice_like
+
+LIMITS = DecodeLimits(max_seconds=10, cpu_seconds=4)
+VERDICT = Verdict(
+    codec="opus",
+    sample_type="flt",
+    sample_rate=16_000,
+    channels=1,
+    weights=(1.0,),
+    samples=32_000,
+)
+BODY = memoryview(voice_like(2, 16_000).tobytes())
+CLEAN = Exit(0, 0.01)
+
+
+def error_of(outcome: Outcome) -> VoiceError:
+    with pytest.raises(VoiceError) as raised:
+        outcome.conclude(Container.WEBM, LIMITS)
+    return raised.value
+
+
+def test_samples_and_a_verdict_that_fit_together_are_a_recording() -> None:
+    recording = Outcome(BODY, VERDICT, CLEAN).conclude(Container.WEBM, LIMITS)
+    np.testing.assert_array_equal(recording.samples, voice_like(2, 16_000))
+    assert recording.seconds == 2.0
+    assert recording.codec == "opus"
+
+
+@pytest.mark.parametrize(
+    ("sample_type", "dtype", "offset", "scale"),
+    [
+        ("u8", np.uint8, 128, 127),
+        ("s16", np.int16, 0, 2**15 - 1),
+        ("s32", np.int32, 0, 2**31 - 129),
+        ("s64", np.int64, 0, 2**62),
+        ("dbl", np.float64, 0, 1.0),
+    ],
+)
+def test_samples_of_every_type_become_floats_of_full_scale_one(
+    sample_type: str, dtype: type[np.generic], offset: int, scale: float
+) -> None:
+    samples = voice_like(2, 16_000)
+    sent = (samples.astype(np.float64) * scale + offset).astype(dtype)
+    verdict = replace(VERDICT, sample_type=sample_type)
+    recording = Outcome(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
+    full = 2.0 ** (8 * sent.itemsize - 1) if sent.dtype.kind in "iu" else 1.0
+    np.testing.assert_allclose(recording.samples, samples * (scale / full), atol=1.01 / full)
+    assert recording.samples.dtype == np.float32
+
+
+def test_more_than_two_channels_are_mixed_by_their_weights() -> None:
+    samples = voice_like(2, 16_000)
+    sent = np.stack([samples, np.zeros_like(samples), samples / 2], axis=1)
+    verdict = replace(VERDICT, channels=6, weights=(0.5, 1.0, 0.5))
+    recording = Outcome(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
+    np.testing.assert_allclose(recording.samples, samples * (0.75 / 2), atol=1e-6)
+    assert recording.channels == 6
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"samples": 31_999},
+        {"samples": 2**63},
+        {"samples": 0},
+        {"channels": 0},
+        {"channels": 2, "weights": (1.0, 1.0)},
+        {"weights": ()},
+        {"weights": (0.0,)},
+        {"weights": (math.inf,)},
+        {"weights": (math.nan,)},
+        {"sample_type": "s16"},
+        {"sample_type": "dbl"},
+        {"sample_type": "text"},
+        {"channels": 200},
+        {"sample_rate": 0},
+        {"sample_rate": 4_000_000},
+    ],
+)
+def test_a_process_that_lies_is_not_believed(lie: dict[str, Any]) -> None:
+    outcome = Outcome(BODY, replace(VERDICT, **lie), CLEAN)
+    assert error_of(outcome).code == ErrorCode.CORRUPT
+
+
+def test_a_process_cannot_name_an_error_that_does_not_exist() -> None:
+    outcome = Outcome(BODY, Verdict(code="all_is_well", message="x"), CLEAN)
+    assert error_of(outcome).code == ErrorCode.CORRUPT
+
+
+def test_the_error_a_process_names_is_passed_on_with_its_sentence() -> None:
+    verdict = Verdict(code=ErrorCode.NO_AUDIO, message="The recording holds no audio.")
+    error = error_of(Outcome(memoryview(b""), verdict, CLEAN))
+    assert error.code == ErrorCode.NO_AUDIO
+    assert error.message == "The recording holds no audio."
+
+
+def test_too_long_names_the_limit() -> None:
+    verdict = Verdict(code=ErrorCode.TOO_LONG, message="The recording is too long.")
+    assert "10 s" in error_of(Outcome(BODY, verdict, CLEAN)).message
+
+
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE])
+def test_a_crash_means_corrupt_even_after_a_good_verdict(number: signal.Signals) -> None:
+    assert error_of(Outcome(BODY, VERDICT, Exit(-number, 0.1))).code == ErrorCode.CORRUPT
+
+
+@pytest.mark.parametrize(
+    "ending", [Exit(-signal.SIGXCPU, 4.0), Exit(-signal.SIGKILL, 5.0), Exit(70, 0.1)]
+)
+def test_running_into_a_limit_means_too_complex(ending: Exit) -> None:
+    outcome = Outcome(BODY, None, ending)
+    assert not outcome.was_killed(LIMITS)
+    assert error_of(outcome).code == ErrorCode.TOO_COMPLEX
+
+
+def test_running_out_of_time_without_using_it_is_the_machines_fault() -> None:
+    with pytest.raises(DecoderUnavailableError):
+        Outcome(BODY, None, Exit(-signal.SIGALRM, 0.1)).conclude(Container.WEBM, LIMITS)
+
+
+@pytest.mark.parametrize("ending", [None, Exit(-signal.SIGKILL, 0.1)])
+def test_being_killed_by_somebody_is_recognised(ending: Exit | None) -> None:
+    assert Outcome(BODY, None, ending).was_killed(LIMITS)
+
+
+def test_a_clean_end_is_not_being_killed() -> None:
+    assert not Outcome(BODY, VERDICT, CLEAN).was_killed(LIMITS)
+
+
+def test_what_is_packed_is_unpacked_the_same() -> None:
+    job = Job(Container.MATROSKA, 10.5, 4, 1 << 28, 15.0, 1 << 24)
+    verdict = replace(
+        VERDICT,
+        code="corrupt",
+        message="Grüße.",
+        channels=6,
+        weights=(0.7, 0.7, 1.0, 0.0, 0.5, 0.5),
+        damaged=True,
+        confined=True,
+    )
+    ending = Exit(-9, 0.25)
+    assert Job.unpack(job.pack()) == job
+    assert Verdict.unpack(verdict.pack()) == verdict
+    assert Exit.unpack(ending.pack()) == ending
+
+
+@pytest.mark.parametrize("data", [b"", b"x", bytes(Verdict.SIZE), VERDICT.pack()[:-1]])
+def test_what_is_no_verdict_is_not_taken_for_one(data: bytes) -> None:
+    assert Verdict.unpack(data) is None
+
+
+def test_half_an_exit_is_none() -> None:
+    assert Exit.unpack(Exit(0, 1.0).pack()[:-1]) is None
+
+
+def test_a_sentence_too_long_for_the_wire_is_cut() -> None:
+    cut = Verdict.unpack(Verdict(code="corrupt", message="x" * 1000).pack())
+    assert cut is not None
+    assert cut.message == "x" * 160

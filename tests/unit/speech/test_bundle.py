@@ -1,0 +1,396 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import GraphProto, TensorProto, helper
+
+from shared.characters import read_manifests
+from speech.bundles.portraits import MAX_PORTRAIT_BYTES
+from speech.bundles.reading import BundleError, load_character, load_characters, main
+from speech.engines import SessionSettings, build_engine
+from tests.unit.speech import graphs
+from tests.unit.speech.bundles import manifest, write_bundle, write_waveform_bundle
+from tests.unit.speech.test_onnx_model import external, foreign, with_initializer
+
+SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
+
+
+def refusal(bundle: Path) -> str:
+    with pytest.raises(BundleError) as error:
+        build_engine(load_character(bundle), SessionSettings())
+    sentence = str(error.value)
+    assert sentence.endswith(".")
+    assert "\n" not in sentence
+    assert re.search(r"expected .*found", sentence), sentence
+    return sentence
+
+
+def test_a_bundle_that_is_right_is_loaded_with_all_it_says(tmp_path: Path) -> None:
+    character = load_character(write_bundle(tmp_path))
+    assert character.manifest.id == "tester"
+    assert character.manifest.name.ja == "テスター"
+    assert character.manifest.pitch is not None
+    assert list(character.graphs["harmonic"].facts.inputs) == ["wave", "f0", "voicing", "noise"]
+
+
+def test_all_bundles_of_a_folder_are_loaded_by_id(tmp_path: Path) -> None:
+    write_bundle(tmp_path)
+    assert list(load_characters(tmp_path)) == ["tester"]
+
+
+def test_a_folder_without_bundles_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="expected at least one character bundle"):
+        load_characters(tmp_path)
+
+
+def test_a_missing_manifest_is_refused(tmp_path: Path) -> None:
+    assert "character.json: expected a readable file" in refusal(tmp_path)
+
+
+def test_a_missing_graph_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    (bundle / "harmonic.onnx").unlink()
+    assert refusal(bundle).startswith("harmonic.onnx: expected a file in")
+
+
+def test_a_link_out_of_the_bundle_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    (bundle / "harmonic.onnx").rename(tmp_path / "outside.onnx")
+    (bundle / "harmonic.onnx").symlink_to(tmp_path / "outside.onnx")
+    assert "found a link" in refusal(bundle)
+
+
+def test_a_wrong_size_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    graph = bundle / "harmonic.onnx"
+    size = graph.stat().st_size
+    graph.write_bytes(graph.read_bytes() + b"!")
+    assert refusal(bundle) == f"harmonic.onnx: expected {size} bytes, found {size + 1}."
+
+
+def test_a_wrong_hash_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    graph = bundle / "harmonic.onnx"
+    content = bytearray(graph.read_bytes())
+    content[-1] ^= 1
+    graph.write_bytes(content)
+    assert re.fullmatch(
+        r"harmonic\.onnx: expected SHA-256 [0-9a-f]{64}, found [0-9a-f]{64}\.", refusal(bundle)
+    )
+
+
+def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path, engine="rvc")
+    assert refusal(bundle) == (
+        "character.json: field 'engine': expected one of harmonic, waveform, found 'rvc'."
+    )
+
+
+def test_a_graph_of_another_role_is_refused(tmp_path: Path) -> None:
+    entry = {"file": "harmonic.onnx", "sha256": "0" * 64, "bytes": 1}
+    bundle = write_bundle(tmp_path, graphs={"vocoder": entry})
+    assert (
+        "field 'graphs': expected 'harmonic' for the engine harmonic, found 'vocoder'"
+        in refusal(bundle)
+    )
+
+
+def test_a_foreign_operator_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path, graphs.content(foreign()))
+    assert "harmonic.onnx: operator 'RunShell': expected the standard domain" in refusal(bundle)
+
+
+def test_an_external_data_path_is_refused(tmp_path: Path) -> None:
+    graph = with_initializer(external(location="/etc/passwd"))
+    bundle = write_bundle(tmp_path, graphs.content(graph))
+    assert "tensor 'weights': expected its data inside the file" in refusal(bundle)
+
+
+def test_a_file_that_is_no_graph_is_refused(tmp_path: Path) -> None:
+    assert "harmonic.onnx: expected an ONNX model" in refusal(
+        write_bundle(tmp_path, b"RIFF....WAVE")
+    )
+
+
+def test_bytes_with_the_mark_of_the_runtimes_own_format_run_as_what_was_checked(
+    tmp_path: Path,
+) -> None:
+    # The runtime knows its own format by the mark ORTM; here it stands in an unknown field.
+    disguised = b"\x0a\x06\x00\x00ORTM" + graphs.content(graphs.harmonic_graph())
+    build_engine(load_character(write_bundle(tmp_path, disguised)), SessionSettings())
+
+
+def changed_input(index: int, name: str, shape: list[int | str | None], kind: int) -> GraphProto:
+    graph = graphs.harmonic_graph()
+    graph.input[index].CopyFrom(graphs.tensor(name, shape, kind))
+    return graph
+
+
+@pytest.mark.parametrize(
+    ("graph", "sentence"),
+    [
+        (
+            changed_input(1, "pitch", [1, "t"], TensorProto.FLOAT),
+            (
+                "harmonic.onnx: input 'f0': expected float32 [1, frames], found only the inputs"
+                " 'wave', 'pitch', 'voicing', 'noise'."
+            ),
+        ),
+        (
+            changed_input(1, "f0", [1, 1, "t"], TensorProto.FLOAT),
+            "harmonic.onnx: input 'f0': expected float32 [1, frames], found float32 [1, 1, t].",
+        ),
+        (
+            changed_input(1, "f0", [1, 100], TensorProto.FLOAT),
+            "harmonic.onnx: input 'f0': expected float32 [1, frames], found float32 [1, 100].",
+        ),
+        (
+            changed_input(1, "f0", [2, "t"], TensorProto.FLOAT),
+            "harmonic.onnx: input 'f0': expected float32 [1, frames], found float32 [2, t].",
+        ),
+        (
+            changed_input(2, "voicing", [1, "t"], TensorProto.INT64),
+            "harmonic.onnx: input 'voicing': expected float32 [1, frames], found int64 [1, t].",
+        ),
+    ],
+)
+def test_a_wrong_tensor_is_refused_by_name_type_and_shape(
+    tmp_path: Path, graph: GraphProto, sentence: str
+) -> None:
+    assert refusal(write_bundle(tmp_path, graphs.content(graph))) == sentence
+
+
+def test_an_input_that_nobody_would_fill_is_refused(tmp_path: Path) -> None:
+    graph = graphs.harmonic_graph()
+    graph.input.append(graphs.tensor("speaker", [1]))
+    assert "input 'speaker': expected only the inputs 'wave'" in refusal(
+        write_bundle(tmp_path, graphs.content(graph))
+    )
+
+
+def test_an_operator_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    graph = graphs.harmonic_graph()
+    graph.node[-1].op_type = "Slicer"
+    assert "expected a graph that ONNX Runtime" in refusal(
+        write_bundle(tmp_path, graphs.content(graph))
+    )
+
+
+def test_a_graph_that_fails_when_it_runs_is_refused(tmp_path: Path) -> None:
+    graph = graphs.harmonic_graph()
+    for initializer in graph.initializer:
+        if initializer.name == "flat":
+            initializer.raw_data = np.array([7, -1]).tobytes()
+    assert "harmonic.onnx: expected a graph that takes 'wave' [1, 1440]" in refusal(
+        write_bundle(tmp_path, graphs.content(graph))
+    )
+
+
+def test_a_graph_that_gives_no_numbers_is_refused(tmp_path: Path) -> None:
+    waveform = write_waveform_bundle(tmp_path, graphs.gain_graph(float("nan")))
+    assert "expected finite samples" in refusal(waveform)
+
+
+def test_a_harmonic_graph_that_gives_no_numbers_is_refused(tmp_path: Path) -> None:
+    graph = graphs.harmonic_graph(amplitude=float("nan"))
+    assert "expected finite samples" in refusal(write_bundle(tmp_path, graphs.content(graph)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"pitch": None}, "field 'pitch': expected an object for the engine harmonic, found null"),
+        ({"sample_rate": 22_222}, "field 'sample_rate': expected a multiple of 100, found 22222"),
+    ],
+)
+def test_a_manifest_that_does_not_suit_the_harmonic_engine_is_refused(
+    tmp_path: Path, changes: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in refusal(write_bundle(tmp_path, **changes))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({}, "field 'settings.input_sample_rate': expected a multiple of 100"),
+        (
+            {"input": "audio", "output": "converted", "input_sample_rate": 16_000.5},
+            "found 16000.5",
+        ),
+        (
+            {"input": 3, "output": "converted", "input_sample_rate": 24_000},
+            "field 'settings.input': expected the name of a tensor, found 3",
+        ),
+        (
+            {"input": "sound", "output": "converted", "input_sample_rate": 24_000},
+            (
+                "waveform.onnx: input 'sound': expected float32 [samples] or [1, samples] or"
+                " [1, 1, samples], found only the inputs 'audio'"
+            ),
+        ),
+        (
+            {"input": "audio", "output": "converted", "input_sample_rate": 24_000, "gpu": True},
+            "field 'settings.gpu': expected only input, output, input_sample_rate",
+        ),
+    ],
+)
+def test_settings_that_do_not_suit_the_waveform_engine_are_refused(
+    tmp_path: Path, settings: dict[str, Any], sentence: str
+) -> None:
+    bundle = write_waveform_bundle(tmp_path, graphs.gain_graph(1.0), settings=settings)
+    assert sentence in refusal(bundle)
+
+
+def test_a_folder_that_is_not_named_by_the_id_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path, id="somebody")
+    assert "field 'id': expected the folder's name 'tester', found 'somebody'" in refusal(bundle)
+
+
+def test_a_bundle_is_named_by_what_it_is_found_by_for_the_converter_and_the_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "characters").mkdir()
+    bundle = write_bundle(tmp_path / "versions").rename(tmp_path / "versions" / "tester-3")
+    (tmp_path / "characters" / "tester").symlink_to(bundle)
+
+    assert list(load_characters(tmp_path / "characters")) == ["tester"]
+    assert list(read_manifests(tmp_path / "characters")) == ["tester"]
+    assert "expected the folder's name 'tester-3'" in refusal(bundle)
+    monkeypatch.chdir(tmp_path / "characters" / "tester")
+    assert "expected the folder's name 'tester-3'" in refusal(Path())
+
+
+def write_portrait(folder: Path, content: str, encoding: str = "utf-8") -> Path:
+    bundle = write_bundle(folder, preview={"colour": "#000000", "portrait": "face.svg"})
+    (bundle / "face.svg").write_text(content, encoding)
+    return bundle
+
+
+def test_a_drawing_is_a_portrait(tmp_path: Path) -> None:
+    drawing = SVG.format('<circle cx="4" cy="4" r="3" fill="url(#a)"/>')
+    load_character(write_portrait(tmp_path, drawing))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (SVG.format("<script>alert(1)</script>"), "found 'script'"),
+        (SVG.format('<circle onclick="alert(1)"/>'), "found 'onclick'"),
+        (SVG.format('<image href="https://example.org/a.png"/>'), "found 'image'"),
+        (SVG.format('<path fill="url(https://example.org/)"/>'), "no address outside"),
+        (SVG.format("<foreignObject/>"), "found 'foreignObject'"),
+        (SVG.format("<style>@import 'x'</style>"), "found 'style'"),
+        ("<!DOCTYPE a [<!ENTITY b 'c'>]>" + SVG, "found a declaration"),
+        ("<?xml-stylesheet href='a.xsl'?>" + SVG, "found a declaration"),
+        ("<html></html>", "found the element 'html'"),
+        ("<svg/>", "found the element 'svg'"),
+        ("no picture", "expected an SVG, found"),
+        (" " * (MAX_PORTRAIT_BYTES + 1), "expected at most"),
+    ],
+)
+def test_a_portrait_that_is_more_than_a_drawing_is_refused(
+    tmp_path: Path, content: str, sentence: str
+) -> None:
+    assert sentence in refusal(write_portrait(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        '<?xml version="1.0"?>',
+        "<?xml version='1.0' encoding='utf-8' ?>",
+        '<?xml version="1.0" encoding="UTF-8" standalone="no"?>',
+    ],
+)
+def test_a_portrait_may_say_that_it_is_in_utf_8(tmp_path: Path, declaration: str) -> None:
+    load_character(write_portrait(tmp_path, f"{declaration}\n{SVG.format('')}"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
+def test_a_portrait_in_another_encoding_is_refused(tmp_path: Path, encoding: str) -> None:
+    umlaut = "ä" if encoding == "latin-1" else ""
+    entities = "<!DOCTYPE svg [<!ENTITY a 'b'>]>" + SVG.format(f"<title>&a;{umlaut}</title>")
+    assert "in UTF-8" in refusal(write_portrait(tmp_path, entities, encoding))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "iso-2022-jp", "utf-8x"])
+def test_a_portrait_that_says_it_is_in_another_encoding_is_refused(
+    tmp_path: Path, encoding: str
+) -> None:
+    content = f'<?xml version="1.0" encoding="{encoding}"?>' + SVG.format("")
+    assert "in UTF-8" in refusal(write_portrait(tmp_path, content))
+
+
+def test_a_missing_portrait_is_refused(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path, preview={"colour": "#000000", "portrait": "face.svg"})
+    assert refusal(bundle).startswith("face.svg: expected a file in")
+
+
+def test_the_command_says_in_one_sentence_that_a_bundle_works_and_how_fast(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(write_bundle(tmp_path))]) == 0
+    said = capsys.readouterr().out
+    assert re.fullmatch(
+        r"Tester works with the engine harmonic: .* MB, loaded in \d+ ms, converts at a real-time"
+        r" factor of \d\.\d{4} \(\d+ ms for 5 s\) and takes \d+ MB of memory\.\n",
+        said,
+    )
+
+
+def test_the_command_says_in_one_sentence_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = write_bundle(tmp_path)
+    (bundle / "harmonic.onnx").write_bytes(b"")
+    assert main([str(bundle)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert re.fullmatch(r"harmonic\.onnx: expected \d+ bytes, found 0\.\n", captured.err)
+
+
+def test_a_graph_that_turns_speech_into_silence_does_not_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = write_waveform_bundle(tmp_path, graphs.gain_graph(0.0))
+    assert main([str(bundle)]) == 1
+    assert "found silence" in capsys.readouterr().err
+
+
+def test_sealing_writes_sizes_and_hashes_into_the_manifest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = write_bundle(tmp_path)
+    said = manifest(
+        graphs={"harmonic": {"file": "harmonic.onnx", "sha256": "", "bytes": 0}},
+        credit="声",
+    )
+    (bundle / "character.json").write_text(json.dumps(said), "utf-8")
+    assert main(["--seal", str(bundle)]) == 0
+    assert "Tester works" in capsys.readouterr().out
+    assert load_character(bundle).manifest.credit == "声"
+
+
+def test_a_bundle_that_cannot_be_sealed_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "character.json").write_text("[]", "utf-8")
+    assert main(["--seal", str(tmp_path)]) == 1
+    assert "expected a manifest whose graphs name their files" in capsys.readouterr().err
+
+
+def test_a_graph_with_an_unknown_size_for_the_batch_is_taken(tmp_path: Path) -> None:
+    node = helper.make_node("Identity", ["audio"], ["converted"])
+    graph = helper.make_graph(
+        [node],
+        "waveform",
+        [graphs.tensor("audio", [None, "n"])],
+        [graphs.tensor("converted", [None, "n"])],
+    )
+    build_engine(load_character(write_waveform_bundle(tmp_path, graph)), SessionSettings())
