@@ -23,7 +23,7 @@ nox.options.sessions = ["lint", "tests"]
 nox.needs_version = ">=2025.2.9"
 
 ROOT = Path(__file__).parent
-WEB = ROOT / "web" / "page"
+WEB = ROOT / "web"
 DEPLOYABLES = ("api", "convert", "dead_letter", "on_upload", "sweep")
 CONSTRAINTS = "requirements/constraints.txt"
 REQUIREMENTS = (
@@ -213,7 +213,7 @@ def digest_of(paths: list[Path]) -> str:
 
 
 def npm(session: nox.Session, *arguments: str) -> bool:
-    """Run npm for the page, where it is installed; return whether it is."""
+    """Run npm for the client and the page, where it is installed; return whether it is."""
     program = shutil.which("npm")
     if program is None:
         advice = "npm was not found; install Node.js 22.12 or newer, or 20.19"
@@ -226,7 +226,7 @@ def npm(session: nox.Session, *arguments: str) -> bool:
 
 def build_page(session: nox.Session) -> None:
     """Build the page, if its sources changed since the last time."""
-    wanted, stamp = digest_of(page_sources()), WEB / "dist" / ".built"
+    wanted, stamp = digest_of(page_sources()), WEB / "page" / "dist" / ".built"
     if stamp.is_file() and stamp.read_text() == wanted:
         return
     npm(session, "ci", "--no-audit", "--no-fund")

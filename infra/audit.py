@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 ROOT: Final = Path(__file__).parents[1]
-WEB: Final = ROOT / "web" / "page"
+WEB: Final = ROOT / "web"
 REQUIRED: Final = "AUDIT_REQUIRED"
 SECONDS: Final = 300.0
 

@@ -141,7 +141,7 @@ def page_size() -> str:
 @pytest.fixture(scope="session")
 def axe() -> str:
     """The axe-core accessibility checker."""
-    return (WEB / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    return (WEB.parent / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
 
 def _npm(*arguments: str) -> str:

@@ -41,7 +41,7 @@ class Endpoints:
         """Read `endpoints.json`."""
         told: dict[str, Any] = json.loads(path.read_text())
         if told["page"] is None:
-            raise RuntimeError("the page is not built: run `npm ci && npm run build` in web/page")
+            raise RuntimeError("the page is not built: run `npm ci && npm run build` in web")
         if told["firestore"] is None:
             raise RuntimeError("the browser tests need the Firestore emulator (see README.md)")
         return cls(

@@ -17,13 +17,13 @@ import {
   updateDoc,
   where,
 } from "firebase/firestore";
-import { listenIn } from "../src/client/firestoreListener.js";
+import { listenIn } from "@voice-avatar/client/firestore";
 import {
   type ConvertProgress,
   VoiceAvatar,
   type VoiceAvatarConfig,
   VoiceAvatarError,
-} from "../src/client/voiceAvatar.js";
+} from "@voice-avatar/client";
 
 type Site = VoiceAvatarConfig & { readonly firestoreEmulator: string };
 

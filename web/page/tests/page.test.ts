@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { VoiceAvatarError } from "../src/client/voiceAvatar.js";
-import { PageError, problemOf } from "../src/page/problems.js";
-import { contentTypeOf, judge, outline } from "../src/page/sound.js";
-import { preferredLanguage, WORDS } from "../src/page/words.js";
+import { VoiceAvatarError } from "@voice-avatar/client";
+import { PageError, problemOf } from "../src/problems.js";
+import { contentTypeOf, judge, outline } from "../src/sound.js";
+import { preferredLanguage, WORDS } from "../src/words.js";
 import { contentSecurityPolicy } from "../tools/contentSecurityPolicy.js";
 
 const LIMITS = { minSeconds: 1, maxSeconds: 10 };

@@ -17,11 +17,6 @@ export function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** The work's outcome, unless the signal aborts first. */
-export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return Promise.race([work, aborted(signal)]);
-}
-
 /** Neither resolves nor rejects. */
 export function never(): Promise<never> {
   return new Promise(() => undefined);

@@ -39,7 +39,7 @@ import type {
   VoiceUpdate,
 } from "./types.js";
 import { put } from "./upload.js";
-import { aborted, failureOf, forward, never, pause, unlessAborted } from "./waiting.js";
+import { aborted, failureOf, forward, never, pause } from "./waiting.js";
 
 export { type ClientErrorCode, type ServerErrorCode, VoiceAvatarError } from "./errors.js";
 export type * from "./types.js";
@@ -63,7 +63,7 @@ const BROWSER: Surroundings = {
   pause,
 };
 
-/** A listener that is silent for this long is given up for the waiting endpoint. */
+/** A listener that has told nothing for this long, loading included, is replaced by the waiting endpoint. */
 const FIRST_SNAPSHOT_SECONDS = 10;
 const WATCH_SECONDS = 300;
 /** The network may fail, and the service answer 5xx, so often in a row before waiting ends. */
@@ -295,17 +295,14 @@ export class VoiceAvatar {
     onUpdate: ((update: VoiceUpdate) => void) | undefined,
     signal: AbortSignal,
   ): Promise<VoiceResult> {
-    const listen = await unlessAborted(
-      loadListen().catch((cause: unknown) => {
-        throw new ListenerFailed("The Firestore SDK could not be loaded.", { cause });
-      }),
-      signal,
-    );
     const heard = new AbortController();
     const stop = forward(signal, heard);
     const tell = changesOnly(onUpdate);
+    // Begins before the SDK is loaded: a stalled download is silence, too.
+    const silence = this.#silence(heard.signal);
     let unsubscribe = (): void => undefined;
     try {
+      const listen = await Promise.race([loaded(loadListen), silence, aborted(signal)]);
       const outcome = new Promise<VoiceResult>((resolve, reject) => {
         const onDocument = (data: Answer | null): void => {
           heard.abort();
@@ -321,7 +318,7 @@ export class VoiceAvatar {
           reject(new ListenerFailed("Listening to the document failed.", { cause }));
         unsubscribe = listen(document, onDocument, onError);
       });
-      return await Promise.race([outcome, this.#silence(heard.signal), aborted(signal)]);
+      return await Promise.race([outcome, silence, aborted(signal)]);
     } finally {
       stop();
       heard.abort();
@@ -407,6 +404,12 @@ export class VoiceAvatar {
 
 /** The listener is of no use; the waiting endpoint may be. */
 class ListenerFailed extends Error {}
+
+function loaded(loadListen: () => Promise<Listen>): Promise<Listen> {
+  return loadListen().catch((cause: unknown) => {
+    throw new ListenerFailed("The Firestore SDK could not be loaded.", { cause });
+  });
+}
 
 function changesOnly(
   onUpdate: ((update: VoiceUpdate) => void) | undefined,

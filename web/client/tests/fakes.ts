@@ -1,5 +1,5 @@
 /** Surroundings for the client that do what a test tells them, and remember what was asked. */
-import type { Listen } from "../src/client/voiceAvatar.js";
+import type { Listen } from "../src/voiceAvatar.js";
 
 export const VOICE_ID = "0b4c1d5e-6a7f-4c8d-9e0f-1a2b3c4d5e6f";
 export const FIREBASE = { projectId: "project", apiKey: "key" };

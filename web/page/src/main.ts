@@ -1,7 +1,7 @@
 /** Composition root of the page. */
 import "@fontsource-variable/bricolage-grotesque/wght.css";
 import "./style.css";
-import { VoiceAvatar, type VoiceAvatarConfig } from "../client/voiceAvatar.js";
+import { VoiceAvatar, type VoiceAvatarConfig } from "@voice-avatar/client";
 import { part } from "./elements.js";
 import { acceptFiles, Page } from "./page.js";
 import { type Language, preferredLanguage } from "./words.js";

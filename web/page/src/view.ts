@@ -1,5 +1,5 @@
 /** What the visitor sees of the page's state. Reads the state, never changes it. */
-import type { Character } from "../client/voiceAvatar.js";
+import type { Character } from "@voice-avatar/client";
 import { part } from "./elements.js";
 import type { Problem } from "./problems.js";
 import { nameOf, pageLimits } from "./setup.js";

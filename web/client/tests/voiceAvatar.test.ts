@@ -6,7 +6,7 @@ import {
   VoiceAvatar,
   VoiceAvatarError,
   type VoiceUpdate,
-} from "../src/client/voiceAvatar.js";
+} from "../src/voiceAvatar.js";
 import {
   CREATED,
   DONE,
@@ -223,6 +223,14 @@ describe("watch, waiting on the API", () => {
     firestore.fail(new Error("permission-denied"));
     expect((await result).url).toBe(RESULT.url);
     expect(firestore.subscriptions).toBe(0);
+  });
+
+  test("takes over when loading the SDK stalls", async () => {
+    const network = new FakeNetwork({ [WAIT]: json(200, DONE) });
+    const clock = new FakeClock((seconds) => seconds === 10);
+    const loadListen = () => new Promise<never>(() => undefined);
+    const avatar = client({ fetch: network.fetch, loadListen, pause: clock.pause });
+    expect((await avatar.watch(VOICE)).url).toBe(RESULT.url);
   });
 
   test("takes over when the listener stays silent", async () => {

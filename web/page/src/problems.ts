@@ -1,5 +1,5 @@
 /** From an error's code to the sentence that a visitor reads, and to what can be done about it. */
-import { VoiceAvatarError } from "../client/voiceAvatar.js";
+import { VoiceAvatarError } from "@voice-avatar/client";
 import type { ProblemKey } from "./words.js";
 
 /** What only the page can find out, before or beside the service. */

@@ -1,5 +1,5 @@
 /** What the visitor chooses before speaking: the character and its pitch. */
-import type { Character } from "../client/voiceAvatar.js";
+import type { Character } from "@voice-avatar/client";
 import { element, part } from "./elements.js";
 import type { Words } from "./words.js";
 

@@ -5,7 +5,7 @@ import type {
   Voice,
   VoiceAvatar,
   VoiceResult,
-} from "../client/voiceAvatar.js";
+} from "@voice-avatar/client";
 import { part } from "./elements.js";
 import { PageError, problemOf } from "./problems.js";
 import { Recorder, recordingType } from "./recorder.js";

@@ -3,7 +3,7 @@ import { defineConfig } from "eslint/config";
 import typescript from "typescript-eslint";
 
 export default defineConfig(
-  { ignores: ["dist/"] },
+  { ignores: ["**/dist/"] },
   js.configs.recommended,
   {
     files: ["**/*.ts"],
@@ -24,6 +24,9 @@ export default defineConfig(
     },
   },
   // Fakes promise what the real ones promise, and have nothing to wait for.
-  { files: ["tests/**"], rules: { "@typescript-eslint/require-await": "off" } },
-  { files: ["tools/*.js"], languageOptions: { globals: { console: "readonly", URL: "readonly" } } },
+  { files: ["*/tests/**"], rules: { "@typescript-eslint/require-await": "off" } },
+  {
+    files: ["page/tools/*.js"],
+    languageOptions: { globals: { console: "readonly", URL: "readonly" } },
+  },
 );
