@@ -67,15 +67,11 @@ class FreshSite:
     def install_and_build(self) -> None:
         """Pack the client, install the tarball in a new project, check its types and build it."""
         versions = json.loads((WEB / "package.json").read_text())["devDependencies"]
-        firebase = json.loads((WEB / "page" / "package.json").read_text())["dependencies"]
         package = {
             "name": "fresh-site",
             "private": True,
             "type": "module",
-            "dependencies": {
-                "@voice-avatar/client": f"file:{self._pack()}",
-                "firebase": firebase["firebase"],
-            },
+            "dependencies": {"@voice-avatar/client": f"file:{self._pack()}"},
             "devDependencies": {name: versions[name] for name in ("typescript", "vite")},
         }
         (self._folder / "package.json").write_text(json.dumps(package))
@@ -88,8 +84,8 @@ class FreshSite:
 
     def open(self, page: Page, origin: str) -> None:
         """Open the site at an origin that the api allows, beside everything else that is there."""
-        # Chromium takes a page that the test answers for one of the public internet, which may speak
-        # to this machine's services only with permission.
+        # A page that the test answers counts as one of the public internet, which needs permission
+        # to speak to this machine's services.
         page.context.grant_permissions(["local-network-access"], origin=origin)
         page.route(f"{origin}/fresh-site/**", self._answer)
         page.goto(f"{origin}/fresh-site/index.html")
