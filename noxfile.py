@@ -143,7 +143,7 @@ def image(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
     """Check a character bundle and tell how fast it is: nox -s character -- FOLDER."""
-    Environment(session, "local").python("-m", "speech.bundles.reading", *session.posargs)
+    Environment(session, "local").python("-m", "speech.bundles", *session.posargs)
 
 
 @nox.session(python=False, default=False)

@@ -17,7 +17,7 @@ from typing import Literal, Never
 MANIFEST = "character.json"
 SCHEMA_VERSION = 1
 MAX_MANIFEST_BYTES = 64 * 1024
-MAX_GRAPH_BYTES = 256 * 1024 * 1024
+MAX_GRAPH_BYTES = (1 << 31) - 1  # no protocol buffers message, so no ONNX file, is larger
 MAX_GRAPHS = 8
 MAX_SEMITONES = 24.0
 

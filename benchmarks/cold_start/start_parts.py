@@ -75,7 +75,7 @@ async def convert_once(tools: Tools, data: bytes) -> None:
     from shared.voice import OutputFormat
     from speech.audio.encoding import encode
     from speech.audio.recording import DecodeLimits
-    from speech.engines import ConversionOptions
+    from speech.engines.base import ConversionOptions
 
     recording = await tools.decoder.decode(data, limits=DecodeLimits())
     performer = next(iter(tools.performers.values()))

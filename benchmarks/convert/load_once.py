@@ -20,7 +20,8 @@ import psutil
 from benchmarks.convert.sessions import Choice, silence
 from speech.bundles.onnx_model import inspect_model
 from speech.bundles.reading import load_character
-from speech.engines import SessionSettings, build_engine
+from speech.engines.base import SessionSettings
+from speech.engines.registry import ENGINES, build_engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ class Steps:
 
 def load_bundle(folder: Path, steps: Steps) -> None:
     """Load a bundle as the container does."""
-    character = steps.take("checks", lambda: load_character(folder))
+    character = steps.take("checks", lambda: load_character(folder, ENGINES))
     steps.take("session and trial run", lambda: build_engine(character, SessionSettings()))
 
 

@@ -32,16 +32,17 @@ from infra.local import names
 from infra.local.cloud import ROOT
 from speech.audio.decoding import Decoder
 from speech.bundles.reading import load_character
-from speech.engines import ConversionOptions, build_engine
-from speech.engines.base import SessionSettings
+from speech.engines.base import ConversionOptions, SessionSettings
 from speech.engines.harmonic import ROLE
+from speech.engines.registry import ENGINES, build_engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.convert.stages import Stages
     from benchmarks.measuring.report import Cell, Options
-    from speech.engines import Character, Samples
+    from speech.bundles.bundle import Character
+    from speech.engines.base import Samples
 
 CHARACTER: Final = "mei"
 
@@ -77,7 +78,7 @@ async def run(options: Options) -> Report:
     folder = ConvertSettings.model_fields["characters_dir"].default / CHARACTER
     bundle = _load_bundle(folder, plan.loads)
     memory_before = memory_megabytes()
-    character = load_character(folder)
+    character = load_character(folder, ENGINES)
     async with storage_server() as storage, Decoder() as decoder:
         bench = Workbench(character, decoder, storage.bucket(names.RESULTS_BUCKET))
         stages = await bench.measure(plan.lengths, plan.rounds)

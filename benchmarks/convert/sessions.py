@@ -11,10 +11,10 @@ import numpy as np
 import onnxruntime
 
 from benchmarks.measuring.recordings import SAMPLE_RATE, speech
+from speech.engines.analysis import analyse
 from speech.engines.base import NoClock
 from speech.engines.f0 import HOP
 from speech.engines.pitch import plan_pitch
-from speech.engines.recording import analyse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,7 +18,7 @@ from shared.voice import OutputFormat, new_voice_id
 from speech.audio.encoding import encode
 from speech.audio.marking import Marking
 from speech.audio.recording import DecodeLimits
-from speech.engines import ConversionOptions, SessionSettings
+from speech.engines.base import ConversionOptions, SessionSettings
 from speech.engines.harmonic import ROLE, HarmonicEngine
 from speech.engines.session import GraphSession
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from shared.google.cloud_storage import Bucket
     from speech.audio.decoding import Decoder
     from speech.audio.recording import Recording
-    from speech.engines import Character, Samples
+    from speech.bundles.bundle import Character
+    from speech.engines.base import Samples
 
 LIMITS: Final = DecodeLimits(min_seconds=0.5, max_seconds=60)
 

@@ -16,7 +16,7 @@ from shared.objects import ObjectExistsError, ObjectMissingError, result_name
 from shared.voice import ErrorCode, Result, VoiceError
 from speech.audio.encoding import encode
 from speech.audio.marking import Marking
-from speech.engines import ConversionOptions
+from speech.engines.base import ConversionOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from speech.audio.decoding import Decoder
     from speech.audio.encoding import Encoded
     from speech.audio.recording import DecodeLimits, Recording
-    from speech.engines import Engine
+    from speech.engines.base import Engine
 
 
 @dataclass(frozen=True, slots=True)

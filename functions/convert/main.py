@@ -25,8 +25,10 @@ from shared import logs, settings
 from shared.google import clients
 from speech.audio.decoding import Decoder
 from speech.audio.recording import DecodeLimits
-from speech.bundles.reading import BundleError, load_characters
-from speech.engines import SessionSettings, build_engine
+from speech.bundles.bundle import BundleError
+from speech.bundles.reading import load_characters
+from speech.engines.base import SessionSettings
+from speech.engines.registry import ENGINES, build_engine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -149,7 +151,7 @@ def load_performers(folder: Path, threads: int) -> dict[str, Performer]:
     session = SessionSettings(threads=threads)
     return {
         name: Performer(character.manifest, build_engine(character, session))
-        for name, character in load_characters(folder).items()
+        for name, character in load_characters(folder, ENGINES).items()
     }
 
 

@@ -21,7 +21,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.errors import AppImportError
 from gunicorn.workers.base import Worker
 
-from speech.engines.base import BundleError
+from speech.bundles.bundle import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

@@ -17,7 +17,7 @@ from shared.ports.store import UnknownVoiceError
 from shared.voice import OutputFormat, new_voice_id
 from speech.audio.encoding import encode
 from speech.audio.recording import DecodeLimits
-from speech.engines import ConversionOptions
+from speech.engines.base import ConversionOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shared.google.cloud_storage import Bucket
     from shared.ports.store import VoiceStore
     from speech.audio.decoding import Decoder
-    from speech.engines import Samples
+    from speech.engines.base import Samples
 
 _LOG = logging.getLogger(__name__)
 

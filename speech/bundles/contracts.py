@@ -1,10 +1,12 @@
-"""What an engine expects of its graphs' inputs and outputs, and the sentence if it is not so."""
+"""Which inputs and outputs an engine's graphs must have, and the check that they have them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from shared.characters import CharacterManifest
+from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.onnx_model import Tensor
-from speech.engines.base import BundleError, Graph
 
 Shape = tuple[int | str, ...]
 
@@ -46,9 +48,20 @@ class GraphContract:
             if name not in {tensor.name for tensor in self.inputs}:
                 known = ", ".join(f"'{tensor.name}'" for tensor in self.inputs)
                 raise BundleError(
-                    f"{graph.file}: input '{name}': expected only the inputs {known}, found it"
-                    " besides."
+                    f"{graph.file}: input '{name}': expected only the inputs {known}, found"
+                    " this one, too."
                 )
+
+
+class EngineContracts(Protocol):
+    """What reading a bundle needs to know of its engine."""
+
+    @property
+    def contracts(self) -> Callable[[CharacterManifest], Mapping[str, GraphContract]]:
+        """Says which graphs the engine needs for a manifest, by role.
+
+        Raises BundleError if the manifest does not suit the engine.
+        """
 
 
 def _check_tensors(
@@ -80,5 +93,5 @@ def _shape_fits(expected: Shape, actual: Sequence[int | str | None]) -> bool:
 
 
 def _size_fits(expected: int | str, actual: int | str | None) -> bool:
-    """Whether a size fits: one that varies may stand for a fixed one, but not the reverse."""
+    """Whether a size fits; a graph whose size varies also takes the fixed size expected."""
     return actual == expected if isinstance(actual, int) else True

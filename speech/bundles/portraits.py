@@ -3,7 +3,7 @@
 import re
 from xml.etree import ElementTree as ET
 
-from speech.engines.base import BundleError
+from speech.bundles.bundle import BundleError
 
 MAX_PORTRAIT_BYTES = 64 * 1024
 

@@ -1,17 +1,18 @@
-"""The trial of a character bundle: does it convert, how fast, and with how much memory."""
+"""Tries a character bundle: does it convert, how fast, and with how much memory."""
 
 import resource
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnxruntime  # noqa: F401 - starting the runtime is no part of what a bundle takes to load
+import onnxruntime  # noqa: F401 - loaded here, so that it does not count as loading the bundle
 
-from speech.bundles.reading import load_character
-from speech.engines import ConversionOptions, Engine, Samples, build_engine
-from speech.engines.base import BundleError, SessionSettings
+from speech.bundles.bundle import BundleError
+from speech.bundles.reading import MAX_BUNDLE_BYTES, load_character
+from speech.engines.base import ConversionOptions, Engine, EngineKind, Samples, SessionSettings
 
 SAMPLE_RATE = 48_000
 SECONDS = 5.0
@@ -21,17 +22,17 @@ _AUDIBLE = 1e-3
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How a bundle did.
+class TrialReport:
+    """What a bundle needs.
 
     Attributes:
         name: of the character.
         engine: that runs it.
-        megabytes: of its graphs.
-        load_milliseconds: from the folder to an engine that is ready.
-        real_time_factor: seconds of work per second of recording, in the fastest of several
-            conversions: what the bundle needs, not what else the machine does.
-        peak_megabytes: of memory that loading and converting added.
+        megabytes: size of its graphs.
+        load_milliseconds: time from reading the folder to an engine that is ready.
+        real_time_factor: seconds of work per second of recording in the fastest of several
+            conversions, because other work on the machine slows down the rest.
+        peak_megabytes: memory that loading and converting added.
     """
 
     name: str
@@ -50,21 +51,32 @@ class Verdict:
         )
 
 
-def try_bundle(folder: Path, settings: SessionSettings) -> Verdict:
+def try_bundle(
+    folder: Path,
+    engines: Mapping[str, EngineKind],
+    settings: SessionSettings,
+    max_bytes: int = MAX_BUNDLE_BYTES,
+) -> TrialReport:
     """Load a bundle and convert a speech-like recording with it.
 
+    Args:
+        folder: the bundle.
+        engines: those that its manifest may name.
+        settings: how to run its graphs.
+        max_bytes: how many bytes its graphs may have together.
+
     Raises:
-        BundleError: it does not load, or what it makes of speech is nothing.
+        BundleError: it does not load, or converts speech to silence.
     """
     recording = speech_like(SECONDS, SAMPLE_RATE)
     memory_before = _peak_memory()
     begin = time.perf_counter()
-    character = load_character(folder)
-    engine = build_engine(character, settings)
+    character = load_character(folder, engines, max_bytes)
+    engine = engines[character.manifest.engine].build(character, settings)
     loaded = time.perf_counter()
     times = sorted(_time_conversion(engine, recording) for _ in range(_ROUNDS))
     graphs = character.manifest.graphs.values()
-    return Verdict(
+    return TrialReport(
         name=character.manifest.name.en,
         engine=character.manifest.engine,
         megabytes=sum(graph.bytes for graph in graphs) / _MEGABYTE,
@@ -101,7 +113,7 @@ def _time_conversion(engine: Engine, recording: Samples) -> float:
     converted = engine.convert(recording, SAMPLE_RATE, ConversionOptions())
     elapsed = time.perf_counter() - begin
     if float(np.sqrt(np.mean(converted**2))) < _AUDIBLE:
-        raise BundleError("The graphs run, but expected a voice for a recording, found silence.")
+        raise BundleError("The graphs run: expected speech from a recording, found silence.")
     return elapsed
 
 

@@ -1,6 +1,6 @@
 """What an engine is, what it is built from, and what a conversion may ask of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,30 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.characters import CharacterManifest
-from speech.bundles.onnx_model import ModelFacts
+from speech.bundles.bundle import Character
+from speech.bundles.contracts import GraphContract
 
 Samples = NDArray[np.float32]
-
-
-class BundleError(ValueError):
-    """A character bundle that will not work; the message is one sentence that says why."""
-
-
-@dataclass(frozen=True)
-class Graph:
-    """One verified ONNX file of a bundle: its name, its bytes and what it takes and gives."""
-
-    file: str
-    content: bytes
-    facts: ModelFacts
-
-
-@dataclass(frozen=True)
-class Character:
-    """A verified character bundle: the manifest, and the graphs by the role they play."""
-
-    manifest: CharacterManifest
-    graphs: Mapping[str, Graph]
 
 
 @dataclass(frozen=True)
@@ -114,3 +94,17 @@ class EngineBuilder(Protocol):
         Raises:
             BundleError: a graph does not load, or does not give what it must.
         """
+
+
+@dataclass(frozen=True)
+class EngineKind:
+    """One kind of engine.
+
+    Attributes:
+        contracts: says which graphs the engine needs for a manifest, by role; raises BundleError if
+            the manifest does not suit the engine.
+        build: builds the engine of a verified character.
+    """
+
+    contracts: Callable[[CharacterManifest], Mapping[str, GraphContract]]
+    build: EngineBuilder

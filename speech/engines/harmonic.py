@@ -17,22 +17,23 @@ import numpy as np
 from numpy.random import default_rng  # at once: numpy imports it only when it is asked for
 
 from shared.characters import MANIFEST, CharacterManifest, Pitch
+from speech.bundles.bundle import BundleError, Character
 from speech.bundles.contracts import GraphContract, TensorContract
+from speech.engines.analysis import Analysis, analyse
 from speech.engines.base import (
-    BundleError,
-    Character,
     ConversionOptions,
     NoClock,
     Samples,
     SessionSettings,
     StageClock,
 )
-from speech.engines.chunks import cut_at_pauses
+from speech.engines.chunks import Chunk, cut_at_pauses
 from speech.engines.f0 import HOP
+from speech.engines.finishing import finish, join_pieces
 from speech.engines.levels import FRAMES_PER_SECOND
 from speech.engines.phases import join_phases
 from speech.engines.pitch import plan_pitch
-from speech.engines.recording import Analysis, convert_recording, speak_in_chunks
+from speech.engines.samples import check_samples, converted_length
 from speech.engines.session import GraphSession
 
 ROLE = "harmonic"
@@ -106,12 +107,15 @@ class HarmonicEngine:
     ) -> Samples:
         """Convert one recording; see Engine."""
         clock = stopwatch or NoClock()
-
-        def speak(analysis: Analysis) -> Samples:
-            with clock.stage("network"):
-                return self._speak(analysis, options)
-
-        return convert_recording(samples, sample_rate, self._manifest, clock, speak)
+        check_samples(samples, sample_rate, self._manifest)
+        length = converted_length(len(samples), sample_rate, self.sample_rate)
+        analysis = analyse(samples, sample_rate, clock)
+        if not analysis.has_speech():
+            return np.zeros(length, np.float32)
+        with clock.stage("network"):
+            voice = self._speak(analysis, options)
+        with clock.stage("post"):
+            return finish(voice, self.sample_rate, length, analysis)
 
     def try_out(self, file: str) -> None:
         """Run the graph on a short silence.
@@ -139,19 +143,26 @@ class HarmonicEngine:
         noise = self._read_noise((len(pitch) + 1) * self._hop, options.seed)
         chunks = cut_at_pauses(analysis.levels.frames)
         contours = join_phases(chunks, pitch)
+        pieces = [
+            self._speak_chunk(analysis, chunk, contour, noise)
+            for chunk, contour in zip(chunks, contours, strict=True)
+        ]
+        return join_pieces(analysis, chunks, pieces, self._hop)
 
-        def speak(index: int) -> Samples:
-            chunk = chunks[index]
-            inputs = {
-                "wave": analysis.wave[chunk.first * HOP : chunk.last * HOP],
-                "f0": contours[index],
-                "voicing": analysis.track.voicing[chunk.first : chunk.last],
-                "noise": noise[chunk.first * self._hop : (chunk.last + 1) * self._hop],
-            }
-            batch = {name: value[None] for name, value in inputs.items()}
-            return self._session.run(batch, "audio").ravel()
-
-        return speak_in_chunks(analysis, chunks, speak, self._hop)
+    def _speak_chunk(
+        self, analysis: Analysis, chunk: Chunk, contour: Samples, noise: Samples
+    ) -> Samples:
+        """Let the network speak one piece, from its `first` frame to its `last`."""
+        if not analysis.has_speech(chunk):
+            return np.zeros((chunk.last - chunk.first) * self._hop, np.float32)
+        inputs = {
+            "wave": analysis.wave[chunk.first * HOP : chunk.last * HOP],
+            "f0": contour,
+            "voicing": analysis.track.voicing[chunk.first : chunk.last],
+            "noise": noise[chunk.first * self._hop : (chunk.last + 1) * self._hop],
+        }
+        batch = {name: value[None] for name, value in inputs.items()}
+        return self._session.run(batch, "audio").ravel()
 
     def _read_noise(self, count: int, seed: int) -> Samples:
         """Read noise round and round from where the seed says: to draw it takes far longer."""

@@ -1,7 +1,7 @@
 """ONNX Runtime sessions for graphs that are not trusted.
 
-The runtime is imported with the first graph: it starts a thread of its own as soon as that, which
-would not survive the fork of a process (see functions.convert.processes).
+The runtime is imported only when the first graph is loaded: importing it starts a thread, and a
+forked process (see functions.convert.processes) would be without that thread.
 """
 
 from __future__ import annotations
@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from speech.engines.base import BundleError, Graph, Samples, SessionSettings
+from speech.bundles.bundle import BundleError
 
 if TYPE_CHECKING:
     import onnxruntime
+
+    from speech.bundles.bundle import Graph
+    from speech.engines.base import Samples, SessionSettings
 
 _FATAL_ONLY = 4  # errors come as exceptions
 
 
 class GraphSession:
-    """One loaded graph; threads run it at the same time, without a lock.
+    """One loaded graph; several threads may run it at the same time.
 
     Args:
         graph: the verified graph.
         settings: how to run it.
-        is_optimised: whether it was made fast when it was exported, so that the runtime can save
-            itself that work when it loads it.
+        is_optimised: whether it was optimised when it was exported; the runtime then does not
+            optimise it again when it loads it.
 
     Raises:
         BundleError: the runtime refuses the graph.
@@ -54,10 +57,10 @@ class GraphSession:
         return np.asarray(self._session.run([output], inputs)[0], np.float32)
 
     def try_out(self, inputs: dict[str, Samples], output: str) -> Samples:
-        """Run the graph once, on silence, to see whether it works.
+        """Run the graph once on silent inputs and return one of its outputs.
 
         Raises:
-            BundleError: it does not, and why.
+            BundleError: it fails, or gives samples that are not finite.
         """
         try:
             audio = self.run(inputs, output)
@@ -81,16 +84,16 @@ def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.Se
     if is_optimised:
         levels = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = levels.ORT_DISABLE_ALL
-        # Planning who may take whose memory takes longer than it saves: what an operator is done
-        # with goes back to the arena, and from there to the next, without a plan as well.
+        # Planning which operators share memory takes longer than it saves: without a plan, an
+        # operator's memory goes back to the arena, and the next operator takes it from there.
         options.enable_mem_reuse = False
     options.intra_op_num_threads = settings.threads
     options.inter_op_num_threads = 1
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.log_severity_level = _FATAL_ONLY
-    # A thread that spins takes the processor from the other conversions.
+    # A spinning thread would take processor time from the other conversions.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # Without this, bytes that pass as both formats would be checked as one and run as the other.
+    # Without this, a file that is valid as ONNX and as ORT would be checked as ONNX and run as ORT.
     options.add_session_config_entry("session.load_model_format", "ONNX")
     return options
 

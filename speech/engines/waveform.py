@@ -14,20 +14,27 @@ import numpy as np
 
 from shared.characters import MANIFEST, CharacterManifest
 from shared.voice import ErrorCode, VoiceError
+from speech.bundles.bundle import BundleError, Character
 from speech.bundles.contracts import GraphContract, TensorContract
+from speech.engines.analysis import Analysis, analyse
 from speech.engines.base import (
-    BundleError,
-    Character,
     ConversionOptions,
     NoClock,
     Samples,
     SessionSettings,
     StageClock,
 )
-from speech.engines.chunks import cut_at_pauses
+from speech.engines.chunks import Chunk, cut_at_pauses
+from speech.engines.finishing import finish, join_pieces
 from speech.engines.levels import FRAMES_PER_SECOND
-from speech.engines.recording import Analysis, convert_recording, speak_in_chunks
-from speech.engines.samples import HIGHEST_RATE, LOWEST_RATE, fit_length, resample
+from speech.engines.samples import (
+    HIGHEST_RATE,
+    LOWEST_RATE,
+    check_samples,
+    converted_length,
+    fit_length,
+    resample,
+)
 from speech.engines.session import GraphSession
 
 ROLE = "waveform"
@@ -123,6 +130,8 @@ class WaveformEngine:
         self._session = session
         self._rank = rank
         self._settings = read_settings(manifest)
+        self._in_hop = self._settings.input_sample_rate // FRAMES_PER_SECOND
+        self._hop = manifest.sample_rate // FRAMES_PER_SECOND
 
     @property
     def sample_rate(self) -> int:
@@ -143,14 +152,17 @@ class WaveformEngine:
                 f"{self._manifest.name.en} speaks at its own pitch; leave pitch_shift at auto.",
             )
         clock = stopwatch or NoClock()
-
-        def speak(analysis: Analysis) -> Samples:
-            with clock.stage("resample"):
-                heard = resample(samples, sample_rate, self._settings.input_sample_rate)
-            with clock.stage("network"):
-                return self._speak(heard, analysis)
-
-        return convert_recording(samples, sample_rate, self._manifest, clock, speak)
+        check_samples(samples, sample_rate, self._manifest)
+        length = converted_length(len(samples), sample_rate, self.sample_rate)
+        analysis = analyse(samples, sample_rate, clock)
+        if not analysis.has_speech():
+            return np.zeros(length, np.float32)
+        with clock.stage("resample"):
+            heard = resample(samples, sample_rate, self._settings.input_sample_rate)
+        with clock.stage("network"):
+            voice = self._speak(heard, analysis)
+        with clock.stage("post"):
+            return finish(voice, self.sample_rate, length, analysis)
 
     def try_out(self, file: str) -> None:
         """Run the graph on one and on two seconds of silence.
@@ -170,19 +182,20 @@ class WaveformEngine:
                 )
 
     def _speak(self, heard: Samples, analysis: Analysis) -> Samples:
-        """Run the graph over all of a recording, piece by piece."""
-        in_hop = self._settings.input_sample_rate // FRAMES_PER_SECOND
-        out_hop = self.sample_rate // FRAMES_PER_SECOND
+        """Run the graph over all of a recording, piece by piece: float32 [T hop]."""
         chunks = cut_at_pauses(analysis.levels.frames)
-        padded = fit_length(heard, len(analysis.speech) * in_hop)
+        padded = fit_length(heard, len(analysis.speech) * self._in_hop)
+        pieces = [self._speak_chunk(padded, analysis, chunk) for chunk in chunks]
+        return join_pieces(analysis, chunks, pieces, self._hop)
 
-        def speak(index: int) -> Samples:
-            chunk = chunks[index]
-            piece = padded[chunk.first * in_hop : chunk.last * in_hop]
-            audio = self._session.run(self._batch(piece), self._settings.output)
-            return fit_length(audio.ravel(), (chunk.last - chunk.first) * out_hop)
-
-        return speak_in_chunks(analysis, chunks, speak, out_hop)
+    def _speak_chunk(self, heard: Samples, analysis: Analysis, chunk: Chunk) -> Samples:
+        """Run the graph over one piece, from its `first` frame to its `last`."""
+        length = (chunk.last - chunk.first) * self._hop
+        if not analysis.has_speech(chunk):
+            return np.zeros(length, np.float32)
+        piece = heard[chunk.first * self._in_hop : chunk.last * self._in_hop]
+        audio = self._session.run(self._batch(piece), self._settings.output)
+        return fit_length(audio.ravel(), length)
 
     def _batch(self, samples: Samples) -> dict[str, Samples]:
         return {self._settings.input: samples.reshape((1,) * (self._rank - 1) + (-1,))}

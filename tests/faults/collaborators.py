@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from shared.voice import Voice
     from speech.audio.decoding import Decoder
     from speech.audio.recording import DecodeLimits, Recording
-    from speech.engines import ConversionOptions, Engine
-    from speech.engines.base import Samples, StageClock
+    from speech.engines.base import ConversionOptions, Engine, Samples, StageClock
     from tests.faults.barriers import Checkpoints
 
 _VOICE_ID: ContextVar[str] = ContextVar("voice_id")

@@ -38,9 +38,11 @@ from shared.logs import CloudLoggingFormatter
 from shared.voice import VoiceError
 from speech.audio.decoding import Decoder
 from speech.audio.recording import DecodeLimits
+from speech.bundles.bundle import BundleError
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.bundles.portraits import check_portrait
-from speech.bundles.reading import BundleError, load_character
+from speech.bundles.reading import load_character
+from speech.engines.registry import ENGINES
 from tests.fuzz.harness import UncleanError
 from tests.fuzz.mutation import documents, mutated
 from tests.hostile import files
@@ -520,7 +522,7 @@ class ManifestTarget:
     def _load(self, bundle: Path, data: bytes) -> str:
         (bundle / "character.json").write_bytes(data)
         try:
-            character = load_character(bundle)
+            character = load_character(bundle, ENGINES)
         except BundleError as error:
             return _place_of(str(error))
         # The api shows these facts: they have to be texts that can be sent.

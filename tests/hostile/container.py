@@ -27,7 +27,7 @@ from tests.support.voices import an_upload
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
 
-    from speech.engines import ConversionOptions, Samples, StageClock
+    from speech.engines.base import ConversionOptions, Samples, StageClock
 
 ECHO = "echo"
 """A character that says what it is given: the decoder is what is tried here, not the network."""

@@ -7,7 +7,8 @@ import numpy as np
 import soxr
 
 from speech.bundles.reading import load_character
-from speech.engines import ConversionOptions, Engine, SessionSettings, build_engine
+from speech.engines.base import ConversionOptions, Engine, SessionSettings
+from speech.engines.registry import ENGINES, build_engine
 from training.features import RATE, Floats
 
 
@@ -20,7 +21,7 @@ class Converter:
     @classmethod
     def of(cls, bundle: Path) -> "Converter":
         """Loads a bundle as the container does."""
-        return cls(build_engine(load_character(bundle), SessionSettings(threads=1)))
+        return cls(build_engine(load_character(bundle, ENGINES), SessionSettings(threads=1)))
 
     def raw(self, wave: Floats, rate: int = RATE, seed: int = 0) -> Floats:
         """The engine's own output."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from speech.audio.decoding import Decoder
-    from speech.engines import ConversionOptions, Samples, StageClock
+    from speech.engines.base import ConversionOptions, Samples, StageClock
 
 SPEECH = b"an encoded recording"
 MAX_BYTES = 1000

@@ -17,7 +17,7 @@ from tests.support.logs import log_book
 
 if TYPE_CHECKING:
     from speech.audio.decoding import Decoder
-    from speech.engines import ConversionOptions, Samples, StageClock
+    from speech.engines.base import ConversionOptions, Samples, StageClock
 
 RATE = 16_000
 

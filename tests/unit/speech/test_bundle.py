@@ -10,9 +10,12 @@ import pytest
 from onnx import GraphProto, TensorProto, helper
 
 from shared.characters import read_manifests
+from speech.bundles.__main__ import main
+from speech.bundles.bundle import BundleError
 from speech.bundles.portraits import MAX_PORTRAIT_BYTES
-from speech.bundles.reading import BundleError, load_character, load_characters, main
-from speech.engines import SessionSettings, build_engine
+from speech.bundles.reading import load_character, load_characters
+from speech.engines.base import SessionSettings
+from speech.engines.registry import ENGINES, build_engine
 from tests.unit.speech import graphs
 from tests.unit.speech.bundles import manifest, write_bundle, write_waveform_bundle
 from tests.unit.speech.test_onnx_model import external, foreign, with_initializer
@@ -22,7 +25,7 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">{}</svg>'
 
 def refusal(bundle: Path) -> str:
     with pytest.raises(BundleError) as error:
-        build_engine(load_character(bundle), SessionSettings())
+        build_engine(load_character(bundle, ENGINES), SessionSettings())
     sentence = str(error.value)
     assert sentence.endswith(".")
     assert "\n" not in sentence
@@ -31,7 +34,7 @@ def refusal(bundle: Path) -> str:
 
 
 def test_a_bundle_that_is_right_is_loaded_with_all_it_says(tmp_path: Path) -> None:
-    character = load_character(write_bundle(tmp_path))
+    character = load_character(write_bundle(tmp_path), ENGINES)
     assert character.manifest.id == "tester"
     assert character.manifest.name.ja == "テスター"
     assert character.manifest.pitch is not None
@@ -40,12 +43,12 @@ def test_a_bundle_that_is_right_is_loaded_with_all_it_says(tmp_path: Path) -> No
 
 def test_all_bundles_of_a_folder_are_loaded_by_id(tmp_path: Path) -> None:
     write_bundle(tmp_path)
-    assert list(load_characters(tmp_path)) == ["tester"]
+    assert list(load_characters(tmp_path, ENGINES)) == ["tester"]
 
 
 def test_a_folder_without_bundles_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="expected at least one character bundle"):
-        load_characters(tmp_path)
+        load_characters(tmp_path, ENGINES)
 
 
 def test_a_missing_manifest_is_refused(tmp_path: Path) -> None:
@@ -122,7 +125,7 @@ def test_bytes_with_the_mark_of_the_runtimes_own_format_run_as_what_was_checked(
 ) -> None:
     # The runtime knows its own format by the mark ORTM; here it stands in an unknown field.
     disguised = b"\x0a\x06\x00\x00ORTM" + graphs.content(graphs.harmonic_graph())
-    build_engine(load_character(write_bundle(tmp_path, disguised)), SessionSettings())
+    build_engine(load_character(write_bundle(tmp_path, disguised), ENGINES), SessionSettings())
 
 
 def changed_input(index: int, name: str, shape: list[int | str | None], kind: int) -> GraphProto:
@@ -259,7 +262,7 @@ def test_a_bundle_is_named_by_what_it_is_found_by_for_the_converter_and_the_api(
     bundle = write_bundle(tmp_path / "versions").rename(tmp_path / "versions" / "tester-3")
     (tmp_path / "characters" / "tester").symlink_to(bundle)
 
-    assert list(load_characters(tmp_path / "characters")) == ["tester"]
+    assert list(load_characters(tmp_path / "characters", ENGINES)) == ["tester"]
     assert list(read_manifests(tmp_path / "characters")) == ["tester"]
     assert "expected the folder's name 'tester-3'" in refusal(bundle)
     monkeypatch.chdir(tmp_path / "characters" / "tester")
@@ -274,7 +277,7 @@ def write_portrait(folder: Path, content: str, encoding: str = "utf-8") -> Path:
 
 def test_a_drawing_is_a_portrait(tmp_path: Path) -> None:
     drawing = SVG.format('<circle cx="4" cy="4" r="3" fill="url(#a)"/>')
-    load_character(write_portrait(tmp_path, drawing))
+    load_character(write_portrait(tmp_path, drawing), ENGINES)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +312,7 @@ def test_a_portrait_that_is_more_than_a_drawing_is_refused(
     ],
 )
 def test_a_portrait_may_say_that_it_is_in_utf_8(tmp_path: Path, declaration: str) -> None:
-    load_character(write_portrait(tmp_path, f"{declaration}\n{SVG.format('')}"))
+    load_character(write_portrait(tmp_path, f"{declaration}\n{SVG.format('')}"), ENGINES)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "latin-1"])
@@ -374,7 +377,7 @@ def test_sealing_writes_sizes_and_hashes_into_the_manifest(
     (bundle / "character.json").write_text(json.dumps(said), "utf-8")
     assert main(["--seal", str(bundle)]) == 0
     assert "Tester works" in capsys.readouterr().out
-    assert load_character(bundle).manifest.credit == "声"
+    assert load_character(bundle, ENGINES).manifest.credit == "声"
 
 
 def test_a_bundle_that_cannot_be_sealed_says_why(
@@ -393,4 +396,4 @@ def test_a_graph_with_an_unknown_size_for_the_batch_is_taken(tmp_path: Path) -> 
         [graphs.tensor("audio", [None, "n"])],
         [graphs.tensor("converted", [None, "n"])],
     )
-    build_engine(load_character(write_waveform_bundle(tmp_path, graph)), SessionSettings())
+    build_engine(load_character(write_waveform_bundle(tmp_path, graph), ENGINES), SessionSettings())

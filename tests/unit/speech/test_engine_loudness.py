@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from speech.engines.analysis import Analysis, analyse
 from speech.engines.base import NoClock
+from speech.engines.finishing import finish
 from speech.engines.gate import find_speech, gate_gains
 from speech.engines.loudness import CEILING, fade_ends, limit
-from speech.engines.recording import Analysis, analyse, finish
 from tests.unit.speech import signals
 
 if TYPE_CHECKING:

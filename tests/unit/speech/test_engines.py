@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from shared.voice import ErrorCode, VoiceError
+from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_character
-from speech.engines import BundleError, ConversionOptions, Engine, SessionSettings, build_engine
+from speech.engines.base import ConversionOptions, Engine, SessionSettings
+from speech.engines.registry import ENGINES, build_engine
 from tests.unit.speech import graphs, signals
 from tests.unit.speech.bundles import manifest, write_bundle, write_waveform_bundle
 
@@ -27,7 +29,7 @@ AUTO = ConversionOptions()
 
 
 def build(folder: Path) -> Engine:
-    return build_engine(load_character(folder), SessionSettings())
+    return build_engine(load_character(folder, ENGINES), SessionSettings())
 
 
 @pytest.fixture(scope="module")

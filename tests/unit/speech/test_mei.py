@@ -10,8 +10,9 @@ import pytest
 
 from speech.bundles.reading import load_character
 from speech.bundles.trial import speech_like
-from speech.engines import ConversionOptions, Engine, SessionSettings, build_engine
+from speech.engines.base import ConversionOptions, Engine, SessionSettings
 from speech.engines.f0 import track
+from speech.engines.registry import ENGINES, build_engine
 from speech.engines.samples import resample
 from tests.unit.speech import signals
 
@@ -25,7 +26,7 @@ AUTO = ConversionOptions()
 
 @pytest.fixture(scope="module")
 def mei() -> Engine:
-    return build_engine(load_character(BUNDLE), SessionSettings())
+    return build_engine(load_character(BUNDLE, ENGINES), SessionSettings())
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def recording() -> NDArray[np.float32]:
 
 
 def test_the_bundle_is_small_and_says_whose_voice_it_is() -> None:
-    manifest = load_character(BUNDLE).manifest
+    manifest = load_character(BUNDLE, ENGINES).manifest
     files = [path for path in BUNDLE.iterdir() if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= 15 * MEGABYTES
     assert "Nagoya Institute of Technology" in manifest.credit
@@ -45,7 +46,7 @@ def test_the_bundle_is_small_and_says_whose_voice_it_is() -> None:
 def test_speech_becomes_as_high_as_the_character_with_its_own_melody(
     mei: Engine, recording: NDArray[np.float32]
 ) -> None:
-    pitch = load_character(BUNDLE).manifest.pitch
+    pitch = load_character(BUNDLE, ENGINES).manifest.pitch
     assert pitch is not None
     spoken = track(recording).hertz
     converted = track(resample(mei.convert(recording, signals.RATE, AUTO), 24_000, 16_000)).hertz

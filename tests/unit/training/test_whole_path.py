@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from speech.bundles.reading import load_character
-from speech.engines import ConversionOptions, SessionSettings, build_engine
+from speech.engines.base import ConversionOptions, SessionSettings
+from speech.engines.registry import ENGINES, build_engine
 from training.__main__ import Effort, Places, make_data, train, write_bundle
 
 PROGRAMS = ("hts_engine", "flite", "festival", "espeak-ng")
@@ -25,6 +26,6 @@ def test_a_quick_training_ends_in_a_bundle_that_converts(tmp_path: Path) -> None
     make_data(places, TINY)
     train(places, TINY)
     write_bundle(places)
-    engine = build_engine(load_character(places.bundle), SessionSettings())
+    engine = build_engine(load_character(places.bundle, ENGINES), SessionSettings())
     wave = np.random.default_rng(1).standard_normal(16_000).astype(np.float32) * 0.1
     assert len(engine.convert(wave, 16_000, ConversionOptions())) == 24_000

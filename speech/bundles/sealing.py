@@ -1,0 +1,34 @@
+"""Writes the sizes and SHA-256 of a bundle's graphs into its manifest."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from shared.characters import MANIFEST
+from speech.bundles.bundle import BundleError
+from speech.bundles.files import read_file
+
+
+def seal(folder: Path, max_bytes: int) -> None:
+    """Write the sizes and SHA-256 of a bundle's graphs into its manifest.
+
+    Args:
+        folder: the bundle.
+        max_bytes: how large one graph may be.
+
+    Raises:
+        BundleError: the manifest has no graphs, or a file is missing or too large.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text("utf-8"))
+        for entry in manifest["graphs"].values():
+            content = read_file(folder, entry["file"], max_bytes)
+            entry.update(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+    except BundleError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BundleError(
+            f"{MANIFEST}: expected a manifest whose graphs name their files, found {error!r}."
+        ) from error
+    path.write_text(json.dumps(manifest, ensure_ascii=False, indent=2) + "\n", "utf-8")

@@ -1,0 +1,34 @@
+"""The engines that this project comes with."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from speech.bundles.bundle import Character
+from speech.engines import harmonic, waveform
+from speech.engines.base import Engine, EngineKind, SessionSettings
+
+ENGINES: Mapping[str, EngineKind] = MappingProxyType(
+    {
+        "harmonic": EngineKind(harmonic.contracts, harmonic.build),
+        "waveform": EngineKind(waveform.contracts, waveform.build),
+    }
+)
+"""Each engine by the name that manifests give it."""
+
+
+def build_engine(
+    character: Character,
+    settings: SessionSettings,
+    engines: Mapping[str, EngineKind] = ENGINES,
+) -> Engine:
+    """Build the engine that a verified character names, and try its graphs on silence.
+
+    Args:
+        character: read with the same engines.
+        settings: how to run the graphs.
+        engines: by name.
+
+    Raises:
+        BundleError: a graph does not load, or its output is wrong.
+    """
+    return engines[character.manifest.engine].build(character, settings)
