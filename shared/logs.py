@@ -1,14 +1,13 @@
 """Logging as Cloud Logging reads it: one JSON object per line on standard output.
 
-A record's `extra={"event": ..., ...}` become fields of the entry; the voice and the trace that the
-present request is about are added to every entry by themselves.
+The fields of a record's `extra={"event": ..., ...}` become fields of the entry. The voice and the
+trace of the current request are added to every entry.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,21 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
-
 _VOICE_ID: ContextVar[str | None] = ContextVar("voice_id", default=None)
 _TRACE_ID: ContextVar[str | None] = ContextVar("trace_id", default=None)
 
-# https://www.w3.org/TR/trace-context/ and Google's older header, which begins with the trace id.
-_TRACE_HEADERS: Final = {
-    b"traceparent": re.compile(rb"^[0-9a-f]{2}-([0-9a-f]{32})-"),
-    b"x-cloud-trace-context": re.compile(rb"^([0-9a-f]{32})"),
-}
-
 _LEAST_LEVELS: Final = {
-    # HTTP/2's header compression tells every header at level DEBUG, and so every token.
+    # At level DEBUG, HTTP/2's header compression logs every header and therefore every token.
     "hpack": logging.INFO,
-    # It tells every request at level INFO; of those that fail we tell ourselves.
+    # It logs every request at level INFO; our own code logs those that fail.
     "httpx": logging.WARNING,
 }
 
@@ -67,7 +58,7 @@ class CloudLoggingFormatter(logging.Formatter):
             entry["logging.googleapis.com/trace"] = name
         entry |= {k: v for k, v in vars(record).items() if k not in _STANDARD_FIELDS}
         text = json.dumps(entry, ensure_ascii=False, default=str)
-        # Half of a surrogate pair can be written as JSON's escape only, not as UTF-8.
+        # One half of a surrogate pair is no valid UTF-8, so it is written as an escape.
         return text.encode(errors="backslashreplace").decode()
 
 
@@ -92,27 +83,11 @@ def about_voice(voice_id: str) -> Iterator[None]:
         _VOICE_ID.reset(token)
 
 
-class TraceMiddleware:
-    """ASGI middleware: adds the request's trace to every entry that is logged during it."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request with its trace set."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        token = _TRACE_ID.set(_trace_id(scope))
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            _TRACE_ID.reset(token)
-
-
-def _trace_id(scope: Scope) -> str | None:
-    for name, value in scope["headers"]:
-        pattern = _TRACE_HEADERS.get(name)
-        if pattern and (found := pattern.match(value)):
-            return str(found[1].decode())
-    return None
+@contextmanager
+def about_trace(trace_id: str | None) -> Iterator[None]:
+    """Add a request's trace id, 32 hexadecimal digits, to every entry that is logged inside."""
+    token = _TRACE_ID.set(trace_id)
+    try:
+        yield
+    finally:
+        _TRACE_ID.reset(token)

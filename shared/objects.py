@@ -1,6 +1,6 @@
-"""Objects in the two buckets: their names, what is known of them, what can be wrong with them.
+"""Objects in the two buckets: their names, their properties, and the errors about them.
 
-This module is pure; `shared.google.cloud_storage` does the work.
+This module is pure; `shared.ports.bucket` is the port through which objects are read and written.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shared.errors import PassingError
 from shared.voice import InvalidVoiceIdError, parse_voice_id
 
 if TYPE_CHECKING:
@@ -16,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class ObjectMissingError(LookupError):
-    """There is no such object, or no longer this generation of it."""
+    """The object, or this generation of it, does not exist."""
 
 
 class ObjectExistsError(Exception):
-    """An object of this name is there already; nothing was written."""
+    """An object of this name exists already; nothing was written."""
 
 
-class StorageUnavailableError(Exception):
-    """Cloud Storage did not answer; trying again later can help."""
+class StorageUnavailableError(PassingError):
+    """Cloud Storage did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class SignedUpload:
     Attributes:
         method: the HTTP method.
         url: the address; it works once, for this object, size and type, until `expires_at`.
-        headers: headers that the client must send exactly so, because they are signed.
+        headers: headers that the client must send unchanged, because they are signed.
         expires_at: when the address stops working.
         max_bytes: the largest size that is accepted.
     """
@@ -48,7 +49,7 @@ class SignedUpload:
 
 @dataclass(frozen=True, slots=True)
 class ObjectFacts:
-    """An object as it was found or written."""
+    """The properties of an object as it was found or written."""
 
     bucket: str
     name: str
@@ -58,7 +59,7 @@ class ObjectFacts:
 
 
 def upload_name(voice_id: str) -> str:
-    """Return the name of a voice's recording: the server makes it, from the voice_id alone."""
+    """Return the name of a voice's recording; it follows from the voice_id alone."""
     return parse_voice_id(voice_id)
 
 
@@ -68,7 +69,7 @@ def result_name(voice_id: str, attempt: int, extension: str) -> str:
 
 
 def voice_of_upload(name: str) -> str | None:
-    """Return the voice_id an upload's name stands for, or None if no upload is named so."""
+    """Return the voice_id in the name of an upload, or None if it is no name of an upload."""
     try:
         return parse_voice_id(name)
     except InvalidVoiceIdError:

@@ -1,10 +1,14 @@
 """The states of a voice, the transitions between them, and the errors that end one.
 
-This module is pure: it imports no client library, reads no clock and does no I/O. Every function
-takes a voice and returns the next one, or refuses with `ForbiddenTransitionError`; a store then
-writes the result by compare-and-set. The caller hands the time in: the store's for every
-transition, so that two workers whose clocks differ still agree on when a lease ends; only a new
-voice's is the api's, because nothing was read from the store yet.
+This module is pure: it imports no client library, reads no clock and does no I/O.
+
+A transition takes the voice as it is stored, the time, and what it needs besides. It returns the
+next state of the voice, or refuses, usually with `ForbiddenTransitionError`.
+`shared.ports.store.change` applies a transition to a stored voice by compare-and-set; arguments
+beside the first two are bound with `functools.partial`.
+
+The time is the store's, so that two workers whose clocks differ still agree on when a lease ends.
+Only a new voice gets the api's time, because nothing was read from the store yet.
 """
 
 from __future__ import annotations
@@ -15,11 +19,16 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from shared.errors import PassingError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LEASE: Final = timedelta(seconds=20)
-"""How long a worker owns a voice without renewing its lease: short, for a quick takeover."""
+"""How long a worker owns a voice without renewing its lease.
+
+It is short so that another worker soon takes over the voice of a worker that was killed.
+"""
 
 RETENTION: Final = timedelta(days=1)
 """How long a voice's document is kept: as long as the buckets keep its objects."""
@@ -41,7 +50,7 @@ class Status(StrEnum):
 
 
 TRANSITIONS: Final[Mapping[Status, frozenset[Status]]] = {
-    # A conversion message can overtake the record of it, because on_upload publishes first.
+    # on_upload publishes before it records `queued`, so a conversion can begin before the record.
     Status.WAITING: frozenset({Status.QUEUED, Status.CONVERTING, Status.FAILED}),
     Status.QUEUED: frozenset({Status.CONVERTING, Status.FAILED}),
     # From converting to converting: a takeover, with the next attempt.
@@ -81,7 +90,7 @@ class OutputFormat(StrEnum):
 
 
 class VoiceError(Exception):
-    """What is wrong with a voice for good: trying again cannot help.
+    """A permanent error of one voice: trying again cannot help.
 
     Attributes:
         code: the stable code for programs.
@@ -107,12 +116,12 @@ class ForbiddenTransitionError(Exception):
         self.wanted = wanted
 
 
-class LeaseHeldError(Exception):
+class LeaseHeldError(PassingError):
     """Another worker owns the voice.
 
     Attributes:
         voice: the voice as stored.
-        remaining: how long it does, unless it renews its lease.
+        remaining: how long that worker still owns it, unless it renews its lease.
     """
 
     def __init__(self, voice: Voice, remaining: timedelta) -> None:
@@ -121,7 +130,7 @@ class LeaseHeldError(Exception):
         self.remaining = remaining
 
 
-class LeaseLostError(Exception):
+class LeaseLostError(PassingError):
     """The worker's attempt is no longer the voice's: it must commit nothing."""
 
 
@@ -263,7 +272,7 @@ class Voice:
     timings: Mapping[str, float] = field(default_factory=dict)
 
     def lease_remaining(self, now: datetime) -> timedelta:
-        """How long the current attempt still owns the voice; zero if nobody does."""
+        """Return how long the current attempt still owns the voice; zero if none does."""
         if self.status is not Status.CONVERTING or self.lease_expires_at is None:
             return timedelta(0)
         return max(self.lease_expires_at - now, timedelta(0))
@@ -272,7 +281,7 @@ class Voice:
 def create(
     voice_id: str, character: str, options: Options, *, now: datetime, owner: str | None = None
 ) -> Voice:
-    """Make the voice that waits for its recording."""
+    """Return a new voice that waits for its recording."""
     return Voice(
         voice_id=parse_voice_id(voice_id),
         character=character,
@@ -285,55 +294,55 @@ def create(
 
 
 def upload_has_expired(voice: Voice, now: datetime, lifetime: timedelta) -> bool:
-    """Whether a voice waits for a recording that can no longer come.
+    """Return whether a voice waits for a recording that can no longer come.
 
     Args:
         voice: the voice as stored.
         now: the time.
-        lifetime: how long its upload address works; an upload that began in time may take as long
+        lifetime: how long its upload address works. An upload that began in time may take as long
             again.
     """
     return voice.status is Status.WAITING and now > voice.created_at + 2 * lifetime
 
 
-def queue(voice: Voice, upload: Input, *, now: datetime) -> Voice:
-    """Record that the voice's recording is there and its conversion was asked for.
+def queue(voice: Voice, now: datetime, upload: Input) -> Voice:
+    """Record that the voice's recording was uploaded and its conversion was requested.
 
     Raises:
-        ForbiddenTransitionError: it was recorded before, or the voice is further on.
+        ForbiddenTransitionError: the voice is no longer waiting.
     """
     return replace(_move(voice, Status.QUEUED, now), input=upload)
 
 
-def queue_again(voice: Voice, upload: Input, *, now: datetime) -> Voice:
-    """Record that the conversion of a voice that nobody works on was asked for once more.
+def queue_again(voice: Voice, now: datetime, upload: Input) -> Voice:
+    """Record that the conversion of a voice that no worker owns was requested once more.
 
     Raises:
-        LeaseHeldError: a worker has it.
+        LeaseHeldError: a worker owns it.
         ForbiddenTransitionError: the voice is done or failed.
     """
     remaining = voice.lease_remaining(now)
     if remaining > timedelta(0):
         raise LeaseHeldError(voice, remaining)
     if voice.status is Status.WAITING:
-        return queue(voice, upload, now=now)
+        return queue(voice, now, upload)
     if voice.status.is_final:
         raise ForbiddenTransitionError(voice, Status.QUEUED)
-    # The status stays: it only moves forward.
+    # The status stays as it is, because it only moves forward.
     return replace(voice, updated_at=now)
 
 
-def lease(voice: Voice, upload: Input, *, now: datetime, length: timedelta = LEASE) -> Voice:
+def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE) -> Voice:
     """Give the voice to a worker, as the next attempt.
 
     Args:
         voice: the voice as stored.
-        upload: its recording.
         now: the store's time.
+        upload: the voice's recording.
         length: how long the worker owns it without renewing its lease.
 
     Raises:
-        LeaseHeldError: another attempt's lease still lives.
+        LeaseHeldError: another attempt's lease has not ended.
         ForbiddenTransitionError: the voice is done or failed.
     """
     remaining = voice.lease_remaining(now)
@@ -348,8 +357,8 @@ def lease(voice: Voice, upload: Input, *, now: datetime, length: timedelta = LEA
     )
 
 
-def renew(voice: Voice, attempt: int, *, now: datetime, stage: str) -> Voice:
-    """Keep the voice for the worker of `attempt`, which is at `stage`.
+def renew(voice: Voice, now: datetime, attempt: int, stage: str) -> Voice:
+    """Keep the voice for the worker of `attempt`, which works on `stage` now.
 
     Raises:
         LeaseLostError: the voice belongs to another attempt or to nobody.
@@ -358,7 +367,7 @@ def renew(voice: Voice, attempt: int, *, now: datetime, stage: str) -> Voice:
     return replace(voice, updated_at=now, lease_expires_at=now + LEASE, stage=stage)
 
 
-def release(voice: Voice, attempt: int, *, now: datetime) -> Voice:
+def release(voice: Voice, now: datetime, attempt: int) -> Voice:
     """Hand the voice back at once, so that another worker can take it over.
 
     Raises:
@@ -370,10 +379,10 @@ def release(voice: Voice, attempt: int, *, now: datetime) -> Voice:
 
 def finish(
     voice: Voice,
+    now: datetime,
     attempt: int,
     result: Result,
     *,
-    now: datetime,
     seconds: float,
     timings: Mapping[str, float],
 ) -> Voice:
@@ -393,18 +402,18 @@ def finish(
     )
 
 
-def fail_attempt(voice: Voice, attempt: int, error: VoiceError, *, now: datetime) -> Voice:
-    """End the voice with the error its worker found.
+def fail_attempt(voice: Voice, now: datetime, attempt: int, error: VoiceError) -> Voice:
+    """End the voice with the error that its worker found.
 
     Raises:
         LeaseLostError: the voice belongs to another attempt or to nobody.
     """
     _require_attempt(voice, attempt)
-    return fail(voice, error, now=now)
+    return fail(voice, now, error)
 
 
-def fail(voice: Voice, error: VoiceError, *, now: datetime) -> Voice:
-    """End the voice with an error, whoever works on it.
+def fail(voice: Voice, now: datetime, error: VoiceError) -> Voice:
+    """End the voice with an error, even if a worker owns it.
 
     Raises:
         ForbiddenTransitionError: the voice is done or failed.
@@ -417,34 +426,34 @@ def fail(voice: Voice, error: VoiceError, *, now: datetime) -> Voice:
     )
 
 
-def refuse(voice: Voice, error: VoiceError, *, now: datetime) -> Voice:
+def refuse(voice: Voice, now: datetime, error: VoiceError) -> Voice:
     """End a voice that still waits for its recording with an error.
 
     Raises:
-        ForbiddenTransitionError: a recording came meanwhile, or the voice is done or failed.
+        ForbiddenTransitionError: the voice is no longer waiting.
     """
     if voice.status is not Status.WAITING:
         raise ForbiddenTransitionError(voice, Status.FAILED)
-    return fail(voice, error, now=now)
+    return fail(voice, now, error)
 
 
-def expire(voice: Voice, *, now: datetime) -> Voice:
+def expire(voice: Voice, now: datetime) -> Voice:
     """End a voice whose recording can no longer come; raises like `refuse`."""
     error = VoiceError(ErrorCode.UPLOAD_EXPIRED, "No recording came in time; please record again.")
-    return refuse(voice, error, now=now)
+    return refuse(voice, now, error)
 
 
-def give_up(voice: Voice, error: VoiceError, *, now: datetime) -> Voice:
+def give_up(voice: Voice, now: datetime, error: VoiceError) -> Voice:
     """End a voice whose message will not be delivered again.
 
     Raises:
-        LeaseHeldError: a worker still has it and may yet succeed.
+        LeaseHeldError: a worker still owns it and may succeed.
         ForbiddenTransitionError: the voice is done or failed.
     """
     remaining = voice.lease_remaining(now)
     if remaining > timedelta(0):
         raise LeaseHeldError(voice, remaining)
-    return fail(voice, error, now=now)
+    return fail(voice, now, error)
 
 
 def _move(voice: Voice, wanted: Status, now: datetime) -> Voice:

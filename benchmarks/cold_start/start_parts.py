@@ -55,7 +55,7 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
     async def start() -> None:
         config = settings.load(ConvertSettings)
         laps.end("settings")
-        convert.open_services(config)
+        convert.open_stores(config)
         laps.end("clients")
         performers = convert.load_performers(config.characters_dir, config.threads)
         laps.end("characters")
@@ -90,19 +90,27 @@ def measure_deployable(name: str) -> dict[str, float]:
     import asyncio
     from importlib import import_module
 
+    kinds = {
+        "api": "ApiSettings",
+        "convert": "ConvertSettings",
+        "dead_letter": "DeadLetterSettings",
+        "on_upload": "OnUploadSettings",
+        "sweep": "SweepSettings",
+    }
     before = len(sys.modules)
     laps = Laps(time.monotonic())
     module = import_module(f"functions.{name}.main")
     laps.end("imports")
 
     async def open_clients() -> None:
-        if name == "convert":
-            from functions.convert.settings import ConvertSettings
-            from shared import settings
+        from shared import settings
 
-            module.open_services(settings.load(ConvertSettings))
+        kind = getattr(import_module(f"functions.{name}.settings"), kinds[name])
+        config = settings.load(kind)
+        if name == "convert":
+            module.open_stores(config)
         else:
-            module.application()
+            module.build(config, module.open_services(config))
 
     asyncio.run(open_clients())
     laps.end("clients")

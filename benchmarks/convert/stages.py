@@ -25,7 +25,7 @@ from speech.engines.session import GraphSession
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from shared.google.cloud_storage import Bucket
+    from shared.ports.bucket import Bucket
     from speech.audio.decoding import Decoder
     from speech.audio.recording import Recording
     from speech.bundles.bundle import Character

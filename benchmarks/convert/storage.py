@@ -19,7 +19,7 @@ from infra.local.cloud import ROOT
 from infra.local.embedded import STORAGE_VARIABLE
 from infra.local.keys import make_key
 from infra.local.processes import Supervisor, free_ports
-from shared.google.cloud_storage import Bucket, Signer
+from shared.google.cloud_storage import CloudStorageBucket, Signer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -41,10 +41,10 @@ class Storage:
     pid: int
     key_file: Path
 
-    def bucket(self, name: str) -> Bucket:
+    def bucket(self, name: str) -> CloudStorageBucket:
         """Open a bucket."""
         signer = Signer(Credentials.from_service_account_file(str(self.key_file)))
-        return Bucket(Client(project=names.PROJECT_ID), name, signer)
+        return CloudStorageBucket(Client(project=names.PROJECT_ID), name, signer)
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks.measuring.report import Cell
-    from shared.google.cloud_storage import Bucket
+    from shared.ports.bucket import Bucket
 
 ROOT: Final = Path(__file__).parents[2]
 SAMPLE: Final = ROOT / "infra/local/samples/hello.webm"

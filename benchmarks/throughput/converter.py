@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from functions.convert.processes import Membership
-    from shared.google.cloud_storage import Bucket
+    from functions.convert.processes import Supervision
+    from shared.ports.bucket import Bucket
     from shared.ports.store import Snapshot
     from shared.voice import Voice
 
@@ -98,16 +98,16 @@ class Shelf:
         return "https://storage.example.com", datetime.now(UTC)
 
 
-def open_services(variables: Mapping[str, str]) -> convert.Services:
-    """Return services without a cloud."""
+def open_stores(variables: Mapping[str, str]) -> convert.Stores:
+    """Return stores without a cloud."""
     shelf = cast("Bucket", Shelf(Path(variables[RECORDING_VARIABLE]).read_bytes()))
-    return convert.Services(voices=EveryVoice(), uploads=shelf, results=shelf)
+    return convert.Stores(voices=EveryVoice(), uploads=shelf, results=shelf)
 
 
-async def serve(config: ConvertSettings, membership: Membership | None = None) -> None:
+async def serve(config: ConvertSettings, supervision: Supervision | None = None) -> None:
     """Serve as the container does."""
     async with convert.starting_tools(config) as tools:
-        await convert.serve(config, open_services(os.environ), tools, membership)
+        await convert.serve(config, open_stores(os.environ), tools, supervision)
 
 
 class LifespanApp:
@@ -127,9 +127,10 @@ class LifespanApp:
         config = settings.load(ConvertSettings)
         async with AsyncExitStack() as stack:
             tools = await stack.enter_async_context(convert.starting_tools(config))
-            services = open_services(os.environ)
-            instance = convert.open_instance(config, services, tools)
-            self._app = (await stack.enter_async_context(instance)).app
+            services = convert.Services(open_stores(os.environ), await tools)
+            converter = convert.build(config, services)
+            stack.push_async_callback(converter.worker.drain)
+            self._app = converter
             await receive()
             await send({"type": "lifespan.startup.complete"})
             await receive()

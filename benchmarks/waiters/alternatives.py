@@ -12,7 +12,7 @@ from google.cloud.firestore_v1 import AsyncClient, Client
 from shared.documents import COLLECTION, from_document
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
-from shared.google.latest_state import Mailbox
+from shared.latest_state import LatestState
 from shared.ports.store import UnknownVoiceError
 
 if TYPE_CHECKING:
@@ -65,17 +65,17 @@ class OnSnapshot:
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
         """Follow a document."""
-        mailbox, loop = Mailbox(), asyncio.get_running_loop()
+        latest, loop = LatestState(), asyncio.get_running_loop()
 
         def tell(snapshots: list[Any], *_: object) -> None:
             fields = snapshots[0].to_dict() if snapshots else None
             state = from_document(voice_id, fields) if fields else None
-            loop.call_soon_threadsafe(mailbox.put, state)
+            loop.call_soon_threadsafe(latest.put, state)
 
         watch = self._client.collection(COLLECTION).document(voice_id).on_snapshot(tell)
         self._open += 1
         try:
-            async with aclosing(mailbox.states()) as states:
+            async with aclosing(latest.states()) as states:
                 yield states
         finally:
             self._open -= 1

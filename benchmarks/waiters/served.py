@@ -5,43 +5,35 @@ Served by `functions_framework`, as `functions/api/main.py` is.
 
 from __future__ import annotations
 
-import gc
 import os
-from functools import cache
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
-import functions_framework.aio
-
-from benchmarks.waiters.alternatives import Alternative, open_counted_voices
-from functions.api.main import build
+from benchmarks.waiters.alternatives import Alternative, CountedVoices, open_counted_voices
+from functions.api import main
 from functions.api.settings import ApiSettings
-from shared import logs, settings
-from shared.google import clients
+from shared.http.function import cloud_function
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 ALTERNATIVE_VARIABLE: Final = "BENCHMARK_ALTERNATIVE"
 
 
-@cache
-def application() -> FastAPI:
-    """Build the application from the environment."""
-    config = settings.load(ApiSettings)
-    logs.configure(config.project_id, config.log_level)
+def open_services(config: ApiSettings) -> main.Services:
+    """Open the api's clients, with voices that are watched in one of the ways and counted."""
     voices = open_counted_voices(
         Alternative(os.environ[ALTERNATIVE_VARIABLE]),
         config.project_id,
         targets_per_stream=config.listen_targets_per_stream,
     )
-    app = build(
-        config,
-        voices=voices,
-        uploads=clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config)),
-        results=clients.open_bucket(config, config.results_bucket),
-    )
+    return replace(main.open_services(config), voices=voices)
+
+
+def build(config: ApiSettings, services: main.Services) -> FastAPI:
+    """Build the api, with a page of the counts."""
+    app = main.build(config, services)
+    voices = cast("CountedVoices", services.voices)
 
     @app.get("/counts")
     async def counts() -> dict[str, int]:
@@ -52,11 +44,7 @@ def application() -> FastAPI:
             "streams": voices.watcher.stream_count,
         }
 
-    gc.freeze()
     return app
 
 
-@functions_framework.aio.http
-async def api(_request: Request) -> Response:
-    """Hand every request to the application."""
-    return cast("Response", application())  # a function may answer with any ASGI application
+api = cloud_function("api", ApiSettings, open_services, build)

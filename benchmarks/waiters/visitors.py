@@ -125,7 +125,7 @@ def converting_voice() -> Voice:
     now = datetime.now(UTC)
     voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=now)
     upload = Input("uploads", upload_name(voice.voice_id), 1, "audio/webm", 50_000)
-    return voices_of.lease(voices_of.queue(voice, upload, now=now), upload, now=now)
+    return voices_of.lease(voices_of.queue(voice, now, upload), now, upload)
 
 
 def finished(voice: Voice) -> Voice:
@@ -144,7 +144,7 @@ def finished(voice: Voice) -> Voice:
         synthetic={"comment": "Synthetic speech", "character": voice.character},
     )
     timings = {"decode": 1.5, "network": 20.0}
-    return voices_of.finish(voice, voice.attempt, result, now=now, seconds=3.0, timings=timings)
+    return voices_of.finish(voice, now, voice.attempt, result, seconds=3.0, timings=timings)
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The application of the api: its routes, its errors, who may call it."""
+"""The application of the api: its routes, its errors, and which sites may call it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
 from functions.api import problems
-from functions.api.body_limit import SmallBodies
+from functions.api.body_limit import BodyLimitMiddleware
 from functions.api.routes import create_router
-from shared.logs import TraceMiddleware
+from shared.http.trace import TraceMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from functions.api.routes import Services
+    from functions.api.routes import Dependencies
 
 
-def create_app(services: Services, allowed_origins: tuple[str, ...]) -> FastAPI:
+def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> FastAPI:
     """Return the application.
 
     Args:
-        services: what the endpoints work with.
+        dependencies: what the endpoints depend on.
         allowed_origins: the web sites whose pages may call it.
     """
     app = FastAPI(
@@ -34,14 +34,14 @@ def create_app(services: Services, allowed_origins: tuple[str, ...]) -> FastAPI:
         description="Speak a sentence and hear it in a character's voice.",
         redoc_url=None,
     )
-    router = create_router(services)
+    router = create_router(dependencies)
     app.include_router(router)
 
     @app.get("/healthz", include_in_schema=False)
     async def healthz() -> Response:
         return Response(status_code=204)
 
-    app.add_middleware(SmallBodies)
+    app.add_middleware(BodyLimitMiddleware)
     problems.install(app, router.routes)
     app.add_middleware(
         CORSMiddleware,
@@ -56,7 +56,7 @@ def create_app(services: Services, allowed_origins: tuple[str, ...]) -> FastAPI:
 
 
 def serve_page(app: FastAPI, web_root: Path, page_config: Mapping[str, Any]) -> None:
-    """Serve the page beside the api, as the local cloud does; any static host does otherwise."""
+    """Serve the page beside the api, as the local cloud does; elsewhere any static host does."""
 
     @app.get("/config.json", include_in_schema=False)
     async def config() -> JSONResponse:

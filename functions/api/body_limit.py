@@ -1,4 +1,4 @@
-"""How large a request may be that carries no recording."""
+"""The largest body of a request that carries no recording."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST_BYTES: Final = 16_384
-"""A wish for a voice is some hundred bytes of JSON; FastAPI would read any number into memory."""
+"""The wish for a voice is a few hundred bytes of JSON; FastAPI itself has no limit."""
 
 
 class OversizedBodyError(HTTPException):
     """A request's body is larger than `LARGEST_BYTES`.
 
-    FastAPI passes only HTTP's own exceptions on while it reads a body.
+    It is an `HTTPException`, because FastAPI passes on no other kind while it reads a body.
     """
 
     def __init__(self) -> None:
         super().__init__(413, f"The body has more than the {LARGEST_BYTES} bytes accepted here.")
 
 
-class SmallBodies:
-    """ASGI middleware: stops reading a body that is too large; `PUT` looks after its own."""
+class BodyLimitMiddleware:
+    """ASGI middleware: stops reading a body that is too large; `PUT` has a limit of its own."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,10 +1,11 @@
-"""Creating a voice, taking its recording in, erasing it."""
+"""Creating a voice, accepting its recording, erasing it."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.api.problems import Problem
@@ -27,18 +28,18 @@ if TYPE_CHECKING:
 
     from functions.api.models import NewVoice
     from shared.characters import CharacterManifest
-    from shared.google.cloud_storage import Bucket
     from shared.objects import SignedUpload
+    from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
 
-class Reception:
-    """Where voices come in and, if the visitor wants, go out again.
+class VoiceIntake:
+    """Creates voices, accepts their recordings, and erases them.
 
     Args:
         voices: the voices' documents.
-        uploads: the bucket of the recordings; it must be able to sign.
+        uploads: the bucket of the recordings; it must be able to sign addresses.
         results: the bucket of the results.
         characters: the characters' manifests by id.
         max_bytes: the largest recording.
@@ -66,9 +67,11 @@ class Reception:
         self._now = now
 
     async def create(self, wish: NewVoice, owner: str | None) -> tuple[Voice, SignedUpload]:
-        """Create the document of a voice and the address to upload its recording to.
+        """Create the document of a voice, and sign the address to upload its recording to.
 
         Raises:
+            StorageUnavailableError: the address could not be signed; no document was created.
+            StoreUnavailableError: the document could not be created.
             Problem: `unknown_character`, `pitch_not_adjustable` or `unsupported_content_type`.
         """
         character = self._character(wish.character)
@@ -83,16 +86,18 @@ class Reception:
             max_bytes=self._max_bytes,
             lifetime=self._upload_lifetime,
         )
-        # Where it exists, the answer to our own write was lost: nobody else has this voice_id.
+        # If it exists, the answer to our own write was lost: no other voice has this voice_id.
         with suppress(VoiceExistsError):
             await self._voices.create(voice)
         return voice, signed
 
-    async def take_in(self, voice: Voice, content: BinaryIO, size: int, content_type: str) -> None:
+    async def accept_recording(
+        self, voice: Voice, content: BinaryIO, size: int, content_type: str
+    ) -> None:
         """Store a recording that came through the api; what follows is as after a signed upload.
 
         Raises:
-            Problem: it cannot be accepted; if that lies in its content, the voice is failed, too.
+            Problem: it cannot be accepted; if its content is the reason, the voice is failed, too.
         """
         if voice.status is not Status.WAITING:
             raise _already_uploaded()
@@ -108,13 +113,13 @@ class Reception:
     async def erase(self, voice_id: str) -> None:
         """Delete a voice's recording, results and document, whatever its status.
 
-        The document goes first: a worker that still has the voice may commit nothing from then on.
+        The document is deleted first: from then on a worker that owns the voice can commit nothing.
         """
         await self._voices.delete(voice_id)
         await self.erase_objects(voice_id)
 
     async def erase_objects(self, voice_id: str) -> None:
-        """Delete what an earlier deletion, cut off after the document, may have left."""
+        """Delete a voice's objects, which an earlier deletion that was cut off may have left."""
         await self._uploads.delete(upload_name(voice_id))
         await self._results.delete_all(f"{voice_id}/")
 
@@ -122,28 +127,29 @@ class Reception:
         """Fail a voice whose upload address has expired unused.
 
         Raises:
-            StorageUnavailableError: nobody knows whether it was used.
+            StorageUnavailableError: it is unknown whether the address was used.
         """
         try:
             await self._uploads.find(upload_name(voice.voice_id))
         except ObjectMissingError:
-            await self._end(voice, lambda each, now: voices_of.expire(each, now=now))
-        # Where the recording is there, its event or message is late, and sweep puts it back.
+            await self._end(voice, voices_of.expire)
+        # If the recording exists, its event or message is late, and sweep puts the voice back.
 
     async def fail(self, voice: Voice, error: VoiceError) -> None:
         """Fail a voice that still waits for its recording."""
-        await self._end(voice, lambda each, now: voices_of.refuse(each, error, now=now))
+        await self._end(voice, partial(voices_of.refuse, error=error))
 
     def is_expired(self, voice: Voice, now: datetime) -> bool:
-        """Whether a voice waits for a recording that can no longer come."""
+        """Return whether a voice waits for a recording that can no longer come."""
         return voices_of.upload_has_expired(voice, now, self._upload_lifetime)
 
     async def _has_stored(
         self, voice: Voice, content: BinaryIO, size: int, content_type: str
     ) -> bool:
-        """Whether what is stored is this recording: the answer to our own write was lost, then.
+        """Return whether the stored object is this very recording.
 
-        Or a client's to whom our answer was lost, and that sends it again.
+        Then the answer to our own write was lost, or the client did not get our answer and sends
+        the recording again.
         """
         name = upload_name(voice.voice_id)
         try:
@@ -152,12 +158,12 @@ class Reception:
                 return False
             stored = await self._uploads.read(name, found.generation, max_bytes=size)
         except ObjectMissingError:
-            return False  # somebody erased the voice meanwhile
+            return False  # the voice was erased meanwhile
         content.seek(0)
         return stored == await asyncio.to_thread(content.read)
 
     async def _end(self, voice: Voice, transition: Callable[[Voice, datetime], Voice]) -> None:
-        # Somebody uploaded or deleted meanwhile: then this end is not the voice's.
+        # If the recording was uploaded or the voice deleted meanwhile, the voice does not fail.
         with suppress(ForbiddenTransitionError, UnknownVoiceError):
             await change(self._voices, voice.voice_id, transition)
 
@@ -175,7 +181,7 @@ class Reception:
             return None
         if self._characters[character].pitch is None:
             detail = (
-                f"The pitch of {character!r} cannot be steered; leave pitch_shift out, "
+                f"The pitch of {character!r} cannot be set; leave pitch_shift out, "
                 f"or set it to 'auto'."
             )
             raise Problem(422, "pitch_not_adjustable", detail)

@@ -1,29 +1,27 @@
 """api: the HTTP API that a visitor's browser speaks to.
 
-The way of a voice, part one and last: **api** creates the document, signs the upload address and
-warms the conversion up; clients that cannot listen to Firestore wait here for the end.
+The way of a voice, its first and last part: **api** creates the document, signs the upload address
+and warms the conversion up; clients that cannot listen to Firestore wait here for the result.
 """
 
 from __future__ import annotations
 
-import gc
+from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache, partial
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import TYPE_CHECKING
 
-import functions_framework.aio
 import httpx
 
 from functions.api.app import create_app, serve_page
-from functions.api.creation import Reception
+from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.routes import Services
+from functions.api.routes import Dependencies
 from functions.api.settings import ApiSettings, FirebaseAuth
-from functions.api.sign_in import Owners
-from functions.api.upload_memory import Room
+from functions.api.sign_in import SignIn
+from functions.api.upload_memory import UploadMemory
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
-from shared import logs, settings
 from shared.characters import read_manifests
 from shared.google import clients
 from shared.google.tokens import (
@@ -32,83 +30,90 @@ from shared.google.tokens import (
     FirebaseTokenVerifier,
     fetch_certificates,
 )
+from shared.http.function import cloud_function
 from shared.settings import Environment
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-    from starlette.requests import Request
-    from starlette.responses import Response
 
-    from shared.google.cloud_storage import Bucket
+    from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
 
 
-def build(config: ApiSettings, *, voices: VoiceStore, uploads: Bucket, results: Bucket) -> FastAPI:
-    """Build the application from its settings and the services it speaks to."""
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the api speaks to.
+
+    Attributes:
+        voices: the voices' documents; they must be watchable.
+        uploads: the bucket of the recordings; it must be able to sign addresses.
+        results: the bucket of the results.
+    """
+
+    voices: VoiceStore
+    uploads: Bucket
+    results: Bucket
+
+
+def build(config: ApiSettings, services: Services) -> FastAPI:
+    """Build the application from its settings and the services that it speaks to.
+
+    Raises:
+        ManifestError: a character's manifest is wrong, or there is no character.
+    """
     characters = read_manifests(config.characters_dir)
-    reception = Reception(
-        voices=voices,
-        uploads=uploads,
-        results=results,
+    intake = VoiceIntake(
+        voices=services.voices,
+        uploads=services.uploads,
+        results=services.results,
         characters=characters,
         max_bytes=config.max_upload_bytes,
         upload_lifetime=timedelta(seconds=config.upload_url_seconds),
     )
-    services = Services(
-        voices=voices,
-        reception=reception,
+    dependencies = Dependencies(
+        voices=services.voices,
+        intake=intake,
         warm_up=open_warm_up(config),
-        owners=open_owners(config),
+        sign_in=open_sign_in(config),
         limits=Limits(
             per_minute=config.rate_limit_per_minute,
             waiting=config.waiting_per_client,
             trusted_proxies=config.trusted_proxies,
         ),
-        room=Room(config.max_upload_bytes + FORM_OVERHEAD_BYTES),
+        upload_memory=UploadMemory(config.max_upload_bytes + FORM_OVERHEAD_BYTES),
         characters=characters,
         wait_seconds=config.wait_seconds,
         seconds=(config.min_seconds, config.max_seconds),
         max_upload_bytes=config.max_upload_bytes,
     )
-    app = create_app(services, config.allowed_origins)
+    app = create_app(dependencies, config.allowed_origins)
     if config.web_root is not None:
         serve_page(app, config.web_root, config.page_config or {})
     return app
 
 
 def open_warm_up(config: ApiSettings) -> WarmUp:
-    """Return what wakes the conversion container."""
+    """Return what warms the conversion container up."""
     is_local = config.environment is Environment.LOCAL
     identity = NoIdentity() if is_local else GoogleIdentity(config.convert_url)
     return WarmUp(httpx.AsyncClient(), f"{config.convert_url}/warmup", identity)
 
 
-def open_owners(config: ApiSettings) -> Owners:
-    """Return what tells whose a voice is."""
+def open_sign_in(config: ApiSettings) -> SignIn:
+    """Return what checks who a visitor is."""
     if config.firebase_auth is FirebaseAuth.OFF:
-        return Owners(None)
+        return SignIn(None)
     certificates = CertificateCache(partial(fetch_certificates, FIREBASE_CERTIFICATES))
-    return Owners(FirebaseTokenVerifier(certificates, project_id=config.project_id))
+    return SignIn(FirebaseTokenVerifier(certificates, project_id=config.project_id))
 
 
-@cache
-def application() -> FastAPI:
-    """Build the application from the environment, once per process, at its first request."""
-    config = settings.load(ApiSettings)
-    logs.configure(config.project_id, config.log_level)
-    app = build(
-        config,
+def open_services(config: ApiSettings) -> Services:
+    """Open the clients."""
+    return Services(
         voices=clients.open_voices(config, targets_per_stream=config.listen_targets_per_stream),
         uploads=clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config)),
         results=clients.open_bucket(config, config.results_bucket),
     )
-    # A full garbage collection stops every waiting client: what lives as long as the process does
-    # need not be looked through each time.
-    gc.freeze()
-    return app
 
 
-@functions_framework.aio.http
-async def api(_request: Request) -> Response:
-    """Hand every request to the application."""
-    return cast("Response", application())  # a function may answer with any ASGI application
+api = cloud_function("api", ApiSettings, open_services, build)

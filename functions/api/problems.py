@@ -14,14 +14,12 @@ from starlette.responses import JSONResponse
 from starlette.routing import Match
 
 from functions.api.body_limit import OversizedBodyError
-from shared.google.tokens import CertificatesUnavailableError, TokenRefusedError
-from shared.objects import StorageUnavailableError
+from shared.errors import PassingError
 from shared.ports.store import (
-    ConflictError,
-    StoreUnavailableError,
     UnknownVoiceError,
     UnreadableVoiceError,
 )
+from shared.ports.tokens import TokenRefusedError
 from shared.voice import ErrorCode, InvalidVoiceIdError
 
 if TYPE_CHECKING:
@@ -37,16 +35,16 @@ _LOG = logging.getLogger(__name__)
 MEDIA_TYPE: Final = "application/problem+json"
 
 CLIENT_CLOSED_REQUEST: Final = 499
-"""nginx's status for an answer that nobody reads any more; no standard names it."""
+"""nginx's status for a client that has closed the connection; it is in no standard."""
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457's own word
-    """An answer that tells what went wrong.
+    """An error that is answered as `application/problem+json`.
 
     Args:
         status: the HTTP status.
         code: stable, for programs.
-        detail: one sentence for people: what was wrong with what, and what to do.
+        detail: one sentence for people: what was wrong, and what to do.
         headers: further headers of the answer.
     """
 
@@ -72,21 +70,21 @@ class Problem(Exception):  # noqa: N818 - RFC 9457's own word
 
 
 class ClientGoneError(Exception):
-    """The client closed its connection; nobody reads the answer."""
+    """The client closed its connection, so nobody reads the answer."""
 
 
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
-    """Make the application, which has these routes, answer every error as a problem."""
+    """Make an application that has these routes answer every error as a problem."""
     app.add_exception_handler(Problem, _from_problem)
     app.add_exception_handler(RequestValidationError, _from_validation)
     app.add_exception_handler(HTTPException, partial(_from_http, routes))
     for kind, problem in _KNOWN.items():
         app.add_exception_handler(kind, problem)
-    app.add_middleware(SurpriseMiddleware)
+    app.add_middleware(UnexpectedErrorMiddleware)
 
 
 async def _from_problem(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, Problem)  # noqa: S101 - registered for nothing else
+    assert isinstance(error, Problem)  # noqa: S101 - it is registered only for this class
     return error.response()
 
 
@@ -108,7 +106,7 @@ async def _from_http(
 
 
 def _methods_of(routes: Sequence[BaseRoute], request: Request) -> list[str]:
-    """The methods of an address, of which each has a route of its own."""
+    """Return the methods of an address; each of them is a route of its own."""
     matching = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
     return sorted({method for route in matching for method in getattr(route, "methods", ())})
 
@@ -148,10 +146,10 @@ async def _client_gone(_request: Request, _error: Exception) -> JSONResponse:
     return Problem(CLIENT_CLOSED_REQUEST, "client_closed_request", detail).response()
 
 
-class SurpriseMiddleware:
-    """ASGI middleware: answers an exception that nobody expected, and logs it.
+class UnexpectedErrorMiddleware:
+    """ASGI middleware: logs an unexpected exception and answers it.
 
-    It stands inside the middleware that adds CORS headers, so that a page can read the answer.
+    It runs inside the middleware that adds CORS headers, so that a page can read the answer.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -182,12 +180,9 @@ _KNOWN: Final = {
     InvalidVoiceIdError: _invalid_voice_id,
     OversizedBodyError: _oversized,
     TokenRefusedError: _token_refused,
-    CertificatesUnavailableError: _unavailable,
     ClientDisconnect: _client_gone,
     ClientGoneError: _client_gone,
-    ConflictError: _unavailable,
-    StorageUnavailableError: _unavailable,
-    StoreUnavailableError: _unavailable,
+    PassingError: _unavailable,
 }
 
 

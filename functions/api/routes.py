@@ -15,18 +15,18 @@ from functions.api import models, multipart
 from functions.api.problems import Problem
 from functions.api.waiting import final_voice_or_problem, wait_until_final, while_connected
 from shared.documents import document_path
-from shared.google.tokens import TokenRefusedError
 from shared.logs import about_voice
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
+from shared.ports.tokens import TokenRefusedError
 from shared.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from functions.api.creation import Reception
+    from functions.api.creation import VoiceIntake
     from functions.api.limits import Limits
-    from functions.api.sign_in import Owners
-    from functions.api.upload_memory import Room
+    from functions.api.sign_in import SignIn
+    from functions.api.upload_memory import UploadMemory
     from functions.api.warmup import WarmUp
     from shared.characters import CharacterManifest
     from shared.ports.store import VoiceStore
@@ -46,45 +46,45 @@ Authorization = Annotated[str | None, Header()]
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """What the endpoints work with.
+class Dependencies:
+    """What the endpoints depend on.
 
     Attributes:
         voices: the voices' documents.
-        reception: creates and erases voices.
-        warm_up: wakes the conversion container.
-        owners: tells who a visitor is.
+        intake: creates voices, accepts their recordings, erases them.
+        warm_up: warms the conversion container up.
+        sign_in: checks who a visitor is.
         limits: refuses clients that ask too often.
-        room: refuses recordings for which there is no memory.
+        upload_memory: refuses recordings for which there is no memory.
         characters: the characters' manifests by id.
         wait_seconds: how long a client waits for a voice before it must ask again.
-        seconds: how long a recording may be, whatever the character: least and most.
+        seconds: the shortest and the longest recording, whatever the character.
         max_upload_bytes: the largest recording.
     """
 
     voices: VoiceStore
-    reception: Reception
+    intake: VoiceIntake
     warm_up: WarmUp
-    owners: Owners
+    sign_in: SignIn
     limits: Limits
-    room: Room
+    upload_memory: UploadMemory
     characters: Mapping[str, CharacterManifest]
     wait_seconds: float
     seconds: tuple[float, float]
     max_upload_bytes: int
 
 
-def create_router(services: Services) -> APIRouter:
+def create_router(dependencies: Dependencies) -> APIRouter:
     """Return the routes of the HTTP API."""
     router = APIRouter(prefix="/api/v1")
-    _add_voices(router, services)
-    _add_waiting(router, services)
-    _add_characters(router, services)
+    _add_voices(router, dependencies)
+    _add_waiting(router, dependencies)
+    _add_characters(router, dependencies)
     return router
 
 
-def _add_voices(router: APIRouter, services: Services) -> None:
-    counted = [_counted(services)]
+def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
+    counted = [_counted(dependencies)]
 
     @router.post(
         "/voices",
@@ -96,9 +96,9 @@ def _add_voices(router: APIRouter, services: Services) -> None:
         wish: models.NewVoice | None = None, authorization: Authorization = None
     ) -> models.VoiceCreated:
         """Create a voice, and warm the conversion up. Call it when the recording begins."""
-        owner = await services.owners.visitor(authorization)
-        await services.warm_up.send()
-        voice, signed = await services.reception.create(wish or models.NewVoice(), owner)
+        owner = await dependencies.sign_in.uid_of(authorization)
+        async with dependencies.warm_up.sending():
+            voice, signed = await dependencies.intake.create(wish or models.NewVoice(), owner)
         with about_voice(voice.voice_id):
             extra = {"event": "voice_created", "character": voice.character}
             _LOG.info("voice created", extra=extra)
@@ -112,21 +112,27 @@ def _add_voices(router: APIRouter, services: Services) -> None:
         "/voices",
         status_code=202,
         dependencies=counted,
-        responses=models.problem_responses(401, 403, 404, 409, 413, 415, 422, 429, 503),
+        responses=models.problem_responses(401, 403, 404, 408, 409, 413, 415, 422, 429, 503),
         openapi_extra=multipart.OPENAPI,
     )
     async def upload_recording(
         request: Request, authorization: Authorization = None
     ) -> models.UploadAccepted:
-        """Take a recording in, from clients that cannot upload to the signed address."""
-        with services.room.taken_for(request):
+        """Accept a recording from a client that cannot upload to the signed address."""
+        with dependencies.upload_memory.reserve(request) as reservation:
             try:
-                form = await multipart.read_form(request, services.max_upload_bytes)
+                form = await multipart.read_form(
+                    request, dependencies.max_upload_bytes, reservation
+                )
             except multipart.OversizedRecordingError as error:
-                raise await _refuse_oversized(services, error.voice_id, authorization) from error
+                raise await _refuse_oversized(
+                    dependencies, error.voice_id, authorization
+                ) from error
             with form.content, about_voice(form.voice_id):
-                voice = await _read(services, form.voice_id, authorization)
-                await services.reception.take_in(voice, form.content, form.size, form.content_type)
+                voice = await _read(dependencies, form.voice_id, authorization)
+                await dependencies.intake.accept_recording(
+                    voice, form.content, form.size, form.content_type
+                )
         return models.UploadAccepted(
             voice_id=voice.voice_id, document=document_path(voice.voice_id)
         )
@@ -140,48 +146,50 @@ def _add_voices(router: APIRouter, services: Services) -> None:
     async def delete_voice(voice_id: VoiceId, authorization: Authorization = None) -> Response:
         """Erase recording, result and document now."""
         try:
-            await _read(services, voice_id, authorization)
+            await _read(dependencies, voice_id, authorization)
         except UnknownVoiceError:
-            await services.reception.erase_objects(voice_id)
+            await dependencies.intake.erase_objects(voice_id)
             raise
         except UnreadableVoiceError:
-            # Nobody knows whose it is.
-            if services.owners.exist:
+            # The owner is unknown, so that where visitors sign in anybody could erase it.
+            if dependencies.sign_in.is_offered:
                 raise
         with about_voice(voice_id):
-            await services.reception.erase(voice_id)
+            await dependencies.intake.erase(voice_id)
             _LOG.info("voice erased", extra={"event": "voice_deleted"})
         return Response(status_code=204)
 
 
-def _add_waiting(router: APIRouter, services: Services) -> None:
+def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
     @router.get(
         "/conversion/{voice_id}",
-        dependencies=[_counted(services)],
+        dependencies=[_counted(dependencies)],
         responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503, 504),
     )
     async def wait_for_conversion(
         request: Request, voice_id: VoiceId, authorization: Authorization = None
     ) -> models.ConversionDone:
         """Warm the conversion up and wait until the voice is done. Call again after a 504."""
-        wanted, seconds = parse_voice_id(voice_id), services.wait_seconds
+        wanted, seconds = parse_voice_id(voice_id), dependencies.wait_seconds
 
         async def greet(voice: Voice) -> None:
-            await services.owners.require(voice, authorization)
+            await dependencies.sign_in.require_owner(voice, authorization)
             if not voice.status.is_final:
-                if services.reception.is_expired(voice, datetime.now(UTC)):
-                    await services.reception.expire(voice)
-                await services.warm_up.send()
+                if dependencies.intake.is_expired(voice, datetime.now(UTC)):
+                    await dependencies.intake.expire(voice)
+                await dependencies.warm_up.send()
 
-        with services.limits.waiting(request):
+        with dependencies.limits.waiting(request):
             final = await while_connected(
-                request, lambda: wait_until_final(services.voices, wanted, seconds, greet)
+                request, lambda: wait_until_final(dependencies.voices, wanted, seconds, greet)
             )
         return _done(final_voice_or_problem(final))
 
 
-def _add_characters(router: APIRouter, services: Services) -> None:
-    facts = [_character_facts(each, services.seconds) for each in services.characters.values()]
+def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
+    facts = [
+        _character_facts(each, dependencies.seconds) for each in dependencies.characters.values()
+    ]
 
     @router.get("/characters")
     async def list_characters() -> models.Characters:
@@ -195,38 +203,38 @@ def _add_characters(router: APIRouter, services: Services) -> None:
     )
     async def show_portrait(character: Annotated[str, Path(max_length=64)]) -> FileResponse:
         """Return a character's portrait."""
-        manifest = services.characters.get(character)
+        manifest = dependencies.characters.get(character)
         if manifest is None or manifest.preview.portrait is None:
             raise Problem(404, ErrorCode.UNKNOWN_CHARACTER, "There is no portrait of this name.")
-        # A portrait is the voice owner's file: whatever is in it, it runs nothing.
+        # A portrait is the voice owner's file; this header stops any script in it.
         headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
         return FileResponse(manifest.folder / manifest.preview.portrait, headers=headers)
 
 
-def _counted(services: Services) -> Any:
-    """Return a route's dependency that counts its requests, before a recording is read."""
+def _counted(dependencies: Dependencies) -> Any:
+    """Return a FastAPI dependency that counts a route's requests before their body is read."""
 
     async def count(request: Request) -> None:
-        services.limits.admit(request)
+        dependencies.limits.admit(request)
 
     return Depends(count)
 
 
-async def _read(services: Services, voice_id: str, authorization: str | None) -> Voice:
-    """Return a voice that the visitor may have."""
-    snapshot = await services.voices.read(parse_voice_id(voice_id))
-    await services.owners.require(snapshot.voice, authorization)
+async def _read(dependencies: Dependencies, voice_id: str, authorization: str | None) -> Voice:
+    """Return a voice that this visitor may use."""
+    snapshot = await dependencies.voices.read(parse_voice_id(voice_id))
+    await dependencies.sign_in.require_owner(snapshot.voice, authorization)
     return snapshot.voice
 
 
 async def _refuse_oversized(
-    services: Services, voice_id: str, authorization: str | None
+    dependencies: Dependencies, voice_id: str, authorization: str | None
 ) -> Problem:
-    message = f"The recording is larger than the {services.max_upload_bytes} bytes accepted."
-    # Without a voice of this visitor's there is nothing to fail: the answer is the same.
+    message = f"The recording is larger than the {dependencies.max_upload_bytes} bytes accepted."
+    # If it is no voice of this visitor, nothing is failed, and the answer is the same.
     with suppress(InvalidVoiceIdError, UnknownVoiceError, TokenRefusedError, Problem):
-        voice = await _read(services, voice_id, authorization)
-        await services.reception.fail(voice, VoiceError(ErrorCode.TOO_LARGE, message))
+        voice = await _read(dependencies, voice_id, authorization)
+        await dependencies.intake.fail(voice, VoiceError(ErrorCode.TOO_LARGE, message))
     return Problem(413, ErrorCode.TOO_LARGE, message)
 
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     import httpx
 
 _LOG = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 30.0
-"""How long an instance may take to start; nobody waits for it but the warm-up itself."""
+"""How long an instance may take to start; only the warm-up itself waits for it."""
 
 SENDING_SECONDS: Final = 0.5
-"""How long an answer to the visitor may wait until the warm-up is on its way."""
+"""How long the answer to a visitor may wait until the warm-up has been sent."""
 
 
 class Identity(Protocol):
-    """Proves to Cloud Run who calls."""
+    """Proves to Cloud Run who sends a request."""
 
     async def headers(self) -> Mapping[str, str]:
         """Return the headers that prove it."""
@@ -29,7 +30,7 @@ class Identity(Protocol):
 
 
 class NoIdentity:
-    """Proves nothing: for the local cloud."""
+    """Proves nothing; for the local cloud."""
 
     async def headers(self) -> Mapping[str, str]:
         """Return no headers."""
@@ -37,10 +38,10 @@ class NoIdentity:
 
 
 class GoogleIdentity:
-    """Proves with an OIDC token of the deployable's own service account, from the metadata server.
+    """Sends an OIDC token of the deployable's own service account, from the metadata server.
 
     Args:
-        audience: whom the token is made out to: the address of the Cloud Run service.
+        audience: the audience of the token, which is the address of the Cloud Run service.
     """
 
     def __init__(self, audience: str) -> None:
@@ -49,7 +50,7 @@ class GoogleIdentity:
         self._one_refresh = asyncio.Lock()
 
     async def headers(self) -> Mapping[str, str]:
-        """Return the header with a token that is still valid."""
+        """Return the header with a valid token."""
         async with self._one_refresh:
             if self._credentials is None or not self._credentials.valid:
                 await asyncio.to_thread(self._refresh)
@@ -67,12 +68,12 @@ class GoogleIdentity:
 
 
 class WarmUp:
-    """Wakes the conversion container; while one request is under way, no other is sent.
+    """Warms the conversion container up; while one request is under way, no other is sent.
 
     Args:
         client: sends it.
         url: the container's warm-up address.
-        identity: proves who calls.
+        identity: proves who sends it.
     """
 
     def __init__(self, client: httpx.AsyncClient, url: str, identity: Identity) -> None:
@@ -82,11 +83,20 @@ class WarmUp:
         self._under_way: asyncio.Task[None] | None = None
         self._sent = asyncio.Event()
 
-    async def send(self) -> None:
-        """Send the warm-up and return when it is on its way, without waiting for its answer.
+    @asynccontextmanager
+    async def sending(self) -> AsyncIterator[None]:
+        """Send the warm-up while the work inside goes on; see `send`."""
+        sending = asyncio.create_task(self.send())
+        try:
+            yield
+        finally:
+            await sending
 
-        A function may lose its CPU once it has answered: what is not sent by then comes too late.
-        A failure is logged and hurts nobody: the conversion starts the instance itself.
+    async def send(self) -> None:
+        """Send the warm-up and return when it has been sent, without waiting for its answer.
+
+        A function may lose its CPU once it has answered, so what is not sent by then comes too
+        late. A failure is only logged, because the conversion message starts an instance as well.
         """
         if self._under_way is None or self._under_way.done():
             self._sent = asyncio.Event()
@@ -95,10 +105,10 @@ class WarmUp:
             async with asyncio.timeout(SENDING_SECONDS):
                 await self._sent.wait()
         except TimeoutError:
-            _LOG.warning("the warm-up is slow to leave", extra={"event": "warmup_slow"})
+            _LOG.warning("the warm-up is slow to be sent", extra={"event": "warmup_slow"})
 
     async def aclose(self) -> None:
-        """Give up a warm-up under way and close the client."""
+        """Cancel a warm-up under way and close the client."""
         if self._under_way is not None:
             self._under_way.cancel()
         await self._client.aclose()
@@ -114,7 +124,7 @@ class WarmUp:
                 self._url, headers=headers, timeout=ANSWER_SECONDS, extensions={"trace": note}
             )
             response.raise_for_status()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the visitor is served
+        except Exception as error:  # noqa: BLE001 - the visitor is served, whatever the error
             _LOG.warning("warm-up failed: %r", error, extra={"event": "warmup_failed"})
         finally:
             sent.set()

@@ -1,4 +1,4 @@
-"""How much work an instance takes on: so many conversions at once, so many waiting, no more."""
+"""How much work an instance accepts: how many conversions run, and how many messages wait."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
 
 
 class Admission:
-    """Lets messages in and conversions run.
+    """Limits the messages that are accepted and the conversions that run at the same time.
 
     Args:
         running: how many conversions run at once.
-        waiting: how many more messages may be inside.
+        waiting: how many more messages may wait.
     """
 
     def __init__(self, *, running: int, waiting: int) -> None:
-        self._places = running + waiting
-        self._inside = 0
+        self._most = running + waiting
+        self._admitted = 0
         self._running = asyncio.Semaphore(running)
 
     @contextmanager
-    def place(self) -> Iterator[None]:
-        """Let one message in.
+    def admit(self) -> Iterator[None]:
+        """Accept one message, for as long as it is handled.
 
         Raises:
-            OverloadedError: every place is taken.
+            OverloadedError: as many as are allowed are being handled.
         """
-        if self._inside >= self._places:
-            raise OverloadedError(f"all {self._places} places are taken")
-        self._inside += 1
+        if self._admitted >= self._most:
+            raise OverloadedError(f"all {self._most} places are taken")
+        self._admitted += 1
         try:
             yield
         finally:
-            self._inside -= 1
+            self._admitted -= 1
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait until a conversion may run."""
+    async def running(self) -> AsyncIterator[None]:
+        """Wait until one more conversion may run, and count it while it does."""
         async with self._running:
             yield

@@ -11,40 +11,57 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shared.http.push import push_route
-from shared.logs import TraceMiddleware
+from shared.http.trace import TraceMiddleware
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from starlette.requests import Request
+    from starlette.routing import BaseRoute
 
     from functions.convert.worker import Worker
-    from shared.google.tokens import TokenVerifier
+    from shared.ports.tokens import TokenVerifier
 
 _LOG = logging.getLogger(__name__)
 
 
 class Readiness(Protocol):
-    """Something that must work before recordings can be converted."""
+    """Something that must be ready before recordings can be converted."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether it works."""
+        """Whether it is ready."""
         ...
+
+
+class ConvertApp(Starlette):
+    """The application of the container.
+
+    Args:
+        worker: handles the messages.
+        routes: the application's routes.
+    """
+
+    def __init__(self, worker: Worker, routes: Sequence[BaseRoute]) -> None:
+        super().__init__(routes=routes, middleware=[Middleware(TraceMiddleware)])
+        self.worker = worker
 
 
 def create_app(
     worker: Worker,
     verifier: TokenVerifier,
     decoder: Readiness,
-) -> Starlette:
+) -> ConvertApp:
     """Return the application.
 
-    `POST /push` takes conversion messages; `GET /warmup` answers when the instance can convert,
-    which starts one where there is none; `GET /readyz` and `GET /healthz` answer probes.
+    `POST /push` takes conversion messages. `GET /warmup` answers when the instance can convert, so
+    that Cloud Run starts an instance if there is none. `GET /readyz` answers whether the decoder is
+    ready, and `GET /healthz`, the liveness probe, whether the process can go on.
 
     Args:
         worker: handles the messages.
         verifier: decides who may push.
-        decoder: must be ready for this instance to be.
+        decoder: must be ready before this instance is.
     """
 
     async def warmup(_request: Request) -> Response:
@@ -64,4 +81,4 @@ def create_app(
         Route("/readyz", readyz),
         Route("/healthz", healthz),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(TraceMiddleware)])
+    return ConvertApp(worker, routes)

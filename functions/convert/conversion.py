@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from shared.characters import CharacterManifest
-    from shared.google.cloud_storage import Bucket
+    from shared.ports.bucket import Bucket
     from shared.voice import Input, Voice
     from speech.audio.decoding import Decoder
     from speech.audio.encoding import Encoded

@@ -1,7 +1,7 @@
-"""Owning a voice while it is converted: taking it, keeping it, giving it up.
+"""The lease of a voice while it is converted: taking it, renewing it, handing it back.
 
-All times are the store's. The lease is renewed by compare-and-set on the state this worker wrote
-last, so a takeover, a deletion and a dead letter are all noticed as the same thing: a conflict.
+All times are the store's. The lease is renewed by compare-and-set on the state that this worker
+wrote last, so a takeover, a deletion and a dead letter all show as the same error: a conflict.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import logging
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from secrets import randbelow
 from typing import TYPE_CHECKING, Final
 
@@ -38,8 +39,8 @@ _LOG = logging.getLogger(__name__)
 RENEWAL_SECONDS: Final = LEASE.total_seconds() / 4
 """How often a lease is renewed.
 
-What failed is tried again a second later: after a renewal for which the store took all the time of
-a call (half a lease) there is time for another one.
+A failed renewal is tried again a second later. Even if the first call took all the time that a call
+to the store may take (half a lease), there is time for a second one.
 """
 
 LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0
@@ -48,7 +49,7 @@ LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0
 _SAFETY: Final = timedelta(milliseconds=50)
 
 _LENGTHS: Final = 500_000
-"""How many lengths a new lease can have, each a microsecond longer."""
+"""How many different lengths a new lease can have, a microsecond apart."""
 
 
 async def take_lease(
@@ -57,26 +58,23 @@ async def take_lease(
     upload: Input,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Lease:
-    """Take a voice over as its next attempt.
+    """Lease a voice as its next attempt.
 
-    While another attempt's lease lives, wait for its end once: a dead worker's voice is taken over
-    at that moment, not at the next delivery.
+    If another attempt's lease has not ended, wait for its end once: so the voice of a dead worker
+    is taken over at that moment and not only at the next delivery.
 
     Raises:
-        LeaseHeldError: the other worker renewed its lease, so it lives.
+        LeaseHeldError: the other worker has renewed its lease, so it is alive.
         ForbiddenTransitionError: the voice is done or failed.
         UnknownVoiceError: the voice was deleted.
-        UnreadableVoiceError: its document is no voice.
-        ConflictError: others changed the voice again and again.
+        UnreadableVoiceError: its document cannot be read as a voice.
+        ConflictError: other writers changed the voice again and again.
         StoreUnavailableError: the store did not answer.
     """
-    # Of its own length, to be known again if the store's answer is lost: another worker may have
-    # read the voice at the very same moment.
+    # A random length makes the lease recognisable if the store's answer is lost: another worker may
+    # have read the voice at the same moment and written the same otherwise.
     length = LEASE + timedelta(microseconds=randbelow(_LENGTHS))
-
-    def transition(voice: Voice, now: datetime) -> Voice:
-        return lease(voice, upload, now=now, length=length)
-
+    transition = partial(lease, upload=upload, length=length)
     try:
         snapshot = await change(voices, voice_id, transition)
     except LeaseHeldError as held:
@@ -91,7 +89,7 @@ class Lease:
     Args:
         voices: the voices' documents.
         snapshot: the voice as this attempt took it.
-        monotonic: seconds of a clock that never goes back; the event loop's if None.
+        monotonic: a clock in seconds that never goes back; the event loop's if None.
     """
 
     def __init__(
@@ -118,8 +116,13 @@ class Lease:
         """The number of this attempt."""
         return self._snapshot.voice.attempt
 
+    @property
+    def stage(self) -> str:
+        """What the attempt is doing."""
+        return self._stage
+
     def enter_stage(self, stage: str) -> None:
-        """Say what the attempt is doing; it is written soon, quick successions are left out."""
+        """Note what the attempt is doing; the next renewal, which comes soon, writes it."""
         self._stage = stage
         self._stage_changed.set()
 
@@ -128,7 +131,7 @@ class Lease:
         """Renew the lease while the work inside goes on; cancel the work if the lease is lost.
 
         Raises:
-            LeaseLostError: the voice went to another attempt, or is gone.
+            LeaseLostError: another attempt owns the voice, or it was deleted.
         """
         work = asyncio.current_task()
         lost: list[LeaseLostError] = []
@@ -157,34 +160,25 @@ class Lease:
         """Commit the result.
 
         Raises:
-            LeaseLostError: the attempt is no longer the voice's; nothing was committed.
-            ConflictError, StoreUnavailableError: nobody knows whether it was committed.
+            LeaseLostError: this attempt no longer owns the voice; nothing was committed.
+            ConflictError, StoreUnavailableError: it is unknown whether the result was committed.
         """
-
-        def transition(voice: Voice, now: datetime) -> Voice:
-            if voice.status is Status.DONE and voice.result == result:
-                return voice  # the answer to our own commit was lost
-            return finish(voice, self.attempt, result, now=now, seconds=seconds, timings=timings)
-
-        await self._write(transition)
+        commit = partial(
+            finish, attempt=self.attempt, result=result, seconds=seconds, timings=timings
+        )
+        await self._write(partial(_finish_once, result=result, finish=commit))
 
     async def fail(self, error: VoiceError) -> None:
-        """Commit that the voice failed for good; raises like `finish`."""
-
-        def transition(voice: Voice, now: datetime) -> Voice:
-            if voice.status is Status.FAILED and voice.attempt == self.attempt:
-                return voice
-            return fail_attempt(voice, self.attempt, error, now=now)
-
-        await self._write(transition)
+        """Commit that the voice failed permanently; raises like `finish`."""
+        await self._write(partial(_fail_once, attempt=self.attempt, error=error))
 
     async def release(self) -> None:
         """Hand the voice back, so that the next delivery need not wait for the lease's end.
 
-        Raises nothing: it is called because of another error, and the lease ends by itself as well.
+        It raises nothing, because it is called after another error, and the lease ends anyway.
         """
         try:
-            await self._write(lambda voice, now: release(voice, self.attempt, now=now))
+            await self._write(partial(release, attempt=self.attempt))
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("lease not handed back: %s", error, extra={"event": "lease_not_released"})
 
@@ -199,19 +193,17 @@ class Lease:
                 await self._renew()
             except LeaseLostError:
                 raise
-            except Exception as error:  # noqa: BLE001 - without renewals the lease would be lost
-                # The work goes on: whether it may be committed is decided at its end.
+            except Exception as error:  # noqa: BLE001 - without further renewals the lease would be lost
+                # The work goes on; its end decides whether its result may be committed.
                 _LOG.warning("lease not renewed: %s", error, extra={"event": "lease_not_renewed"})
-                # So that it is tried again as soon as may be written.
+                # Try again as soon as another write is allowed.
                 self._stage_changed.set()
 
     async def _renew(self) -> None:
         async with self._one_write:
-            # After our own commit there is nothing left to renew, and nothing was lost.
+            # After our own commit there is nothing left to renew, and the lease was not lost.
             if not self.voice.status.is_final:
-                await self._write_locked(
-                    lambda voice, now: renew(voice, self.attempt, now=now, stage=self._stage)
-                )
+                await self._write_locked(partial(renew, attempt=self.attempt, stage=self._stage))
 
     async def _write(self, transition: Callable[[Voice, datetime], Voice]) -> None:
         async with self._one_write:
@@ -234,3 +226,20 @@ class Lease:
     def _now(self) -> datetime:
         elapsed = self._monotonic() - self._read_at
         return self._snapshot.read_at + timedelta(seconds=elapsed)
+
+
+def _finish_once(
+    voice: Voice,
+    now: datetime,
+    result: Result,
+    finish: Callable[[Voice, datetime], Voice],
+) -> Voice:
+    """Finish a voice, unless it is done with this result: then our own write's answer was lost."""
+    is_committed = voice.status is Status.DONE and voice.result == result
+    return voice if is_committed else finish(voice, now)
+
+
+def _fail_once(voice: Voice, now: datetime, attempt: int, error: VoiceError) -> Voice:
+    """Fail a voice, unless this attempt has failed it: then our own write's answer was lost."""
+    is_committed = voice.status is Status.FAILED and voice.attempt == attempt
+    return voice if is_committed else fail_attempt(voice, now, attempt, error)

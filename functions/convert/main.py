@@ -1,4 +1,4 @@
-"""convert: the container that turns a recording into the character's voice.
+"""convert: the container that converts a recording to the character's voice.
 
 The way of a voice, part three: topic `conversions` -> **convert** -> result object, `done`.
 """
@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
-from functions.convert.app import create_app
+from functions.convert.app import ConvertApp, create_app
 from functions.convert.conversion import Conversion, Performer
 from functions.convert.rehearsal import connect, rehearse
 from functions.convert.settings import ConvertSettings
@@ -36,26 +36,23 @@ if TYPE_CHECKING:
 
     from hypercorn.config import Config
     from hypercorn.typing import ASGIFramework
-    from starlette.applications import Starlette
 
-    from functions.convert.processes import Membership
-    from shared.google.cloud_storage import Bucket
+    from functions.convert.processes import Supervision
+    from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
-    """A conversion container, ready to serve."""
+class Stores:
+    """Where an instance reads and writes.
 
-    app: Starlette
-    worker: Worker
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """What an instance speaks to; the results' bucket is able to sign."""
+    Attributes:
+        voices: the voices' documents.
+        uploads: the bucket of the recordings.
+        results: the bucket of the results; it must be able to sign addresses.
+    """
 
     voices: VoiceStore
     uploads: Bucket
@@ -64,16 +61,51 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What an instance works with: the decoder and the characters by id."""
+    """What an instance converts with: the started decoder, and the loaded characters by id."""
 
     decoder: Decoder
     performers: Mapping[str, Performer]
 
 
-def open_services(config: ConvertSettings) -> Services:
-    """Open the clients; to be called in the event loop that uses them."""
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that the application needs beside its settings."""
+
+    stores: Stores
+    tools: Tools
+
+
+def build(config: ConvertSettings, services: Services) -> ConvertApp:
+    """Build the application from its settings and its services; it can convert at once.
+
+    Whoever serves it awaits `app.worker.drain()` before it ends.
+    """
+    stores, tools = services.stores, services.tools
+    conversion = Conversion(
+        uploads=stores.uploads,
+        results=stores.results,
+        decoder=tools.decoder,
+        performers=tools.performers,
+        limits=DecodeLimits(
+            min_seconds=config.min_seconds,
+            max_seconds=config.max_seconds,
+            max_bytes=config.max_upload_bytes,
+        ),
+        result_lifetime=timedelta(seconds=config.result_url_seconds),
+    )
+    worker = Worker(
+        stores.voices,
+        conversion,
+        Admission(running=config.share(config.concurrency), waiting=config.share(config.backlog)),
+        config.timeouts.conversion_deadline,
+    )
+    return create_app(worker, clients.open_push_verifier(config), tools.decoder)
+
+
+def open_stores(config: ConvertSettings) -> Stores:
+    """Open the clients; must be called in the event loop that uses them."""
     signer = clients.open_signer(config)
-    return Services(
+    return Stores(
         voices=clients.open_voices(config),
         uploads=clients.open_bucket(config, config.uploads_bucket),
         results=clients.open_bucket(config, config.results_bucket, signer),
@@ -81,55 +113,17 @@ def open_services(config: ConvertSettings) -> Services:
 
 
 @asynccontextmanager
-async def open_instance(
-    config: ConvertSettings, services: Services, tools: Awaitable[Tools]
-) -> AsyncIterator[Instance]:
-    """Start what an instance needs; it can convert as soon as this is entered.
-
-    Args:
-        config: the settings.
-        services: what it speaks to; it does not close them.
-        tools: what it works with, as soon as that is there; see `starting_tools`.
-    """
-    limits = DecodeLimits(
-        min_seconds=config.min_seconds,
-        max_seconds=config.max_seconds,
-        max_bytes=config.max_upload_bytes,
-    )
-    verifier, ready = clients.open_push_verifier(config), await tools
-    conversion = Conversion(
-        uploads=services.uploads,
-        results=services.results,
-        decoder=ready.decoder,
-        performers=ready.performers,
-        limits=limits,
-        result_lifetime=timedelta(seconds=config.result_url_seconds),
-    )
-    worker = Worker(
-        services.voices,
-        conversion,
-        Admission(running=config.share(config.concurrency), waiting=config.share(config.backlog)),
-        config.timeouts.conversion_deadline,
-    )
-    app = create_app(worker, verifier, ready.decoder)
-    try:
-        yield Instance(app, worker)
-    finally:
-        await worker.drain()
-
-
-@asynccontextmanager
 async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Tools]]:
     """Begin to start the decoder, load the characters and rehearse; stop the decoder at the end.
 
-    That takes a process and a thread of their own: until the tools are awaited, the caller has
-    other things to do for the cold start.
+    This goes on in another process and another thread. Until the caller awaits the tools, it can
+    do the other parts of the cold start.
     """
     decoder = Decoder(max_processes=config.share(config.concurrency))
     loop = asyncio.get_running_loop()
     loading = loop.run_in_executor(None, load_performers, config.characters_dir, config.threads)
     starting = asyncio.create_task(decoder.start())
-    # One turn of the loop, in which the process is started: the caller may not let it turn again.
+    # Let the event loop start the decoder's process now: the caller may block the loop for long.
     await asyncio.sleep(0)
 
     async def tools() -> Tools:
@@ -147,7 +141,11 @@ async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Too
 
 
 def load_performers(folder: Path, threads: int) -> dict[str, Performer]:
-    """Load every character bundle of a folder, each verified."""
+    """Load and verify every character bundle of a folder; return the characters by id.
+
+    Raises:
+        BundleError: one of them will not work, or there is none.
+    """
     session = SessionSettings(threads=threads)
     return {
         name: Performer(character.manifest, build_engine(character, session))
@@ -157,38 +155,40 @@ def load_performers(folder: Path, threads: int) -> dict[str, Performer]:
 
 async def serve(
     config: ConvertSettings,
-    services: Services,
+    stores: Stores,
     tools: Awaitable[Tools],
-    membership: Membership | None = None,
+    supervision: Supervision | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then hand back what is under way; see `open_instance`.
+    """Serve until SIGTERM or SIGINT, then hand the voices back that are under way.
 
     Args:
         config: the settings.
-        services: what it speaks to.
-        tools: what it works with.
-        membership: of the processes beside this one; None if there are none.
+        stores: where the instance reads and writes; closed at the end.
+        tools: what it converts with, once they are ready; see `starting_tools`.
+        supervision: by Gunicorn, if there are several processes.
     """
-    # Imported here: the local cloud serves this application with a server of its own.
+    # Imported here, because the local cloud serves this application with a server of its own.
     from hypercorn.asyncio import serve as hypercorn_serve  # noqa: PLC0415
 
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with open_instance(config, services, tools) as instance, AsyncExitStack() as stack:
-        if membership is not None:
-            alive = membership.live(lambda: instance.worker.is_stuck)
+    app = build(config, Services(stores, await tools))
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(app.worker.drain)
+        if supervision is not None:
+            alive = supervision.send_heartbeats(lambda: app.worker.is_stuck)
             living = asyncio.create_task(_set_after(alive, stop))
             stack.callback(living.cancel)
 
         async def stopped() -> None:
             await stop.wait()
-            await instance.worker.drain()
+            await app.worker.drain()
 
         _log_start()
-        app = cast("ASGIFramework", instance.app)
-        await hypercorn_serve(app, _server(config, membership), shutdown_trigger=stopped)
-    await services.voices.aclose()
+        server = _server(config, supervision)
+        await hypercorn_serve(cast("ASGIFramework", app), server, shutdown_trigger=stopped)
+    await stores.voices.aclose()
 
 
 def _log_start() -> None:
@@ -203,13 +203,13 @@ async def _set_after(end: Awaitable[None], event: asyncio.Event) -> None:
     event.set()
 
 
-def _server(config: ConvertSettings, membership: Membership | None) -> Config:
+def _server(config: ConvertSettings, supervision: Supervision | None) -> Config:
     from hypercorn.config import Config  # noqa: PLC0415
 
     server = Config()
     server.bind = [f"{config.host}:{config.port}"]
-    if membership is not None:
-        server.bind = [f"fd://{descriptor}" for descriptor in membership.sockets]
+    if supervision is not None:
+        server.bind = [f"fd://{descriptor}" for descriptor in supervision.sockets]
     server.graceful_timeout = config.graceful_timeout
     server.keep_alive_timeout = config.keepalive
     server.max_requests = config.max_requests or None
@@ -218,35 +218,36 @@ def _server(config: ConvertSettings, membership: Membership | None) -> Config:
     return server
 
 
-async def _serve(config: ConvertSettings, membership: Membership | None = None) -> None:
+async def _serve(config: ConvertSettings, supervision: Supervision | None = None) -> None:
     async with starting_tools(config) as tools, AsyncExitStack() as stack:
-        services = open_services(config)
-        connecting = connect(services.voices, services.uploads, services.results)
+        stores = open_stores(config)
+        connecting = connect(stores.voices, stores.uploads, stores.results)
         stack.callback(asyncio.create_task(connecting).cancel)
-        await serve(config, services, tools, membership)
+        await serve(config, stores, tools, supervision)
 
 
 def run(
     config: ConvertSettings,
-    serve_one: Callable[[ConvertSettings, Membership | None], Coroutine[Any, Any, None]],
+    serve_one: Callable[[ConvertSettings, Supervision | None], Coroutine[Any, Any, None]],
 ) -> None:
     """Run as many processes as the settings say, each of which serves, until SIGTERM.
 
     Raises:
-        BundleError: a character bundle will not work; where there are several processes, Gunicorn
-            prints that and exits with 4.
+        BundleError: a character bundle will not work, or there is none.
     """
     if config.is_alone:
         asyncio.run(serve_one(config, None))
         return
-    # Imported here: one process needs nobody to watch over it but the platform.
+    # Checked once before the processes start: they would all fail, at different times.
+    load_characters(config.characters_dir)
+    # Imported here, because Gunicorn is only needed for several processes.
     from functions.convert import processes  # noqa: PLC0415
 
     processes.run(config, serve_one)
 
 
 def main() -> None:
-    """Run the container's process; exit with 2 and a sentence if it is set up wrongly."""
+    """Run the container; exit with status 2 and a message if settings or bundles are wrong."""
     try:
         config = settings.load(ConvertSettings)
         logs.configure(config.project_id, config.log_level)

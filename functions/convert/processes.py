@@ -1,12 +1,13 @@
-"""Several processes of the converter behind one port, watched over by Gunicorn.
+"""Several processes of the converter behind one port, supervised by Gunicorn.
 
-Gunicorn starts them, replaces one that ends or is silent for too long, and passes SIGTERM on; what
-each does is the same as when there is one (`main.serve`), so HTTP/2 stays. The engines are made
-after the fork: sessions of ONNX Runtime and channels of gRPC do not survive one.
+Gunicorn starts the processes, replaces one that ends or sends no heartbeat, and passes SIGTERM on.
+Each process serves as a single one does (`main.serve`), so HTTP/2 works, too. The engines are made
+after the fork, because ONNX Runtime's sessions and gRPC's channels do not survive one.
 
-A process beats once when it begins and, from when it serves, out of its event loop: one that does
-not get ready, whose loop stands still or that is stopped falls silent. Gunicorn ends it after the
-timeout with SIGABRT, and a second later with SIGKILL.
+A process sends its first heartbeat when it begins. The next ones come from its event loop once it
+serves. So no heartbeat comes from a process that does not get ready, whose event loop is blocked,
+or that is stopped. After the timeout Gunicorn ends such a process with SIGABRT, and a second later
+with SIGKILL.
 """
 
 from __future__ import annotations
@@ -30,67 +31,68 @@ if TYPE_CHECKING:
 
     from functions.convert.settings import ConvertSettings
 
-_BEATS_PER_TIMEOUT: Final = 4
+_HEARTBEATS_PER_TIMEOUT: Final = 4
 
 
-class Membership:
-    """What a process knows of those beside it.
+class Supervision:
+    """A process's link to Gunicorn, which supervises it.
 
     Args:
-        sockets: the descriptors of the sockets to listen at, which all of them share.
-        beat: tells that the process lives.
-        is_orphaned: whether nobody watches over it any more.
-        beat_seconds: how often to beat.
+        sockets: the descriptors of the sockets to listen at, which all processes share.
+        notify: sends a heartbeat.
+        is_orphaned: whether Gunicorn has ended without ending this process.
+        heartbeat_seconds: how often to send a heartbeat.
     """
 
     def __init__(
         self,
         sockets: Sequence[int],
-        beat: Callable[[], None],
+        notify: Callable[[], None],
         is_orphaned: Callable[[], bool],
-        beat_seconds: float,
+        heartbeat_seconds: float,
     ) -> None:
         self.sockets = tuple(sockets)
-        self._beat = beat
+        self._notify = notify
         self._is_orphaned = is_orphaned
-        self._beat_seconds = beat_seconds
+        self._heartbeat_seconds = heartbeat_seconds
 
-    async def live(self, is_stuck: Callable[[], bool]) -> None:
-        """Beat until this process is stuck, which ends it, or orphaned.
+    async def send_heartbeats(self, is_stuck: Callable[[], bool]) -> None:
+        """Send heartbeats until this process is orphaned; return then.
+
+        It never returns once the process is stuck: Gunicorn then replaces it after the timeout.
 
         Args:
-            is_stuck: whether the process cannot go on; it is then replaced.
+            is_stuck: whether the process must be replaced.
         """
         while not is_stuck() and not self._is_orphaned():
-            self._beat()
-            await asyncio.sleep(self._beat_seconds)
+            self._notify()
+            await asyncio.sleep(self._heartbeat_seconds)
         if not self._is_orphaned():
-            # From here on it is silent, and ended after the timeout.
             await asyncio.Event().wait()
 
 
 def run(
     config: ConvertSettings,
-    serve: Callable[[ConvertSettings, Membership], Coroutine[Any, Any, None]],
+    serve: Callable[[ConvertSettings, Supervision], Coroutine[Any, Any, None]],
 ) -> None:
-    """Run `config.processes` of them, each of which serves, until SIGTERM or SIGINT."""
+    """Run `config.processes` processes, each of which serves, until SIGTERM or SIGINT."""
     _Application(config, serve).run()  # type: ignore[no-untyped-call] # Gunicorn is not typed
 
 
 class _Application(BaseApplication):
-    """Gunicorn's view of the converter: its settings, and what a process does."""
+    """The converter as an application of Gunicorn: its settings, and what a process does."""
 
     def __init__(
         self,
         config: ConvertSettings,
-        serve: Callable[[ConvertSettings, Membership], Coroutine[Any, Any, None]],
+        serve: Callable[[ConvertSettings, Supervision], Coroutine[Any, Any, None]],
     ) -> None:
         self._config = config
         self._serve = serve
         super().__init__()  # type: ignore[no-untyped-call] # Gunicorn is not typed
 
     def load_config(self) -> None:
-        """Set what Gunicorn itself does; the processes read the rest from our settings."""
+        """Set the options of Gunicorn itself; the processes use our settings for the rest."""
         chosen: dict[str, Any] = {
             "bind": f"{self._config.host}:{self._config.port}",
             "workers": self._config.processes,
@@ -99,7 +101,7 @@ class _Application(BaseApplication):
             "graceful_timeout": self._config.graceful_timeout,
             "loglevel": self._config.log_level.lower(),
             "logger_class": "functions.convert.processes.Log",
-            # Heartbeats are files: not on a disk, and writable in a read-only image.
+            # Heartbeats are files. They should be on no disk, and the image may be read-only.
             "worker_tmp_dir": "/dev/shm" if os.path.isdir("/dev/shm") else None,  # noqa: PTH112, S108
             "control_socket_disable": True,
         }
@@ -107,39 +109,39 @@ class _Application(BaseApplication):
         for name, value in chosen.items():
             settings.set(name, value)  # type: ignore[no-untyped-call] # likewise
 
-    def load(self) -> Callable[[Membership], Coroutine[Any, Any, None]]:
+    def load(self) -> Callable[[Supervision], Coroutine[Any, Any, None]]:
         """Return what a process does."""
-        return lambda membership: self._serve(self._config, membership)
+        return lambda supervision: self._serve(self._config, supervision)
 
 
 class _ConvertWorker(Worker):
     """One process."""
 
     def init_signals(self) -> None:
-        """Leave them alone, but for SIGABRT: what serves handles them."""
-        # The last words of a process that hung are where each of its threads stood.
+        """Install none of Gunicorn's handlers: `main.serve` handles SIGTERM and SIGINT."""
+        # SIGABRT then prints where each thread of a hanging process is.
         faulthandler.enable()
 
     def run(self) -> None:
-        """Serve until told to stop, or until it is time for a successor."""
-        # Gunicorn reads no silence from a process that has never beaten.
+        """Serve until SIGTERM, or until the process has answered its share of requests."""
+        # Gunicorn never times out a worker that has not sent a heartbeat.
         self.notify()  # type: ignore[no-untyped-call] # Gunicorn is not typed
-        membership = Membership(
-            # Copies: the server closes what it is given, and so does Gunicorn.
+        supervision = Supervision(
+            # Duplicates, because both the server and Gunicorn close their sockets.
             [os.dup(one.fileno()) for one in self.sockets],
             self.notify,
             lambda: os.getppid() != self.ppid,
-            self.timeout / _BEATS_PER_TIMEOUT,
+            self.timeout / _HEARTBEATS_PER_TIMEOUT,
         )
         try:
-            asyncio.run(self.wsgi(membership))
+            asyncio.run(self.wsgi(supervision))
         except BundleError as error:
-            # What Gunicorn ends for; after anything else it starts one process after the other.
+            # Gunicorn ends after this error; after any other it would start processes endlessly.
             raise AppImportError(str(error)) from error
 
 
 class Log:
-    """Sends Gunicorn's log to ours, which is configured already.
+    """Sends Gunicorn's log entries to our log, which is configured already.
 
     Args:
         cfg: Gunicorn's settings.
@@ -153,13 +155,13 @@ class Log:
         return getattr(self._log, name)
 
     def setup(self, _cfg: Any) -> None:
-        """Change nothing."""
+        """Do nothing: the log is configured already."""
 
     def access(self, *_request: object) -> None:
-        """Log no request: the platform does."""
+        """Do nothing: the platform logs every request."""
 
     def reopen_files(self) -> None:
-        """Hold no file open."""
+        """Do nothing: there are no files."""
 
     def close_on_exec(self) -> None:
-        """Likewise."""
+        """Do nothing: there are no files."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from functions.convert.conversion import Performer
-    from shared.google.cloud_storage import Bucket
+    from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
     from speech.audio.decoding import Decoder
     from speech.engines.base import Samples

@@ -1,9 +1,12 @@
 """What happens to a conversion message: admission, lease, conversion, commit.
 
-Whatever goes wrong ends in one of three ways: the voice is failed and the message acknowledged; the
-voice is handed back and the message delivered again; or another attempt owns the voice, and this
-one commits nothing, leaves nothing behind, and has the message delivered again: the other attempt
-may have come from the same message, which an acknowledgement would end for both.
+Every error ends in one of three ways:
+
+- The voice is failed, and the message acknowledged.
+- The voice is handed back, and the message delivered again.
+- Another attempt owns the voice. This one commits nothing, deletes what it stored, and has the
+  message delivered again: both attempts may come from the same message, and an acknowledgement
+  would end it for both.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from functions.convert.leases import take_lease
 from shared.http.push import AbandonedError
@@ -30,6 +33,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+IN_A_THREAD: Final = frozenset({"converting", "encoding"})
+"""The stages whose work is in a thread of this process, which nothing can stop.
+
+Reading and storing wait for Cloud Storage, whose calls end by themselves, and decoding is in a
+process of its own, which is killed.
+"""
+
 
 class Worker:
     """Handles conversion messages.
@@ -39,6 +49,10 @@ class Worker:
         conversion: does the work.
         admission: how much of it is done at once.
         deadline_seconds: how long one conversion may take.
+
+    Attributes:
+        has_converted: whether the process has converted a voice.
+        is_stuck: whether a conversion hangs in a thread, so that the process must be replaced.
     """
 
     def __init__(
@@ -58,19 +72,20 @@ class Worker:
         self.is_stuck = False
 
     async def handle(self, message: PushMessage) -> None:
-        """Handle one message; may be called again with the same, also at the same time.
+        """Handle one message; the same may come several times, also at the same time.
 
         Raises:
-            OverloadedError: this instance has enough to do.
-            AbandonedError: this instance stops, or is stuck; the voice is nobody's.
-            LeaseLostError: another attempt has the voice, or it is gone.
-            Exception: everything else that should make Pub/Sub deliver the message again.
+            MalformedMessageError: it is no conversion message.
+            OverloadedError: this instance has as much work as it may have.
+            AbandonedError: this instance stops or is stuck; no worker owns the voice now.
+            LeaseLostError: another attempt owns the voice, or it was deleted.
+            Exception: any other error after which Pub/Sub must deliver the message again.
         """
         wish = parse_conversion_message(message)
         if self._is_draining or self.is_stuck:
-            # What is stuck is killed, and could hand nothing back then.
+            # A stuck process is killed and could not hand the voice back.
             raise AbandonedError("this instance stops")
-        with about_voice(wish.voice_id), self._admission.place():
+        with about_voice(wish.voice_id), self._admission.admit():
             # A task of its own, so that draining can cancel the work and still answer.
             work = asyncio.create_task(self._convert(wish, message.attributes.get("uploaded_at")))
             self._under_way.add(work)
@@ -86,7 +101,7 @@ class Worker:
             work.result()
 
     async def drain(self) -> None:
-        """Hand back every voice under way and take no more: the instance is about to stop."""
+        """Hand back every voice under way and accept no more, because the instance stops."""
         self._is_draining = True
         under_way = tuple(self._under_way)
         for work in under_way:
@@ -102,12 +117,12 @@ class Worker:
             return
         except UnknownVoiceError as reason:
             _log_duplicate(reason)
-            # It was erased, perhaps while a worker had it that died before it could tidy up.
+            # It was erased, perhaps while it was owned by a worker that died before cleaning up.
             await self._conversion.discard_all(wish.voice_id)
             return
         _log_start(lease, cold=not self.has_converted)
         try:
-            async with lease.kept(), self._admission.turn():
+            async with lease.kept(), self._admission.running():
                 end = await self._work(lease)
         except LeaseLostError as reason:
             extra: dict[str, Any] = {"event": "lease_lost", "attempt": lease.attempt}
@@ -119,11 +134,11 @@ class Worker:
             raise
         self.has_converted = True
         _log_end(lease, end, uploaded_at)
-        # The voice is over, whatever comes of this; where it fails, the message comes again for it.
+        # The voice is final. If this fails, the message is delivered again to repeat only this.
         await self._tidy(lease.voice)
 
     async def _work(self, lease: Lease) -> Outcome | VoiceError:
-        """Do the work and commit what came of it: a result, or why there is none."""
+        """Convert the voice and commit the outcome: a result, or the error of the voice."""
         try:
             async with asyncio.timeout(self._deadline_seconds) as deadline:
                 outcome = await self._conversion.run(lease.voice, lease.enter_stage)
@@ -138,7 +153,7 @@ class Worker:
         return outcome
 
     async def _discard_uncommitted(self, voice: Voice) -> None:
-        """Delete what an attempt has stored, unless the voice is done with just that.
+        """Delete what an attempt has stored, unless it is the result of the voice.
 
         A commit whose answer was lost looks like a lost lease.
         """
@@ -150,19 +165,20 @@ class Worker:
             await self._conversion.discard(voice)
 
     async def _tidy(self, voice: Voice) -> None:
-        """Delete what attempts at a finished voice have left behind beside its result.
+        """Delete what attempts at a final voice have stored beside its result.
 
-        Also when a message about it comes again: a worker can die before it has tidied up, and
-        Cloud Storage can be out of reach.
+        This is repeated when its message is delivered again, because a worker can die before it has
+        done this, and Cloud Storage can be unavailable.
         """
-        # The time can end while a result is stored or its address is signed.
+        # The deadline can end while a result is stored or its address is signed.
         is_late = voice.error is not None and voice.error.code is ErrorCode.DEADLINE_EXCEEDED
         if voice.attempt > 1 or is_late:
             await self._conversion.discard_others(voice)
 
     async def _fail_late(self, lease: Lease) -> VoiceError:
-        # The thread that did not come back cannot be stopped, only this process can.
-        self.is_stuck = True
+        if lease.stage in IN_A_THREAD:
+            # A thread cannot be stopped, only its process.
+            self.is_stuck = True
         message = f"The conversion took more than {self._deadline_seconds:g} seconds."
         error = VoiceError(ErrorCode.DEADLINE_EXCEEDED, message)
         await lease.fail(error)

@@ -1,8 +1,9 @@
-"""What happens to a message that was delivered as often as it may be."""
+"""What happens to a dead letter: a message that was delivered as often as it may be."""
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 from shared.logs import about_voice
@@ -12,21 +13,18 @@ from shared.ports.store import UnknownVoiceError, UnreadableVoiceError, change
 from shared.voice import ErrorCode, ForbiddenTransitionError, VoiceError, give_up
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from shared.google.cloud_storage import Bucket
     from shared.messages import PushMessage
+    from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
-    from shared.voice import Voice
 
 _LOG = logging.getLogger(__name__)
 
 
 class DeadLetterHandler:
-    """Sets the voice of a dead letter to failed, so that nobody waits for it any longer.
+    """Fails the voice of a dead letter, so that its visitor does not wait any longer.
 
-    What attempts have stored that came to nothing is deleted: no other message will come whose
-    worker does it. The dead letter itself stays in the retained subscription beside this one.
+    It also deletes the objects that unsuccessful attempts have stored, because no further message
+    comes whose worker would do that. The dead letter itself stays in a retained subscription.
 
     Args:
         voices: the voices' documents.
@@ -38,14 +36,14 @@ class DeadLetterHandler:
         self._results = results
 
     async def handle(self, message: PushMessage) -> None:
-        """Handle one dead letter; may be called again with the same.
+        """Handle one dead letter; it may come several times.
 
         Raises:
-            LeaseHeldError: a worker still has the voice; come again when it is over.
-            StorageUnavailableError, StoreUnavailableError: come again later.
+            LeaseHeldError: a worker still owns the voice; the letter must be delivered again.
+            PassingError: Firestore or Cloud Storage did not answer; likewise.
         """
         voice_id = _voice_of(message)
-        # The alert counts this entry, so it is written for every dead letter, also a strange one.
+        # An alert counts these entries, so every dead letter gets one, even if it names no voice.
         extra = {"event": "dead_lettered", "subscription": message.subscription}
         if voice_id is None:
             _LOG.error("dead letter that names no voice", extra=extra)
@@ -59,15 +57,11 @@ class DeadLetterHandler:
             ErrorCode.ATTEMPTS_EXHAUSTED,
             "The conversion was tried several times and failed each time; please record again.",
         )
-
-        def transition(voice: Voice, now: datetime) -> Voice:
-            return give_up(voice, error, now=now)
-
         own_result = ""
         try:
-            await change(self._voices, voice_id, transition)
+            await change(self._voices, voice_id, partial(give_up, error=error))
         except UnreadableVoiceError as reason:
-            # Nobody can say what the voice's result is, so nothing is deleted: its lifecycle does.
+            # Which object is the voice's result is unknown, so the bucket's lifecycle deletes them.
             _LOG.error("nothing to give up: %s", reason, extra={"event": "unreadable_voice"})
             return
         except UnknownVoiceError as reason:
@@ -83,7 +77,7 @@ def _log_duplicate(reason: Exception) -> None:
 
 
 def _voice_of(message: PushMessage) -> str | None:
-    """Return the voice_id that a message of either topic is about, None if it names none."""
+    """Return the voice_id that a message of either topic names, None if it names none."""
     try:
         return parse_conversion_message(message).voice_id
     except MalformedMessageError:

@@ -1,39 +1,46 @@
-"""dead_letter: a message that nobody could handle ends its voice, visibly.
+"""dead_letter: a message that could not be handled fails its voice, so that its visitor is told.
 
-The way of a voice, when it goes wrong: dead-letter topic -> **dead_letter** -> `failed`.
+The way of a voice when it goes wrong: dead-letter topic -> **dead_letter** -> `failed`.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, cast
-
-import functions_framework.aio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from functions.dead_letter.giving_up import DeadLetterHandler
 from functions.dead_letter.settings import DeadLetterSettings
-from shared import logs, settings
 from shared.google import clients
+from shared.http.function import cloud_function
 from shared.http.push import push_app
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
+
+    from shared.ports.bucket import Bucket
+    from shared.ports.store import VoiceStore
 
 
-@cache
-def application() -> Starlette:
-    """Build the application from the environment, once per process, at its first request."""
-    config = settings.load(DeadLetterSettings)
-    logs.configure(config.project_id, config.log_level)
-    handler = DeadLetterHandler(
-        clients.open_voices(config), clients.open_bucket(config, config.results_bucket)
-    )
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What dead_letter speaks to: the voices' documents and the bucket of the results."""
+
+    voices: VoiceStore
+    results: Bucket
+
+
+def build(config: DeadLetterSettings, services: Services) -> Starlette:
+    """Build the application from its settings and the services that it speaks to."""
+    handler = DeadLetterHandler(services.voices, services.results)
     return push_app(clients.open_push_verifier(config), handler.handle)
 
 
-@functions_framework.aio.http
-async def dead_letter(_request: Request) -> Response:
-    """Hand every request to the application."""
-    return cast("Response", application())  # a function may answer with any ASGI application
+def open_services(config: DeadLetterSettings) -> Services:
+    """Open the clients."""
+    return Services(
+        voices=clients.open_voices(config),
+        results=clients.open_bucket(config, config.results_bucket),
+    )
+
+
+dead_letter = cloud_function("dead_letter", DeadLetterSettings, open_services, build)

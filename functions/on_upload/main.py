@@ -1,41 +1,58 @@
-"""on_upload: Cloud Storage tells of a finished upload, a conversion message goes out.
+"""on_upload: Cloud Storage reports a finished upload, and a conversion message is published.
 
 The way of a voice, part two: topic `uploads` -> **on_upload** -> topic `conversions`.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, cast
-
-import functions_framework.aio
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from functions.on_upload.settings import OnUploadSettings
 from functions.on_upload.uploads import UploadHandler
-from shared import logs, settings
 from shared.google import clients
+from shared.http.function import cloud_function
 from shared.http.push import push_app
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
+
+    from shared.ports.bucket import Bucket
+    from shared.ports.store import VoiceStore
+    from shared.ports.topic import Publisher
 
 
-@cache
-def application() -> Starlette:
-    """Build the application from the environment, once per process, at its first request."""
-    config = settings.load(OnUploadSettings)
-    logs.configure(config.project_id, config.log_level)
-    handler = UploadHandler(
-        voices=clients.open_voices(config),
-        conversions=clients.open_publisher(config, config.conversions_topic),
-        uploads=cache(lambda: clients.open_bucket(config, config.uploads_bucket)),
-    )
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What on_upload speaks to.
+
+    Attributes:
+        voices: the voices' documents.
+        conversions: the topic of the conversion messages.
+        uploads: opens the bucket of the recordings, which most requests do without.
+    """
+
+    voices: VoiceStore
+    conversions: Publisher
+    uploads: Callable[[], Bucket]
+
+
+def build(config: OnUploadSettings, services: Services) -> Starlette:
+    """Build the application from its settings and the services that it speaks to."""
+    handler = UploadHandler(services.voices, services.conversions, services.uploads)
     return push_app(clients.open_push_verifier(config), handler.handle)
 
 
-@functions_framework.aio.http
-async def on_upload(_request: Request) -> Response:
-    """Hand every request to the application."""
-    return cast("Response", application())  # a function may answer with any ASGI application
+def open_services(config: OnUploadSettings) -> Services:
+    """Open the clients."""
+    return Services(
+        voices=clients.open_voices(config),
+        conversions=clients.open_publisher(config, config.conversions_topic),
+        uploads=cache(partial(clients.open_bucket, config, config.uploads_bucket)),
+    )
+
+
+on_upload = cloud_function("on_upload", OnUploadSettings, open_services, build)

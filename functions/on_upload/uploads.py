@@ -1,22 +1,23 @@
-"""What happens when an upload is finished: its conversion is asked for, then recorded."""
+"""What happens when an upload is finished: its conversion is requested, and that is recorded."""
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
+from shared.conversion_requests import request_conversion
 from shared.logs import about_voice
 from shared.messages import FINALIZE, ConversionMessage, parse_upload_event
 from shared.objects import voice_of_upload
-from shared.ports.store import UnknownVoiceError, change
+from shared.ports.store import UnknownVoiceError
 from shared.voice import ForbiddenTransitionError, Status, queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
-    from shared.google.cloud_storage import Bucket
     from shared.messages import PushMessage, UploadEvent
+    from shared.ports.bucket import Bucket
     from shared.ports.store import Snapshot, VoiceStore
     from shared.ports.topic import Publisher
     from shared.voice import Input, Voice
@@ -41,7 +42,12 @@ class UploadHandler:
         self._uploads = uploads
 
     async def handle(self, message: PushMessage) -> None:
-        """Handle one notification; may be called again with the same, and out of order."""
+        """Handle one notification; it may come several times, and in any order.
+
+        Raises:
+            MalformedMessageError: the message is no notification of Cloud Storage.
+            PassingError: Pub/Sub, Firestore or Cloud Storage did not answer.
+        """
         event = parse_upload_event(message)
         if event.event_type != FINALIZE:
             return
@@ -65,20 +71,20 @@ class UploadHandler:
         await self._queue(snapshot, event)
 
     async def _queue(self, snapshot: Snapshot, event: UploadEvent) -> None:
-        voice_id, upload = snapshot.voice.voice_id, event.upload
-        # Publish first: a crash before the record repeats the message, the other order loses it.
-        message = ConversionMessage(voice_id, upload)
-        attributes = {"voice_id": voice_id, "uploaded_at": event.happened_at}
-        await self._conversions.publish(message.encode(), attributes)
-
-        def transition(voice: Voice, now: datetime) -> Voice:
-            return queue(voice, upload, now=now)
-
+        upload = event.upload
         try:
-            # Without reading again: the conversion that has begun wants the document, too.
-            await change(self._voices, voice_id, transition, snapshot)
+            await request_conversion(
+                self._conversions,
+                self._voices,
+                ConversionMessage(snapshot.voice.voice_id, upload),
+                partial(queue, upload=upload),
+                attributes={"uploaded_at": event.happened_at},
+                # The conversion that begins now writes the document, too: another read would only
+                # make a conflict between the two more likely.
+                known=snapshot,
+            )
         except (ForbiddenTransitionError, UnknownVoiceError) as error:
-            # The conversion was faster than its record, or the visitor deleted the voice.
+            # The conversion began before this record, or the visitor deleted the voice.
             _LOG.info("not recorded as queued: %s", error, extra={"event": "overtaken"})
             return
         extra = {
@@ -90,7 +96,7 @@ class UploadHandler:
         _LOG.info("upload received", extra=extra)
 
     async def _erase(self, upload: Input) -> None:
-        # The document is made before the address to upload to, so it was deleted meanwhile.
+        # The document is created before the upload address, so the voice was deleted meanwhile.
         await self._uploads().delete(upload.object, upload.generation)
         _LOG.info("erased the upload of a deleted voice", extra={"event": "upload_erased"})
 

@@ -1,4 +1,4 @@
-"""The HTTP side of sweep: Cloud Scheduler's request starts one sweep."""
+"""The HTTP side of sweep: each request of Cloud Scheduler starts one sweep."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from functions.sweep.sweeping import IncompleteSweepError
-from shared.google.tokens import CertificatesUnavailableError, TokenRefusedError, authorization_of
-from shared.logs import TraceMiddleware
-from shared.ports.store import StoreUnavailableError
+from shared.errors import PassingError
+from shared.http.authorization import authorization_of
+from shared.http.trace import TraceMiddleware
+from shared.ports.tokens import TokenRefusedError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from functions.sweep.sweeping import Sweeper
-    from shared.google.tokens import TokenVerifier
+    from shared.ports.tokens import TokenVerifier
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ _LOG = logging.getLogger(__name__)
 def create_app(sweeper: Sweeper, verifier: TokenVerifier) -> Starlette:
     """Return the application: `POST /` sweeps once, `GET /healthz` answers probes.
 
-    It answers 200 with the counts, 401 to a request without the scheduler's token, 503 when
-    something was left for the next time, and 500 when nobody knows why.
+    `POST /` answers 200 with the counts, 401 to a request without the scheduler's token, 503 if
+    something is left for the next sweep, and 500 after an unexpected error.
     """
 
     async def sweep(request: Request) -> Response:
@@ -38,10 +38,10 @@ def create_app(sweeper: Sweeper, verifier: TokenVerifier) -> Starlette:
         except TokenRefusedError as error:
             _LOG.warning("sweep refused: %s", error, extra={"event": "push_refused"})
             return PlainTextResponse("this request proves no permission", 401)
-        except (CertificatesUnavailableError, IncompleteSweepError, StoreUnavailableError) as error:
+        except PassingError as error:
             _LOG.warning("sweep incomplete: %s", error, extra={"event": "sweep_incomplete"})
             return PlainTextResponse("incomplete", 503)
-        except Exception:  # noqa: BLE001 - whatever it is, the scheduler comes again
+        except Exception:  # noqa: BLE001 - the scheduler comes again, whatever the error
             _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
             return PlainTextResponse("unexpected error", 500)
 

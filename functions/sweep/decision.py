@@ -1,4 +1,4 @@
-"""What is to be done about a voice that has not changed for long: pure decisions."""
+"""The decision what to do about a voice that has not changed for long; this module is pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Remedy(StrEnum):
-    """What is done about a voice."""
+    """What a sweep does about a voice."""
 
     NONE = "none"
     PUT_BACK = "put_back"
@@ -25,10 +25,10 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long is waited before something counts as lost.
+    """How long to wait before an event or a message counts as lost.
 
     Attributes:
-        unchanged: for a voice that should be on its way.
+        unchanged: how long a voice may stay unchanged.
         upload: how long an upload address works, from the voice's creation.
     """
 
@@ -37,7 +37,7 @@ class Patience:
 
     @classmethod
     def of(cls, *, unchanged_seconds: float, upload_url_seconds: float) -> Patience:
-        """Return the patience that follows from two settings, in seconds."""
+        """Return the patience for two settings in seconds."""
         return cls(timedelta(seconds=unchanged_seconds), timedelta(seconds=upload_url_seconds))
 
 
@@ -46,10 +46,10 @@ def decide(voice: Voice, upload: Input | None, *, now: datetime, patience: Patie
 
     Args:
         voice: the voice as stored.
-        upload: its recording as it lies in the bucket, None if there is none; asked for only
-            while the voice waits.
+        upload: its recording, None if there is none. For a voice that waits this is what the
+            bucket holds, for any other what its document says.
         now: the store's time.
-        patience: how long is waited.
+        patience: how long to wait.
     """
     if voice.status.is_final or voice.lease_remaining(now) > timedelta(0):
         return Remedy.NONE

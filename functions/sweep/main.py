@@ -1,38 +1,50 @@
-"""sweep: finds the voices whose event or message was lost, every few minutes.
+"""sweep: every few minutes, looks for voices whose event or message was lost.
 
-The way of a voice, when something vanished: Cloud Scheduler -> **sweep** -> topic `conversions`.
+The way of a voice when something was lost: Cloud Scheduler -> **sweep** -> topic `conversions`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
-from typing import TYPE_CHECKING, cast
-
-import functions_framework.aio
+from typing import TYPE_CHECKING
 
 from functions.sweep.app import create_app
 from functions.sweep.decision import Patience
 from functions.sweep.settings import SweepSettings
 from functions.sweep.sweeping import Sweeper
-from shared import logs, settings
 from shared.google import clients
+from shared.http.function import cloud_function
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
+
+    from shared.ports.bucket import Bucket
+    from shared.ports.store import VoiceStore
+    from shared.ports.topic import Publisher
 
 
-@cache
-def application() -> Starlette:
-    """Build the application from the environment, once per process, at its first request."""
-    config = settings.load(SweepSettings)
-    logs.configure(config.project_id, config.log_level)
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What sweep speaks to.
+
+    Attributes:
+        voices: the voices' documents.
+        uploads: the bucket of the recordings.
+        conversions: the topic of the conversion messages.
+    """
+
+    voices: VoiceStore
+    uploads: Bucket
+    conversions: Publisher
+
+
+def build(config: SweepSettings, services: Services) -> Starlette:
+    """Build the application from its settings and the services that it speaks to."""
     sweeper = Sweeper(
-        voices=clients.open_voices(config),
-        uploads=clients.open_bucket(config, config.uploads_bucket),
-        conversions=clients.open_publisher(config, config.conversions_topic),
+        voices=services.voices,
+        uploads=services.uploads,
+        conversions=services.conversions,
         patience=Patience.of(
             unchanged_seconds=config.patience_seconds,
             upload_url_seconds=config.upload_url_seconds,
@@ -42,7 +54,13 @@ def application() -> Starlette:
     return create_app(sweeper, clients.open_push_verifier(config))
 
 
-@functions_framework.aio.http
-async def sweep(_request: Request) -> Response:
-    """Hand every request to the application."""
-    return cast("Response", application())  # a function may answer with any ASGI application
+def open_services(config: SweepSettings) -> Services:
+    """Open the clients."""
+    return Services(
+        voices=clients.open_voices(config),
+        uploads=clients.open_bucket(config, config.uploads_bucket),
+        conversions=clients.open_publisher(config, config.conversions_topic),
+    )
+
+
+sweep = cloud_function("sweep", SweepSettings, open_services, build)

@@ -1,18 +1,20 @@
-"""One sweep: find the voices that nobody moves any more, and do something about each."""
+"""One sweep: find the voices that have not changed for long, and decide about each of them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from functions.sweep.decision import Remedy, decide
-from shared.errors import PublishError
+from shared.conversion_requests import request_conversion
+from shared.errors import PassingError
 from shared.logs import about_voice
 from shared.messages import ConversionMessage
-from shared.objects import ObjectMissingError, StorageUnavailableError, upload_name
-from shared.ports.store import ConflictError, StoreUnavailableError, UnknownVoiceError, change
+from shared.objects import ObjectMissingError, upload_name
+from shared.ports.store import UnknownVoiceError, change
 from shared.voice import (
     ForbiddenTransitionError,
     Input,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from functions.sweep.decision import Patience
-    from shared.google.cloud_storage import Bucket
+    from shared.ports.bucket import Bucket
     from shared.ports.store import Found, Snapshot, VoiceStore
     from shared.ports.topic import Publisher
     from shared.voice import Voice
@@ -35,31 +37,31 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 PAGE: Final = 500
-"""How many voices are asked for at once."""
+"""How many voices one query reads."""
 
 PAGES: Final = 6
-"""How many pages of a status one sweep looks at: what it has the time for, with the two others."""
+"""How many pages of each status one sweep reads; there is no time for more."""
 
 AT_ONCE: Final = 16
+"""How many voices are looked after at the same time."""
 
 _UNFINISHED: Final = (Status.WAITING, Status.QUEUED, Status.CONVERTING)
-_PASSING: Final = (ConflictError, PublishError, StorageUnavailableError, StoreUnavailableError)
 _OVERTAKEN: Final = (ForbiddenTransitionError, LeaseHeldError, UnknownVoiceError)
 
 
-class IncompleteSweepError(Exception):
+class IncompleteSweepError(PassingError):
     """Some voices could not be looked after; the next sweep tries again."""
 
 
 class Sweeper:
-    """Looks after the voices that nobody moves any more.
+    """Looks after the voices that have not changed for long.
 
     Args:
         voices: the voices' documents.
         uploads: the bucket of the recordings.
         conversions: the topic of the conversion messages.
-        patience: how long is waited before something counts as lost.
-        now: the clock that old documents are searched by; each decision uses the store's.
+        patience: how long to wait before an event or a message counts as lost.
+        now: the clock for the search of old documents; each decision uses the store's time.
     """
 
     def __init__(
@@ -80,12 +82,12 @@ class Sweeper:
     async def sweep(self) -> Mapping[str, int]:
         """Look after every voice once; return how many were put back and how many expired.
 
-        A document that is no voice is named in the log and left to its end (TTL): nothing that a
-        later sweep does could help it.
+        A document that cannot be read as a voice is logged and left alone until the TTL policy
+        deletes it, because no later sweep could help it.
 
         Raises:
             IncompleteSweepError: some could not be looked after; all others were.
-            StoreUnavailableError: none could be found.
+            StoreUnavailableError: the search failed.
         """
         found, unreadable = await self._find()
         turn = asyncio.Semaphore(AT_ONCE)
@@ -114,7 +116,7 @@ class Sweeper:
         return snapshots, unreadable
 
     async def _pages(self, status: Status, since: datetime) -> AsyncIterator[Found]:
-        """Yield what is found, oldest first, as far as one sweep goes."""
+        """Yield the pages of one search, oldest voices first, at most `PAGES`."""
         end: object = None
         for _ in range(PAGES):
             found = await self._voices.unchanged(status, since=since, limit=PAGE, after=end)
@@ -123,26 +125,26 @@ class Sweeper:
             if end is None:
                 return
         extra = {"event": "sweep_cut", "status": status.value}
-        _LOG.warning("more than %d %s voices do not move", PAGE * PAGES, status, extra=extra)
+        _LOG.warning("more than %d %s voices are unchanged", PAGE * PAGES, status, extra=extra)
 
     async def _look_after(self, snapshot: Snapshot, turn: asyncio.Semaphore) -> Remedy | None:
-        """Do what must be done about one voice; None if that failed and can succeed later."""
+        """Look after one voice; return None if that failed and the next sweep must try again."""
         async with turn:
             with about_voice(snapshot.voice.voice_id):
                 try:
-                    return await self._treat(snapshot)
+                    return await self._apply_remedy(snapshot)
                 except _OVERTAKEN as reason:
                     _LOG.info("left alone: %s", reason, extra={"event": "overtaken"})
                     return Remedy.NONE
-                except _PASSING as error:
+                except PassingError as error:
                     extra = {"event": "not_swept"}
                     _LOG.warning("not looked after: %s", error, extra=extra)
                     return None
-                except Exception:  # noqa: BLE001 - one voice must not keep the others waiting
+                except Exception:  # noqa: BLE001 - an error of one voice must not stop the others
                     _LOG.exception("not looked after", extra={"event": "not_swept"})
                     return None
 
-    async def _treat(self, snapshot: Snapshot) -> Remedy:
+    async def _apply_remedy(self, snapshot: Snapshot) -> Remedy:
         voice = snapshot.voice
         upload = await self._find_upload(voice)
         remedy = decide(voice, upload, now=snapshot.read_at, patience=self._patience)
@@ -162,20 +164,12 @@ class Sweeper:
         return Input(facts.bucket, facts.name, facts.generation, facts.content_type, facts.bytes)
 
     async def _put_back(self, voice: Voice, upload: Input) -> None:
-        # Publish first, as on_upload does: a crash in between repeats the message.
         message = ConversionMessage(voice.voice_id, upload)
-        await self._conversions.publish(message.encode(), {"voice_id": voice.voice_id})
-
-        def transition(current: Voice, now: datetime) -> Voice:
-            return queue_again(current, upload, now=now)
-
-        await change(self._voices, voice.voice_id, transition)
+        record = partial(queue_again, upload=upload)
+        await request_conversion(self._conversions, self._voices, message, record)
         extra = {"event": "voice_put_back", "status": voice.status.value}
         _LOG.warning("put back a voice that was %s", voice.status, extra=extra)
 
     async def _expire(self, voice: Voice) -> None:
-        def transition(current: Voice, now: datetime) -> Voice:
-            return expire(current, now=now)
-
-        await change(self._voices, voice.voice_id, transition)
+        await change(self._voices, voice.voice_id, expire)
         _LOG.info("expired", extra={"event": "voice_expired"})

@@ -21,8 +21,10 @@ from functions.api import main as api
 from functions.api.settings import ApiSettings
 from functions.convert import main as convert
 from functions.convert.settings import ConvertSettings
-from functions.dead_letter.giving_up import DeadLetterHandler
-from functions.on_upload.uploads import UploadHandler
+from functions.dead_letter import main as dead_letter
+from functions.dead_letter.settings import DeadLetterSettings
+from functions.on_upload import main as on_upload
+from functions.on_upload.settings import OnUploadSettings
 from infra.local import names, provisioning
 from infra.local.cloud import LocalCloud, choose_addresses, deployable_environments
 from infra.local.keys import make_key
@@ -31,8 +33,6 @@ from infra.local.memory_voices import MemoryVoices
 from infra.local.storage import create_app as create_storage
 from shared import settings
 from shared.google import clients
-from shared.google.tokens import NoTokenNeeded
-from shared.http.push import push_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -95,20 +95,27 @@ async def _start_deployables(
     signer = clients.open_signer(config)
     uploads = clients.open_bucket(config, config.uploads_bucket, signer)
     results = clients.open_bucket(config, config.results_bucket, signer)
-    services = convert.Services(voices=voices, uploads=uploads, results=results)
+    stores = convert.Stores(voices=voices, uploads=uploads, results=results)
     tools = await stack.enter_async_context(convert.starting_tools(config))
-    instance = await stack.enter_async_context(convert.open_instance(config, services, tools))
-    servers.start(instance.app, addresses.convert)
+    converter = convert.build(config, convert.Services(stores, await tools))
+    stack.push_async_callback(converter.worker.drain)
+    servers.start(converter, addresses.convert)
 
     api_config = settings.load(ApiSettings, **_overrides(environments["api"]))
-    app = api.build(api_config, voices=voices, uploads=uploads, results=results)
-    servers.start(app, addresses.api)
+    services = api.Services(voices=voices, uploads=uploads, results=results)
+    servers.start(api.build(api_config, services), addresses.api)
 
     conversions = topics.publisher(names.topic_path(names.CONVERSIONS_TOPIC))
-    handler = UploadHandler(voices, conversions, lambda: uploads)
-    servers.start(push_app(NoTokenNeeded(), handler.handle), addresses.on_upload)
-    giving_up = DeadLetterHandler(voices, results)
-    servers.start(push_app(NoTokenNeeded(), giving_up.handle), addresses.dead_letter)
+    on_upload_config = settings.load(OnUploadSettings, **_overrides(environments["on_upload"]))
+    on_upload_services = on_upload.Services(voices, conversions, lambda: uploads)
+    servers.start(on_upload.build(on_upload_config, on_upload_services), addresses.on_upload)
+    dead_letter_config = settings.load(
+        DeadLetterSettings, **_overrides(environments["dead_letter"])
+    )
+    dead_letter_services = dead_letter.Services(voices, results)
+    servers.start(
+        dead_letter.build(dead_letter_config, dead_letter_services), addresses.dead_letter
+    )
 
 
 class _Deliver:

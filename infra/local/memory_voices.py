@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from shared.google.latest_state import Mailbox
+from shared.latest_state import LatestState
 from shared.ports.store import ConflictError, Found, Snapshot, UnknownVoiceError, VoiceExistsError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class MemoryVoices:
         self._now = now
         self._revisions = count(1)
         self._entries: dict[str, _Entry] = {}
-        self._waiters: defaultdict[str, set[Mailbox]] = defaultdict(set)
+        self._waiters: defaultdict[str, set[LatestState]] = defaultdict(set)
 
     async def create(self, voice: Voice) -> None:
         """Write a new document; `VoiceExistsError` if there is one."""
@@ -85,15 +85,15 @@ class MemoryVoices:
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
         """Follow a document; see `VoiceStore.watch`."""
-        mailbox = Mailbox()
-        self._waiters[voice_id].add(mailbox)
+        latest = LatestState()
+        self._waiters[voice_id].add(latest)
         entry = self._entries.get(voice_id)
-        mailbox.put(entry.voice if entry else None)
+        latest.put(entry.voice if entry else None)
         try:
-            async with aclosing(mailbox.states()) as states:
+            async with aclosing(latest.states()) as states:
                 yield states
         finally:
-            self._waiters[voice_id].discard(mailbox)
+            self._waiters[voice_id].discard(latest)
             if not self._waiters[voice_id]:
                 del self._waiters[voice_id]
 

@@ -1,7 +1,7 @@
-"""Making the Google clients that two or more deployables use, each from its own settings.
+"""Opening the Google clients that two or more deployables use, from a deployable's settings.
 
-Nothing is made at import; `main.py` calls these once. The libraries are imported inside, so that a
-deployable pays at its cold start only for the clients it makes.
+Each `main.py` calls these functions once. The client libraries are imported inside them, so that a
+deployable imports only those that it uses, which keeps its cold start short.
 """
 # ruff: noqa: PLC0415 - see above
 
@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING
 from shared.settings import PushVerification
 
 if TYPE_CHECKING:
-    from shared.google.cloud_storage import Bucket, Signer
-    from shared.google.tokens import TokenVerifier
+    from shared.google.cloud_storage import Signer
+    from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
+    from shared.ports.tokens import TokenVerifier
     from shared.ports.topic import Publisher
     from shared.settings import CommonSettings, PushSettings, SigningSettings
 
 
 def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = None) -> VoiceStore:
-    """Open the voices' documents in Firestore; with `targets_per_stream`, also to watch them."""
+    """Open the voices' documents in Firestore.
+
+    Args:
+        settings: name the project.
+        targets_per_stream: how many watched documents share one stream; None to watch none.
+    """
     from google.cloud.firestore_v1 import AsyncClient
 
     from shared.google.firestore_store import FirestoreVoices
@@ -35,16 +41,16 @@ def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = No
 
 
 def open_bucket(settings: CommonSettings, name: str, signer: Signer | None = None) -> Bucket:
-    """Open a bucket; with a signer, also to make addresses."""
+    """Open a bucket; with a signer, it can also sign addresses."""
     from google.cloud.storage import Client
 
-    from shared.google.cloud_storage import Bucket
+    from shared.google.cloud_storage import CloudStorageBucket
 
-    return Bucket(Client(project=settings.project_id), name, signer)
+    return CloudStorageBucket(Client(project=settings.project_id), name, signer)
 
 
 def open_signer(settings: SigningSettings) -> Signer:
-    """Return what signs addresses: the local key, or IAM in the name of the service account."""
+    """Return what signs addresses: with the local key, or through IAM as the service account."""
     from shared.google.cloud_storage import Signer
 
     if settings.signing_key_file is not None:
@@ -58,26 +64,26 @@ def open_signer(settings: SigningSettings) -> Signer:
 
 
 def open_publisher(settings: CommonSettings, topic: str) -> Publisher:
-    """Return what publishes to a topic, given its short id."""
+    """Open a topic, given its short id, to publish to it."""
     from google.cloud.pubsub_v1 import PublisherClient
     from google.cloud.pubsub_v1.types import BatchSettings
 
     from shared.google.pubsub import PubSubPublisher
 
-    # A visitor waits for every single message: none is held back to fill a batch.
+    # A visitor waits for every message, so none is held back until a batch is full.
     client = PublisherClient(BatchSettings(max_latency=0))
     return PubSubPublisher(client, f"projects/{settings.project_id}/topics/{topic}")
 
 
 def open_push_verifier(settings: PushSettings) -> TokenVerifier:
-    """Return what decides whether a push comes from our own subscription."""
+    """Return what verifies that a push comes from our own subscription."""
     from shared.google.tokens import (
         GOOGLE_CERTIFICATES,
         CertificateCache,
         GoogleTokenVerifier,
-        NoTokenNeeded,
         fetch_certificates,
     )
+    from shared.ports.tokens import NoTokenNeeded
 
     if settings.push_verification is PushVerification.OFF:
         return NoTokenNeeded()

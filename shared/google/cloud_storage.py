@@ -1,8 +1,7 @@
-"""The two buckets: recordings come in through `uploads`, converted audio leaves through `results`.
+"""Cloud Storage: the adapter that implements `shared.ports.bucket.Bucket`.
 
-`google-cloud-storage` is synchronous, so every call that waits for the network runs in a thread,
-of each bucket's own: slow ones keep nobody waiting but each other.
-Objects are always named by bucket, name and generation: what is read is what the event was about.
+`google-cloud-storage` is synchronous, so every call that waits for the network runs in a thread.
+Each bucket has threads of its own, so slow calls to one bucket do not delay those to the other.
 """
 
 from __future__ import annotations
@@ -37,38 +36,39 @@ if TYPE_CHECKING:
     from google.cloud.storage import Blob, Client
 
 CALL_SECONDS: Final = 20.0
-"""How long one request to Cloud Storage may be silent."""
+"""How long one request to Cloud Storage may stay without a response."""
 
 RETRY_SECONDS: Final = 10.0
-"""How long a failed call is tried again; Pub/Sub's redelivery is the longer patience.
+"""How long a failed call is tried again; after that, Pub/Sub delivers the message again.
 
-The library's own two minutes are longer than a conversion may take: an outage would end voices.
+The library's default of two minutes is longer than a conversion may take, so that an outage would
+fail voices.
 """
 
 CONNECT_SECONDS: Final = 3.0
-"""How long connecting may take, which nobody waits for but a process that wants to end."""
+"""How long connecting may take; only a process that is about to end waits for it."""
 
 WRITE_END_SECONDS: Final = 3.0
-"""How long a cancelled write is waited for: a stopping instance has ten seconds for everything."""
+"""How long to wait for a cancelled write to end; a stopping instance has ten seconds in all."""
 
 SIGN_SECONDS: Final = RETRY_SECONDS
-"""How long a signature is waited for: the library's request to IAM takes no limit of ours."""
+"""How long to wait for a signature; the library's request to IAM has no time limit to set."""
 
 CALLS_AT_ONCE: Final = 10
-"""How many calls a bucket makes at the same time: as many as its client keeps connections."""
+"""How many calls to a bucket run at the same time: as many as its client keeps connections."""
 
 SIGNATURES_AT_ONCE: Final = 32
-"""How many addresses a bucket has signed at the same time."""
+"""How many addresses are signed at the same time."""
 
 _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs addresses: with a key where there is one, else through IAM's signBlob.
+    """Signs addresses with a key, or without one through IAM's signBlob.
 
     Attributes:
-        credentials: what signs (with a key), or what the access token for signBlob comes from.
+        credentials: holds the key, or gets the access token for signBlob.
         service_account: the account that signs through IAM; None to sign with the key.
     """
 
@@ -91,14 +91,14 @@ class Signer:
         }
 
 
-class Bucket:
-    """One bucket.
+class CloudStorageBucket:
+    """A `Bucket` in Cloud Storage; see the port for what its methods do.
 
     Args:
         client: the Cloud Storage client.
         name: the bucket's name.
         signer: signs addresses; None where none are needed.
-        now: the clock that expiry is reckoned with.
+        now: the clock from which expiry times are computed.
     """
 
     def __init__(
@@ -112,23 +112,24 @@ class Bucket:
         self._bucket = client.bucket(name)
         self._signer = signer
         self._now = now
-        # Signatures have threads of their own: no visitor waits for another one's upload.
+        # Signatures have threads of their own, so that they never wait for uploads.
         self._callers = ThreadPoolExecutor(CALLS_AT_ONCE, f"{name}-call")
         self._signers = ThreadPoolExecutor(SIGNATURES_AT_ONCE, f"{name}-sign")
-        # Every call may be repeated: a write expects that nothing is there, a deletion is final.
-        self._patience = {
+        # Every call may be repeated: a write requires that the object does not exist, and deleting
+        # twice does no harm.
+        self._retrying = {
             "timeout": CALL_SECONDS,
             "retry": DEFAULT_RETRY.with_timeout(RETRY_SECONDS),
         }
 
     async def connect(self) -> None:
-        """Open a connection, so that the first call that counts finds one.
+        """Open a connection ahead of time.
 
         Raises:
             StorageUnavailableError: Cloud Storage did not answer.
         """
         ask = self._bucket.blob("nothing").exists
-        # Whatever is answered, the connection is there.
+        # The connection is open whatever the answer is.
         with _storage_errors(self.name), suppress(google_errors.ClientError):
             await self._call(ask, timeout=CONNECT_SECONDS, retry=None)
 
@@ -146,16 +147,14 @@ class Bucket:
             "x-goog-if-generation-match": "0",
         }
         expires_at = self._now() + lifetime
-        # A copy, because the library adds its own headers to what it is given.
+        # A copy, because the library adds headers of its own to it.
         url = await self._sign(name, "PUT", expires_at, headers=dict(headers))
         return SignedUpload("PUT", url, headers, expires_at, max_bytes)
 
     async def sign_download(
         self, name: str, *, lifetime: timedelta, filename: str
     ) -> tuple[str, datetime]:
-        """Make an address to read an object from, and say when it expires.
-
-        A browser that downloads it names the file `filename`.
+        """Return an address to read an object from, and when it expires.
 
         Raises:
             StorageUnavailableError: it could not be signed.
@@ -169,7 +168,7 @@ class Bucket:
         """Read one generation of an object, at most `max_bytes + 1` bytes of it.
 
         Raises:
-            ObjectMissingError: it is gone.
+            ObjectMissingError: it does not exist.
             StorageUnavailableError: Cloud Storage did not answer.
         """
         blob = self._bucket.blob(name, generation=generation)
@@ -177,20 +176,20 @@ class Bucket:
             return await self._call(
                 blob.download_as_bytes,
                 end=max_bytes,
-                # A recording is read whole: one request instead of chunks.
+                # In one request instead of several chunks.
                 single_shot_download=True,
-                **self._patience,
+                **self._retrying,
             )
 
     async def write(
         self, name: str, content: BinaryIO, *, content_type: str, size: int | None = None
     ) -> ObjectFacts:
-        """Write an object of a name not yet used; `content` is read as it is sent.
+        """Write an object of a name not yet used; `content` is read while it is sent.
 
-        Where it is cancelled, it returns when nothing is written any more, so that a deletion that
-        follows is not overtaken; but after `WRITE_END_SECONDS` at the latest. What a still slower
-        write leaves behind goes by its message's next delivery or the bucket's lifecycle. It is not
-        deleted here, because it may have found its use by then, as a recording has.
+        When cancelled, it waits until the write has ended, at most `WRITE_END_SECONDS`, so that a
+        deletion that follows comes after the write. An object that a slower write leaves behind is
+        deleted at the next delivery of its message or by the bucket's lifecycle. It is not deleted
+        here, because it may already be in use, as a recording is.
 
         Raises:
             ObjectExistsError: the name is used.
@@ -205,25 +204,25 @@ class Bucket:
                     size=size,
                     content_type=content_type,
                     if_generation_match=0,
-                    **self._patience,
+                    **self._retrying,
                 )
             )
         return _facts(blob)
 
     async def find(self, name: str) -> ObjectFacts:
-        """Look an object up.
+        """Return what is known about an object.
 
         Raises:
-            ObjectMissingError: there is none.
+            ObjectMissingError: it does not exist.
             StorageUnavailableError: Cloud Storage did not answer.
         """
         blob = self._bucket.blob(name)
         with _storage_errors(f"{self.name}/{name}"):
-            await self._call(blob.reload, **self._patience)
+            await self._call(blob.reload, **self._retrying)
         return _facts(blob)
 
     async def delete(self, name: str, generation: int | None = None) -> None:
-        """Delete an object, or one generation of it; it is no error if it is gone.
+        """Delete an object, or one generation of it; it is no error if it does not exist.
 
         Raises:
             StorageUnavailableError: Cloud Storage did not answer.
@@ -231,19 +230,19 @@ class Bucket:
         blob = self._bucket.blob(name, generation=generation)
         try:
             with _storage_errors(f"{self.name}/{name}"):
-                await self._call(blob.delete, **self._patience)
+                await self._call(blob.delete, **self._retrying)
         except ObjectMissingError:
             return
 
     async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
-        """Delete every object whose name begins so, but for one.
+        """Delete every object whose name begins with `prefix`, except the one named.
 
         Raises:
             StorageUnavailableError: Cloud Storage did not answer; some may be deleted.
         """
         with _storage_errors(f"{self.name}/{prefix}"):
             blobs = await self._call(
-                lambda: list(self._bucket.list_blobs(prefix=prefix, **self._patience))
+                lambda: list(self._bucket.list_blobs(prefix=prefix, **self._retrying))
             )
         for blob in blobs:
             if blob.name != except_for:
@@ -251,7 +250,7 @@ class Bucket:
 
     async def _sign(self, name: str, method: str, expires_at: datetime, **more: object) -> str:
         if self._signer is None:
-            raise RuntimeError(f"bucket {self.name} was made without a Signer and cannot sign")
+            raise RuntimeError(f"bucket {self.name} was opened without a Signer and cannot sign")
         signer, blob = self._signer, self._bucket.blob(name)
 
         def sign() -> str:
@@ -260,7 +259,7 @@ class Bucket:
             )
             return str(url)
 
-        # In a thread, because signing through IAM is a request.
+        # In a thread, because signing through IAM makes a request.
         with _storage_errors(f"{self.name}/{name}"):
             async with asyncio.timeout(SIGN_SECONDS):
                 return await _in_thread(self._signers, sign)
@@ -270,13 +269,13 @@ class Bucket:
 
 
 async def _in_thread(threads: ThreadPoolExecutor, work: Callable[[], _Answer]) -> _Answer:
-    # In a copy of the context, which tells log entries whose voice they are about.
+    # In a copy of the context, which holds the voice_id for log entries.
     run = copy_context().run
     return await asyncio.get_running_loop().run_in_executor(threads, run, work)
 
 
 async def _uninterrupted(work: Coroutine[Any, Any, None]) -> None:
-    """Do some work in a thread; if cancelled, pass that on when the thread has come to its end."""
+    """Await work; when cancelled, wait a little for the work to end before passing that on."""
     working = asyncio.ensure_future(work)
     try:
         await asyncio.shield(working)
@@ -300,9 +299,9 @@ def _storage_errors(what: str) -> Iterator[None]:
     try:
         yield
     except google_errors.NotFound as error:
-        raise ObjectMissingError(f"{what} is not there") from error
+        raise ObjectMissingError(f"{what} does not exist") from error
     except google_errors.PreconditionFailed as error:
-        raise ObjectExistsError(f"{what} is there already") from error
+        raise ObjectExistsError(f"{what} exists already") from error
     except (
         google_errors.GoogleAPICallError,
         google_errors.RetryError,

@@ -20,7 +20,7 @@ from google.cloud.firestore_v1 import _helpers as firestore_values
 from google.cloud.firestore_v1.types import ListenRequest, Target, TargetChange
 
 from shared.documents import COLLECTION, from_document
-from shared.google.latest_state import Mailbox
+from shared.latest_state import LatestState
 from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class _WatchedDocument:
     voice_id: str
     target_id: int
     stream: _Stream
-    waiters: set[Mailbox] = field(default_factory=set)
+    waiters: set[LatestState] = field(default_factory=set)
     seen: bool = False
     state: Voice | None = None
     has_failed: bool = False
@@ -100,19 +100,19 @@ class DocumentListener:
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
         """Follow one document; see `shared.ports.store.VoiceStore.watch`."""
-        mailbox = Mailbox()
+        latest = LatestState()
         document = self._documents.get(voice_id)
         if document is None or document.has_failed:
             # Of one that failed nothing more is heard; its waiters are about to leave.
             document = self._start_watching(voice_id)
-        document.waiters.add(mailbox)
+        document.waiters.add(latest)
         if document.seen:
-            mailbox.put(document.state)
+            latest.put(document.state)
         try:
-            async with aclosing(mailbox.states()) as states:
+            async with aclosing(latest.states()) as states:
                 yield states
         finally:
-            document.waiters.discard(mailbox)
+            document.waiters.discard(latest)
             if not document.waiters:
                 await self._stop_watching(document)
 

@@ -1,4 +1,4 @@
-"""Cloud Pub/Sub: the adapter that publishes messages."""
+"""Cloud Pub/Sub: the adapter that implements `shared.ports.topic.Publisher`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PubSubPublisher:
             pending = self._client.publish(self._topic, data, timeout=PUBLISH_SECONDS, **named)
             async with asyncio.timeout(PUBLISH_SECONDS + 1):
                 await asyncio.wrap_future(pending)
-        except Exception as error:  # the client's futures raise whatever the transport did
+        except Exception as error:  # the client's futures raise any error of the transport
             raise PublishError(f"Pub/Sub did not accept a message for {self._topic}") from error
 
     async def aclose(self) -> None:

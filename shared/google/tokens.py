@@ -1,7 +1,7 @@
-"""Who sent a request: the identity tokens of Pub/Sub's pushes and of signed-in visitors.
+"""Verifying identity tokens: those of Pub/Sub's pushes and those of signed-in visitors.
 
-Google's own verifier fetches the certificates at every call; here they are kept as long as their
-server allows, so that a push costs one signature check and no request.
+Google's own verifier fetches the certificates at every call. Here they are kept for as long as
+their server allows, so a push costs one signature check and no request.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import asyncio
 import re
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import requests
 from google.auth import exceptions as auth_errors
 from google.auth import jwt
+
+from shared.ports.tokens import CertificatesUnavailableError, TokenRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +28,7 @@ FIREBASE_CERTIFICATES: Final = (
 )
 
 REMOVED_SIGNATURE: Final = "SIGNATURE_REMOVED_BY_GOOGLE"
-"""What Cloud Run puts in place of a signature that it has checked itself.
+"""What Cloud Run puts in place of a signature that it has verified itself.
 
 https://cloud.google.com/run/docs/troubleshooting#signature-removed
 """
@@ -35,24 +37,16 @@ CLOCK_SKEW_SECONDS: Final = 60
 FETCH_SECONDS: Final = 5.0
 _FIRST_WORDS: Final = re.compile(r"[A-Za-z' ]{1,60}")
 LEAST_SECONDS_BETWEEN_FETCHES: Final = 30.0
-"""A token with an unknown key id causes a fetch no more often than this: strangers make up ids."""
-
+"""How often a token with an unknown key id may cause a fetch: strangers can invent key ids."""
 
 GRACE_SECONDS: Final = 3600.0
-"""How long old certificates still count where no new ones come: keys change far less often."""
+"""How long expired certificates are still used while new ones cannot be fetched.
+
+Google changes its keys far less often.
+"""
 
 SECONDS_AFTER_A_FAILURE: Final = 5.0
-"""How long nothing is fetched again after a fetch that failed: those who wait are told at once."""
-
-_CHECKED_INSTEAD: Final = "x-serverless-authorization"
-
-
-class TokenRefusedError(Exception):
-    """A request's identity token does not prove what it must; the message says what is wrong."""
-
-
-class CertificatesUnavailableError(Exception):
-    """The certificates could not be fetched; trying again later can help."""
+"""How long after a failed fetch no other is tried; requests in that time fail at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +55,6 @@ class Certificates:
 
     by_key_id: Mapping[str, str]
     lifetime_seconds: float
-
-
-class TokenVerifier(Protocol):
-    """Decides whether an `Authorization` header proves that the right party sent the request."""
-
-    async def verify(self, authorization: str | None) -> Mapping[str, Any]:
-        """Return the token's claims.
-
-        Args:
-            authorization: the header, None if there is none; see `authorization_of`.
-
-        Raises:
-            TokenRefusedError: the header is missing or proves nothing.
-            CertificatesUnavailableError: it could not be checked now.
-        """
-        ...
-
-
-def authorization_of(headers: Mapping[str, str]) -> str | None:
-    """Return the `Authorization` header of a request that Cloud Run may have checked.
-
-    It does not where the request carries `X-Serverless-Authorization`, too: it checks that one
-    instead and hands `Authorization` on as it is, so that whoever may call the service at all could
-    forge a token without signature. Neither Pub/Sub nor Cloud Scheduler sends that header.
-    https://cloud.google.com/run/docs/authenticating/service-to-service
-
-    Args:
-        headers: the request's, whose names are found in lower case.
-
-    Raises:
-        TokenRefusedError: it carries `X-Serverless-Authorization`.
-    """
-    if _CHECKED_INSTEAD in headers:
-        raise TokenRefusedError("the request carries X-Serverless-Authorization")
-    return headers.get("authorization")
 
 
 def fetch_certificates(address: str) -> Certificates:
@@ -135,12 +94,12 @@ class CertificateCache:
         self._one_fetch = asyncio.Lock()
 
     async def for_key(self, key_id: str) -> Mapping[str, str]:
-        """Return all certificates, fetched anew if they are old or do not know `key_id`.
+        """Return all certificates; fetch them again if they are old or lack `key_id`.
 
-        Where no new ones come, the old ones do for `GRACE_SECONDS` if they know it.
+        If the fetch fails, certificates that have the key are used for `GRACE_SECONDS` longer.
 
         Raises:
-            CertificatesUnavailableError: new ones are needed and do not come.
+            CertificatesUnavailableError: new certificates are needed and could not be fetched.
         """
         async with self._one_fetch:
             if self._needs_fetch(key_id):
@@ -179,14 +138,14 @@ class CertificateCache:
 
 
 class GoogleTokenVerifier:
-    """Accepts the OIDC tokens with which one Pub/Sub subscription signs its pushes.
+    """A `TokenVerifier` for the OIDC tokens of one Pub/Sub subscription or scheduler job.
 
     Args:
         certificates: Google's certificates.
-        audience: what the token must be made out to.
-        email: the service account that must have signed it.
-        signature_may_be_removed: whether only IAM's invokers reach this service, so that a token
-            without signature is one that Cloud Run has checked.
+        audience: the audience that the token must name.
+        email: the service account that the token must name.
+        signature_may_be_removed: whether only IAM's invokers can reach this service. A token whose
+            signature was removed is then one that Cloud Run has verified.
     """
 
     def __init__(
@@ -210,14 +169,14 @@ class GoogleTokenVerifier:
             claims = await _verified_claims(authorization, self._certificates, self._audience)
         if claims.get("iss") not in GOOGLE_ISSUERS:
             raise TokenRefusedError("the token was not issued by Google")
-        # A Google token of anybody else can name the same audience: the e-mail decides.
+        # Any Google account can get a token for this audience, so the e-mail decides.
         if claims.get("email_verified") is not True or claims.get("email") != self._email:
             raise TokenRefusedError(f"the token is not one of {self._email}")
         return claims
 
 
 class FirebaseTokenVerifier:
-    """Accepts the tokens of visitors who signed in with Firebase Authentication."""
+    """A `TokenVerifier` for visitors who signed in with Firebase Authentication."""
 
     def __init__(self, certificates: CertificateCache, *, project_id: str) -> None:
         self._certificates = certificates
@@ -233,21 +192,13 @@ class FirebaseTokenVerifier:
         return claims
 
 
-class NoTokenNeeded:
-    """Accepts every request: only for the local cloud, whose Pub/Sub sends no tokens."""
-
-    async def verify(self, authorization: str | None) -> Mapping[str, Any]:  # noqa: ARG002 - the port's form
-        """Return no claims."""
-        return {}
-
-
 def _is_signature_removed(authorization: str | None) -> bool:
     return (authorization or "").endswith(f".{REMOVED_SIGNATURE}")
 
 
 def _unexpired_claims(authorization: str | None, audience: str) -> Mapping[str, Any]:
     """Return the claims of a token whose signature Cloud Run has checked and removed."""
-    # The library decodes the signature's text even where it does not check it.
+    # The library decodes the signature's base64 even if it does not verify the signature.
     token = _token(authorization).removesuffix(REMOVED_SIGNATURE)
     claims = _read(lambda: jwt.decode(token, verify=False))
     if not isinstance(claims, dict) or claims.get("aud") != audience:
@@ -284,10 +235,10 @@ async def _verified_claims(
 
 
 def _read(use_library: Callable[[], Any]) -> Any:
-    """Have the library read a token; whatever it stumbles over refuses the token.
+    """Let the library read a token; any error of the library means that the token is refused.
 
-    Its messages can hold the token, which belongs in no log and no answer, or whatever else a
-    stranger put there: only the words before that are kept.
+    The library's messages can contain the token or other text of the sender, which must not appear
+    in a log or an answer. Only the words before that are kept.
     """
     try:
         return use_library()

@@ -1,7 +1,8 @@
-"""The endpoint that Pub/Sub pushes to: who may push, and which answer makes it deliver again.
+"""The endpoint that Pub/Sub pushes to: who may push, and which status answers which error.
 
-Only 2xx acknowledges. Everything that can pass by itself is answered with 5xx or 429, everything
-malformed with 4xx; both are delivered again and end in the dead-letter topic, where they are seen.
+Only 2xx acknowledges a message. A passing error is answered with 503 or 429, a malformed message
+with 4xx. Pub/Sub delivers both again, and after the last attempt to the dead-letter topic, where
+they are counted and shown.
 """
 
 from __future__ import annotations
@@ -15,44 +16,31 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from shared.errors import PassingError
-from shared.google.tokens import CertificatesUnavailableError, TokenRefusedError, authorization_of
-from shared.logs import TraceMiddleware
+from shared.http.authorization import authorization_of
+from shared.http.trace import TraceMiddleware
 from shared.messages import MalformedMessageError, parse_push
-from shared.objects import StorageUnavailableError
-from shared.ports.store import ConflictError, StoreUnavailableError
-from shared.voice import LeaseHeldError, LeaseLostError
+from shared.ports.tokens import TokenRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
-    from shared.google.tokens import TokenVerifier
     from shared.messages import PushMessage
+    from shared.ports.tokens import TokenVerifier
 
 _LOG = logging.getLogger(__name__)
 
 LARGEST_BODY: Final = 256 * 1024
-"""Our messages name objects and never carry them."""
+"""The largest body of a push in bytes; messages name objects and never contain them."""
 
 
-class OverloadedError(Exception):
-    """This instance has enough to do; another one, or this one later, can take the message."""
+class OverloadedError(PassingError):
+    """This instance has as much work as it may have; another one can take the message."""
 
 
 class AbandonedError(PassingError):
-    """The work was handed back before it was done, because this instance stops."""
-
-
-_PASSING: Final = (
-    CertificatesUnavailableError,
-    ConflictError,
-    LeaseHeldError,
-    LeaseLostError,
-    PassingError,
-    StorageUnavailableError,
-    StoreUnavailableError,
-)
+    """The voice was handed back before it was done, because this instance stops."""
 
 
 def push_route(
@@ -63,7 +51,7 @@ def push_route(
     Args:
         path: where Pub/Sub pushes to.
         verifier: decides whether a request comes from our subscription.
-        handle: does the work; when it returns, the message is acknowledged.
+        handle: handles one message; when it returns, the message is acknowledged.
     """
 
     async def receive(request: Request) -> Response:
@@ -79,10 +67,10 @@ def push_route(
         except OverloadedError as error:
             _LOG.warning("overloaded: %s", error, extra={"event": "overloaded"})
             return PlainTextResponse("busy", 429, {"Retry-After": "1"})
-        except _PASSING as error:
+        except PassingError as error:
             _LOG.warning("to be delivered again: %s", error, extra={"event": "nacked"})
             return PlainTextResponse("deliver again", 503)
-        except Exception:  # noqa: BLE001 - whatever it is, Pub/Sub keeps the message
+        except Exception:  # noqa: BLE001 - Pub/Sub keeps the message, whatever the error
             _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
             return PlainTextResponse("unexpected error", 500)
         return Response(status_code=204)
@@ -93,7 +81,7 @@ def push_route(
 def push_app(
     verifier: TokenVerifier, handle: Callable[[PushMessage], Awaitable[None]]
 ) -> Starlette:
-    """Return an application that only takes pushes: `POST /`, and `GET /healthz` for probes."""
+    """Return an application with `POST /` for pushes and `GET /healthz` for probes."""
     routes = [push_route("/", verifier, handle), Route("/healthz", _healthz)]
     return Starlette(routes=routes, middleware=[Middleware(TraceMiddleware)])
 

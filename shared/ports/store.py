@@ -1,13 +1,15 @@
-"""The port to the voices' documents, and the one way to change a voice through it.
+"""The port to the voices' documents, and `change`, through which every change of a voice goes.
 
 Two adapters implement it: Firestore (`shared.google.firestore_store`) and the local cloud's memory.
-Both hand out the server's time with every read, so that leases never depend on a worker's clock.
+Both return the store's time with every read, so that leases never depend on a worker's clock.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
+
+from shared.errors import PassingError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -17,11 +19,11 @@ if TYPE_CHECKING:
     from shared.voice import Status, Voice
 
 COMPETITION_LIMIT: Final = 10
-"""How often a change is tried against competing writers; each try means that one of them won."""
+"""How often a change is tried while other writers change the same document."""
 
 
 class UnknownVoiceError(LookupError):
-    """There is no document for this voice_id: it never was, was deleted, or has expired."""
+    """There is no document of this voice_id: it was never created, was deleted, or has expired."""
 
     def __init__(self, voice_id: str) -> None:
         super().__init__(f"there is no voice {voice_id}; it was never created, or it was deleted")
@@ -29,26 +31,26 @@ class UnknownVoiceError(LookupError):
 
 
 class UnreadableVoiceError(ValueError):
-    """A document is there, but it is no voice that this version of the code can read."""
+    """A document exists, but this version of the code cannot read it as a voice."""
 
     def __init__(self, voice_id: str, reason: Exception) -> None:
         super().__init__(
             f"the document of voice {voice_id} cannot be read ({reason!r}); "
-            "another version of the code has written it, or somebody's hand"
+            "another version of the code has written it, or somebody has edited it"
         )
         self.voice_id = voice_id
 
 
 class VoiceExistsError(Exception):
-    """A document of this voice_id is already there."""
+    """A document of this voice_id exists already."""
 
 
-class ConflictError(Exception):
-    """Somebody else changed the document since it was read."""
+class ConflictError(PassingError):
+    """Another writer has changed the document since it was read."""
 
 
-class StoreUnavailableError(Exception):
-    """The store did not answer; trying again later can help."""
+class StoreUnavailableError(PassingError):
+    """The store did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Snapshot:
 
     Attributes:
         voice: the voice.
-        revision: opaque; names this state of the document for `replace`.
+        revision: opaque; identifies this state of the document for `replace`.
         read_at: the store's time when it was read or written.
     """
 
@@ -68,12 +70,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found.
+    """One page of search results.
 
     Attributes:
         snapshots: the voices.
-        unreadable: what is wrong with the documents that are no voices.
-        end: opaque; where the next search goes on, None if there is nothing more.
+        unreadable: the errors of documents that could not be read as voices.
+        end: opaque; where the next page begins, None if this page is the last.
     """
 
     snapshots: Sequence[Snapshot]
@@ -91,7 +93,7 @@ class VoiceStore(Protocol):
         """Write a new document.
 
         Raises:
-            VoiceExistsError: there is one of this voice_id.
+            VoiceExistsError: a document of this voice_id exists.
         """
         ...
 
@@ -99,8 +101,8 @@ class VoiceStore(Protocol):
         """Read a document.
 
         Raises:
-            UnknownVoiceError: there is none.
-            UnreadableVoiceError: it is no voice.
+            UnknownVoiceError: it does not exist.
+            UnreadableVoiceError: it cannot be read as a voice.
         """
         ...
 
@@ -108,12 +110,12 @@ class VoiceStore(Protocol):
         """Write `voice` if the document is still the one of `snapshot`: compare-and-set.
 
         Raises:
-            ConflictError: the document changed or is gone.
+            ConflictError: the document was changed or deleted.
         """
         ...
 
     async def delete(self, voice_id: str) -> None:
-        """Delete a document; it is no error if there is none."""
+        """Delete a document; it is no error if it does not exist."""
         ...
 
     async def unchanged(
@@ -121,17 +123,23 @@ class VoiceStore(Protocol):
     ) -> Found:
         """Read the voices of a status that last changed before `since`, oldest first.
 
-        At most `limit` documents, beginning after the `end` of an earlier search for the same. A
-        snapshot's `read_at` is not earlier than the query.
+        Args:
+            status: which voices.
+            since: a voice that changed at this time or later is not returned.
+            limit: the most documents to read.
+            after: the `end` of the page before this one; None for the first page.
+
+        Returns:
+            The page; `read_at` of its snapshots is not earlier than the query.
         """
         ...
 
     def watch(self, voice_id: str) -> AbstractAsyncContextManager[AsyncIterator[Voice | None]]:
-        """Follow a document: its present state, then every later one; None while there is none.
+        """Follow a document: its current state, then every later one; None while it is missing.
 
-        States that follow each other quickly may be skipped, the last one never is. The iterator
+        States that follow each other quickly may be skipped, but never the last one. The iterator
         raises `StoreUnavailableError` when the connection is lost for good, and
-        `UnreadableVoiceError` when the document is no voice.
+        `UnreadableVoiceError` when the document cannot be read as a voice.
         """
         ...
 
@@ -146,22 +154,22 @@ async def change(
     transition: Callable[[Voice, datetime], Voice],
     known: Snapshot | None = None,
 ) -> Snapshot:
-    """Apply a transition of `shared.voice` to a stored voice, again if another writer was first.
+    """Apply a transition of `shared.voice` to a stored voice; try again if another writer is first.
 
-    Where the voice is found just as it was to be written, the answer to the own write was lost:
-    that is no other writer. Two writers that want exactly the same thus both succeed; whoever must
-    be the only one wants something that is its own, as the length of a worker's lease is.
+    If the stored voice equals the one that was to be written, only the reply to our own write was
+    lost: that is a success. So two writers of the very same state both succeed. A writer that must
+    be the only one writes something unique; a worker's lease has a random length for this reason.
 
     Args:
         store: where the voice is kept.
         voice_id: which voice.
-        transition: from the voice as stored, and the store's time, to the voice as wanted.
-        known: the voice as it was read just now, which spares a read unless it has changed since.
+        transition: takes the stored voice and the store's time, and returns the next state.
+        known: the voice as it was just read; saves a read unless the voice has changed since.
 
     Raises:
         UnknownVoiceError: there is no such voice.
-        ConflictError: other writers were faster `COMPETITION_LIMIT` times.
-        Exception: whatever the transition refuses with.
+        ConflictError: other writers were first `COMPETITION_LIMIT` times in a row.
+        Exception: the transition refused; any exception of it is passed on.
     """
     wanted: Voice | None = None
     for _ in range(COMPETITION_LIMIT):

@@ -1,4 +1,4 @@
-"""The port to one topic: where messages are published."""
+"""The port to one topic, to which messages are published."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 class Publisher(Protocol):
-    """Puts messages on one topic."""
+    """Publishes messages to one topic."""
 
     async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
-        """Publish a message; returns when it is safe with Pub/Sub.
+        """Publish a message; returns when the topic has stored it.
 
         Raises:
-            PublishError: it is not.
+            PublishError: the topic did not accept it.
         """
         ...
 

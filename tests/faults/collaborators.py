@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from shared.google.cloud_storage import Bucket
     from shared.objects import ObjectFacts
+    from shared.ports.bucket import Bucket
     from shared.ports.store import Found, Snapshot, VoiceStore
     from shared.ports.topic import Publisher
     from shared.voice import Voice

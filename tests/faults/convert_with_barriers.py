@@ -27,18 +27,18 @@ from tests.faults.collaborators import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
-    from functions.convert.processes import Membership
-    from shared.google.cloud_storage import Bucket
+    from functions.convert.processes import Supervision
+    from shared.ports.bucket import Bucket
     from speech.audio.decoding import Decoder
 
 
-async def serve(config: ConvertSettings, membership: Membership | None = None) -> None:
+async def serve(config: ConvertSettings, supervision: Supervision | None = None) -> None:
     checkpoints = Checkpoints(os.environ[VARIABLE])
-    services = convert.open_services(config)
-    wrapped = convert.Services(
-        voices=BarrierVoices(services.voices, checkpoints),
-        uploads=cast("Bucket", BarrierUploads(services.uploads, checkpoints)),
-        results=cast("Bucket", BarrierResults(services.results, checkpoints)),
+    stores = convert.open_stores(config)
+    wrapped = convert.Stores(
+        voices=BarrierVoices(stores.voices, checkpoints),
+        uploads=cast("Bucket", BarrierUploads(stores.uploads, checkpoints)),
+        results=cast("Bucket", BarrierResults(stores.results, checkpoints)),
     )
 
     async def behind_barriers(starting: Awaitable[convert.Tools]) -> convert.Tools:
@@ -52,7 +52,7 @@ async def serve(config: ConvertSettings, membership: Membership | None = None) -
         )
 
     async with convert.starting_tools(config) as tools:
-        await convert.serve(config, wrapped, behind_barriers(tools), membership)
+        await convert.serve(config, wrapped, behind_barriers(tools), supervision)
 
 
 @contextmanager

@@ -26,15 +26,10 @@ from functions.convert.worker import Worker
 from functions.dead_letter.giving_up import DeadLetterHandler
 from functions.on_upload.uploads import UploadHandler
 from infra.local.memory_voices import MemoryVoices
-from shared.google.tokens import (
-    CertificateCache,
-    FirebaseTokenVerifier,
-    GoogleTokenVerifier,
-    NoTokenNeeded,
-    TokenRefusedError,
-)
+from shared.google.tokens import CertificateCache, FirebaseTokenVerifier, GoogleTokenVerifier
 from shared.http.push import push_app
 from shared.logs import CloudLoggingFormatter
+from shared.ports.tokens import NoTokenNeeded, TokenRefusedError
 from shared.voice import VoiceError
 from speech.audio.decoding import Decoder
 from speech.audio.recording import DecodeLimits

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from functions.convert.conversion import Performer
-from functions.convert.main import Services, Tools, open_instance, starting_tools
+from functions.convert.main import Services, Stores, Tools, build, starting_tools
 from functions.convert.settings import ConvertSettings
 from infra.local.memory_voices import MemoryVoices
 from shared import settings
@@ -100,14 +100,11 @@ async def running_container() -> AsyncIterator[Container]:
     voices, uploads, results = MemoryVoices(), MemoryBucket("uploads"), MemoryBucket("results")
 
     async with starting_tools(config) as tools:
-        instance = open_instance(config, Services(voices, uploads, results), _with_echo(tools))
-        async with (
-            instance as running,
-            httpx.AsyncClient(
-                transport=httpx.ASGITransport(running.app), base_url="http://convert.test"
-            ) as client,
-        ):
+        app = build(config, Services(Stores(voices, uploads, results), await _with_echo(tools)))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://convert.test") as client:
             yield Container(client, voices, uploads, results)
+        await app.worker.drain()
 
 
 async def _with_echo(tools: Awaitable[Tools]) -> Tools:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, BinaryIO
 
-from shared.google.cloud_storage import Bucket
 from shared.objects import (
     ObjectExistsError,
     ObjectFacts,
@@ -27,8 +26,8 @@ class StoredObject:
     generation: int
 
 
-class MemoryBucket(Bucket):
-    """Behaves like `Bucket` and can be told to be out of reach."""
+class MemoryBucket:
+    """A `shared.ports.bucket.Bucket` that can be told to be out of reach."""
 
     def __init__(self, name: str) -> None:
         self.name = name

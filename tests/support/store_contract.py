@@ -68,12 +68,10 @@ class VoiceStoreContract:
     async def test_a_voice_is_replaced_by_the_one_who_read_it(self, store: VoiceStore) -> None:
         voice = a_waiting()
         first = await stored(store, voice)
-        queued = voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+        queued = voices_of.queue(voice, NOW, an_upload(voice.voice_id))
 
         second = await store.replace(first, queued)
-        failed = voices_of.fail(
-            queued, voices_of.VoiceError(voices_of.ErrorCode.CORRUPT, "x"), now=NOW
-        )
+        failed = voices_of.fail(queued, NOW, voices_of.VoiceError(voices_of.ErrorCode.CORRUPT, "x"))
         third = await store.replace(second, failed)
 
         assert (second.voice, third.voice) == (queued, failed)
@@ -82,7 +80,7 @@ class VoiceStoreContract:
     async def test_whoever_read_an_older_state_changes_nothing(self, store: VoiceStore) -> None:
         voice = a_waiting()
         old = await stored(store, voice)
-        queued = voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+        queued = voices_of.queue(voice, NOW, an_upload(voice.voice_id))
         await store.replace(old, queued)
 
         with pytest.raises(ConflictError, match=voice.voice_id):
@@ -197,7 +195,7 @@ class VoiceStoreContract:
         await store.create(voice)
 
         def take(current: Voice, now: datetime) -> Voice:
-            return voices_of.lease(current, an_upload(voice.voice_id), now=now)
+            return voices_of.lease(current, now, an_upload(voice.voice_id))
 
         outcomes = await asyncio.gather(
             change(store, voice.voice_id, take),
@@ -216,7 +214,7 @@ class VoiceStoreContract:
 
         async with store.watch(voice.voice_id) as states:
             assert await anext(states) == voice
-            queued = voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+            queued = voices_of.queue(voice, NOW, an_upload(voice.voice_id))
             snapshot = await store.replace(snapshot, queued)
             assert await anext(states) == queued
             done = replace(a_done(), voice_id=voice.voice_id)
@@ -258,7 +256,7 @@ class VoiceStoreContract:
     ) -> None:
         voice = a_waiting()
         snapshot = await stored(store, voice)
-        queued = voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+        queued = voices_of.queue(voice, NOW, an_upload(voice.voice_id))
 
         async with AsyncExitStack() as stack:
             watching = [

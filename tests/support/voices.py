@@ -54,21 +54,21 @@ def a_waiting(owner: str | None = None, now: datetime = NOW, **options: Any) -> 
 
 def a_queued() -> Voice:
     voice = a_waiting()
-    return voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+    return voices_of.queue(voice, NOW, an_upload(voice.voice_id))
 
 
 def a_converting(now: datetime = NOW) -> Voice:
     voice = a_queued()
-    return voices_of.lease(voice, an_upload(voice.voice_id), now=now)
+    return voices_of.lease(voice, now, an_upload(voice.voice_id))
 
 
 def a_done() -> Voice:
     voice = a_converting()
     return voices_of.finish(
         voice,
+        NOW,
         voice.attempt,
         a_result(voice.voice_id),
-        now=NOW,
         seconds=2.5,
         timings={"decode": 1.5, "network": 20.0},
     )
@@ -76,7 +76,7 @@ def a_done() -> Voice:
 
 def a_failed(error: VoiceError = ERROR) -> Voice:
     voice = a_converting()
-    return voices_of.fail_attempt(voice, voice.attempt, error, now=NOW)
+    return voices_of.fail_attempt(voice, NOW, voice.attempt, error)
 
 
 EVERY_STATE: dict[str, Callable[[], Voice]] = {

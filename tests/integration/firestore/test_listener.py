@@ -27,7 +27,7 @@ pytestmark = pytest.mark.emulators
 
 async def queue(store: VoiceStore, snapshot: Snapshot) -> Voice:
     voice = snapshot.voice
-    queued = voices_of.queue(voice, an_upload(voice.voice_id), now=NOW)
+    queued = voices_of.queue(voice, NOW, an_upload(voice.voice_id))
     return (await store.replace(snapshot, queued)).voice
 
 

@@ -23,10 +23,10 @@ from infra.local.cloud import CloudOptions, choose_addresses
 from infra.local.memory_topics import Subscription
 from infra.local.processes import free_ports
 from shared.google.pubsub import PubSubPublisher
-from shared.google.tokens import NoTokenNeeded
 from shared.http.push import push_app
 from shared.messages import ConversionMessage, PushMessage, parse_conversion_message
 from shared.ports.store import StoreUnavailableError
+from shared.ports.tokens import NoTokenNeeded
 from shared.timeouts import Timeouts
 from shared.voice import new_voice_id
 from tests.support.voices import an_upload

@@ -15,7 +15,7 @@ from google.auth.credentials import AnonymousCredentials, Credentials
 from google.cloud import storage
 
 from infra.local.processes import free_ports
-from shared.google.cloud_storage import Bucket, Signer
+from shared.google.cloud_storage import CloudStorageBucket, Signer
 from shared.objects import ObjectExistsError, ObjectMissingError, StorageUnavailableError
 from tests.integration.storage.serving import (
     UPLOADER,
@@ -54,11 +54,11 @@ def client(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.fixture
-def bucket(client: Any, key: rsa.RSAPrivateKey) -> Bucket:
-    return Bucket(client, "uploads", Signer(credentials_of(key)))
+def bucket(client: Any, key: rsa.RSAPrivateKey) -> CloudStorageBucket:
+    return CloudStorageBucket(client, "uploads", Signer(credentials_of(key)))
 
 
-async def write(bucket: Bucket, name: str, data: bytes = b"sound") -> int:
+async def write(bucket: CloudStorageBucket, name: str, data: bytes = b"sound") -> int:
     facts = await bucket.write(name, io.BytesIO(data), content_type="audio/webm", size=len(data))
     return facts.generation
 
@@ -69,7 +69,9 @@ async def put(upload: Any, content: bytes, **changes: str) -> requests.Response:
     )
 
 
-async def test_what_is_written_is_found_and_read_by_its_generation(bucket: Bucket) -> None:
+async def test_what_is_written_is_found_and_read_by_its_generation(
+    bucket: CloudStorageBucket,
+) -> None:
     facts = await bucket.write("a/1", io.BytesIO(b"sound"), content_type="audio/ogg", size=5)
 
     assert (facts.bucket, facts.name, facts.bytes) == ("uploads", "a/1", 5)
@@ -78,7 +80,7 @@ async def test_what_is_written_is_found_and_read_by_its_generation(bucket: Bucke
     assert await bucket.read("a/1", facts.generation, max_bytes=100) == b"sound"
 
 
-async def test_a_name_is_written_once(bucket: Bucket) -> None:
+async def test_a_name_is_written_once(bucket: CloudStorageBucket) -> None:
     generation = await write(bucket, "a", b"first")
 
     with pytest.raises(ObjectExistsError, match="uploads/a is there already"):
@@ -87,7 +89,7 @@ async def test_a_name_is_written_once(bucket: Bucket) -> None:
     assert await bucket.read("a", generation, max_bytes=100) == b"first"
 
 
-async def test_a_stream_of_unknown_length_is_written_whole(bucket: Bucket) -> None:
+async def test_a_stream_of_unknown_length_is_written_whole(bucket: CloudStorageBucket) -> None:
     data = bytes(range(256)) * 4096
 
     facts = await bucket.write("a", io.BytesIO(data), content_type="audio/wav")
@@ -96,14 +98,14 @@ async def test_a_stream_of_unknown_length_is_written_whole(bucket: Bucket) -> No
     assert await bucket.read("a", facts.generation, max_bytes=len(data)) == data
 
 
-async def test_reading_stops_one_byte_after_what_is_allowed(bucket: Bucket) -> None:
+async def test_reading_stops_one_byte_after_what_is_allowed(bucket: CloudStorageBucket) -> None:
     generation = await write(bucket, "a", b"0123456789")
 
     assert await bucket.read("a", generation, max_bytes=4) == b"01234"
     assert await bucket.read("a", generation, max_bytes=10) == b"0123456789"
 
 
-async def test_another_generation_is_never_read_instead(bucket: Bucket) -> None:
+async def test_another_generation_is_never_read_instead(bucket: CloudStorageBucket) -> None:
     old = await write(bucket, "a", b"old")
     await bucket.delete("a")
     new = await write(bucket, "a", b"new")
@@ -117,7 +119,9 @@ async def test_another_generation_is_never_read_instead(bucket: Bucket) -> None:
         await bucket.find("b")
 
 
-async def test_deleting_takes_one_generation_and_may_be_repeated(bucket: Bucket) -> None:
+async def test_deleting_takes_one_generation_and_may_be_repeated(
+    bucket: CloudStorageBucket,
+) -> None:
     generation = await write(bucket, "a")
 
     await bucket.delete("a", generation + 1)
@@ -130,7 +134,9 @@ async def test_deleting_takes_one_generation_and_may_be_repeated(bucket: Bucket)
         await bucket.find("a")
 
 
-async def test_deleting_all_of_a_voice_leaves_others_and_the_one_to_keep(bucket: Bucket) -> None:
+async def test_deleting_all_of_a_voice_leaves_others_and_the_one_to_keep(
+    bucket: CloudStorageBucket,
+) -> None:
     for name in ("v/1.wav", "v/2.wav", "v/12.wav", "w/1.wav"):
         await write(bucket, name)
 
@@ -144,7 +150,7 @@ async def test_deleting_all_of_a_voice_leaves_others_and_the_one_to_keep(bucket:
             await bucket.find(name)
 
 
-async def test_a_signed_upload_works_once_as_signed(bucket: Bucket) -> None:
+async def test_a_signed_upload_works_once_as_signed(bucket: CloudStorageBucket) -> None:
     upload = await bucket.sign_upload(
         "a", content_type="audio/webm;codecs=opus", max_bytes=10, lifetime=MINUTE
     )
@@ -160,7 +166,9 @@ async def test_a_signed_upload_works_once_as_signed(bucket: Bucket) -> None:
     assert (facts.content_type, facts.bytes) == ("audio/webm;codecs=opus", 5)
 
 
-async def test_an_expired_upload_address_is_refused(bucket: Bucket, server: Server) -> None:
+async def test_an_expired_upload_address_is_refused(
+    bucket: CloudStorageBucket, server: Server
+) -> None:
     upload = await bucket.sign_upload("a", content_type="audio/webm", max_bytes=10, lifetime=MINUTE)
     server.clock.ahead = 2 * MINUTE
 
@@ -173,7 +181,9 @@ async def test_an_expired_upload_address_is_refused(bucket: Bucket, server: Serv
     assert (await put(upload, b"sound")).status_code == 200
 
 
-async def test_an_expired_download_address_is_refused(bucket: Bucket, server: Server) -> None:
+async def test_an_expired_download_address_is_refused(
+    bucket: CloudStorageBucket, server: Server
+) -> None:
     await write(bucket, "v/1.wav")
     url, expires_at = await bucket.sign_download("v/1.wav", lifetime=MINUTE, filename="mei.wav")
 
@@ -186,7 +196,7 @@ async def test_an_expired_download_address_is_refused(bucket: Bucket, server: Se
     assert expires_at <= server.clock()
 
 
-async def test_a_signed_download_names_the_file(bucket: Bucket) -> None:
+async def test_a_signed_download_names_the_file(bucket: CloudStorageBucket) -> None:
     await write(bucket, "v/1.wav")
 
     url, expires_at = await bucket.sign_download("v/1.wav", lifetime=MINUTE, filename="mei.wav")
@@ -199,7 +209,9 @@ async def test_a_signed_download_names_the_file(bucket: Bucket) -> None:
 
 async def test_a_bucket_without_a_signer_says_so(client: Any) -> None:
     with pytest.raises(RuntimeError, match="without a Signer"):
-        await Bucket(client, "uploads").sign_download("a", lifetime=MINUTE, filename="a")
+        await CloudStorageBucket(client, "uploads").sign_download(
+            "a", lifetime=MINUTE, filename="a"
+        )
 
 
 class AccountOnTheServer(Credentials):
@@ -223,7 +235,7 @@ async def test_without_a_key_iam_signs_and_the_token_is_renewed_only_when_needed
 ) -> None:
     host, _, port = server.host.partition(":")
     account = AccountOnTheServer()
-    bucket = Bucket(client, "uploads", Signer(account, UPLOADER))
+    bucket = CloudStorageBucket(client, "uploads", Signer(account, UPLOADER))
     with tls_proxy((host, int(port)), tmp_path) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(proxy.certificate))
@@ -245,7 +257,7 @@ async def test_an_account_that_may_not_sign_is_no_surprise(
     *, client: Any, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, _, port = server.host.partition(":")
-    bucket = Bucket(client, "uploads", Signer(AccountOnTheServer(), "nobody@p.example"))
+    bucket = CloudStorageBucket(client, "uploads", Signer(AccountOnTheServer(), "nobody@p.example"))
     with tls_proxy((host, int(port)), tmp_path) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(proxy.certificate))
@@ -254,7 +266,7 @@ async def test_an_account_that_may_not_sign_is_no_surprise(
 
 
 async def test_a_server_that_fails_is_no_surprise(client: Any) -> None:
-    bucket = Bucket(client, "no-such-bucket-here")
+    bucket = CloudStorageBucket(client, "no-such-bucket-here")
 
     with pytest.raises((ObjectMissingError, StorageUnavailableError)):
         await bucket.write("a", io.BytesIO(b"x"), content_type="audio/wav", size=1)
@@ -273,7 +285,9 @@ class GatedContent(io.BytesIO):
         return super().read(size)
 
 
-async def test_a_deletion_after_a_cancelled_write_is_not_overtaken_by_it(bucket: Bucket) -> None:
+async def test_a_deletion_after_a_cancelled_write_is_not_overtaken_by_it(
+    bucket: CloudStorageBucket,
+) -> None:
     content = GatedContent(b"sound")
     writing = asyncio.create_task(
         bucket.write("v/1.wav", content, content_type="audio/wav", size=5)
@@ -292,9 +306,11 @@ async def test_a_deletion_after_a_cancelled_write_is_not_overtaken_by_it(bucket:
         await bucket.find("v/1.wav")
 
 
-async def test_connecting_asks_for_nothing_that_must_be_there(bucket: Bucket, client: Any) -> None:
+async def test_connecting_asks_for_nothing_that_must_be_there(
+    bucket: CloudStorageBucket, client: Any
+) -> None:
     await bucket.connect()
-    await Bucket(client, "no-such-bucket-here").connect()
+    await CloudStorageBucket(client, "no-such-bucket-here").connect()
 
 
 async def test_connecting_to_a_server_that_is_not_there_is_given_up_at_once(
@@ -305,4 +321,4 @@ async def test_connecting_to_a_server_that_is_not_there_is_given_up_at_once(
     client = storage.Client("p", credentials=AnonymousCredentials())
 
     with pytest.raises(StorageUnavailableError, match="uploads"):
-        await Bucket(client, "uploads").connect()
+        await CloudStorageBucket(client, "uploads").connect()

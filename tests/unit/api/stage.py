@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from functions.api.app import create_app
-from functions.api.creation import Reception
+from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.routes import Services
-from functions.api.sign_in import Owners
-from functions.api.upload_memory import Room
+from functions.api.routes import Dependencies
+from functions.api.sign_in import SignIn
+from functions.api.upload_memory import UploadMemory
 from functions.api.warmup import NoIdentity, WarmUp
 from infra.local.memory_voices import MemoryVoices
-from shared.google.tokens import TokenRefusedError
+from shared.ports.tokens import TokenRefusedError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from shared.google.tokens import TokenVerifier
     from shared.ports.store import Snapshot
+    from shared.ports.tokens import TokenVerifier
     from shared.voice import Voice
 
 SITE = "https://site.example"
@@ -100,7 +100,9 @@ class Stage:
     limits: Limits = field(
         default_factory=lambda: Limits(per_minute=0, waiting=0, trusted_proxies=0)
     )
-    room: Room = field(default_factory=lambda: Room(MAX_BYTES + FORM_OVERHEAD_BYTES))
+    upload_memory: UploadMemory = field(
+        default_factory=lambda: UploadMemory(MAX_BYTES + FORM_OVERHEAD_BYTES)
+    )
     voices: WatchedVoices = field(default_factory=WatchedVoices)
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
@@ -112,7 +114,7 @@ class Stage:
             "taro": a_manifest("taro", self.folder / "taro"),
             "kobo": replace(a_manifest("kobo", self.folder / "kobo"), pitch=None),
         }
-        reception = Reception(
+        intake = VoiceIntake(
             voices=self.voices,
             uploads=self.uploads,
             results=self.results,
@@ -121,19 +123,19 @@ class Stage:
             upload_lifetime=timedelta(minutes=10),
         )
         client = httpx.AsyncClient(transport=httpx.MockTransport(self.container))
-        services = Services(
+        dependencies = Dependencies(
             voices=self.voices,
-            reception=reception,
+            intake=intake,
             warm_up=WarmUp(client, "http://convert.test/warmup", NoIdentity()),
-            owners=Owners(self.verifier),
+            sign_in=SignIn(self.verifier),
             limits=self.limits,
-            room=self.room,
+            upload_memory=self.upload_memory,
             characters=characters,
             wait_seconds=self.wait_seconds,
             seconds=(2.0, 8.0),
             max_upload_bytes=MAX_BYTES,
         )
-        return create_app(services, (SITE,))
+        return create_app(dependencies, (SITE,))
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[httpx.AsyncClient]:

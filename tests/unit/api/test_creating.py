@@ -1,19 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from functions.api.body_limit import LARGEST_BYTES
+from functions.api.warmup import SENDING_SECONDS
 from shared.voice import Options, OutputFormat, Status, parse_voice_id
 from tests.support.logs import log_book
 from tests.unit.api.stage import MAX_BYTES, SITE, Stage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    import httpx
 
     from shared.voice import Voice
 
@@ -86,6 +87,28 @@ async def test_creating_a_voice_warms_the_conversion_up(
     await client.post("/api/v1/voices")
 
     assert stage.container.warm_ups == 1
+
+
+async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: Stage) -> None:
+    class WritingVoices(WatchedVoices):
+        async def create(self, voice: Voice) -> None:
+            await super().create(voice)
+            written.set()
+
+    async def answer_when_written(_request: httpx.Request) -> httpx.Response:
+        # Otherwise the warm-up would be slow to be sent, and be logged as that.
+        async with asyncio.timeout(SENDING_SECONDS / 2):
+            await written.wait()
+        return httpx.Response(200)
+
+    written, stage.voices = asyncio.Event(), WritingVoices()
+    stage.container = answer_when_written  # type: ignore[assignment] # it answers as one
+    with log_book() as book:
+        async with stage.client() as client:
+            response = await client.post("/api/v1/voices")
+
+    assert response.status_code == 201
+    assert (book.of("warmup_failed"), book.of("warmup_slow")) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from functions.api.main import build, open_owners
+from functions.api.main import Services, build, open_sign_in
 from functions.api.settings import ApiSettings, FirebaseAuth
 from infra.local.memory_voices import MemoryVoices
 from shared.characters import ManifestError
@@ -68,9 +68,11 @@ def an_app(characters: Path, **changes: Any) -> FastAPI:
     config = ApiSettings(**(fields | changes))
     return build(
         config,
-        voices=MemoryVoices(),
-        uploads=MemoryBucket("my-uploads"),
-        results=MemoryBucket("my-results"),
+        Services(
+            voices=MemoryVoices(),
+            uploads=MemoryBucket("my-uploads"),
+            results=MemoryBucket("my-results"),
+        ),
     )
 
 
@@ -122,7 +124,7 @@ async def test_visitors_are_known_only_where_they_may_sign_in(firebase_auth: Fir
         convert_url="https://convert.example",
         firebase_auth=firebase_auth,
     )
-    owners = open_owners(config)
+    sign_in = open_sign_in(config)
 
-    assert await owners.visitor(None) is None
-    await owners.require(a_waiting(), None)
+    assert await sign_in.uid_of(None) is None
+    await sign_in.require_owner(a_waiting(), None)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 from google.auth import jwt
 
 from functions.api.warmup import SENDING_SECONDS, GoogleIdentity, NoIdentity, WarmUp
@@ -19,8 +20,6 @@ from tests.support.virtual_time import in_virtual_time, settle
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
     from pathlib import Path
-
-    import pytest
 
 
 class SlowContainer:
@@ -137,6 +136,44 @@ async def test_a_warm_up_that_is_slow_to_leave_delays_the_visitor_only_a_little(
     identity.goes_on.set()
     await settle()
     assert seen == ["Bearer token"]
+    await warm_up.aclose()
+
+
+@in_virtual_time
+async def test_the_work_goes_on_while_the_warm_up_is_sent() -> None:
+    identity, done_at = SlowIdentity(), []
+    warm_up = WarmUp(
+        httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(200))),
+        "http://x.test/",
+        identity,
+    )
+    loop = asyncio.get_running_loop()
+
+    async with warm_up.sending():
+        await asyncio.sleep(SENDING_SECONDS / 2)
+        done_at.append(loop.time())
+
+    assert done_at == [SENDING_SECONDS / 2]
+    assert loop.time() == SENDING_SECONDS
+    await warm_up.aclose()
+
+
+@in_virtual_time
+async def test_work_that_fails_while_the_warm_up_is_sent_passes_its_error_on() -> None:
+    seen = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.url.path)
+        return httpx.Response(200)
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    warm_up = WarmUp(client, "http://x.test/warmup", NoIdentity())
+
+    with pytest.raises(ValueError, match="no"):
+        async with warm_up.sending():
+            raise ValueError("no")
+
+    assert seen == ["/warmup"]
     await warm_up.aclose()
 
 

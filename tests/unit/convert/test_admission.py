@@ -12,10 +12,10 @@ from tests.support.virtual_time import settle
 def test_so_many_are_let_in_and_the_next_is_sent_away() -> None:
     admission = Admission(running=1, waiting=1)
 
-    with admission.place():
-        with admission.place(), pytest.raises(OverloadedError, match="all 2 places"):
-            admission.place().__enter__()
-        with admission.place():
+    with admission.admit():
+        with admission.admit(), pytest.raises(OverloadedError, match="all 2 places"):
+            admission.admit().__enter__()
+        with admission.admit():
             pass
 
 
@@ -23,7 +23,7 @@ def test_a_place_is_free_again_after_an_error() -> None:
     admission = Admission(running=1, waiting=0)
 
     for _ in range(3):
-        with pytest.raises(ValueError, match="x"), admission.place():
+        with pytest.raises(ValueError, match="x"), admission.admit():
             raise ValueError("x")
 
 
@@ -33,7 +33,7 @@ async def test_so_many_run_and_the_others_wait_for_their_turn() -> None:
 
     async def work() -> None:
         nonlocal running, most
-        async with admission.turn():
+        async with admission.running():
             running += 1
             most = max(most, running)
             await goes_on.wait()

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from functions.convert.app import create_app
-from shared.google.tokens import NoTokenNeeded
+from shared.ports.tokens import NoTokenNeeded
 from tests.support.logs import log_book
 from tests.support.messages import envelope
 

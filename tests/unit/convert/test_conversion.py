@@ -108,7 +108,7 @@ class Stage:
             upload = an_upload(
                 voice.voice_id, generation=generation, bytes=len(data), **upload_changes
             )
-        return voices_of.lease(voice, upload, now=NOW)
+        return voices_of.lease(voice, NOW, upload)
 
     async def run(self, voice: Voice) -> Any:
         return await self.conversion.run(voice, self.stages.append)
@@ -166,7 +166,7 @@ async def test_another_attempt_at_a_voice_gives_the_same_bytes_under_another_nam
     voice = stage.voice(pitch_shift=-3.0)
     first = await stage.run(voice)
     assert voice.input is not None
-    again = voices_of.lease(voice, voice.input, now=NOW + voices_of.LEASE)
+    again = voices_of.lease(voice, NOW + voices_of.LEASE, voice.input)
     second = await stage.run(again)
 
     assert first.result.sha256 == second.result.sha256
@@ -319,7 +319,7 @@ async def test_other_attempts_leftovers_are_discarded_and_the_result_stays(stage
     outcome = await stage.run(voice)
     for number in (2, 3):
         stage.results.put(f"{voice.voice_id}/{number}.wav", b"left behind")
-    done = voices_of.finish(voice, 1, outcome.result, now=NOW, seconds=1.0, timings={})
+    done = voices_of.finish(voice, NOW, 1, outcome.result, seconds=1.0, timings={})
 
     await stage.conversion.discard_others(done)
 

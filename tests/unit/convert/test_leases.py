@@ -93,7 +93,7 @@ async def take_over(store: Store, lease: Lease) -> None:
 
     def steal(voice: Voice, now: datetime) -> Voice:
         free = replace(voice, lease_expires_at=None)
-        return voices_of.lease(free, an_upload(voice.voice_id), now=now)
+        return voices_of.lease(free, now, an_upload(voice.voice_id))
 
     await change(store, lease.voice.voice_id, steal)
 

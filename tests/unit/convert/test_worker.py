@@ -140,7 +140,7 @@ class Stage:
     async def take_over(self, message: PushMessage) -> None:
         def steal(voice: Voice, now: datetime) -> Voice:
             free = replace(voice, lease_expires_at=None)
-            return voices_of.lease(free, an_upload(voice.voice_id), now=now)
+            return voices_of.lease(free, now, an_upload(voice.voice_id))
 
         await change(self.voices, _voice_id(message), steal)
 
@@ -447,7 +447,7 @@ async def test_a_commit_that_looks_like_a_lost_lease_keeps_its_result() -> None:
     result = a_result(_voice_id(message))
 
     def commit(voice: Voice, now: datetime) -> Voice:
-        return voices_of.finish(voice, 1, result, now=now, seconds=2.5, timings={})
+        return voices_of.finish(voice, now, 1, result, seconds=2.5, timings={})
 
     await change(stage.voices, _voice_id(message), commit)
     with pytest.raises(LeaseLostError):

@@ -20,7 +20,7 @@ from tests.support.voices import EVERY_STATE, NOW, a_waiting, an_upload
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from shared.google.cloud_storage import Bucket
+    from shared.ports.bucket import Bucket
 
 
 class CrashingVoices(MemoryVoices):
@@ -53,7 +53,7 @@ class WatchingPublisher(RecordingPublisher):
         self.statuses.append(snapshot.voice.status)
         if self.overtakes:
             voice = snapshot.voice
-            leased = voices_of.lease(voice, an_upload(voice.voice_id), now=NOW)
+            leased = voices_of.lease(voice, NOW, an_upload(voice.voice_id))
             await self._voices.replace(snapshot, leased)
         if self.deletes:
             await self._voices.delete(snapshot.voice.voice_id)

@@ -11,7 +11,8 @@ from infra.local.keys import make_key
 from shared.google import clients
 from shared.google.firestore_store import FirestoreVoices
 from shared.google.pubsub import PubSubPublisher
-from shared.google.tokens import GoogleTokenVerifier, NoTokenNeeded
+from shared.google.tokens import GoogleTokenVerifier
+from shared.ports.tokens import NoTokenNeeded
 
 if TYPE_CHECKING:
     from pathlib import Path

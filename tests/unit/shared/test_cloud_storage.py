@@ -15,7 +15,7 @@ from shared.google.cloud_storage import (
     CALLS_AT_ONCE,
     SIGN_SECONDS,
     SIGNATURES_AT_ONCE,
-    Bucket,
+    CloudStorageBucket,
     Signer,
 )
 from shared.objects import StorageUnavailableError
@@ -85,11 +85,11 @@ class Gate:
             self._opened.set()
 
 
-def bucket_of(client: FakeClient) -> Bucket:
-    return Bucket(cast("Client", client), "uploads", Signer(AnonymousCredentials()))
+def bucket_of(client: FakeClient) -> CloudStorageBucket:
+    return CloudStorageBucket(cast("Client", client), "uploads", Signer(AnonymousCredentials()))
 
 
-async def signed(bucket: Bucket) -> str:
+async def signed(bucket: CloudStorageBucket) -> str:
     url, _ = await bucket.sign_download("a", lifetime=timedelta(minutes=1), filename="a")
     return url
 

@@ -15,7 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from shared import logs
-from shared.logs import CloudLoggingFormatter, TraceMiddleware, about_voice
+from shared.http.trace import TraceMiddleware
+from shared.logs import CloudLoggingFormatter, about_voice
 from tests.support.logs import log_book
 from tests.support.voices import NOW
 

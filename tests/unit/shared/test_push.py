@@ -7,16 +7,12 @@ import httpx
 import pytest
 
 from shared.errors import PassingError, PublishError
-from shared.google.tokens import (
-    CertificateCache,
-    CertificatesUnavailableError,
-    GoogleTokenVerifier,
-    NoTokenNeeded,
-)
+from shared.google.tokens import CertificateCache, GoogleTokenVerifier
 from shared.http.push import LARGEST_BODY, AbandonedError, OverloadedError, push_app
 from shared.messages import MalformedMessageError, PushMessage
 from shared.objects import StorageUnavailableError
 from shared.ports.store import ConflictError, StoreUnavailableError
+from shared.ports.tokens import CertificatesUnavailableError, NoTokenNeeded
 from shared.voice import LeaseHeldError, LeaseLostError
 from speech.audio.outcome import DecoderUnavailableError
 from tests.support.logs import log_book

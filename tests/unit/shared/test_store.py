@@ -119,7 +119,7 @@ async def test_of_two_workers_who_read_at_the_same_moment_one_gets_the_lease() -
     await store.create(voice)
 
     def take_for(length: timedelta) -> Callable[[Voice, datetime], Voice]:
-        return lambda each, now: lease(each, an_upload(each.voice_id), now=now, length=length)
+        return lambda each, now: lease(each, now, an_upload(each.voice_id), length=length)
 
     first, second = (LEASE - timedelta(microseconds=number) for number in (1, 2))
     known = await store.read(voice.voice_id)

@@ -19,14 +19,12 @@ from shared.google.tokens import (
     SECONDS_AFTER_A_FAILURE,
     CertificateCache,
     Certificates,
-    CertificatesUnavailableError,
     FirebaseTokenVerifier,
     GoogleTokenVerifier,
-    NoTokenNeeded,
-    TokenRefusedError,
-    authorization_of,
     fetch_certificates,
 )
+from shared.http.authorization import authorization_of
+from shared.ports.tokens import CertificatesUnavailableError, NoTokenNeeded, TokenRefusedError
 from tests.support.tokens import (
     AUDIENCE,
     EMAIL,

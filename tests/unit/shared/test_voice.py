@@ -51,54 +51,49 @@ AFTER_THE_LEASE = NOW + LEASE + SECOND
 
 
 def queue(voice: Voice, now: datetime = LATER) -> Voice:
-    return voices_of.queue(voice, an_upload(voice.voice_id), now=now)
+    return voices_of.queue(voice, now, an_upload(voice.voice_id))
 
 
 def lease(voice: Voice, now: datetime = AFTER_THE_LEASE) -> Voice:
-    return voices_of.lease(voice, an_upload(voice.voice_id), now=now)
+    return voices_of.lease(voice, now, an_upload(voice.voice_id))
 
 
 def queue_again(voice: Voice, now: datetime = AFTER_THE_LEASE) -> Voice:
-    return voices_of.queue_again(voice, an_upload(voice.voice_id), now=now)
+    return voices_of.queue_again(voice, now, an_upload(voice.voice_id))
 
 
 def finish(voice: Voice) -> Voice:
     return voices_of.finish(
-        voice,
-        voice.attempt,
-        a_result(voice.voice_id),
-        now=LATER,
-        seconds=2.5,
-        timings={"decode": 1.0},
+        voice, LATER, voice.attempt, a_result(voice.voice_id), seconds=2.5, timings={"decode": 1.0}
     )
 
 
 def fail_attempt(voice: Voice) -> Voice:
-    return voices_of.fail_attempt(voice, voice.attempt, ERROR, now=LATER)
+    return voices_of.fail_attempt(voice, LATER, voice.attempt, ERROR)
 
 
 def fail(voice: Voice) -> Voice:
-    return voices_of.fail(voice, ERROR, now=LATER)
+    return voices_of.fail(voice, LATER, ERROR)
 
 
 def refuse(voice: Voice) -> Voice:
-    return voices_of.refuse(voice, ERROR, now=LATER)
+    return voices_of.refuse(voice, LATER, ERROR)
 
 
 def expire(voice: Voice) -> Voice:
-    return voices_of.expire(voice, now=LATER)
+    return voices_of.expire(voice, LATER)
 
 
 def give_up(voice: Voice) -> Voice:
-    return voices_of.give_up(voice, ERROR, now=AFTER_THE_LEASE)
+    return voices_of.give_up(voice, AFTER_THE_LEASE, ERROR)
 
 
 def renew(voice: Voice) -> Voice:
-    return voices_of.renew(voice, voice.attempt, now=LATER, stage="converting")
+    return voices_of.renew(voice, LATER, voice.attempt, stage="converting")
 
 
 def release(voice: Voice) -> Voice:
-    return voices_of.release(voice, voice.attempt, now=LATER)
+    return voices_of.release(voice, LATER, voice.attempt)
 
 
 ALLOWED: dict[Callable[[Voice], Voice], dict[str, str]] = {
@@ -287,7 +282,7 @@ def test_nobody_gives_up_a_voice_that_a_worker_still_has() -> None:
     voice = a_converting()
 
     with pytest.raises(LeaseHeldError) as caught:
-        voices_of.give_up(voice, ERROR, now=LATER)
+        voices_of.give_up(voice, LATER, ERROR)
 
     assert caught.value.remaining == LEASE - 3 * SECOND
 
@@ -295,11 +290,11 @@ def test_nobody_gives_up_a_voice_that_a_worker_still_has() -> None:
 @pytest.mark.parametrize(
     "act",
     [
-        lambda voice, attempt: voices_of.renew(voice, attempt, now=LATER, stage="x"),
-        lambda voice, attempt: voices_of.release(voice, attempt, now=LATER),
-        lambda voice, attempt: voices_of.fail_attempt(voice, attempt, ERROR, now=LATER),
+        lambda voice, attempt: voices_of.renew(voice, LATER, attempt, stage="x"),
+        lambda voice, attempt: voices_of.release(voice, LATER, attempt),
+        lambda voice, attempt: voices_of.fail_attempt(voice, LATER, attempt, ERROR),
         lambda voice, attempt: voices_of.finish(
-            voice, attempt, a_result(voice.voice_id), now=LATER, seconds=1.0, timings={}
+            voice, LATER, attempt, a_result(voice.voice_id), seconds=1.0, timings={}
         ),
     ],
     ids=["renew", "release", "fail_attempt", "finish"],
@@ -436,6 +431,7 @@ def test_the_module_is_pure() -> None:
         "dataclasses",
         "datetime",
         "enum",
+        "shared.errors",
         "typing",
         "uuid",
     }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from google.auth.credentials import AnonymousCredentials
 
-from shared.google.cloud_storage import Bucket, Signer
+from shared.google.cloud_storage import CloudStorageBucket, Signer
 
 if TYPE_CHECKING:
     from google.cloud.storage import Client
@@ -32,13 +32,15 @@ class StorageClient:
 
 
 @pytest.fixture
-def uploads() -> Bucket:
+def uploads() -> CloudStorageBucket:
     client = cast("Client", StorageClient())
-    return Bucket(client, "uploads", Signer(AnonymousCredentials()), lambda: datetime.now(UTC))
+    return CloudStorageBucket(
+        client, "uploads", Signer(AnonymousCredentials()), lambda: datetime.now(UTC)
+    )
 
 
 async def test_a_browser_may_send_every_header_that_an_upload_must_have(
-    terraform: TerraformModule, uploads: Bucket
+    terraform: TerraformModule, uploads: CloudStorageBucket
 ) -> None:
     upload = await uploads.sign_upload(
         "a-recording", content_type="audio/webm", max_bytes=1000, lifetime=timedelta(minutes=1)

@@ -7,8 +7,8 @@ import pytest
 
 from functions.convert.app import create_app
 from functions.sweep.app import create_app as create_sweep
-from shared.google.tokens import TokenRefusedError
 from shared.http.push import push_app
+from shared.ports.tokens import TokenRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What waits between a watched document and the one who watches it."""
+"""The newest state of a watched document, kept until the waiting client takes it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from shared.voice import Voice
 
 
-class Mailbox:
-    """One waiter's view of a document: keeps the newest state until it is taken."""
+class LatestState:
+    """One waiting client's view of a document: older states are replaced, never queued."""
 
     def __init__(self) -> None:
         self._arrived = asyncio.Event()
@@ -21,12 +21,12 @@ class Mailbox:
         self._error: StoreUnavailableError | UnreadableVoiceError | None = None
 
     def put(self, state: Voice | None) -> None:
-        """Replace the state that waits to be taken."""
+        """Replace the state that has not been taken yet."""
         self._state = state
         self._arrived.set()
 
     def fail(self, error: StoreUnavailableError | UnreadableVoiceError) -> None:
-        """End the waiter's iteration with an error."""
+        """End the client's iteration with an error."""
         self._error = error
         self._arrived.set()
 

@@ -1,0 +1,88 @@
+"""The port to one bucket: `uploads` holds the recordings, `results` the converted audio.
+
+Objects are named by bucket, name and generation, so that exactly the object is read that an event
+was about.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from shared.objects import ObjectFacts, SignedUpload
+
+
+class Bucket(Protocol):
+    """One bucket.
+
+    Every method raises `StorageUnavailableError` when the storage does not answer.
+    """
+
+    @property
+    def name(self) -> str:
+        """The bucket's name."""
+        ...
+
+    async def connect(self) -> None:
+        """Open a connection ahead of time, so that the first real call does not wait for it."""
+        ...
+
+    async def sign_upload(
+        self, name: str, *, content_type: str, max_bytes: int, lifetime: timedelta
+    ) -> SignedUpload:
+        """Make the address for one upload of at most `max_bytes` to a name not yet used."""
+        ...
+
+    async def sign_download(
+        self, name: str, *, lifetime: timedelta, filename: str
+    ) -> tuple[str, datetime]:
+        """Return an address to read an object from, and when that address expires.
+
+        A browser that downloads the object saves it as `filename`.
+        """
+        ...
+
+    async def read(self, name: str, generation: int, *, max_bytes: int) -> bytes:
+        """Read one generation of an object, at most `max_bytes + 1` bytes of it.
+
+        Raises:
+            ObjectMissingError: this generation does not exist.
+        """
+        ...
+
+    async def write(
+        self, name: str, content: BinaryIO, *, content_type: str, size: int | None = None
+    ) -> ObjectFacts:
+        """Write an object of a name not yet used.
+
+        Args:
+            name: the object's name.
+            content: the object's content, from its current position to its end.
+            content_type: its media type.
+            size: its size in bytes, if known.
+
+        Raises:
+            ObjectExistsError: the name is used.
+        """
+        ...
+
+    async def find(self, name: str) -> ObjectFacts:
+        """Return what is known about an object.
+
+        Raises:
+            ObjectMissingError: there is none of this name.
+        """
+        ...
+
+    async def delete(self, name: str, generation: int | None = None) -> None:
+        """Delete an object, or one generation of it; it is no error if it does not exist."""
+        ...
+
+    async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
+        """Delete every object whose name begins with `prefix`, except the one named.
+
+        If it raises, some of them may be deleted.
+        """
+        ...
