@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, cast
 from benchmarks.measuring.readme import with_figures
 from benchmarks.measuring.report import Report, Table
 from functions.convert.conversion import Conversion
-from functions.convert.main import load_performers
+from functions.convert.main import build_characters
 from shared.media import CONTENT_TYPES, sniff
 from shared.voice import Input, Options, OutputFormat, Status, Voice, new_voice_id
 from speech.audio.decoding import Decoder
@@ -174,17 +174,17 @@ def _cpu_seconds() -> float:
 
 async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -> tuple[float, int]:
     shelf = cast("Bucket", _Shelf(recording))
-    performers = load_performers(CHARACTERS, threads=1)
+    characters = build_characters(CHARACTERS, threads=1)
     async with Decoder(max_processes=1) as decoder:
         conversion = Conversion(
             uploads=shelf,
             results=shelf,
             decoder=decoder,
-            performers=performers,
+            characters=characters,
             limits=DecodeLimits(min_seconds=1, max_seconds=60, max_bytes=100_000_000),
             result_lifetime=timedelta(hours=1),
         )
-        voice = _voice(recording, output_format, next(iter(performers)))
+        voice = _voice(recording, output_format, next(iter(characters)))
         for _ in range(rounds):
             outcome = await conversion.run(voice, lambda _stage: None)
     return outcome.seconds, outcome.result.bytes

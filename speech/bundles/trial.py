@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import onnxruntime  # noqa: F401 - loaded here, so that it does not count as loading the bundle
 
+from shared.characters import MAX_BUNDLE_BYTES
 from speech.bundles.bundle import BundleError
-from speech.bundles.reading import MAX_BUNDLE_BYTES, load_character
+from speech.bundles.reading import load_character
 from speech.engines.base import ConversionOptions, Engine, EngineKind, Samples, SessionSettings
 
 SAMPLE_RATE = 48_000

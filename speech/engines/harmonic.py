@@ -18,7 +18,7 @@ from numpy.random import default_rng  # at once: numpy imports it only when it i
 
 from shared.characters import MANIFEST, CharacterManifest, Pitch
 from speech.bundles.bundle import BundleError, Character
-from speech.bundles.contracts import GraphContract, TensorContract
+from speech.bundles.contracts import GraphContract, TensorContract, refuse_options
 from speech.engines.analysis import Analysis, analyse
 from speech.engines.base import (
     ConversionOptions,
@@ -58,6 +58,7 @@ def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
     Raises:
         BundleError: the manifest does not suit the engine.
     """
+    refuse_options(manifest)
     _pitch_of(manifest)
     _hop_of(manifest)
     return {ROLE: _CONTRACT}

@@ -15,7 +15,7 @@ import numpy as np
 from shared.characters import MANIFEST, CharacterManifest
 from shared.voice import ErrorCode, VoiceError
 from speech.bundles.bundle import BundleError, Character
-from speech.bundles.contracts import GraphContract, TensorContract
+from speech.bundles.contracts import GraphContract, TensorContract, refuse_options
 from speech.engines.analysis import Analysis, analyse
 from speech.engines.base import (
     ConversionOptions,
@@ -58,6 +58,7 @@ def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
     Raises:
         BundleError: the manifest does not suit the engine.
     """
+    refuse_options(manifest)
     settings = read_settings(manifest)
     return {
         ROLE: GraphContract(
