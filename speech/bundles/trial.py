@@ -88,7 +88,7 @@ def try_bundle(
 
 
 def speech_like(seconds: float, sample_rate: int) -> Samples:
-    """Make syllables of gliding harmonics through two formants, with hiss and pauses between."""
+    """Make a speech-like signal: syllables with gliding pitch and two formants, hiss and pauses."""
     random = np.random.default_rng(0)
     at = np.arange(round(seconds * sample_rate)) / sample_rate
     hertz = 140 + 30 * np.sin(2 * np.pi * 0.4 * at) + 8 * np.sin(2 * np.pi * 5 * at)
@@ -119,6 +119,6 @@ def _time_conversion(engine: Engine, recording: Samples) -> float:
 
 
 def _peak_memory() -> int:
-    """Bytes of memory that this process has used at most."""
+    """The most memory in bytes that this process has used so far."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
