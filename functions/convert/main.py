@@ -239,7 +239,7 @@ def run(
         asyncio.run(serve_one(config, None))
         return
     # Checked once before the processes start: they would all fail, at different times.
-    load_characters(config.characters_dir)
+    load_characters(config.characters_dir, ENGINES)
     # Imported here, because Gunicorn is only needed for several processes.
     from functions.convert import processes  # noqa: PLC0415
 
