@@ -158,8 +158,7 @@ async def test_uploads_that_announce_much_and_send_nothing_leave_the_memory_to_o
     much = FORM | {"Content-Length": str(MAX_BYTES)}
     async with stage.client() as client:
         under_way = [send(client, each, much) for each in stalled]
-        for each in stalled:
-            await each.is_read.wait()
+        await settle()
 
         answer = await client.put(URL, content=upload.body(), headers=dict(upload.announced))
 
