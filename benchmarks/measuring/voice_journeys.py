@@ -18,10 +18,11 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 import httpx
 
 from benchmarks.measuring.recordings import CONTENT_TYPE, webm
-from infra.local.cloud import RULES, CloudOptions, local_cloud
-from infra.local.emulated import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
 from infra.local.emulators import find_emulators
+from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
+from infra.local.options import RULES, CloudOptions
 from infra.local.processes import Supervisor, free_ports
+from infra.local.starting import local_cloud
 from infra.local.visitor import Visitor, Wish
 from shared.voice import Status
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from infra.local.batch import UsageError, plan_jobs, run_batch
-from infra.local.cloud import ROOT, CloudOptions, Scaling, local_cloud, published_endpoints
+from infra.local.cloud import published_endpoints
 from infra.local.demo import run_demo
 from infra.local.emulators import EmulatorsMissingError
+from infra.local.options import ROOT, CloudOptions, Scaling
 from infra.local.processes import StartError
+from infra.local.starting import local_cloud
 from infra.local.visitor import Wish
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from infra.local.cloud import local_cloud
+from infra.local.starting import local_cloud
 from infra.local.visitor import RefusedError, Visitor, Wish, content_type_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from infra.local.cloud import CloudOptions
+    from infra.local.options import CloudOptions
     from shared.voice import Voice
 
 RECORDING_SUFFIXES: Final = frozenset(
