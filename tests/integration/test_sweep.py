@@ -1,4 +1,4 @@
-"""The local cloud runs the sweep: a voice whose message was lost is put back and gets its result."""
+"""The local cloud starts sweeps, which put back voices whose message was lost."""
 
 from __future__ import annotations
 

@@ -76,6 +76,16 @@ def test_a_missing_variable_is_named(
         settings.load(kind)
 
 
+def test_only_the_wrong_variable_is_named_and_not_those_whose_defaults_follow_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        loaded(monkeypatch, ConvertSettings, BACKLOG="1001")
+
+    (line,) = str(caught.value).splitlines()
+    assert line == "BACKLOG='1001' is wrong: Input should be less than or equal to 1000"
+
+
 def test_all_wrong_variables_are_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         settings.load(ApiSettings)
