@@ -35,7 +35,7 @@ CHARACTERS: Final = ROOT / "characters"
 COUNTED: Final = ROOT / "benchmarks/results/pipeline.json"
 FORMATS: Final = (OutputFormat.WAV, OutputFormat.M4A)
 ROUNDS: Final = 20
-QUICK_ROUNDS: Final = 2
+QUICK_ROUNDS: Final = 5
 SECONDS_OF_A_DAY: Final = 86_400
 
 _WRITES: Final = "Firestore documents written"

@@ -183,7 +183,8 @@ def files_in(folder: Path) -> list[str]:
 async def test_a_listener_that_breaks_fails_its_own_recording_alone(tmp_path: Path) -> None:
     service = Service()
     jobs = [Job(SAMPLE, tmp_path / name) for name in ("a.wav", "b.wav", "c.wav")]
-    reports, ended = [Report(job) for job in jobs], []
+    reports = [Report(job) for job in jobs]
+    ended: list[Report] = []
     async with httpx.AsyncClient(transport=httpx.MockTransport(service.answer)) as client:
         visitor = Visitor(client, "http://api.test", service.voices)
 
