@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+import psutil
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -41,6 +43,10 @@ class Engine(Protocol):
         """
         ...
 
+    def terminate(self, running: subprocess.Popen[str]) -> None:
+        """Send SIGTERM to a container's process."""
+        ...
+
 
 @dataclass(frozen=True)
 class Docker:
@@ -66,6 +72,10 @@ class Docker:
             *(self.program, "run", "--rm", "--read-only", "--tmpfs=/tmp", *ports, *variables),
             *(f"--volume={credentials}:{credentials}:ro", TAG, *command),
         )
+
+    def terminate(self, running: subprocess.Popen[str]) -> None:
+        # The client passes signals on.
+        running.terminate()
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,16 @@ class Buildah:
             *(f"--volume={credentials}:{credentials}:ro", *variables, container, "--"),
             *(command or self._image_command(container)),
         )
+
+    def terminate(self, running: subprocess.Popen[str]) -> None:
+        # Buildah does not pass signals on: without namespaces it ends itself instead.
+        descendants = psutil.Process(running.pid).children(recursive=True)
+        contained = next(process for process in descendants if process.exe() != self._executable)
+        contained.terminate()
+
+    @property
+    def _executable(self) -> str:
+        return str(Path(self.program).resolve())
 
     def _image_command(self, container: str) -> Sequence[str]:
         command: list[str] = json.loads(self._output("inspect", container))["OCIv1"]["config"][

@@ -104,7 +104,7 @@ def test_the_image_serves_what_cloud_run_asks_for_and_stops_when_told(
         assert httpx.get(f"{url}/healthz", timeout=5).is_success
         assert speaks_http2_in_clear_text(port)
 
-        process.terminate()
+        image.terminate(process)
         output, _ = process.communicate(timeout=STOP_SECONDS)
         assert process.returncode == 0, output
 
