@@ -14,8 +14,8 @@ import httpx
 import psutil
 import pytest
 
-from infra.local.cloud import ROOT
 from infra.local.keys import make_key
+from infra.local.options import ROOT
 from infra.local.processes import Process, Supervisor, free_ports
 
 if TYPE_CHECKING:

@@ -99,11 +99,37 @@ def test_the_variable_names_the_schema_check(stand_in: Path) -> None:
     assert find_stand_in({"TERRAFORM_CHECK": str(stand_in)}) == stand_in
 
 
-@pytest.mark.parametrize("environment", [{}, {"TERRAFORM_CHECK": ""}])
-def test_without_the_variable_there_is_no_schema_check(environment: dict[str, str]) -> None:
-    assert find_stand_in(environment) is None
+@pytest.mark.parametrize("environment", [{}, {"TERRAFORM_CHECK": ""}, {"PATH": "/nowhere"}])
+def test_a_schema_check_that_is_nowhere_is_none(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert find_stand_in(environment, shared_tools=tmp_path) is None
+
+
+def test_a_schema_check_is_found_on_the_path(stand_in: Path, tmp_path: Path) -> None:
+    stand_in.touch(mode=0o755)
+
+    assert find_stand_in({"PATH": str(tmp_path)}, shared_tools=tmp_path / "none") == stand_in
+
+
+def test_a_schema_check_is_found_among_the_tools_beside_the_checkout(tmp_path: Path) -> None:
+    program = tmp_path / "a-tool" / "check-terraform"
+    program.parent.mkdir()
+    program.touch()
+
+    assert find_stand_in({}, shared_tools=tmp_path) == program
+
+
+def test_the_variable_goes_before_everything_else(stand_in: Path, tmp_path: Path) -> None:
+    stand_in.touch()
+    other = tmp_path / "a-tool" / "check-terraform"
+    other.parent.mkdir()
+    other.touch(mode=0o755)
+    environment = {"TERRAFORM_CHECK": str(stand_in), "PATH": str(other.parent)}
+
+    assert find_stand_in(environment, shared_tools=tmp_path) == stand_in
 
 
 def test_a_schema_check_that_is_not_where_the_variable_says_is_missed(stand_in: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=f"TERRAFORM_CHECK is {stand_in}, and no program"):
+    with pytest.raises(FileNotFoundError, match=f"TERRAFORM_CHECK is {stand_in}, but this file"):
         find_stand_in({"TERRAFORM_CHECK": str(stand_in)})
