@@ -24,6 +24,7 @@ run "bad_values" {
     alert_emails                = ["operator"]
     allowed_origins             = []
     api_concurrency             = 0
+    build_region                = "global"
     busy_hours                  = { "Bad Name" = { from = 1, to = 2, min_instances = 1 } }
     conversion_deadline_seconds = 9
     convert_concurrency         = 0
@@ -41,9 +42,12 @@ run "bad_values" {
     max_instances               = { api = 0 }
     max_upload_bytes            = 1024
     min_instances               = -1
+    monthly_budget              = 0
     name                        = "Voice Avatar"
     notification_channels       = ["operator@example.com"]
+    page                        = { folder = "./tests" }
     project_id                  = "Demo Project"
+    quota                       = { cpus = 0 }
     rate_limit_per_minute       = 0
     recording_seconds           = { min = 0 }
     region                      = "europe-west1-b"
@@ -58,6 +62,7 @@ run "bad_values" {
     var.alert_emails,
     var.allowed_origins,
     var.api_concurrency,
+    var.build_region,
     var.busy_hours,
     var.conversion_deadline_seconds,
     var.convert_concurrency,
@@ -75,9 +80,12 @@ run "bad_values" {
     var.max_instances,
     var.max_upload_bytes,
     var.min_instances,
+    var.monthly_budget,
     var.name,
     var.notification_channels,
+    var.page,
     var.project_id,
+    var.quota,
     var.rate_limit_per_minute,
     var.recording_seconds,
     var.region,
@@ -183,5 +191,31 @@ run "a_key_for_one_place_and_a_database_in_another" {
 
   expect_failures = [
     var.kms_key,
+  ]
+}
+
+run "a_page_without_a_domain" {
+  command = plan
+
+  variables {
+    page = { folder = "./tests/page" }
+  }
+
+  expect_failures = [
+    var.page,
+  ]
+}
+
+run "a_public_page_where_nothing_may_be_public" {
+  command = plan
+
+  variables {
+    custom_domain             = "voice.example.com"
+    domain_restricted_sharing = true
+    page                      = { folder = "./tests/page" }
+  }
+
+  expect_failures = [
+    var.page,
   ]
 }

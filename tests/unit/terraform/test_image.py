@@ -67,9 +67,16 @@ def test_the_functions_and_the_container_run_the_same_python(terraform: Terrafor
 
     build, final = read(DOCKERFILE)
     assert build.base == final.base
-    pinned = rf"python:{re.escape(version)}\.\d+-slim-\w+@sha256:[0-9a-f]{{64}}"
+    pinned = rf"mirror\.gcr\.io/library/python:{re.escape(version)}\.\d+-slim-\w+@sha256:[0-9a-f]{{64}}"
     assert re.fullmatch(pinned, final.base)
     assert f"python{version}" in DOCKERFILE.read_text()
+
+
+def test_nothing_comes_from_a_registry_that_counts_how_often_it_is_asked() -> None:
+    text = DOCKERFILE.read_text()
+
+    assert {stage.base.partition("/")[0] for stage in read(DOCKERFILE)} == {"mirror.gcr.io"}
+    assert "# syntax=" not in text
 
 
 def test_everything_that_is_copied_from_the_checkout_is_let_through() -> None:
