@@ -45,7 +45,6 @@ run "bad_values" {
     monthly_budget              = 0
     name                        = "Voice Avatar"
     notification_channels       = ["operator@example.com"]
-    page                        = { folder = "./tests" }
     project_id                  = "Demo Project"
     quota                       = { cpus = 0 }
     rate_limit_per_minute       = 0
@@ -83,7 +82,6 @@ run "bad_values" {
     var.monthly_budget,
     var.name,
     var.notification_channels,
-    var.page,
     var.project_id,
     var.quota,
     var.rate_limit_per_minute,
@@ -191,6 +189,19 @@ run "a_key_for_one_place_and_a_database_in_another" {
 
   expect_failures = [
     var.kms_key,
+  ]
+}
+
+run "a_page_that_was_not_built" {
+  command = plan
+
+  variables {
+    custom_domain = "voice.example.com"
+    page          = { folder = "./tests" }
+  }
+
+  expect_failures = [
+    var.page,
   ]
 }
 
