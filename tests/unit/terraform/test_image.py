@@ -67,7 +67,8 @@ def test_the_functions_and_the_container_run_the_same_python(terraform: Terrafor
 
     build, final = read(DOCKERFILE)
     assert build.base == final.base
-    pinned = rf"mirror\.gcr\.io/library/python:{re.escape(version)}\.\d+-slim-\w+@sha256:[0-9a-f]{{64}}"
+    mirrored = r"mirror\.gcr\.io/library/"
+    pinned = rf"{mirrored}python:{re.escape(version)}\.\d+-slim-\w+@sha256:[0-9a-f]{{64}}"
     assert re.fullmatch(pinned, final.base)
     assert f"python{version}" in DOCKERFILE.read_text()
 

@@ -117,7 +117,7 @@ def test_the_alerts_on_metrics_of_our_own_are_the_ones_that_wait(
     terraform: TerraformModule,
 ) -> None:
     for name, body in terraform.of_type("google_monitoring_alert_policy").items():
-        ours = "local.metric." in str(body["conditions"] if "conditions" in body else body)
+        ours = "local.metric." in str(body.get("conditions", body))
         assert ("time_sleep.metrics" in body.get("depends_on", [])) == ours, name
 
 
