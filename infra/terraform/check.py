@@ -25,11 +25,12 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).parents[2]
 MODULE: Final = ROOT / "infra/terraform"
@@ -114,7 +115,7 @@ def find_stand_in(environment: Mapping[str, str], shared_tools: Path = SHARED_TO
 def _check_with_providers(terraform: str, run: Run) -> int:
     print("Checking with the real providers from the registry.")
     for folder in FOLDERS:
-        with tempfile.TemporaryDirectory() as data:
+        with tempfile.TemporaryDirectory() as data, _without_new_lock_file(folder):
             for step in STEPS:
                 _heading(folder, step[0])
                 if run([terraform, f"-chdir={folder}", *step], {"TF_DATA_DIR": data}):
@@ -122,6 +123,18 @@ def _check_with_providers(terraform: str, run: Run) -> int:
                     return FOUND
     print("PASSED with the real providers.")
     return PASSED
+
+
+@contextmanager
+def _without_new_lock_file(folder: Path) -> Iterator[None]:
+    """Delete the lock file that `init` writes, unless the operator had one: that one is theirs."""
+    lock = folder / ".terraform.lock.hcl"
+    existed = lock.exists()
+    try:
+        yield
+    finally:
+        if not existed:
+            lock.unlink(missing_ok=True)
 
 
 def _check_with_stand_in(program: Path, run: Run) -> int:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,7 +9,6 @@ from infra.terraform.check import FOLDERS, FOUND, NOT_CHECKED, PASSED, check, fi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 
 class Machine:
@@ -38,6 +38,27 @@ def test_with_a_registry_the_real_providers_check_the_module_and_both_examples()
     for folder in FOLDERS:
         for step in ("init", "validate", "test"):
             assert [one for one in machine.commands if one.startswith(f"tf -chdir={folder} {step}")]
+
+
+def test_a_lock_file_that_only_the_check_wrote_is_gone_afterwards_and_the_operators_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for folder in (ours, theirs):
+        folder.mkdir()
+    (theirs / ".terraform.lock.hcl").write_text("of the operator")
+    monkeypatch.setattr(f"{check.__module__}.FOLDERS", (ours, theirs))
+    monkeypatch.setattr(f"{check.__module__}.ROOT", tmp_path)
+
+    def init(command: Sequence[str], _environment: Mapping[str, str]) -> int:
+        if "init" in command:
+            lock = Path(command[1].removeprefix("-chdir=")) / ".terraform.lock.hcl"
+            lock.write_text(lock.read_text() if lock.exists() else "of the check")
+        return 0
+
+    assert check(terraform="tf", registry_answers=lambda: True, stand_in=None, run=init) == PASSED
+    assert not (ours / ".terraform.lock.hcl").exists()
+    assert (theirs / ".terraform.lock.hcl").read_text() == "of the operator"
 
 
 @pytest.mark.parametrize("step", ["fmt", "init", "validate", "test"])

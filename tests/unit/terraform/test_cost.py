@@ -112,3 +112,22 @@ def test_the_page_about_deploying_has_a_place_for_what_was_measured() -> None:
 
     (cpu,) = re.findall(r"\| CPU seconds of one \|.*", page)
     assert cpu == "| CPU seconds of one | 0.100 | 0.200 |"
+
+
+def test_the_guide_says_what_an_idle_month_costs() -> None:
+    page = page_of("cost").read_text()
+    prices = Prices()
+    on_upload = prices.idle_cpu_second + 0.5 * prices.idle_gib_second
+    rows = {
+        "one warm instance of the converter": 30 * warm_day_dollars(Usage(6, 4), prices),
+        "one warm instance of on_upload": 30 * 86_400 * on_upload,
+        "sweeps": 30 * sweep_day_dollars(Usage(6, 4), prices),
+    }
+    said = {name: re.search(rf"^\| {name}[^|]*\| ([\d.]+) \|", page, re.MULTILINE) for name in rows}
+
+    assert {name: float(found[1]) for name, found in said.items() if found} == {
+        name: round(dollars, 2) for name, dollars in rows.items()
+    }
+    together = re.search(r"^\| together \| ([\d.]+) \|", page, re.MULTILINE)
+    assert together
+    assert float(together[1]) == pytest.approx(sum(rows.values()), abs=0.01)
