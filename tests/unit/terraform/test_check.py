@@ -50,7 +50,8 @@ def test_a_lock_file_that_only_the_check_wrote_is_gone_afterwards_and_the_operat
     monkeypatch.setattr(f"{check.__module__}.FOLDERS", (ours, theirs))
     monkeypatch.setattr(f"{check.__module__}.ROOT", tmp_path)
 
-    def init(command: Sequence[str], _environment: Mapping[str, str]) -> int:
+    def init(command: Sequence[str], environment: Mapping[str, str]) -> int:
+        del environment
         if "init" in command:
             lock = Path(command[1].removeprefix("-chdir=")) / ".terraform.lock.hcl"
             lock.write_text(lock.read_text() if lock.exists() else "of the check")
