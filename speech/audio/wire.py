@@ -1,12 +1,12 @@
-"""What goes over the sockets between the decoder, the zygote and a decoding process.
+"""The messages between the decoder, the zygote and a decoding process.
 
-The decoder starts a job by sending the zygote one byte with two sockets and a file in memory. Over
-the first socket it writes a `Job`, then the encoded recording, then nothing more. Over the second
-the process writes its number at once, if the byte asks for it, and the zygote, when the process is
-gone, one `Exit`; closing it kills the process. In the file the process leaves interleaved samples,
-as its decoder made them, and, as the last bytes, a `Verdict`; nobody looks into it before the
-process is gone. Nothing is pickled, and nothing that comes from a decoding process is taken for
-more than numbers and short texts.
+To start a job, the decoder sends the zygote one byte together with two sockets and a file in
+memory. The decoder writes a `Job` and then the encoded recording to the first socket, and closes it
+for writing. On the second socket the process first sends its number, if the byte asks for it; when
+the process has ended, the zygote sends one `Exit`. Closing the second socket kills the process. The
+process writes interleaved samples as they were decoded to the file, and as the last bytes a
+`Verdict`. The decoder reads the file only after the process has ended. Nothing is pickled: what
+comes from a decoding process is read as numbers and short texts only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from shared.media import Container
 
 SAMPLE_TYPES: Final = ("u8", "s16", "s32", "s64", "flt", "dbl")
-"""What samples may be, as FFmpeg names them: integers, and floats of full scale 1.0."""
+"""The types of samples by FFmpeg's names: integers, and floats with full scale 1.0."""
 
 START: Final = b"S"
 START_AND_TELL: Final = b"T"
@@ -38,15 +38,15 @@ _MAGIC: Final = b"VoV2"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the decoding process is told.
+    """What a decoding process is to do.
 
     Attributes:
-        container: what the recording is, by its magic bytes.
-        max_seconds: decoding stops after so much audio.
+        container: the recording's container, by its magic bytes.
+        max_seconds: decoding stops after this much audio.
         cpu_seconds: limit of processor time.
-        memory_bytes: limit of address space, beyond what the process starts with.
-        wall_seconds: limit of time altogether.
-        answer_bytes: limit of what it may leave in the file.
+        memory_bytes: limit of address space beyond what the process starts with.
+        wall_seconds: limit of time by the clock.
+        answer_bytes: limit of the answer's size.
     """
 
     container: Container
@@ -84,10 +84,10 @@ class Verdict:
         code: an error code, or "" if the recording was decoded.
         message: the sentence that goes with the code.
         codec: name of the codec.
-        sample_type: what the samples are, one of SAMPLE_TYPES.
+        sample_type: one of SAMPLE_TYPES.
         sample_rate: in Hz.
         channels: how many channels the recording has.
-        weights: how much of each channel that was sent goes into the mix; one number for each.
+        weights: the weight of each channel that was sent in the mix.
         samples: how many samples of each channel were sent.
         damaged: some of the recording could not be decoded.
         confined: the system call filter was in force.

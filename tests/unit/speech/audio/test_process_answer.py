@@ -10,7 +10,8 @@ import pytest
 
 from shared.media import Container
 from shared.voice import ErrorCode, VoiceError
-from speech.audio.outcome import DecoderUnavailableError, Outcome
+from speech.audio.process_answer import DecoderUnavailableError
+from speech.audio.process_answer import ProcessAnswer as Answer
 from speech.audio.recording import DecodeLimits
 from speech.audio.wire import Exit, Job, Verdict
 from tests.integration.audio.recordings import voice_like
@@ -28,14 +29,14 @@ BODY = memoryview(voice_like(2, 16_000).tobytes())
 CLEAN = Exit(0, 0.01)
 
 
-def error_of(outcome: Outcome) -> VoiceError:
+def error_of(answer: Answer) -> VoiceError:
     with pytest.raises(VoiceError) as raised:
-        outcome.conclude(Container.WEBM, LIMITS)
+        answer.conclude(Container.WEBM, LIMITS)
     return raised.value
 
 
 def test_samples_and_a_verdict_that_fit_together_are_a_recording() -> None:
-    recording = Outcome(BODY, VERDICT, CLEAN).conclude(Container.WEBM, LIMITS)
+    recording = Answer(BODY, VERDICT, CLEAN).conclude(Container.WEBM, LIMITS)
     np.testing.assert_array_equal(recording.samples, voice_like(2, 16_000))
     assert recording.seconds == 2.0
     assert recording.codec == "opus"
@@ -57,7 +58,7 @@ def test_samples_of_every_type_become_floats_of_full_scale_one(
     samples = voice_like(2, 16_000)
     sent = (samples.astype(np.float64) * scale + offset).astype(dtype)
     verdict = replace(VERDICT, sample_type=sample_type)
-    recording = Outcome(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
+    recording = Answer(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
     full = 2.0 ** (8 * sent.itemsize - 1) if sent.dtype.kind in "iu" else 1.0
     np.testing.assert_allclose(recording.samples, samples * (scale / full), atol=1.01 / full)
     assert recording.samples.dtype == np.float32
@@ -67,7 +68,7 @@ def test_more_than_two_channels_are_mixed_by_their_weights() -> None:
     samples = voice_like(2, 16_000)
     sent = np.stack([samples, np.zeros_like(samples), samples / 2], axis=1)
     verdict = replace(VERDICT, channels=6, weights=(0.5, 1.0, 0.5))
-    recording = Outcome(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
+    recording = Answer(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
     np.testing.assert_allclose(recording.samples, samples * (0.75 / 2), atol=1e-6)
     assert recording.channels == 6
 
@@ -93,53 +94,53 @@ def test_more_than_two_channels_are_mixed_by_their_weights() -> None:
     ],
 )
 def test_a_process_that_lies_is_not_believed(lie: dict[str, Any]) -> None:
-    outcome = Outcome(BODY, replace(VERDICT, **lie), CLEAN)
-    assert error_of(outcome).code == ErrorCode.CORRUPT
+    answer = Answer(BODY, replace(VERDICT, **lie), CLEAN)
+    assert error_of(answer).code == ErrorCode.CORRUPT
 
 
 def test_a_process_cannot_name_an_error_that_does_not_exist() -> None:
-    outcome = Outcome(BODY, Verdict(code="all_is_well", message="x"), CLEAN)
-    assert error_of(outcome).code == ErrorCode.CORRUPT
+    answer = Answer(BODY, Verdict(code="all_is_well", message="x"), CLEAN)
+    assert error_of(answer).code == ErrorCode.CORRUPT
 
 
 def test_the_error_a_process_names_is_passed_on_with_its_sentence() -> None:
     verdict = Verdict(code=ErrorCode.NO_AUDIO, message="The recording holds no audio.")
-    error = error_of(Outcome(memoryview(b""), verdict, CLEAN))
+    error = error_of(Answer(memoryview(b""), verdict, CLEAN))
     assert error.code == ErrorCode.NO_AUDIO
     assert error.message == "The recording holds no audio."
 
 
 def test_too_long_names_the_limit() -> None:
     verdict = Verdict(code=ErrorCode.TOO_LONG, message="The recording is too long.")
-    assert "10 s" in error_of(Outcome(BODY, verdict, CLEAN)).message
+    assert "10 s" in error_of(Answer(BODY, verdict, CLEAN)).message
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE])
 def test_a_crash_means_corrupt_even_after_a_good_verdict(number: signal.Signals) -> None:
-    assert error_of(Outcome(BODY, VERDICT, Exit(-number, 0.1))).code == ErrorCode.CORRUPT
+    assert error_of(Answer(BODY, VERDICT, Exit(-number, 0.1))).code == ErrorCode.CORRUPT
 
 
 @pytest.mark.parametrize(
     "ending", [Exit(-signal.SIGXCPU, 4.0), Exit(-signal.SIGKILL, 5.0), Exit(70, 0.1)]
 )
 def test_running_into_a_limit_means_too_complex(ending: Exit) -> None:
-    outcome = Outcome(BODY, None, ending)
-    assert not outcome.was_killed(LIMITS)
-    assert error_of(outcome).code == ErrorCode.TOO_COMPLEX
+    answer = Answer(BODY, None, ending)
+    assert not answer.was_killed(LIMITS)
+    assert error_of(answer).code == ErrorCode.TOO_COMPLEX
 
 
 def test_running_out_of_time_without_using_it_is_the_machines_fault() -> None:
     with pytest.raises(DecoderUnavailableError):
-        Outcome(BODY, None, Exit(-signal.SIGALRM, 0.1)).conclude(Container.WEBM, LIMITS)
+        Answer(BODY, None, Exit(-signal.SIGALRM, 0.1)).conclude(Container.WEBM, LIMITS)
 
 
 @pytest.mark.parametrize("ending", [None, Exit(-signal.SIGKILL, 0.1)])
 def test_being_killed_by_somebody_is_recognised(ending: Exit | None) -> None:
-    assert Outcome(BODY, None, ending).was_killed(LIMITS)
+    assert Answer(BODY, None, ending).was_killed(LIMITS)
 
 
 def test_a_clean_end_is_not_being_killed() -> None:
-    assert not Outcome(BODY, VERDICT, CLEAN).was_killed(LIMITS)
+    assert not Answer(BODY, VERDICT, CLEAN).was_killed(LIMITS)
 
 
 def test_what_is_packed_is_unpacked_the_same() -> None:
