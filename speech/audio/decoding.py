@@ -13,7 +13,7 @@ from speech.audio.forked import ForkedProcesses
 from speech.audio.process_answer import DecoderUnavailableError
 from speech.audio.protection import missing_protection
 from speech.audio.spawned import SpawnedProcesses
-from speech.audio.wire import MAX_SAMPLE_RATE, Job, Verdict
+from speech.audio.wire import MAX_SAMPLE_RATE, MAX_VERDICT_BYTES, Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,7 +152,7 @@ def _job(container: Container, limits: DecodeLimits) -> Job:
         cpu_seconds=limits.cpu_allowance,
         memory_bytes=limits.memory_bytes,
         wall_seconds=limits.wall_allowance,
-        answer_bytes=math.ceil(limits.longest * _ANSWER_BYTES_PER_SECOND) + Verdict.SIZE,
+        answer_bytes=math.ceil(limits.longest * _ANSWER_BYTES_PER_SECOND) + MAX_VERDICT_BYTES,
     )
 
 

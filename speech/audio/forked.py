@@ -14,9 +14,9 @@ import socket
 import tempfile
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
-from speech.audio.process_answer import DecoderUnavailableError, ProcessAnswer
+from speech.audio.process_answer import DecoderUnavailableError, ProcessAnswer, read_exit
 from speech.audio.process_environment import GRACE_SECONDS, bare_environment, python_command
-from speech.audio.wire import PROCESS_ID, READY, START, START_AND_TELL, Exit, Verdict
+from speech.audio.wire import LENGTH, PROCESS_ID, READY, START, START_AND_TELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,19 +173,17 @@ class ForkedProcesses:
                     if self._on_process is not None:
                         self._tell_process(await _receive(status, PROCESS_ID.size))
                     await _send(content, job, data)
-                    ending = await _receive(status, Exit.SIZE)
+                    ending = await _receive_message(status)
             except TimeoutError:
                 # A working zygote would have killed the process by now.
                 zygote.abandon()
                 raise DecoderUnavailableError("the decoding process does not answer") from None
-            exit_ = Exit.unpack(ending)
+            exit_ = read_exit(ending)
             if exit_ is None:
                 zygote.abandon()
                 return ProcessAnswer(memoryview(b""), None, None)
             # The process has ended, so its answer does not change any more.
-            body = _left_in(answer, job.answer_bytes)
-        verdict = Verdict.unpack(bytes(body[-Verdict.SIZE :]))
-        return ProcessAnswer(body[: -Verdict.SIZE], verdict, exit_)
+            return ProcessAnswer.read(_left_in(answer, job.answer_bytes), exit_)
 
     def _tell_process(self, started: bytes) -> None:
         (process,) = PROCESS_ID.unpack(started) if started else (0,)
@@ -212,6 +210,12 @@ async def _send(content: socket.socket, job: Job, data: bytes | memoryview) -> N
         await loop.sock_sendall(content, data)
     with contextlib.suppress(OSError):
         content.shutdown(socket.SHUT_WR)
+
+
+async def _receive_message(source: socket.socket) -> bytes:
+    """Read a message with its length in front; less if the end comes before."""
+    prefix = await _receive(source, LENGTH.size)
+    return await _receive(source, *LENGTH.unpack(prefix)) if len(prefix) == LENGTH.size else b""
 
 
 async def _receive(source: socket.socket, size: int) -> bytes:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from shared.voice import ErrorCode, VoiceError
 from speech.audio import demuxing
-from speech.audio.wire import Verdict
+from speech.audio.wire import MAX_VERDICT_BYTES, Verdict
 
 if TYPE_CHECKING:
     from speech.audio.wire import Job
@@ -26,7 +26,7 @@ def decode_into(answer: BinaryIO, recording: bytes, job: Job, *, confined: bool)
     """
     try:
         demuxer = demuxing.Demuxer(recording, job.container)
-        answer.writelines(demuxer.chunks(job.max_seconds, job.answer_bytes - Verdict.SIZE))
+        answer.writelines(demuxer.chunks(job.max_seconds, job.answer_bytes - MAX_VERDICT_BYTES))
     except VoiceError as error:
         return Verdict(code=error.code, message=error.message, confined=confined)
     except MemoryError:

@@ -8,17 +8,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from shared.errors import PassingError
 from shared.voice import ErrorCode, VoiceError
 from speech.audio.recording import DecodeLimits, Recording, as_float, check, downmix, too_long
-from speech.audio.wire import MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, SAMPLE_TYPES
+from speech.audio.wire import (
+    MAX_CHANNELS,
+    MAX_SAMPLE_RATE,
+    MIN_SAMPLE_RATE,
+    SAMPLE_TYPES,
+    Exit,
+    Verdict,
+    split_answer,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from shared.media import Container
-    from speech.audio.wire import Exit, Verdict
 
 _DTYPES: Final = dict(
     zip(
@@ -40,6 +48,10 @@ _OUT_OF_TIME: Final = -14
 _FIRST_WINDOWS_CRASH: Final = 0xC0000000
 
 
+_VERDICT: Final = TypeAdapter(Verdict)
+_EXIT: Final = TypeAdapter(Exit)
+
+
 class DecoderUnavailableError(PassingError):
     """The machine, not the recording, is the reason why decoding failed; trying again may help."""
 
@@ -57,6 +69,12 @@ class ProcessAnswer:
     body: memoryview
     verdict: Verdict | None
     exit: Exit | None
+
+    @classmethod
+    def read(cls, written: memoryview, exit_: Exit) -> ProcessAnswer:
+        """Read what an ended process has written: samples, then its verdict."""
+        body, text = split_answer(written)
+        return cls(body, read_verdict(text), exit_)
 
     def was_killed(self, limits: DecodeLimits) -> bool:
         """Whether another program killed the process, so that the recording may be fine."""
@@ -107,6 +125,22 @@ class ProcessAnswer:
             ErrorCode.TOO_COMPLEX,
             "The recording takes more time or memory to decode than it may.",
         )
+
+
+def read_verdict(text: bytes) -> Verdict | None:
+    """Read the verdict of a process that is not trusted; None if this is no verdict."""
+    try:
+        return _VERDICT.validate_json(text, strict=True)
+    except ValidationError:
+        return None
+
+
+def read_exit(text: bytes) -> Exit | None:
+    """Read how the zygote says that a process ended; None if this is not complete."""
+    try:
+        return _EXIT.validate_json(text, strict=True)
+    except ValidationError:
+        return None
 
 
 def _frames(body: memoryview, verdict: Verdict) -> npt.NDArray[np.float32]:

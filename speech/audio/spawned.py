@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from speech.audio.process_answer import DecoderUnavailableError, ProcessAnswer
 from speech.audio.process_environment import GRACE_SECONDS, bare_environment, python_command
-from speech.audio.wire import Exit, Verdict
+from speech.audio.wire import Exit
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -74,8 +74,7 @@ class SpawnedProcesses:
         elapsed = time.monotonic() - began
         if answer is None:
             return ProcessAnswer(memoryview(b""), None, Exit(_EXCEEDED, elapsed))
-        verdict = Verdict.unpack(answer[-Verdict.SIZE :])
-        return ProcessAnswer(memoryview(answer)[: -Verdict.SIZE], verdict, Exit(status, elapsed))
+        return ProcessAnswer.read(memoryview(answer), Exit(status, elapsed))
 
     async def _start(self) -> Process:
         if self._closed:

@@ -12,7 +12,7 @@ import sys
 import av.logging
 
 from speech.audio.judging import decode_into
-from speech.audio.wire import Job
+from speech.audio.wire import LENGTH, Job
 
 
 def main() -> None:
@@ -21,7 +21,8 @@ def main() -> None:
     answer_descriptor = os.dup(sys.stdout.fileno())
     # Whatever a library prints must not get into the answer.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    job = Job.unpack(sys.stdin.buffer.read(Job.SIZE))
+    (length,) = LENGTH.unpack(sys.stdin.buffer.read(LENGTH.size))
+    job = Job.unpack(sys.stdin.buffer.read(length))
     recording = sys.stdin.buffer.read()
     with os.fdopen(answer_descriptor, "wb") as answer:
         answer.write(decode_into(answer, recording, job, confined=False).pack())

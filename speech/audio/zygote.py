@@ -8,7 +8,6 @@ of its control socket is closed, for whatever reason, it kills its children and 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import resource
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from speech.audio import demuxing
 from speech.audio.confinement import Confinement
 from speech.audio.judging import decode_into
-from speech.audio.wire import PROCESS_ID, READY, START, START_AND_TELL, Exit, Job
+from speech.audio.wire import LENGTH, PROCESS_ID, READY, START, START_AND_TELL, Exit, Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,9 +44,6 @@ class Zygote:
         self._children: dict[int, int] = {}
         self._poll = select.poll()
         self._number = os.getpid()
-        # os.fork would also run the hooks of modules, such as new locks for threads and logging.
-        # That takes half a millisecond and is not needed here.
-        self._fork = ctypes.PyDLL(None).fork
 
     def serve(self) -> None:
         """Serve until the control socket is closed, then kill what still runs."""
@@ -86,7 +82,10 @@ class Zygote:
         return True
 
     def _start(self, data: int, answer: int, status: int, *, is_told: bool) -> None:
-        child = self._fork()
+        try:
+            child = os.fork()
+        except OSError:
+            child = -1
         if child == 0:
             told = status if is_told else None
             _become_decoder(data, answer, told, self._number, self._confinement)
@@ -167,7 +166,8 @@ def _become_decoder(
 
 
 def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None:
-    job = Job.unpack(_read(data, Job.SIZE))
+    (length,) = LENGTH.unpack(_read(data, LENGTH.size))
+    job = Job.unpack(_read(data, length))
     confinement.limit(
         cpu_seconds=job.cpu_seconds,
         memory_bytes=job.memory_bytes,

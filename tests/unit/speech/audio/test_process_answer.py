@@ -10,10 +10,10 @@ import pytest
 
 from shared.media import Container
 from shared.voice import ErrorCode, VoiceError
-from speech.audio.process_answer import DecoderUnavailableError
+from speech.audio.process_answer import DecoderUnavailableError, read_exit, read_verdict
 from speech.audio.process_answer import ProcessAnswer as Answer
 from speech.audio.recording import DecodeLimits
-from speech.audio.wire import Exit, Job, Verdict
+from speech.audio.wire import LENGTH, LONGEST_MESSAGE, MAX_VERDICT_BYTES, Exit, Job, Verdict
 from tests.integration.audio.recordings import voice_like
 
 LIMITS = DecodeLimits(max_seconds=10, cpu_seconds=4)
@@ -155,21 +155,52 @@ def test_what_is_packed_is_unpacked_the_same() -> None:
         confined=True,
     )
     ending = Exit(-9, 0.25)
-    assert Job.unpack(job.pack()) == job
-    assert Verdict.unpack(verdict.pack()) == verdict
-    assert Exit.unpack(ending.pack()) == ending
+    assert Job.unpack(job.pack()[LENGTH.size :]) == job
+    assert read_verdict(verdict.pack()[: -LENGTH.size]) == verdict
+    assert read_exit(ending.pack()[LENGTH.size :]) == ending
 
 
-@pytest.mark.parametrize("data", [b"", b"x", bytes(Verdict.SIZE), VERDICT.pack()[:-1]])
-def test_what_is_no_verdict_is_not_taken_for_one(data: bytes) -> None:
-    assert Verdict.unpack(data) is None
+def test_an_answer_is_split_into_samples_and_verdict() -> None:
+    answer = Answer.read(memoryview(bytes(BODY) + VERDICT.pack()), CLEAN)
+    assert answer.body == BODY
+    assert answer.verdict == VERDICT
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"",
+        b"x",
+        bytes(LENGTH.size),
+        bytes(1000),
+        b"\xff" * 1000,
+        VERDICT.pack()[:-1],
+        VERDICT.pack()[1:],
+        b"{}" + LENGTH.pack(3),
+        b"{}" + LENGTH.pack(LONGEST_MESSAGE + 1),
+        b" " * LONGEST_MESSAGE + b"[]" + LENGTH.pack(LONGEST_MESSAGE + 2),
+        b"[" * 2000 + LENGTH.pack(2000),
+        b'{"channels": "2"}' + LENGTH.pack(17),
+        b'{"samples": true}' + LENGTH.pack(17),
+        b'{"samples": 1.25}' + LENGTH.pack(17),
+        b'{"message": null}' + LENGTH.pack(17),
+        b'{"weights": "ab"}' + LENGTH.pack(17),
+    ],
+)
+def test_what_is_no_verdict_is_not_taken_for_one(written: bytes) -> None:
+    assert Answer.read(memoryview(written), CLEAN).verdict is None
 
 
 def test_half_an_exit_is_none() -> None:
-    assert Exit.unpack(Exit(0, 1.0).pack()[:-1]) is None
+    assert read_exit(Exit(0, 1.0).pack()[LENGTH.size : -1]) is None
 
 
 def test_a_sentence_too_long_for_the_wire_is_cut() -> None:
-    cut = Verdict.unpack(Verdict(code="corrupt", message="x" * 1000).pack())
+    cut = read_verdict(Verdict(code="corrupt", message="x" * 1000).pack()[: -LENGTH.size])
     assert cut is not None
     assert cut.message == "x" * 160
+
+
+def test_the_longest_verdict_fits_into_its_limit() -> None:
+    longest = replace(VERDICT, message="\u00fc" * 1000, weights=(1 / 3,) * 8, samples=2**63)
+    assert len(longest.pack()) <= MAX_VERDICT_BYTES
