@@ -10,26 +10,27 @@ import logging
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 import numpy as np
 from hypothesis import strategies as st
 
 from functions.api.problems import MEDIA_TYPE
-from functions.convert.admission import Admission
-from functions.convert.conversion import Conversion, LoadedCharacter
-from functions.convert.worker import Worker
-from functions.dead_letter.giving_up import DeadLetterHandler
-from functions.on_upload.uploads import UploadHandler
+from functions.convert import main as convert
+from functions.convert.conversion import LoadedCharacter
+from functions.convert.settings import ConvertSettings
+from functions.dead_letter import main as dead_letter
+from functions.dead_letter.settings import DeadLetterSettings
+from functions.on_upload import main as on_upload
+from functions.on_upload.settings import OnUploadSettings
 from infra.local.memory_voices import MemoryVoices
+from shared import settings
 from shared.google.tokens import CertificateCache, FirebaseTokenVerifier, GoogleTokenVerifier
-from shared.http.push import push_app
 from shared.logs import CloudLoggingFormatter
-from shared.ports.tokens import NoTokenNeeded, TokenRefusedError
+from shared.ports.tokens import TokenRefusedError
 from shared.voice import VoiceError
 from speech.audio.decoding import Decoder
 from speech.audio.recording import DecodeLimits
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
 
     from shared.voice import Voice
     from tests.fuzz.harness import Target
+
+_Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 
 MIB = 1 << 20
 
@@ -184,44 +187,59 @@ class PushTarget:
     def open(self) -> Iterator[Callable[[bytes], str]]:
         """Build the three services over voices in memory."""
         with asyncio.Runner() as runner, _logged():
-            voices, uploads = MemoryVoices(), MemoryBucket("uploads")
-            handlers = (
-                UploadHandler(voices, RecordingPublisher(), lambda: uploads).handle,
-                DeadLetterHandler(voices, MemoryBucket("results")).handle,
-                _worker(voices, uploads).handle,
-            )
-            apps = [push_app(NoTokenNeeded(), handler) for handler in handlers]
+            voices = MemoryVoices()
+            apps = _push_apps(voices, MemoryBucket("uploads"), MemoryBucket("results"))
             yield lambda data: runner.run(self._push(apps, voices, data))
 
-    async def _push(self, apps: list[Starlette], voices: MemoryVoices, data: bytes) -> str:
+    async def _push(self, apps: Mapping[str, Starlette], voices: MemoryVoices, data: bytes) -> str:
         answers = []
-        for app in apps:
+        for url, app in apps.items():
             await voices.delete(self._voice.voice_id)
             await voices.create(self._voice)
-            answers.append(await _post(app, data))
+            answers.append(await _post(app, url, data))
         return ", ".join(answers)
 
 
-async def _post(app: Starlette, data: bytes) -> str:
+async def _post(app: Starlette, url: str, data: bytes) -> str:
     transport = httpx.ASGITransport(app)
-    request = httpx.Request("POST", "http://push.test/", content=data)
+    request = httpx.Request("POST", url, content=data)
     response = await transport.handle_async_request(request)
     if response.status_code not in {204, 422}:
         raise UncleanError(f"answered {response.status_code}")
     return str(response.status_code)
 
 
-def _worker(voices: MemoryVoices, uploads: MemoryBucket) -> Worker:
-    conversion = Conversion(
-        uploads=uploads,
-        results=MemoryBucket("results"),
-        # No object is there, so that nothing comes as far as these.
-        decoder=Decoder(),
-        characters={"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())},
-        limits=DecodeLimits(),
-        result_lifetime=timedelta(hours=1),
+def _push_apps(
+    voices: MemoryVoices, uploads: MemoryBucket, results: MemoryBucket
+) -> dict[str, Starlette]:
+    """Build the three services that are pushed to, by the URL of their push endpoint."""
+    on_upload_services = on_upload.Services(voices, RecordingPublisher(), lambda: uploads)
+    # No object is there, so that nothing is decoded or converted.
+    tools = convert.Tools(Decoder(), {"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())})
+    convert_services = convert.Services(convert.Stores(voices, uploads, results), tools)
+    return {
+        "http://on-upload.test/": on_upload.build(
+            _settings(OnUploadSettings, conversions_topic="conversions"), on_upload_services
+        ),
+        "http://dead-letter.test/": dead_letter.build(
+            _settings(DeadLetterSettings), dead_letter.Services(voices, results)
+        ),
+        "http://convert.test/push": convert.build(
+            _settings(ConvertSettings, signing_key_file="none"), convert_services
+        ),
+    }
+
+
+def _settings(kind: type[_Settings], **more: str) -> _Settings:
+    return settings.load(
+        kind,
+        project_id="p",
+        environment="local",
+        push_verification="off",
+        uploads_bucket="uploads",
+        results_bucket="results",
+        **more,
     )
-    return Worker(voices, conversion, Admission(running=1, waiting=1), 60.0)
 
 
 class _NoEngine:
