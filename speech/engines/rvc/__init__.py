@@ -1,0 +1,1 @@
+"""The engine `rvc`: voices of Retrieval-based Voice Conversion."""
