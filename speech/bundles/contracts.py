@@ -29,6 +29,17 @@ class TensorContract:
         return f"{self.element_type} {' or '.join(shapes)}"
 
 
+class Contract(Protocol):
+    """What an engine expects of one graph."""
+
+    def check(self, graph: Graph) -> None:
+        """Compare a graph with the contract.
+
+        Raises:
+            BundleError: in one sentence, what is wrong with which tensor of the graph.
+        """
+
+
 @dataclass(frozen=True)
 class GraphContract:
     """The inputs and outputs that a graph must have; it may have no other inputs."""
@@ -57,7 +68,7 @@ class EngineContracts(Protocol):
     """What reading a bundle needs to know of its engine."""
 
     @property
-    def contracts(self) -> Callable[[CharacterManifest], Mapping[str, GraphContract]]:
+    def contracts(self) -> Callable[[CharacterManifest], Mapping[str, Contract]]:
         """Says which graphs the engine needs for a manifest, by role.
 
         Raises BundleError if the manifest does not suit the engine.

@@ -88,9 +88,9 @@ def test_a_wrong_hash_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:
-    bundle = write_bundle(tmp_path, engine="rvc")
+    bundle = write_bundle(tmp_path, engine="opera")
     assert refusal(bundle) == (
-        "character.json: field 'engine': expected one of harmonic, waveform, found 'rvc'."
+        "character.json: field 'engine': expected one of harmonic, rvc, waveform, found 'opera'."
     )
 
 
