@@ -21,7 +21,7 @@ _TRIAL_SAMPLES = 8_000
 
 _WITHOUT_PITCH = GraphContract(
     inputs=(
-        TensorContract("phone", [(1, "frames", "channels")]),
+        TensorContract("phone", [(1, "frames", None)]),
         TensorContract("phone_lengths", [(1,)], "int64"),
         TensorContract("ds", [(1,)], "int64"),
         TensorContract("rnd", [(1, PRIOR_CHANNELS, "frames")]),
@@ -245,8 +245,8 @@ def _read_output(name: str, shape: tuple[int, ...]) -> _FeatureOutput | None:
 _RETRIEVAL = GraphContract(
     inputs=(),
     outputs=(
-        TensorContract("centroids", [("cells", "channels")]),
-        TensorContract("cells", [("vectors",)], "int64"),
+        TensorContract("centroids", [(None, None)]),
+        TensorContract("cells", [(None,)], "int64"),
     ),
 )
 _RETRIEVAL_OUTPUTS = ("vectors", "centroids", "cells")
@@ -265,7 +265,7 @@ class RetrievalContract:
         if "vectors" in graph.facts.outputs:
             found = graph.facts.outputs["vectors"].element_type
             kind = found if found == "float16" else kind
-        vectors = TensorContract("vectors", [("vectors", "channels")], kind)
+        vectors = TensorContract("vectors", [(None, None)], kind)
         GraphContract((), (vectors, *_RETRIEVAL.outputs)).check(graph)
 
 

@@ -94,7 +94,8 @@ class OnnxPitchModel:
         frames = len(wave) // HOP + 1
         match self._kind:
             case "rmvpe salience":
-                return decode_salience(self._run(_padded(_rmvpe_mel(wave)))[0][0, :frames])
+                salience = self._run(_padded(_rmvpe_mel(wave)))[0]
+                return decode_salience(salience.reshape(-1, _STATES)[:frames])
             case "rmvpe mel":
                 return _fit(self._run(_padded(_rmvpe_mel(wave)))[0], frames)
             case "fcpe":
