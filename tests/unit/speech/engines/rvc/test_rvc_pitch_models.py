@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from speech.bundles.onnx_model import inspect_model
 from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.onnx_model import inspect_model
 from speech.engines.base import SessionSettings
 from speech.engines.rvc.mel import FCPE_MEL, RMVPE_MEL, log_mel
 from speech.engines.rvc.pitch_models import OnnxPitchModel, PitchModelContract, decode_salience
