@@ -99,7 +99,7 @@ class RvcEngine:
         stopwatch: StageClock | None = None,
     ) -> Samples:
         """Convert one recording; see Engine. A voice that takes no pitch cannot be steered."""
-        if options.pitch_shift is not None and not self._voice.synthesizer.takes_pitch:
+        if options.pitch_shift is not None and self._voice.synthesizer.harmonics == 0:
             raise VoiceError(
                 ErrorCode.INTERNAL,
                 f"{self._manifest.name.en} takes its pitch from nothing that can be steered; leave"
@@ -123,7 +123,7 @@ class RvcEngine:
 
     def _contour(self, analysis: Analysis, options: ConversionOptions) -> Contour | None:
         """Plan the pitch of all T frames of a recording."""
-        if not self._voice.synthesizer.takes_pitch:
+        if self._voice.synthesizer.harmonics == 0:
             return None
         heard = self._track(analysis)
         pitch = self._manifest.pitch

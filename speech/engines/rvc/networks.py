@@ -33,7 +33,7 @@ _WITH_PITCH = GraphContract(
         *_WITHOUT_PITCH.inputs,
         TensorContract("pitch", [(1, "frames")], "int64"),
         TensorContract("pitchf", [(1, "frames")]),
-        TensorContract("noise", [(1, "samples", 1)]),
+        TensorContract("noise", [(1, "samples", None)]),
     ),
     outputs=_WITHOUT_PITCH.outputs,
 )
@@ -50,7 +50,7 @@ class SynthesizerContract:
         pitchf         float32 [1, T]              fundamental frequency in Hz, 0 if unvoiced
         ds             int64 [1]                   speaker
         rnd            float32 [1, 192, T]         0.66666 times standard normal
-        noise          float32 [1, T R / 100, 1]   standard normal
+        noise          float32 [1, T R / 100, H]   standard normal, for the H harmonics of a source
 
     and gives `audio`, float32 [1, 1, T R / 100]. Without pitch, `pitch`, `pitchf` and `noise` are
     left out.
@@ -58,12 +58,7 @@ class SynthesizerContract:
 
     def check(self, graph: Graph) -> None:
         """Compare a graph with the contract; see Contract."""
-        (_WITH_PITCH if takes_pitch(graph) else _WITHOUT_PITCH).check(graph)
-
-
-def takes_pitch(graph: Graph) -> bool:
-    """Tell whether a synthesizer takes the pitch."""
-    return "pitchf" in graph.facts.inputs
+        (_WITH_PITCH if "pitchf" in graph.facts.inputs else _WITHOUT_PITCH).check(graph)
 
 
 class OnnxSynthesizer:
@@ -78,7 +73,7 @@ class OnnxSynthesizer:
     def __init__(self, graph: Graph, session: GraphSession, sample_rate: int) -> None:
         self._file = graph.file
         self._session = session
-        self._takes_pitch = takes_pitch(graph)
+        self._harmonics = _count_harmonics(graph)
         self._sample_rate = sample_rate
 
     @property
@@ -87,9 +82,9 @@ class OnnxSynthesizer:
         return self._sample_rate
 
     @property
-    def takes_pitch(self) -> bool:
-        """Whether it is told the pitch."""
-        return self._takes_pitch
+    def harmonics(self) -> int:
+        """How many harmonics its source has; 0 if it is not told the pitch."""
+        return self._harmonics
 
     def speak(self, features: Array, contour: Contour | None, speaker: int, noise: Noise) -> Array:
         """Speak T frames; see Synthesizer."""
@@ -108,7 +103,8 @@ class OnnxSynthesizer:
         hop = self._sample_rate // _FRAMES_PER_SECOND
         for frames in _TRIAL_FRAMES:
             noise = Noise(
-                np.zeros((PRIOR_CHANNELS, frames), np.float32), np.zeros(frames * hop, np.float32)
+                np.zeros((PRIOR_CHANNELS, frames), np.float32),
+                np.zeros((frames * hop, self._harmonics), np.float32),
             )
             silence = np.zeros((frames, channels), np.float32)
             unvoiced = contour(np.zeros(frames, np.float32))
@@ -129,11 +125,19 @@ class OnnxSynthesizer:
             "ds": np.array([speaker], np.int64),
             "rnd": noise.prior[None],
         }
-        if self._takes_pitch and contour is not None and noise.source is not None:
+        if self._harmonics and contour is not None:
             inputs["pitch"] = contour.coarse[None]
             inputs["pitchf"] = contour.hertz[None]
-            inputs["noise"] = noise.source[None, :, None]
+            inputs["noise"] = noise.source[None]
         return inputs
+
+
+def _count_harmonics(graph: Graph) -> int:
+    """Count the harmonics of a synthesizer's source: one, unless its input says otherwise."""
+    if "noise" not in graph.facts.inputs:
+        return 0
+    shape = graph.facts.inputs["noise"].shape
+    return shape[2] if shape is not None and isinstance(shape[2], int) else 1
 
 
 class ContentContract:

@@ -103,7 +103,7 @@ def divide_peak(audio: NDArray[np.floating]) -> NDArray[np.floating]:
 def _contour(
     padded: Array, voice: Voice, track: Callable[[Array], Array], semitones: float
 ) -> Contour | None:
-    if not voice.synthesizer.takes_pitch:
+    if voice.synthesizer.harmonics == 0:
         return None
     hertz = track(padded)[: len(padded) // HOP]
     filled = fill_unvoiced(hertz) if voice.options.unvoiced == "fill" else hertz

@@ -66,8 +66,8 @@ class Synthesizer(Protocol):
         """Sample rate of the speech in Hz, a multiple of 100."""
 
     @property
-    def takes_pitch(self) -> bool:
-        """Whether it is told the pitch, and takes the noise of a source."""
+    def harmonics(self) -> int:
+        """How many harmonics its source has, with noise each; 0 if it is not told the pitch."""
 
     def speak(
         self, features: Array, contour: Contour | None, speaker: int, noise: "Noise"
@@ -91,18 +91,18 @@ class Noise:
 
     Attributes:
         prior: by which the synthesizer's latent strays from its mean, scaled, float32 [192, T].
-        source: of the excitation, standard normal, float32 [T hop], or None without pitch.
+        source: of the excitation's H harmonics, standard normal, float32 [T hop, H].
     """
 
     prior: Array
-    source: Array | None
+    source: Array
 
 
-def draw_noise(random: Generator, frames: int, hop: int, *, has_source: bool) -> Noise:
+def draw_noise(random: Generator, frames: int, synthesizer: Synthesizer) -> Noise:
     """Draw the noise of T frames: first the prior's, then the source's."""
+    samples = frames * synthesizer.sample_rate // 100
     prior = random.standard_normal((PRIOR_CHANNELS, frames), np.float32) * _PRIOR_SCALE
-    source = random.standard_normal(frames * hop, np.float32) if has_source else None
-    return Noise(prior, source)
+    return Noise(prior, random.standard_normal((samples, synthesizer.harmonics), np.float32))
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,7 @@ class Voice:
         frames = frame_count(len(wave))
         spoken = None if contour is None else contour.cut(0, frames)
         features = self._features(wave, spoken, frames)
-        takes_pitch = self.synthesizer.takes_pitch
-        noise = draw_noise(random, frames, self.hop, has_source=takes_pitch)
+        noise = draw_noise(random, frames, self.synthesizer)
         return self.synthesizer.speak(features, spoken, self.options.speaker, noise)
 
     def _features(self, wave: Array, contour: Contour | None, frames: int) -> Array:

@@ -106,7 +106,7 @@ class RecordedEncoder:
 class GraphSynthesizer:
     """A synthesizer from its graph, without anything around it."""
 
-    takes_pitch = True
+    harmonics = 1
 
     def __init__(self, content: bytes, sample_rate: int) -> None:
         self._session = onnxruntime.InferenceSession(content)
@@ -115,7 +115,6 @@ class GraphSynthesizer:
 
     def speak(self, features: Array, contour: Contour | None, speaker: int, noise: Noise) -> Array:
         assert contour is not None
-        assert noise.source is not None
         self.contours.append(contour)
         inputs = {
             "phone": features[None],
@@ -124,6 +123,6 @@ class GraphSynthesizer:
             "pitchf": contour.hertz[None],
             "ds": np.array([speaker]),
             "rnd": noise.prior[None],
-            "noise": noise.source[None, :, None],
+            "noise": noise.source[None],
         }
         return np.asarray(self._session.run(["audio"], inputs)[0], np.float32).ravel()

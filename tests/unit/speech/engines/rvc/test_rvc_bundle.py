@@ -117,6 +117,12 @@ def test_a_voice_without_pitch_converts(tmp_path: Path) -> None:
     assert built(tmp_path, contents).convert(speech(), signals.RATE, AUTO).any()
 
 
+def test_a_synthesizer_with_several_harmonics_is_given_noise_for_each(tmp_path: Path) -> None:
+    contents = {"synthesizer": synthesizer_graph(harmonics=9)}
+
+    assert built(tmp_path, contents).convert(speech(), signals.RATE, AUTO).any()
+
+
 def test_a_synthesizer_of_another_rate_is_refused(tmp_path: Path) -> None:
     without_noise = {"synthesizer": synthesizer_graph(takes_pitch=False, hop=400)}
 

@@ -193,7 +193,7 @@ def contour_of(voice: SineVoice) -> Array:
 
 
 def test_a_voice_without_pitch_converts_and_cannot_be_steered() -> None:
-    engine = engine_of(SineVoice(takes_pitch=False))
+    engine = engine_of(SineVoice(harmonics=0))
 
     assert hertz_of(engine.convert(word(), signals.RATE, AUTO)) == pytest.approx(200, abs=3)
     with pytest.raises(VoiceError, match="leave pitch_shift at auto"):

@@ -28,7 +28,7 @@ class Listening:
     """An encoder and a synthesizer in one that note what they are given."""
 
     sample_rate: int = 16_000
-    takes_pitch: bool = True
+    harmonics: int = 1
     waves: list[Array] = field(default_factory=list)
     contours: list[Contour | None] = field(default_factory=list)
     noises: list[Noise] = field(default_factory=list)
@@ -179,7 +179,7 @@ def test_unvoiced_frames_are_told_as_the_voice_was_trained(unvoiced: str, expect
 
 
 def test_a_voice_without_pitch_is_told_none_and_draws_only_the_noise_of_its_prior() -> None:
-    listening = Listening(takes_pitch=False)
+    listening = Listening(harmonics=0)
 
     def refuse(_: Array) -> Array:
         raise AssertionError
@@ -190,13 +190,13 @@ def test_a_voice_without_pitch_is_told_none_and_draws_only_the_noise_of_its_prio
 
     assert listening.contours == [None]
     noise = listening.noises[0]
-    assert noise.source is None
+    assert noise.source.size == 0
     drawn = default_rng(7).standard_normal(noise.prior.shape, np.float32)
     assert noise.prior == pytest.approx(0.66666 * drawn)
 
 
 def test_the_noise_of_a_prior_is_drawn_before_that_of_its_source() -> None:
-    listening = Listening(sample_rate=32_000)
+    listening = Listening(sample_rate=32_000, harmonics=2)
 
     convert_as_original(
         np.ones(16_000), voice_of(listening, VoiceOptions()), flat, 0, default_rng(7)
@@ -204,11 +204,10 @@ def test_the_noise_of_a_prior_is_drawn_before_that_of_its_source() -> None:
 
     random = default_rng(7)
     noise = listening.noises[0]
-    assert noise.source is not None
     frames = len(noise.source) // 320
     prior = random.standard_normal((192, frames), np.float32)
     assert noise.prior == pytest.approx(0.66666 * prior)
-    assert noise.source.tolist() == random.standard_normal(frames * 320, np.float32).tolist()
+    assert noise.source.tolist() == random.standard_normal((frames * 320, 2), np.float32).tolist()
 
 
 def test_a_recording_louder_than_its_highest_peak_is_turned_down() -> None:

@@ -38,7 +38,7 @@ class SineVoice:
     """
 
     sample_rate: int = RATE
-    takes_pitch: bool = True
+    harmonics: int = 1
     loudness: float = 0.2
     waves: list[Array] = field(default_factory=list)
     contours: list[Contour | None] = field(default_factory=list)
@@ -97,7 +97,7 @@ def content_graph(
 
 
 def synthesizer_graph(
-    channels: int = CHANNELS, *, takes_pitch: bool = True, hop: int = HOP
+    channels: int = CHANNELS, *, takes_pitch: bool = True, hop: int = HOP, harmonics: int = 1
 ) -> bytes:
     """Make a synthesizer that adds up everything it is given, at a hundredth, plus noise."""
     weights = [
@@ -131,7 +131,8 @@ def synthesizer_graph(
     ]
     if takes_pitch:
         nodes += [
-            helper.make_node("Reshape", ["noise", "shape"], ["hiss"]),
+            helper.make_node("ReduceMean", ["noise", "channel"], ["mean_noise"]),
+            helper.make_node("Reshape", ["mean_noise", "shape"], ["hiss"]),
             helper.make_node("Mul", ["hiss", "hundredth"], ["quiet_hiss"]),
             helper.make_node("Add", ["quiet", "quiet_hiss"], ["voiced"]),
         ]
@@ -153,7 +154,7 @@ def synthesizer_graph(
         inputs += [
             graphs.tensor("pitch", [1, "frames"], integer),
             graphs.tensor("pitchf", [1, "frames"]),
-            graphs.tensor("noise", [1, "samples", 1]),
+            graphs.tensor("noise", [1, "samples", harmonics]),
         ]
     audio = graphs.tensor("audio", [1, 1, "samples"])
     return graphs.content(helper.make_graph(nodes, "synthesizer", inputs, [audio], weights))
