@@ -30,6 +30,7 @@ MODULES: Final = {
     "waiters": "benchmarks.waiters.run",
     "http": "benchmarks.http.run",
     "pipeline": "benchmarks.pipeline.run",
+    "rvc": "benchmarks.rvc.run",
 }
 """The module of each benchmark; its `run` takes `Options` and returns a `Report`."""
 
