@@ -1,7 +1,7 @@
-"""The commands a person types; `nox --list` shows them.
+"""The project's commands; `nox --list` shows them.
 
-Every command makes the virtual environment it needs at its first run and uses it again afterwards.
-Commands that need the same packages share one, which nox's own environments cannot: hence
+A command makes its virtual environment at the first run and reuses it afterwards. Commands that
+need the same packages share one environment. Nox's own environments cannot be shared: hence
 `python=False` and `Environment`.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
 import sys
 from pathlib import Path
@@ -29,12 +30,13 @@ CONSTRAINTS = "requirements/constraints.txt"
 REQUIREMENTS = (
     *sorted(ROOT.glob("requirements/*.in")),
     *sorted(ROOT.glob("functions/*/requirements.in")),
+    ROOT / "training" / "requirements.txt",
 )
 
 
 @nox.session(python=False)
 def demo(session: nox.Session) -> None:
-    """Send a sample recording through the whole pipeline and show every step."""
+    """Convert a sample recording with the whole pipeline and show every step."""
     Environment(session, "local").python("-m", "infra.local", "demo", *session.posargs)
 
 
@@ -42,14 +44,14 @@ def demo(session: nox.Session) -> None:
 def convert(session: nox.Session) -> None:
     """Convert your own files: nox -s convert -- IN [OUT] [--format mp3] [--help]."""
     environment = Environment(session, "local")
-    # Paths are relative to where the user is, not to the repository.
+    # Relative paths start at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
     environment.python("-m", "infra.local", "convert", *(session.posargs or ["--help"]))
 
 
 @nox.session(python=False)
 def serve(session: nox.Session) -> None:
-    """Keep the local cloud up, with the page, until Ctrl-C."""
+    """Run the local cloud, with the page, until Ctrl-C."""
     environment = Environment(session, "local")
     build_page(session)
     environment.python("-m", "infra.local", "serve", *session.posargs)
@@ -57,11 +59,11 @@ def serve(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
-    """Run all tests that need neither a browser nor the training's packages."""
+    """Run all tests except those of the sessions browser, image and tests_training."""
     environment = Environment(session, "tests")
-    elsewhere = ("--ignore=tests/browser", "--ignore=tests/unit/training")
-    ignored = () if session.posargs else elsewhere
-    # Two at a time, because many of them wait: for processes to start, for leases to end.
+    elsewhere = ("tests/browser", "tests/image", "tests/unit/training")
+    ignored = () if session.posargs else tuple(f"--ignore={folder}" for folder in elsewhere)
+    # Two at a time, because many of them wait for processes to start or for leases to end.
     parallel = ("-n", "2", "--dist", "loadfile")
     coverage = ("--cov", "--cov-report=term:skip-covered")
     environment.python("-m", "pytest", *parallel, *coverage, *ignored, *session.posargs)
@@ -77,7 +79,7 @@ def browser(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def lint(session: nox.Session) -> None:
-    """Check style, types and dependencies of Python and of the page, whose own tests run, too."""
+    """Lint, type-check and audit; also run the page's tests."""
     could_not_check = 2
     environment = Environment(session, "lint")
     environment.python("-m", "ruff", "check", ".")
@@ -91,7 +93,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(python=False)
 def terraform(session: nox.Session) -> None:
-    """Check the Terraform module and its examples, with a registry or without."""
+    """Check the Terraform module and its examples."""
     could_not_check = 2
     environment = Environment(session, "tests")
     environment.python("-m", "infra.terraform.check", success_codes=[0, could_not_check])
@@ -99,13 +101,13 @@ def terraform(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def train(session: nox.Session) -> None:
-    """Make the character anew, which takes hours; nox -s train -- --quick shows the path."""
+    """Train the character, which takes hours; nox -s train -- --quick tries every step."""
     Environment(session, "training").python("-m", "training", *session.posargs)
 
 
 @nox.session(python=False, default=False)
 def quality(session: nox.Session) -> None:
-    """Measure how good the character is and write it into its model card."""
+    """Measure the character's quality and write the figures into its model card."""
     Environment(session, "training").python("-m", "training", "quality", *session.posargs)
 
 
@@ -118,13 +120,13 @@ def tests_training(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def soak(session: nox.Session) -> None:
-    """Convert for a while as containers are killed: nox -s soak -- --minutes N --kill-every S."""
+    """Convert while containers are killed: nox -s soak -- --minutes N --kill-every S."""
     Environment(session, "tests").python("-m", "tests.faults.soak", *session.posargs)
 
 
 @nox.session(python=False, default=False)
 def bench(session: nox.Session) -> None:
-    """Measure how fast it is: nox -s bench -- NAME | all | guard [--quick] [--help]."""
+    """Measure speed and cost: nox -s bench -- NAME | all | guard [--quick] [--help]."""
     Environment(session, "tests").python("-m", "benchmarks", *(session.posargs or ["--help"]))
 
 
@@ -136,19 +138,20 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def image(session: nox.Session) -> None:
-    """Do the Dockerfile's steps without a container engine and see the result serve."""
-    Environment(session, "tests").python("-m", "infra.image")
+    """Build the container image and start it, where a container engine is installed."""
+    environment = Environment(session, "tests")
+    environment.python("-m", "pytest", "tests/image", *session.posargs)
 
 
 @nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
-    """Check a character bundle and tell how fast it is: nox -s character -- FOLDER."""
+    """Check a character bundle and measure its speed: nox -s character -- FOLDER."""
     Environment(session, "local").python("-m", "speech.bundles", *session.posargs)
 
 
 @nox.session(python=False, default=False)
 def lock(session: nox.Session) -> None:
-    """Choose the newest versions of all dependencies anew and write them down."""
+    """Lock the newest versions of all dependencies."""
     environment = Environment(session, "lock")
     environment.compile_lock(CONSTRAINTS, "requirements/lint.in", "requirements/browser.in")
     for name in DEPLOYABLES:
@@ -158,54 +161,72 @@ def lock(session: nox.Session) -> None:
         )
 
 
+def describe_python() -> str:
+    """Return what a virtual environment depends on beside its packages."""
+    return f"{platform.python_implementation()} {platform.python_version()} in {sys.base_prefix}"
+
+
 class Environment:
-    """A virtual environment with what `requirements/NAME.in` lists, in the locked versions.
+    """A virtual environment with the packages of `requirements/NAME.in` in the locked versions.
+
+    It is made anew when the requirements or the Python interpreter have changed, so that it never
+    contains a package that the requirements no longer name.
 
     Args:
-        session: what runs the commands.
+        session: runs the commands.
         name: which requirements.
+        folder: contains the environments.
+        interpreter: identifies the Python interpreter.
     """
 
-    def __init__(self, session: nox.Session, name: str) -> None:
+    def __init__(
+        self,
+        session: nox.Session,
+        name: str,
+        *,
+        folder: Path = ROOT / ".nox",
+        interpreter: str | None = None,
+    ) -> None:
         self._session = session
-        self._folder = ROOT / ".nox" / name
+        self._folder = folder / name
         bin_folder = "Scripts" if os.name == "nt" else "bin"
         self._python = str(self._folder / bin_folder / "python")
-        self._install(f"requirements/{name}.in")
+        self._install(f"requirements/{name}.in", interpreter or describe_python())
 
     def python(self, *arguments: str, success_codes: Sequence[int] = (0,)) -> None:
-        """Run Python in it, with the repository's packages."""
+        """Run Python in it; the repository's packages can be imported."""
         self._session.run(
             self._python,
             *arguments,
             env={"PYTHONPATH": str(ROOT)},
             external=True,
             success_codes=success_codes,
-            # Long enough for the local cloud to stop everything in order after Ctrl-C.
+            # The local cloud needs some time to stop everything after Ctrl-C.
             interrupt_timeout=20.0,
             terminate_timeout=10.0,
         )
 
     def compile_lock(self, output: str, *arguments: str) -> None:
-        """Write a lock file that names versions and nothing of the machine it was made on."""
+        """Write a lock file with versions and without the package index of this machine."""
         form = ("--quiet", "--strip-extras", "--no-header", "--no-annotate")
         silent = ("--no-emit-index-url", "--no-emit-trusted-host", "--no-emit-find-links")
         self.python("-m", "piptools", "compile", "-U", *form, *silent, "-o", output, *arguments)
 
-    def _install(self, requirements: str) -> None:
-        wanted = digest_of([ROOT / CONSTRAINTS, *REQUIREMENTS])
-        stamp = self._folder / "installed.sha256"
+    def _install(self, requirements: str, interpreter: str) -> None:
+        wanted = f"{interpreter}\n{digest_of([ROOT / CONSTRAINTS, *REQUIREMENTS])}\n"
+        stamp = self._folder / "installed.txt"
         if stamp.is_file() and stamp.read_text() == wanted:
             return
         run, quiet = self._session.run, ("--quiet", "--disable-pip-version-check")
-        run(sys.executable, "-m", "virtualenv", "--quiet", str(self._folder), external=True)
+        virtualenv = (sys.executable, "-m", "virtualenv", "--quiet", "--clear")
+        run(*virtualenv, str(self._folder), external=True)
         locked = ("-r", requirements, "-c", CONSTRAINTS)
         run(self._python, "-m", "pip", "install", *quiet, *locked, external=True)
         stamp.write_text(wanted)
 
 
 def digest_of(paths: list[Path]) -> str:
-    """Return what changes when one of some files does."""
+    """Return a digest of some files' names and contents."""
     digest = hashlib.sha256()
     for path in paths:
         digest.update(path.name.encode() + path.read_bytes())
@@ -213,11 +234,11 @@ def digest_of(paths: list[Path]) -> str:
 
 
 def npm(session: nox.Session, *arguments: str) -> bool:
-    """Run npm for the client and the page, where it is installed; return whether it is."""
+    """Run npm for the client and the page if npm is installed; return whether it is."""
     program = shutil.which("npm")
     if program is None:
         advice = "npm was not found; install Node.js 22.12 or newer, or 20.19"
-        session.warn(f"npm {arguments[0]} left out: {advice}")
+        session.warn(f"npm {arguments[0]} is left out: {advice}")
         return False
     with session.chdir(WEB):
         session.run(program, *arguments, external=True)
@@ -225,7 +246,7 @@ def npm(session: nox.Session, *arguments: str) -> bool:
 
 
 def build_page(session: nox.Session) -> None:
-    """Build the page, if its sources changed since the last time."""
+    """Build the page if its sources have changed since the last build."""
     wanted, stamp = digest_of(page_sources()), WEB / "page" / "dist" / ".built"
     if stamp.is_file() and stamp.read_text() == wanted:
         return
@@ -235,7 +256,7 @@ def build_page(session: nox.Session) -> None:
 
 
 def page_sources() -> list[Path]:
-    """Return everything that the built page is made of."""
+    """Return the source files of the page."""
     outside = {"dist", "node_modules"}
     paths = (path for path in sorted(WEB.rglob("*")) if path.is_file())
     return [path for path in paths if not outside & set(path.relative_to(WEB).parts)]

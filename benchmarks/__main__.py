@@ -1,4 +1,4 @@
-"""The command of the benchmarks: `python -m benchmarks NAME | all | guard | readme`."""
+"""The command of the benchmarks: `python -m benchmarks NAME | all | guard | pages`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.measuring.readme import write_figures
+from benchmarks.measuring.pages import write_figures
 from benchmarks.measuring.report import Options, Report
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(__file__).parent
 RESULTS: Final = FOLDER / "results"
 QUICK_RESULTS: Final = FOLDER.parent / ".local" / "benchmarks"
-"""What is measured in a hurry is not what the README tells."""
+"""Results of `--quick` do not go into any page."""
 
 MODULES: Final = {
     "convert": "benchmarks.convert.run",
@@ -30,17 +30,26 @@ MODULES: Final = {
     "waiters": "benchmarks.waiters.run",
     "http": "benchmarks.http.run",
     "pipeline": "benchmarks.pipeline.run",
+    "cost": "benchmarks.cost.run",
     "rvc": "benchmarks.rvc.run",
 }
-"""The module of each benchmark; its `run` takes `Options` and returns a `Report`."""
+"""The module of each benchmark; its `run` takes `Options` and returns a `Report`.
+
+`all` runs them in this order: cost reads the report of pipeline.
+"""
+
+README: Final = FOLDER / "README.md"
+PAGES: Final = {"cost": FOLDER.parent / "docs" / "deploy.md"}
+"""Where the figures of a benchmark go, if not into the README."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return the exit code."""
     parsed = _parser().parse_args(arguments)
     results = parsed.results or (QUICK_RESULTS if parsed.quick else RESULTS)
-    if parsed.name == "readme":
-        write_figures(FOLDER / "README.md", sorted(RESULTS.glob("*.json")))
+    if parsed.name == "pages":
+        for path in sorted(RESULTS.glob("*.json")):
+            write_figures(page_of(path.stem), [path])
         return 0
     if parsed.name == "all":
         return run_all(results, quick=parsed.quick)
@@ -49,19 +58,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(guard.main(accept=parsed.accept))
     path = run_one(parsed.name, Options(quick=parsed.quick), results)
     if results == RESULTS:
-        write_figures(FOLDER / "README.md", [path])
+        write_figures(page_of(parsed.name), [path])
     return 0
+
+
+def page_of(name: str) -> Path:
+    """Return the page that shows the figures of a benchmark."""
+    return PAGES.get(name, README)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="nox -s bench --", description=__doc__)
-    text = "which one; all: each in a process of its own; guard: compare ratios with those stored; "
-    names = (*MODULES, "all", "guard", "readme")
-    parser.add_argument("name", choices=names, help=text + "readme: write the stored figures anew")
-    parser.add_argument("--quick", action="store_true", help="less of everything, README untouched")
-    text = "folder for the JSON files; the README follows only the default one"
+    text = "a benchmark; all: every one; guard: compare ratios with the stored ones; "
+    names = (*MODULES, "all", "guard", "pages")
+    parser.add_argument("name", choices=names, help=text + "pages: write the stored figures again")
+    parser.add_argument("--quick", action="store_true", help="measure less and change no page")
+    text = "folder for the JSON files; pages are written only from the default one"
     parser.add_argument("--results", type=Path, default=None, help=text)
-    text = "guard: store what is measured as what later runs are compared with"
+    text = "guard: store the measured ratios; later runs are compared with them"
     parser.add_argument("--accept", action="store_true", help=text)
     return parser
 

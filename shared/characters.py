@@ -1,144 +1,240 @@
-"""Character manifests: what `character.json` says, strictly read, with the standard library only.
+"""Character manifests: what `character.json` says, strictly checked; needs pydantic only.
 
-The API shows these facts and the conversion container relies on them; the JSON Schema for editors
-is `characters/character.schema.json`.
+The API shows these facts and the conversion container relies on them. The JSON Schema for editors,
+`characters/character.schema.json`, is made from the models here (see shared.character_schema).
 """
 
 import json
 import math
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, Never
+from typing import Annotated, Any, Literal, Never
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from shared.manifest_fields import Entries, Expected, Form, Number, Text, WholeNumber, in_range
+from shared.manifest_messages import one_line, sentence
 
 MANIFEST = "character.json"
 SCHEMA_VERSION = 1
 MAX_MANIFEST_BYTES = 64 * 1024
-MAX_GRAPH_BYTES = (1 << 31) - 1  # no protocol buffers message, so no ONNX file, is larger
+MAX_GRAPH_BYTES = (1 << 31) - 1
+"""The largest protocol buffers message, and so the largest ONNX file."""
+MAX_BUNDLE_BYTES = 1 << 30
+"""How many bytes the graphs of one bundle may have together unless a setting says otherwise."""
 MAX_GRAPHS = 8
-MAX_SEMITONES = 24.0
+MAX_SEMITONES = 24
 
-_ANY_TEXT = re.compile(r"\s*\S.*", re.DOTALL)
-_ID = re.compile(r"[a-z][a-z0-9-]{0,31}")
-_WORD = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_GRAPH_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.onnx")
-_PORTRAIT_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.svg")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-_COLOUR = re.compile(r"#[0-9a-f]{6}")
-_HTTPS = re.compile(r"https://[^\s/]+(/\S*)?")
-_CONTACT = re.compile(r"https://[^\s/]+(/\S*)?|mailto:[^\s@]+@[^\s@]+")
+_NOT_SPACE = r"[^\s\x1c-\x1f]"
+_NEITHER_SPACE_NOR_SLASH = r"[^\s\x1c-\x1f/]"
+_FILE_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+_HTTPS = rf"https://{_NEITHER_SPACE_NOR_SLASH}+(/{_NOT_SPACE}*)?"
+_MAILTO = r"mailto:[^\s\x1c-\x1f@]+@[^\s\x1c-\x1f@]+"
 
-_LONGEST_SHOWN = 80
+Sha256 = Annotated[str, Form(r"^[0-9a-f]{64}$", 64, "64 lower-case hexadecimal digits")]
+HttpsAddress = Annotated[str, Form(rf"^{_HTTPS}$", 300, "an https address")]
+Date = Annotated[str, Form(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 10, "a date as YYYY-MM-DD")]
+Hertz = Annotated[float, Number(20, 2_000)]
+PitchPolicy = Annotated[
+    Literal["auto"] | Annotated[float, Field(ge=-MAX_SEMITONES, le=MAX_SEMITONES)],
+    Expected(f'"auto" or semitones from -{MAX_SEMITONES} to {MAX_SEMITONES}'),
+]
+Allowed = Annotated[bool | None, Expected("true or false")]
+Setting = Annotated[str | int | float | bool, Expected("a text, a number or true or false")]
 
 
 class ManifestError(ValueError):
     """A manifest that does not say what it must; the message is one sentence about one field."""
 
 
-@dataclass(frozen=True)
-class CharacterName:
-    """The character's name in Japanese and in English."""
+class _Strict(BaseModel):
+    """One JSON object of a manifest: no unknown fields, no conversions, never changed."""
 
-    ja: str
-    en: str
-
-
-@dataclass(frozen=True)
-class GraphFile:
-    """One ONNX file of the bundle: its name in the folder, SHA-256 (hexadecimal) and size."""
-
-    file: str
-    sha256: str
-    bytes: int
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
+    )
 
 
-@dataclass(frozen=True)
-class Pitch:
-    """How high the character speaks.
+class CharacterName(_Strict):
+    """The character's name in Japanese and in English, shown to visitors."""
 
-    Attributes:
-        policy: what is done unless a conversion asks otherwise: "auto" moves the speaker's median
-            to the character's, a number moves by so many semitones.
-        median_hz: median fundamental frequency of the character's speech.
-        log_std: standard deviation of the natural logarithm of the fundamental frequency.
-        low_hz: frequency below which the character does not speak.
-        high_hz: frequency above which the character does not speak.
+    ja: Annotated[str, Text(64)]
+    en: Annotated[str, Text(64)]
+
+
+class GraphFile(_Strict):
+    """One ONNX file of the bundle."""
+
+    file: Annotated[str, Form(rf"^{_FILE_NAME}\.onnx$", 105, "the plain name of an .onnx file")]
+    """Its name in the bundle's folder."""
+    sha256: Sha256
+    bytes: Annotated[int, WholeNumber(1, MAX_GRAPH_BYTES)]
+    """Its size."""
+
+
+class Pitch(_Strict):
+    """How high the character speaks. median_hz lies between low_hz and high_hz."""
+
+    policy: PitchPolicy
+    """What is done unless a conversion asks otherwise.
+
+    "auto" moves the speaker's median to median_hz; a number moves it by so many semitones.
     """
+    low_hz: Hertz
+    """Frequency below which the character does not speak."""
+    high_hz: Hertz
+    """Frequency above which the character does not speak."""
+    median_hz: Hertz
+    """Median fundamental frequency of the character's speech."""
+    log_std: Annotated[float, Number(0.01, 1)]
+    """Standard deviation of the natural logarithm of the fundamental frequency."""
 
-    policy: Literal["auto"] | float
-    median_hz: float
-    log_std: float
-    low_hz: float
-    high_hz: float
+    @field_validator("high_hz")
+    @classmethod
+    def _is_above_low(cls, high: float, info: ValidationInfo) -> float:
+        return in_range(high, info.data.get("low_hz", 20), 2_000)
+
+    @field_validator("median_hz")
+    @classmethod
+    def _is_between(cls, median: float, info: ValidationInfo) -> float:
+        return in_range(median, info.data.get("low_hz", 20), info.data.get("high_hz", 2_000))
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(_Strict):
     """The shortest and the longest recording that the character converts, in seconds."""
 
-    min_seconds: float
-    max_seconds: float
+    min_seconds: Annotated[float, Number(0, 60)]
+    max_seconds: Annotated[float, Number(0, 3_600)]
+
+    @field_validator("max_seconds")
+    @classmethod
+    def _is_above_min(cls, longest: float, info: ValidationInfo) -> float:
+        return in_range(longest, info.data.get("min_seconds", 0), 3_600)
 
 
-@dataclass(frozen=True)
-class Licence:
-    """The licence of the character's voice: name, SPDX identifier and address."""
+class Licence(_Strict):
+    """The licence of the character's voice."""
 
-    name: str
-    spdx: str
-    url: str
-
-
-@dataclass(frozen=True)
-class Preview:
-    """How a page shows the character: a colour (#rrggbb) and a portrait in the folder, or none."""
-
-    colour: str
-    portrait: str | None
+    name: Annotated[str, Text(200)]
+    spdx: Annotated[str, Text(64, "an SPDX licence identifier")]
+    url: HttpsAddress
+    text: Annotated[str, Text(30_000)] | None = None
+    """The whole text, where the address alone might not last."""
 
 
-Setting = str | int | float | bool
+class Preview(_Strict):
+    """How a page shows the character."""
+
+    colour: Annotated[str, Form("^#[0-9a-f]{6}$", 7, "a colour as #rrggbb in lower case")]
+    portrait: Annotated[
+        Annotated[str, Field(pattern=rf"^{_FILE_NAME}\.svg$")] | None,
+        Expected("the plain name of an .svg file or null"),
+    ]
+    """A static SVG in the bundle's folder, or null."""
 
 
-@dataclass(frozen=True)
-class CharacterManifest:
-    """Everything that `character.json` says.
+class Origin(_Strict):
+    """Where an imported voice comes from."""
 
-    Attributes:
-        id: the character's id, which is also its folder's name.
-        name: shown to visitors.
-        engine: name of the engine that runs the graphs.
-        sample_rate: of the converted audio, in Hz.
-        graphs: the bundle's ONNX files by the role that the engine gives them.
-        pitch: None if the character's pitch cannot be steered.
-        limits: of the recordings.
-        credit: the line that must be shown wherever the voice is used.
-        licence: of the voice.
-        terms_url: where the terms of use stand.
-        consent: the statement by which the voice's owner agreed.
-        contact: where the voice's owner is reached: an https or mailto address.
-        preview: how a page shows the character.
-        settings: what the engine alone understands.
-        folder: where the bundle lies.
-    """
+    source: Annotated[str, Text(300)] | None = None
+    """The address or the file that it was imported from."""
+    author: Annotated[str, Text(200)] | None = None
+    """Who made it."""
+    date: (
+        Annotated[str, Form(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 10, "a date as YYYY-MM-DD")] | None
+    ) = None
+    """When it was made."""
+    sha256: Sha256 | None = None
+    """Of the imported file."""
+    tool: Annotated[str, Text(200)] | None = None
+    """What it was trained with."""
+    epoch: Annotated[int, WholeNumber(0, 1_000_000_000)] | None = None
+    """The training epoch that was exported."""
+    step: Annotated[int, WholeNumber(0, 1_000_000_000)] | None = None
+    """The training step that was exported."""
 
-    id: str
+
+class Uses(_Strict):
+    """What the voice's owner allows, true or false; absent where the owner has not said."""
+
+    commercial: Allowed = None
+    redistribution: Allowed = None
+    adult: Allowed = None
+    politics: Allowed = None
+
+
+def _empty_for_null(value: object) -> object:
+    return {} if value is None else value
+
+
+class Manifest(_Strict):
+    """What a character bundle says about itself. Unknown fields are refused."""
+
+    schema_version: Annotated[int, WholeNumber(SCHEMA_VERSION, SCHEMA_VERSION)]
+    id: Annotated[
+        str,
+        Form("^[a-z][a-z0-9-]{0,31}$", 32, "lower-case letters, digits and hyphens after a letter"),
+    ]
+    """The character's id, which is also the name of the bundle's folder."""
     name: CharacterName
-    engine: str
-    sample_rate: int
-    graphs: Mapping[str, GraphFile]
+    engine: Annotated[str, Form("^[a-z][a-z0-9_]{0,31}$", 32, "the name of an engine")]
+    """The engine that runs the graphs, for example harmonic or waveform."""
+    sample_rate: Annotated[int, WholeNumber(8_000, 96_000)]
+    """Sample rate of the converted audio in Hz."""
+    graphs: Annotated[
+        Mapping[str, GraphFile],
+        Entries(1, MAX_GRAPHS, "graphs"),
+        AfterValidator(MappingProxyType),
+    ]
+    """The ONNX files by the role that the engine gives them."""
     pitch: Pitch | None
+    """How high the character speaks; null if its pitch cannot be steered."""
     limits: Limits
-    credit: str
+    credit: Annotated[str, Text(300)]
+    """The line that must be shown wherever the voice is used."""
     licence: Licence
-    terms_url: str
-    consent: str
-    contact: str
+    terms_url: HttpsAddress
+    """Where the terms of use stand."""
+    consent: Annotated[str, Text(2_000)]
+    """The statement by which the voice's owner agreed."""
+    contact: Annotated[str, Form(f"^({_HTTPS}|{_MAILTO})$", 300, "an https or mailto address")]
+    """Where the voice's owner is reached."""
     preview: Preview
-    settings: Mapping[str, Setting]
+    takes: Annotated[Literal["speech", "text", "both"], Expected('"speech", "text" or "both"')] = (
+        "speech"
+    )
+    """What the character speaks from."""
+    origin: Origin | None = None
+    uses: Uses | None = None
+    settings: Annotated[
+        Mapping[str, Setting],
+        AfterValidator(MappingProxyType),
+        BeforeValidator(_empty_for_null, json_schema_input_type=Mapping[str, Setting] | None),
+    ] = Field(default_factory=lambda: MappingProxyType({}))
+    """What the engine alone understands: one value for each name."""
+    options: Annotated[Mapping[str, JsonValue], AfterValidator(MappingProxyType)] = Field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """What the engine alone understands, in any form; the engine checks it."""
+    schema_address: Annotated[str, Field(alias="$schema")] = ""
+    """Where an editor finds the schema of this file."""
+
+
+class CharacterManifest(Manifest):
+    """What a character bundle says about itself, and where the bundle lies."""
+
     folder: Path
 
 
@@ -172,7 +268,7 @@ def read_manifest(path: Path) -> CharacterManifest:
         path: the manifest, or the folder in which `character.json` lies.
 
     Raises:
-        ManifestError: it is missing, too large, no JSON, a field is missing, unknown or wrong, or
+        ManifestError: it is missing, too large, not JSON, a field is missing, unknown or wrong, or
             its folder is not named by its id.
     """
     path = path / MANIFEST if path.is_dir() else path
@@ -185,7 +281,7 @@ def read_manifest(path: Path) -> CharacterManifest:
             f" ({error.strerror})."
         ) from error
     manifest = parse_manifest(content, path.parent)
-    # The name that it is found by: the folder may be a link to one of another name.
+    # A link is known by its own name, not by the name of the folder that it leads to.
     name = path.parent.absolute().name
     if manifest.id != name:
         raise ManifestError(
@@ -202,36 +298,23 @@ def parse_manifest(content: bytes, folder: Path) -> CharacterManifest:
     """
     if len(content) > MAX_MANIFEST_BYTES:
         raise ManifestError(f"{MANIFEST}: expected at most {MAX_MANIFEST_BYTES} bytes, found more.")
-    return _manifest(_Object(_parse_json(content)), folder)
+    said = _parse_json(content)
+    try:
+        Manifest.model_validate(said)
+    except ValidationError as error:
+        raise ManifestError(f"{MANIFEST}: {sentence(error, Manifest)}") from error
+    return CharacterManifest.model_validate({**said, "folder": folder})
 
 
-def _parse_json(content: bytes) -> object:
-    def refuse_constant(constant: str) -> Never:
-        raise ManifestError(f"{MANIFEST}: expected finite numbers, found {constant[:80]}.")
-
-    def parse_finite(text: str) -> float:
-        number = float(text)
-        if not math.isfinite(number):
-            refuse_constant(text)
-        return number
-
-    def refuse_repeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        fields = dict(pairs)
-        if len(fields) < len(pairs):
-            (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
-            raise ManifestError(
-                f"{MANIFEST}: field '{_one_line(name)}': expected once, found again."
-            )
-        return fields
-
+def _parse_json(content: bytes) -> Any:
     try:
         value = json.loads(
             content.decode("utf-8"),
-            parse_constant=refuse_constant,
-            parse_float=parse_finite,
-            object_pairs_hook=refuse_repeated,
+            parse_constant=_refuse_constant,
+            parse_float=_parse_finite,
+            object_pairs_hook=_refuse_repeated,
         )
-        # JSON can name half of a surrogate pair, which no text that is sent on may hold.
+        # JSON can name half of a surrogate pair, which UTF-8 cannot hold.
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except ManifestError:
         raise
@@ -240,212 +323,20 @@ def _parse_json(content: bytes) -> object:
     return value
 
 
-class _Missing:
-    """Stands for the value of a field that is not there."""
+def _refuse_constant(constant: str) -> Never:
+    raise ManifestError(f"{MANIFEST}: expected finite numbers, found {constant[:80]}.")
 
 
-class _Object:
-    """One JSON object whose fields are taken one after the other; what is left is unknown."""
-
-    def __init__(self, value: object, place: str = "") -> None:
-        self._place = place
-        if not isinstance(value, dict):
-            self._refuse(place.rstrip("."), "an object", value)
-        self._fields: dict[str, object] = dict(value)
-
-    def take(self, name: str) -> object:
-        if name not in self._fields:
-            self.refuse(name, "a value", _Missing())
-        return self._fields.pop(name)
-
-    def take_optional(self, name: str) -> object:
-        return self._fields.pop(name, None)
-
-    def fields_of(self, name: str) -> "_Object":
-        return self.nested(self.take(name), name)
-
-    def nested(self, value: object, name: str) -> "_Object":
-        return _Object(value, f"{self._place}{name}.")
-
-    def names(self) -> list[str]:
-        return list(self._fields)
-
-    def text(self, name: str, longest: int, form: re.Pattern[str] | None, expected: str) -> str:
-        value = self.take(name)
-        if form is None:
-            form, expected = _ANY_TEXT, f"{expected} of 1 to {longest} characters"
-        if not isinstance(value, str) or len(value) > longest or not form.fullmatch(value):
-            self.refuse(name, expected, value)
-        return value
-
-    def number(self, name: str, low: float, high: float) -> float:
-        value = self.take(name)
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not low <= value <= high
-        ):
-            self.refuse(name, f"a number from {low:g} to {high:g}", value)
-        return float(value)
-
-    def integer(self, name: str, low: int, high: int) -> int:
-        value = self.take(name)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)  # to JSON, 1.0 is 1
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            self.refuse(name, f"a whole number from {low} to {high}", value)
-        return value
-
-    def finish(self, known: Iterable[str]) -> None:
-        for name in self._fields:
-            self.refuse(name, f"only the fields {_listed(known)}", name)
-
-    def refuse(self, name: str, expected: str, found: object) -> Never:
-        self._refuse(f"{self._place}{name}", expected, found)
-
-    def _refuse(self, field: str, expected: str, found: object) -> Never:
-        where = f"field '{_one_line(field)}': " if field else ""
-        raise ManifestError(f"{MANIFEST}: {where}expected {expected}, found {_shown(found)}.")
+def _parse_finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        _refuse_constant(text)
+    return number
 
 
-def _shown(value: object) -> str:
-    if isinstance(value, _Missing):
-        return "nothing"
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else "a list"
-    return _cut(json.dumps(value, ensure_ascii=False))
-
-
-def _one_line(name: str) -> str:
-    """A name out of a manifest, as an error may show it."""
-    return _cut(json.dumps(name, ensure_ascii=False)[1:-1])
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
-
-
-def _manifest(top: _Object, folder: Path) -> CharacterManifest:
-    top.integer("schema_version", SCHEMA_VERSION, SCHEMA_VERSION)
-    manifest = CharacterManifest(
-        id=top.text("id", 32, _ID, "lower-case letters, digits and hyphens after a letter"),
-        name=_name(top.fields_of("name")),
-        engine=top.text("engine", 32, _WORD, "the name of an engine"),
-        sample_rate=top.integer("sample_rate", 8_000, 96_000),
-        graphs=_graphs(top.fields_of("graphs")),
-        pitch=_pitch(top),
-        limits=_limits(top.fields_of("limits")),
-        credit=top.text("credit", 300, None, "a text"),
-        licence=_licence(top.fields_of("licence")),
-        terms_url=top.text("terms_url", 300, _HTTPS, "an https address"),
-        consent=top.text("consent", 2_000, None, "a text"),
-        contact=top.text("contact", 300, _CONTACT, "an https or mailto address"),
-        preview=_preview(top.fields_of("preview")),
-        settings=_settings(top),
-        folder=folder,
-    )
-    top.take_optional("$schema")
-    top.finish(["schema_version", *list(CharacterManifest.__dataclass_fields__)[:-1]])
-    return manifest
-
-
-def _name(fields: _Object) -> CharacterName:
-    name = CharacterName(
-        ja=fields.text("ja", 64, None, "a text"), en=fields.text("en", 64, None, "a text")
-    )
-    fields.finish(("ja", "en"))
-    return name
-
-
-def _graphs(fields: _Object) -> Mapping[str, GraphFile]:
-    roles = fields.names()
-    if not 1 <= len(roles) <= MAX_GRAPHS:
-        raise ManifestError(
-            f"{MANIFEST}: field 'graphs': expected 1 to {MAX_GRAPHS} graphs, found {len(roles)}."
-        )
-    return MappingProxyType({role: _graph(fields.fields_of(role)) for role in roles})
-
-
-def _graph(fields: _Object) -> GraphFile:
-    graph = GraphFile(
-        file=fields.text("file", 105, _GRAPH_FILE, "the plain name of an .onnx file"),
-        sha256=fields.text("sha256", 64, _SHA256, "64 lower-case hexadecimal digits"),
-        bytes=fields.integer("bytes", 1, MAX_GRAPH_BYTES),
-    )
-    fields.finish(("file", "sha256", "bytes"))
-    return graph
-
-
-def _pitch(top: _Object) -> Pitch | None:
-    value = top.take("pitch")
-    if value is None:
-        return None
-    fields = top.nested(value, "pitch")
-    low = fields.number("low_hz", 20, 2_000)
-    high = fields.number("high_hz", low, 2_000)
-    pitch = Pitch(
-        policy=_policy(fields),
-        median_hz=fields.number("median_hz", low, high),
-        log_std=fields.number("log_std", 0.01, 1),
-        low_hz=low,
-        high_hz=high,
-    )
-    fields.finish(Pitch.__dataclass_fields__)
-    return pitch
-
-
-def _policy(fields: _Object) -> Literal["auto"] | float:
-    value = fields.take("policy")
-    if value == "auto":
-        return "auto"
-    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > MAX_SEMITONES:
-        fields.refuse(
-            "policy", f'"auto" or semitones from -{MAX_SEMITONES:g} to {MAX_SEMITONES:g}', value
-        )
-    return float(value)
-
-
-def _limits(fields: _Object) -> Limits:
-    shortest = fields.number("min_seconds", 0, 60)
-    limits = Limits(min_seconds=shortest, max_seconds=fields.number("max_seconds", shortest, 3_600))
-    fields.finish(("min_seconds", "max_seconds"))
-    return limits
-
-
-def _licence(fields: _Object) -> Licence:
-    licence = Licence(
-        name=fields.text("name", 200, None, "a text"),
-        spdx=fields.text("spdx", 64, None, "an SPDX licence identifier"),
-        url=fields.text("url", 300, _HTTPS, "an https address"),
-    )
-    fields.finish(("name", "spdx", "url"))
-    return licence
-
-
-def _preview(fields: _Object) -> Preview:
-    colour = fields.text("colour", 7, _COLOUR, "a colour as #rrggbb in lower case")
-    portrait = fields.take("portrait")
-    if portrait is not None and not (
-        isinstance(portrait, str) and _PORTRAIT_FILE.fullmatch(portrait)
-    ):
-        fields.refuse("portrait", "the plain name of an .svg file or null", portrait)
-    fields.finish(("colour", "portrait"))
-    return Preview(colour, portrait)
-
-
-def _settings(top: _Object) -> Mapping[str, Setting]:
-    value = top.take_optional("settings")
-    if value is None:
-        return MappingProxyType({})
-    fields = top.nested(value, "settings")
-    settings: dict[str, Setting] = {}
-    for name in fields.names():
-        setting = fields.take(name)
-        if not isinstance(setting, str | int | float):
-            fields.refuse(name, "a text, a number or true or false", setting)
-        settings[name] = setting
-    return MappingProxyType(settings)
+def _refuse_repeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise ManifestError(f"{MANIFEST}: field '{one_line(name)}': expected once, found again.")
+    return fields

@@ -179,7 +179,16 @@ def load(kind: type[_Settings], **overrides: Any) -> _Settings:
     try:
         return kind(**overrides)
     except ValidationError as error:
-        raise SettingsError("\n".join(_explain(problem) for problem in error.errors())) from None
+        raise SettingsError("\n".join(map(_explain, _causes(error)))) from None
+
+
+def _causes(error: ValidationError) -> list[Any]:
+    """Return the problems without those that only follow from another one.
+
+    A default that is computed from other fields cannot be computed when one of them is wrong.
+    """
+    problems: list[Any] = error.errors()
+    return [each for each in problems if each["type"] != "default_factory_not_called"]
 
 
 def _explain(problem: Any) -> str:

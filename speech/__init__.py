@@ -1,1 +1,1 @@
-"""Everything that turns sound into sound: audio, character bundles, engines; no cloud."""
+"""Decoding, conversion and encoding of speech, and the character bundles; knows no cloud."""

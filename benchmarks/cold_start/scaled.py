@@ -18,7 +18,8 @@ import psutil
 from benchmarks.cold_start.starting import bytecode_in
 from benchmarks.measuring.recordings import CONTENT_TYPE
 from benchmarks.measuring.voice_journeys import LISTENING_SECONDS, changed_environment, off_beat
-from infra.local.cloud import CloudOptions, Scaling, local_cloud
+from infra.local.options import CloudOptions, Scaling
+from infra.local.starting import local_cloud
 from infra.local.visitor import Visitor, Wish
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Visit:
 
 
 class ScaledCloud:
-    """A local cloud with a front before its converter, and a visitor.
+    """A local cloud with a proxy in front of its converter, and a visitor.
 
     Args:
         cloud: the local cloud.
@@ -62,7 +63,7 @@ class ScaledCloud:
 
     def __init__(self, cloud: LocalCloud, client: httpx.AsyncClient) -> None:
         self._convert = cloud.addresses.convert
-        self._front = psutil.Process(cloud.pids["convert"])
+        self._proxy = psutil.Process(cloud.pids["convert"])
         self._client = client
         self._visitor = Visitor(client, cloud.addresses.api, cloud.voices)
         self._chance = random.Random(0)
@@ -90,7 +91,7 @@ class ScaledCloud:
 
     async def scale_to_zero(self) -> None:
         """Stop the instance, if there is one, and wait for its end."""
-        children = self._front.children()
+        children = self._proxy.children()
         for child in children:
             child.terminate()
         _, alive = await asyncio.to_thread(psutil.wait_procs, children, STOP_SECONDS)

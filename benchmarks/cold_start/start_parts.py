@@ -57,11 +57,11 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
         laps.end("settings")
         convert.open_stores(config)
         laps.end("clients")
-        performers = convert.load_performers(config.characters_dir, config.threads)
+        characters = convert.build_characters(config.characters_dir, config.threads)
         laps.end("characters")
         async with Decoder() as decoder:
             laps.end("decoder's process")
-            tools = convert.Tools(decoder, performers)
+            tools = convert.Tools(decoder, characters)
             for which in ("first", "second"):
                 await convert_once(tools, recording)
                 laps.end(f"{which} conversion")
@@ -78,11 +78,11 @@ async def convert_once(tools: Tools, data: bytes) -> None:
     from speech.engines.base import ConversionOptions
 
     recording = await tools.decoder.decode(data, limits=DecodeLimits())
-    performer = next(iter(tools.performers.values()))
-    samples = performer.engine.convert(
+    character = next(iter(tools.characters.values()))
+    samples = character.engine.convert(
         recording.samples, recording.sample_rate, ConversionOptions()
     )
-    encode(samples, performer.engine.sample_rate, OutputFormat.WAV, performer.marking)
+    encode(samples, character.engine.sample_rate, OutputFormat.WAV, character.marking)
 
 
 def measure_deployable(name: str) -> dict[str, float]:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
-from infra.local.cloud import ROOT, Addresses, CloudOptions, deployable_environments
-from infra.local.emulated import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
+from infra.local.addresses import Addresses
+from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE, deployable_environments
 from infra.local.keys import make_key
+from infra.local.options import ROOT, CloudOptions
 from infra.local.processes import free_ports
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Starter:
         key = folder / "signing-key.json"
         make_key().write(key)
         url = f"http://{NOWHERE}"
-        addresses = Addresses(url, url, url, url, url)
+        addresses = Addresses(url, url, url, url, url, url)
         environments = deployable_environments(CloudOptions(), addresses, key)
         # The local cloud has no scheduler and so no sweep; it is told the same as on_upload.
         self._environments = environments | {

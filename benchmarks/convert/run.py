@@ -29,7 +29,7 @@ from benchmarks.measuring.recordings import SAMPLE_RATE, speech
 from benchmarks.measuring.report import Report, Table
 from functions.convert.settings import ConvertSettings
 from infra.local import names
-from infra.local.cloud import ROOT
+from infra.local.options import ROOT
 from speech.audio.decoding import Decoder
 from speech.bundles.reading import load_character
 from speech.engines.base import ConversionOptions, SessionSettings

@@ -15,9 +15,9 @@ from google.cloud.storage import Client
 from google.oauth2.service_account import Credentials
 
 from infra.local import names, provisioning
-from infra.local.cloud import ROOT
-from infra.local.embedded import STORAGE_VARIABLE
+from infra.local.environments import STORAGE_VARIABLE
 from infra.local.keys import make_key
+from infra.local.options import ROOT
 from infra.local.processes import Supervisor, free_ports
 from shared.google.cloud_storage import CloudStorageBucket, Signer
 

@@ -1,15 +1,12 @@
 """What a thousand conversions and a day cost: measured CPU seconds times prices.
 
-    python -m benchmarks.cost.run [RECORDING] [--write]
-
-CPU seconds are those of all processes that a conversion keeps busy, from the recording's bytes to
-the result's; they do not depend on what else the machine does, as the time by the clock would. How
-many documents a voice reads and writes is what the benchmark pipeline has counted.
+CPU seconds are those of all processes that work on a conversion, from the recording's bytes to the
+result's. Unlike the elapsed time, they do not depend on what else the machine does. The number of
+documents that a voice reads and writes comes from the last report of the benchmark pipeline.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import resource
 from dataclasses import dataclass
@@ -17,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
-from benchmarks.measuring.readme import with_figures
 from benchmarks.measuring.report import Report, Table
 from functions.convert.conversion import Conversion
-from functions.convert.main import load_performers
+from functions.convert.main import build_characters
+from infra.local.demo import SAMPLE
 from shared.media import CONTENT_TYPES, sniff
 from shared.voice import Input, Options, OutputFormat, Status, Voice, new_voice_id
 from speech.audio.decoding import Decoder
@@ -30,15 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks.measuring.report import Cell
+    from benchmarks.measuring.report import Options as BenchmarkOptions
     from shared.ports.bucket import Bucket
 
 ROOT: Final = Path(__file__).parents[2]
-SAMPLE: Final = ROOT / "infra/local/samples/hello.webm"
 CHARACTERS: Final = ROOT / "characters"
 COUNTED: Final = ROOT / "benchmarks/results/pipeline.json"
-PAGE: Final = ROOT / "docs/deploy.md"
 FORMATS: Final = (OutputFormat.WAV, OutputFormat.M4A)
 ROUNDS: Final = 20
+QUICK_ROUNDS: Final = 5
 SECONDS_OF_A_DAY: Final = 86_400
 
 _WRITES: Final = "Firestore documents written"
@@ -74,22 +71,22 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one conversion uses beside its CPU seconds, and what a day uses without any.
+    """What one conversion uses beside CPU seconds, and what a day without conversions uses.
 
     Attributes:
         document_reads: by the services and by a page that listens.
         document_writes: create, queued, lease, done, and a conflict now and then.
         cpus: of an instance of the conversion container (convert_cpu).
         gib: of its memory (convert_memory).
-        waiting_seconds: for Firestore and Cloud Storage, in which an instance is paid for too.
+        waiting_seconds: for Firestore and Cloud Storage; an instance is billed for them too.
         function_seconds: of the functions api and on_upload together, each with one CPU and
             half a GiB.
         requests: to the api (voice), on_upload, and the container (warm-up, message).
         object_writes: recording and result; the notification is counted as one more.
         object_reads: the recording by the container, the result by the visitor.
-        sweeps: of a day; each is a request.
+        sweeps: per day; each is a request.
         sweep_seconds: of the function sweep, with one CPU and half a GiB, when it finds nothing.
-        sweep_reads: one query for each status, which counts as a read though it finds nothing.
+        sweep_reads: one query for each status, which is billed as a read even if it finds nothing.
     """
 
     document_reads: float
@@ -107,13 +104,13 @@ class Usage:
 
 
 def read_usage(counted: Path = COUNTED) -> Usage:
-    """Return what a conversion uses, with the documents that a benchmark has counted.
+    """Return what a conversion uses, with the documents that the benchmark pipeline has counted.
 
     Args:
         counted: the report of the benchmark pipeline.
 
     Raises:
-        ValueError: it is no such report.
+        ValueError: it is not a report of that benchmark.
     """
     report = Report.load(counted)
     figures = {str(row[0]): row[-1] for table in report.tables for row in table.rows}
@@ -121,7 +118,9 @@ def read_usage(counted: Path = COUNTED) -> Usage:
         reads = sum(float(figures[name] or 0) for name in _READS)
         return Usage(document_reads=reads, document_writes=float(figures[_WRITES] or 0))
     except KeyError as missing:
-        raise ValueError(f"{counted} does not tell {missing}; measure it anew") from missing
+        raise ValueError(
+            f"{counted} does not contain {missing}; run the benchmark pipeline again"
+        ) from missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ class Measurement:
 
 
 class _Shelf:
-    """Stands for both buckets: gives the recording, takes results, signs nothing."""
+    """Stands in for both buckets: returns the recording, drops results, signs nothing."""
 
     name = "a-bucket"
 
@@ -151,11 +150,11 @@ class _Shelf:
         return "https://storage.example.com", datetime.now(UTC)
 
 
-def measure(recording: bytes, output_format: OutputFormat) -> Measurement:
-    """Convert a recording often enough to tell what one conversion takes."""
+def measure(recording: bytes, output_format: OutputFormat, rounds: int) -> Measurement:
+    """Convert a recording `rounds` times and return the mean of one conversion."""
     few, _ = _used(recording, output_format, 1)
-    many, (seconds, size) = _used(recording, output_format, 1 + ROUNDS)
-    return Measurement((many - few) / ROUNDS, seconds, size)
+    many, (seconds, size) = _used(recording, output_format, 1 + rounds)
+    return Measurement((many - few) / rounds, seconds, size)
 
 
 def _used(
@@ -174,17 +173,17 @@ def _cpu_seconds() -> float:
 
 async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -> tuple[float, int]:
     shelf = cast("Bucket", _Shelf(recording))
-    performers = load_performers(CHARACTERS, threads=1)
+    characters = build_characters(CHARACTERS, threads=1)
     async with Decoder(max_processes=1) as decoder:
         conversion = Conversion(
             uploads=shelf,
             results=shelf,
             decoder=decoder,
-            performers=performers,
+            characters=characters,
             limits=DecodeLimits(min_seconds=1, max_seconds=60, max_bytes=100_000_000),
             result_lifetime=timedelta(hours=1),
         )
-        voice = _voice(recording, output_format, next(iter(performers)))
+        voice = _voice(recording, output_format, next(iter(characters)))
         for _ in range(rounds):
             outcome = await conversion.run(voice, lambda _stage: None)
     return outcome.seconds, outcome.result.bytes
@@ -193,7 +192,7 @@ async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -
 def _voice(recording: bytes, output_format: OutputFormat, character: str) -> Voice:
     container = sniff(recording)
     if container is None:
-        raise SystemExit("This is no recording of a known kind.")
+        raise ValueError("this is not a recording in a format that can be converted")
     now, content_type = datetime.now(UTC), CONTENT_TYPES[container][0]
     return Voice(
         voice_id=new_voice_id(),
@@ -209,7 +208,7 @@ def _voice(recording: bytes, output_format: OutputFormat, character: str) -> Voi
 
 
 def conversion_dollars(measured: Measurement, usage: Usage, prices: Prices) -> dict[str, float]:
-    """Return what one conversion costs by kind, with nobody else on its instance."""
+    """Return the cost of one conversion by kind, when it has its instance to itself."""
     billed = measured.cpu_seconds + usage.waiting_seconds
     return {
         "conversion container": billed
@@ -232,7 +231,7 @@ def warm_day_dollars(usage: Usage, prices: Prices) -> float:
 
 
 def sweep_day_dollars(usage: Usage, prices: Prices) -> float:
-    """Return what a day of sweeps costs that find nothing, which is paid for without visitors."""
+    """Return the cost of a day of sweeps that find nothing."""
     one = (
         usage.sweep_seconds * _function_second_dollars(prices)
         + usage.sweep_reads * prices.document_read
@@ -246,7 +245,7 @@ def _function_second_dollars(prices: Prices) -> float:
 
 
 def make_report(measured: Sequence[Measurement], usage: Usage, prices: Prices) -> Report:
-    """Return what is shown: a measurement for each of `FORMATS`, and days without visitors."""
+    """Return the report: a measurement for each of `FORMATS`, and days without visitors."""
     columns = [conversion_dollars(one, usage, prices) for one in measured]
     rows: list[tuple[Cell, ...]] = [
         (kind, *(1000 * column[kind] for column in columns)) for kind in columns[0]
@@ -264,19 +263,8 @@ def make_report(measured: Sequence[Measurement], usage: Usage, prices: Prices) -
     return Report("cost", (table,), facts)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, print, and perhaps bring it into the page about deploying."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cost.run", description=__doc__)
-    parser.add_argument("recording", type=Path, nargs="?", default=SAMPLE)
-    parser.add_argument("--write", action="store_true", help=f"bring the figures into {PAGE.name}")
-    wish = parser.parse_args(arguments)
-    recording = wish.recording.read_bytes()
-    measured = [measure(recording, output_format) for output_format in FORMATS]
-    report = make_report(measured, read_usage(), Prices())
-    report.show()
-    if wish.write:
-        PAGE.write_text(with_figures(PAGE.read_text(), report))
-
-
-if __name__ == "__main__":
-    main()
+def run(options: BenchmarkOptions) -> Report:
+    """Measure conversions of the sample recording and return what they cost."""
+    recording, rounds = SAMPLE.read_bytes(), QUICK_ROUNDS if options.quick else ROUNDS
+    measured = [measure(recording, output_format, rounds) for output_format in FORMATS]
+    return make_report(measured, read_usage(), Prices())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
-from infra.local.cloud import ROOT
+from infra.local.options import ROOT
 from infra.local.processes import Supervisor, free_ports
 
 if TYPE_CHECKING:

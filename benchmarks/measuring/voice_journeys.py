@@ -18,10 +18,11 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 import httpx
 
 from benchmarks.measuring.recordings import CONTENT_TYPE, webm
-from infra.local.cloud import RULES, CloudOptions, local_cloud
-from infra.local.emulated import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
 from infra.local.emulators import find_emulators
+from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
+from infra.local.options import RULES, CloudOptions
 from infra.local.processes import Supervisor, free_ports
+from infra.local.starting import local_cloud
 from infra.local.visitor import Visitor, Wish
 from shared.voice import Status
 
@@ -52,7 +53,7 @@ def off_beat(chance: random.Random) -> float:
 
 
 @dataclass(slots=True)
-class Passage:
+class VoiceJourney:
     """One voice's way.
 
     Attributes:
@@ -99,18 +100,18 @@ class Visitors:
         self._recording = webm(SPOKEN_SECONDS)
         self._chance = random.Random(0)
 
-    async def send(self) -> Passage:
+    async def send(self) -> VoiceJourney:
         """Send one voice and wait until it is done."""
         created = await self._visitor.create(Wish(), CONTENT_TYPE)
-        passage = Passage(created["voice_id"])
-        watching = asyncio.create_task(self._visitor.watch(passage.voice_id, passage.note))
+        journey = VoiceJourney(created["voice_id"])
+        watching = asyncio.create_task(self._visitor.watch(journey.voice_id, journey.note))
         await asyncio.sleep(LISTENING_SECONDS + off_beat(self._chance))
         await self._visitor.upload(created, self._recording)
-        passage.uploaded_at = time.time()
-        passage.conversion = sum((await watching).timings.values())
-        return passage
+        journey.uploaded_at = time.time()
+        journey.conversion = sum((await watching).timings.values())
+        return journey
 
-    async def one_by_one(self, count: int) -> list[Passage]:
+    async def one_by_one(self, count: int) -> list[VoiceJourney]:
         """Send voices one after another."""
         return [await self.send() for _ in range(count)]
 
@@ -126,7 +127,7 @@ class Visitors:
         await asyncio.gather(*(visit() for _ in range(AT_ONCE)))
         return count / (time.perf_counter() - begin)
 
-    async def at_random(self, count: int, rate: float) -> list[Passage]:
+    async def at_random(self, count: int, rate: float) -> list[VoiceJourney]:
         """Send so many at random times, `rate` in a second, whatever becomes of the others."""
         source, sending = random.Random(0), []
         for _ in range(count):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import httpx
     from starlette.requests import Request
 
-    from infra.local.cloud import Addresses
+    from infra.local.addresses import Addresses
 
 _MOST_AT_ONCE: Final = 100
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from benchmarks.measuring.report import Cell, Options
-    from benchmarks.measuring.voice_journeys import Passage, Visitors
+    from benchmarks.measuring.voice_journeys import Visitors, VoiceJourney
 
 LOAD: Final = 0.7
 """Share of the rate at which the machine is saturated."""
@@ -77,9 +77,9 @@ class Measured:
         loaded: sent at `LOAD` of it.
     """
 
-    idle: Sequence[Passage]
+    idle: Sequence[VoiceJourney]
     rate: float | None = None
-    loaded: Sequence[Passage] = ()
+    loaded: Sequence[VoiceJourney] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ async def run(options: Options) -> Report:
         ),
         facts={
             "overhead on the idle local cloud, p50 (ms, under 120 is wanted)": median(
-                passage.overhead for passage in idle
+                journey.overhead for journey in idle
             )
         },
         ratios={"Firestore calls per voice": counts.writes + counts.reads},
@@ -181,19 +181,19 @@ async def _trace(
     plan: Plan,
 ) -> list[list[float]]:
     async with delivery:
-        passages = await visitors.one_by_one(plan.traced)
-    return [_hops_of(passage, deliveries.moments[passage.voice_id]) for passage in passages]
+        journeys = await visitors.one_by_one(plan.traced)
+    return [_hops_of(journey, deliveries.moments[journey.voice_id]) for journey in journeys]
 
 
-def _hops_of(passage: Passage, moments: Mapping[str, float]) -> list[float]:
+def _hops_of(journey: VoiceJourney, moments: Mapping[str, float]) -> list[float]:
     """Return when a voice reached each of `HOPS`."""
     *deliveries, _, _ = HOPS
     # The listener may leave a state out that lasted too short.
-    converting = passage.seen.get(Status.CONVERTING, passage.seen[Status.DONE])
+    converting = journey.seen.get(Status.CONVERTING, journey.seen[Status.DONE])
     return [
-        *(passage.since_upload(moments[hop]) for hop in deliveries),
-        passage.since_upload(converting),
-        passage.overhead,
+        *(journey.since_upload(moments[hop]) for hop in deliveries),
+        journey.since_upload(converting),
+        journey.overhead,
     ]
 
 
@@ -208,13 +208,13 @@ async def measure_counts(plan: Plan) -> Counts:
                 deliveries = Deliveries(visitors.client, visitors.cloud.addresses)
                 async with deliveries.watched():
                     before = proxy.calls.copy()
-                    passages = await visitors.one_by_one(plan.counted)
+                    journeys = await visitors.one_by_one(plan.counted)
                 calls = proxy.calls - before
-    ids = [passage.voice_id for passage in passages]
+    ids = [journey.voice_id for journey in journeys]
     return Counts(
         writes=calls[WRITE] / len(ids),
         reads=calls[READ] / len(ids),
-        listened=sum(passage.states for passage in passages) / len(ids),
+        listened=sum(journey.states for journey in journeys) / len(ids),
         messages=sum(deliveries.messages[voice_id] for voice_id in ids) / len(ids),
     )
 
@@ -259,10 +259,10 @@ def overhead_table(ways: Mapping[str, Measured]) -> Table:
     return Table(title, columns, tuple(rows))
 
 
-def _row(passages: Sequence[Passage]) -> tuple[Cell, ...]:
-    overheads = np.percentile([passage.overhead for passage in passages], PERCENTILES)
-    conversion = median(passage.conversion for passage in passages)
-    return (*map(float, overheads), conversion, len(passages))
+def _row(journeys: Sequence[VoiceJourney]) -> tuple[Cell, ...]:
+    overheads = np.percentile([journey.overhead for journey in journeys], PERCENTILES)
+    conversion = median(journey.conversion for journey in journeys)
+    return (*map(float, overheads), conversion, len(journeys))
 
 
 def hops_table(hops: Mapping[str, Sequence[Sequence[float]]]) -> Table:

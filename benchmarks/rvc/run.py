@@ -9,7 +9,7 @@ import os
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -249,9 +249,8 @@ def _engine(
 
 
 def _manifest() -> CharacterManifest:
-    return replace(
-        read_manifest(MANIFEST), engine="rvc", sample_rate=graphs.SAMPLE_RATE, pitch=None
-    )
+    changes = {"engine": "rvc", "sample_rate": graphs.SAMPLE_RATE, "pitch": None}
+    return read_manifest(MANIFEST).model_copy(update=changes)
 
 
 def _convert(engine: RvcEngine, recording: Samples) -> object:

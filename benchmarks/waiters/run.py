@@ -25,10 +25,11 @@ from benchmarks.waiters.alternatives import Alternative
 from benchmarks.waiters.served import ALTERNATIVE_VARIABLE
 from benchmarks.waiters.visitors import Crowd, finish, leave, warm_up_target
 from infra.local import names
-from infra.local.cloud import ROOT, RULES, Addresses, CloudOptions, deployable_environments
-from infra.local.emulated import FIRESTORE_VARIABLE
+from infra.local.addresses import Addresses
 from infra.local.emulators import find_emulators
+from infra.local.environments import FIRESTORE_VARIABLE, deployable_environments
 from infra.local.keys import make_key
+from infra.local.options import ROOT, RULES, CloudOptions
 from infra.local.processes import Supervisor, free_ports
 from shared.google.firestore_store import FirestoreVoices
 
@@ -424,7 +425,15 @@ async def serving(alternative: Alternative, firestore: str) -> AsyncIterator[Ser
 def api_environment(convert: str, firestore: str, key_file: Path) -> dict[str, str]:
     """Return the api's settings in the local cloud, with more patience."""
     options = CloudOptions(wait_seconds=3600)
-    addresses = Addresses(NOWHERE, NOWHERE, convert, NOWHERE, NOWHERE, firestore)
+    addresses = Addresses(
+        api=NOWHERE,
+        on_upload=NOWHERE,
+        convert=convert,
+        dead_letter=NOWHERE,
+        sweep=NOWHERE,
+        storage=NOWHERE,
+        firestore=firestore,
+    )
     return {
         **os.environ,
         "PYTHONPATH": str(ROOT),

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from functions.convert.stopwatch import Stopwatch
+from functions.convert.stopwatch import Stages
 from shared.media import content_type_matches
 from shared.objects import ObjectExistsError, ObjectMissingError, result_name
 from shared.voice import ErrorCode, Result, VoiceError
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from functions.convert.stopwatch import Stopwatch
     from shared.characters import CharacterManifest
     from shared.ports.bucket import Bucket
-    from shared.voice import Input, Voice
+    from shared.voice import Input, OutputFormat, Voice
     from speech.audio.decoding import Decoder
     from speech.audio.encoding import Encoded
     from speech.audio.recording import DecodeLimits, Recording
@@ -35,15 +36,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Performer:
-    """A character, ready to convert: what it is, and the engine that speaks for it."""
+class LoadedCharacter:
+    """A character that can convert: its manifest and its engine."""
 
     manifest: CharacterManifest
     engine: Engine
 
     @property
     def marking(self) -> Marking:
-        """What its results say about themselves."""
+        """What is written into its results."""
         return Marking(self.manifest.id, self.manifest.name.en, self.manifest.credit)
 
 
@@ -63,13 +64,13 @@ class Outcome:
 
 
 class Conversion:
-    """Converts voices; every part is shared by all conversions of the process.
+    """Converts voices; all conversions of the process share its parts.
 
     Args:
         uploads: the bucket of the recordings.
         results: the bucket of the results; it must be able to sign.
         decoder: decodes recordings.
-        performers: the characters by id.
+        characters: the characters by id.
         limits: what a recording may be.
         result_lifetime: how long a result's address works.
     """
@@ -80,14 +81,14 @@ class Conversion:
         uploads: Bucket,
         results: Bucket,
         decoder: Decoder,
-        performers: Mapping[str, Performer],
+        characters: Mapping[str, LoadedCharacter],
         limits: DecodeLimits,
         result_lifetime: timedelta,
     ) -> None:
         self._uploads = uploads
         self._results = results
         self._decoder = decoder
-        self._performers = performers
+        self._characters = characters
         self._limits = limits
         self._result_lifetime = result_lifetime
 
@@ -96,58 +97,48 @@ class Conversion:
 
         Args:
             voice: the voice, with its input and the attempt that works on it.
-            enter_stage: is told what is being done.
+            enter_stage: is called with the name of every stage that begins.
 
         Raises:
-            VoiceError: the voice is the reason; trying again cannot help.
-            StorageUnavailableError, DecoderUnavailableError: trying again can help.
+            VoiceError: the voice cannot be converted; trying again cannot help.
+            StorageUnavailableError, DecoderUnavailableError: trying again may help.
         """
-        performer, upload = self._performer(voice), _input(voice)
-        watch = Stopwatch()
-        enter_stage("reading")
-        with watch.stage("read"):
+        character, upload = self._find_character(voice), _input(voice)
+        stages = Stages(enter_stage)
+        with stages.enter("reading", timed_as="read"):
             data = await self._read(upload)
-        enter_stage("decoding")
-        with watch.stage("decode"):
+        with stages.enter("decoding", timed_as="decode"):
             recording = await self._decode(data, upload)
-        enter_stage("converting")
-        samples = await self._convert(voice, performer, recording, watch)
-        enter_stage("encoding")
-        with watch.stage("encode"):
-            encoded = await asyncio.to_thread(
-                encode,
-                samples,
-                performer.engine.sample_rate,
-                voice.options.output_format,
-                performer.marking,
-            )
-        enter_stage("storing")
-        with watch.stage("store"):
-            result = await self._store(voice, encoded, performer.marking)
-        return Outcome(result, round(recording.seconds, 3), watch.milliseconds())
+        with stages.enter("converting"):
+            samples = await self._convert(voice, character, recording, stages.stopwatch)
+        with stages.enter("encoding", timed_as="encode"):
+            encoded = await _encode(samples, character, voice.options.output_format)
+        with stages.enter("storing", timed_as="store"):
+            result = await self._store(voice, encoded, character.marking)
+        return Outcome(result, round(recording.seconds, 3), stages.stopwatch.milliseconds())
 
     async def discard(self, voice: Voice) -> None:
-        """Delete what the voice's present attempt has stored and may not commit, if anything."""
+        """Delete the result of the voice's present attempt, which may not be committed."""
         await self._results.delete_all(f"{voice.voice_id}/{voice.attempt}.")
 
     async def discard_all(self, voice_id: str) -> None:
-        """Delete what any attempt at a voice that is erased has stored."""
+        """Delete the results of all attempts at an erased voice."""
         await self._results.delete_all(f"{voice_id}/")
 
     async def discard_others(self, voice: Voice) -> None:
-        """Delete what other attempts at a finished voice have stored."""
+        """Delete the results of a finished voice's other attempts."""
         keep = voice.result.object if voice.result else ""
         await self._results.delete_all(f"{voice.voice_id}/", except_for=keep)
 
-    def _performer(self, voice: Voice) -> Performer:
-        performer = self._performers.get(voice.character)
-        if performer is None:
+    def _find_character(self, voice: Voice) -> LoadedCharacter:
+        character = self._characters.get(voice.character)
+        if character is None:
             raise VoiceError(
                 ErrorCode.UNKNOWN_CHARACTER,
                 f"There is no character {voice.character!r}; "
-                f"choose one of {', '.join(sorted(self._performers))}.",
+                f"choose one of {', '.join(sorted(self._characters))}.",
             )
-        return performer
+        return character
 
     async def _read(self, upload: Input) -> bytes:
         most = self._limits.max_bytes
@@ -169,18 +160,18 @@ class Conversion:
             raise VoiceError(
                 ErrorCode.CONTENT_TYPE_MISMATCH,
                 f"The recording is {recording.container}, but was uploaded as "
-                f"{upload.content_type}; announce the type that the recorder really makes.",
+                f"{upload.content_type}; upload it with the recorder's content type.",
             )
         return recording
 
     async def _convert(
-        self, voice: Voice, performer: Performer, recording: Recording, watch: Stopwatch
+        self, voice: Voice, character: LoadedCharacter, recording: Recording, watch: Stopwatch
     ) -> npt.NDArray[np.float32]:
-        # The seed follows from the voice: another attempt at it gives the same bytes.
+        # The seed depends on the voice alone, so that every attempt gives the same bytes.
         seed = zlib.crc32(voice.voice_id.encode())
         options = ConversionOptions(pitch_shift=voice.options.pitch_shift, seed=seed)
         return await asyncio.to_thread(
-            performer.engine.convert,
+            character.engine.convert,
             recording.samples,
             recording.sample_rate,
             options,
@@ -189,7 +180,7 @@ class Conversion:
 
     async def _store(self, voice: Voice, encoded: Encoded, marking: Marking) -> Result:
         name = result_name(voice.voice_id, voice.attempt, encoded.extension.removeprefix("."))
-        # Beside the writing: in the cloud, each of the two is a request that takes its time.
+        # Signing and writing run at the same time, because each is a slow request in the cloud.
         signing = asyncio.create_task(self._sign(voice, name, encoded.extension))
         try:
             await self._write(name, encoded)
@@ -210,7 +201,8 @@ class Conversion:
         )
 
     async def _write(self, name: str, encoded: Encoded) -> None:
-        # Where it exists, the answer to our own write was lost: no other worker has this attempt.
+        # If the object exists, the answer to our own write was lost: no other worker has this
+        # attempt.
         with suppress(ObjectExistsError):
             await self._results.write(
                 name,
@@ -224,6 +216,14 @@ class Conversion:
         return await self._results.sign_download(
             name, lifetime=self._result_lifetime, filename=filename
         )
+
+
+async def _encode(
+    samples: npt.NDArray[np.float32], character: LoadedCharacter, output_format: OutputFormat
+) -> Encoded:
+    return await asyncio.to_thread(
+        encode, samples, character.engine.sample_rate, output_format, character.marking
+    )
 
 
 def _input(voice: Voice) -> Input:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
 from functions.convert.app import ConvertApp, create_app
-from functions.convert.conversion import Conversion, Performer
+from functions.convert.conversion import Conversion, LoadedCharacter
 from functions.convert.rehearsal import connect, rehearse
 from functions.convert.settings import ConvertSettings
 from functions.convert.stopwatch import process_age_ms
 from functions.convert.worker import Worker
 from shared import logs, settings
+from shared.characters import MAX_BUNDLE_BYTES
 from shared.google import clients
 from speech.audio.decoding import Decoder
 from speech.audio.recording import DecodeLimits
@@ -64,7 +65,7 @@ class Tools:
     """What an instance converts with: the started decoder, and the loaded characters by id."""
 
     decoder: Decoder
-    performers: Mapping[str, Performer]
+    characters: Mapping[str, LoadedCharacter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
         uploads=stores.uploads,
         results=stores.results,
         decoder=tools.decoder,
-        performers=tools.performers,
+        characters=tools.characters,
         limits=DecodeLimits(
             min_seconds=config.min_seconds,
             max_seconds=config.max_seconds,
@@ -121,15 +122,17 @@ async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Too
     """
     decoder = Decoder(max_processes=config.share(config.concurrency))
     loop = asyncio.get_running_loop()
-    loading = loop.run_in_executor(None, load_performers, config.characters_dir, config.threads)
+    loading = loop.run_in_executor(
+        None, build_characters, config.characters_dir, config.threads, config.max_bundle_bytes
+    )
     starting = asyncio.create_task(decoder.start())
     # Let the event loop start the decoder's process now: the caller may block the loop for long.
     await asyncio.sleep(0)
 
     async def tools() -> Tools:
-        performers, _ = await asyncio.gather(loading, starting)
-        await rehearse(decoder, performers.values())
-        return Tools(decoder, performers)
+        characters, _ = await asyncio.gather(loading, starting)
+        await rehearse(decoder, characters.values())
+        return Tools(decoder, characters)
 
     both = asyncio.create_task(tools())
     try:
@@ -140,16 +143,23 @@ async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Too
         await decoder.aclose()
 
 
-def load_performers(folder: Path, threads: int) -> dict[str, Performer]:
-    """Load and verify every character bundle of a folder; return the characters by id.
+def build_characters(
+    folder: Path, threads: int, max_bytes: int = MAX_BUNDLE_BYTES
+) -> dict[str, LoadedCharacter]:
+    """Load every character bundle of a folder and build its engine.
+
+    Args:
+        folder: of the bundles.
+        threads: how many threads one conversion's network uses.
+        max_bytes: how many bytes the graphs of one bundle may have together.
 
     Raises:
-        BundleError: one of them will not work, or there is none.
+        BundleError: a bundle will not work, or there is none.
     """
     session = SessionSettings(threads=threads)
     return {
-        name: Performer(character.manifest, build_engine(character, session))
-        for name, character in load_characters(folder, ENGINES).items()
+        name: LoadedCharacter(character.manifest, build_engine(character, session))
+        for name, character in load_characters(folder, ENGINES, max_bytes).items()
     }
 
 
@@ -239,7 +249,7 @@ def run(
         asyncio.run(serve_one(config, None))
         return
     # Checked once before the processes start: they would all fail, at different times.
-    load_characters(config.characters_dir)
+    load_characters(config.characters_dir, ENGINES, config.max_bundle_bytes)
     # Imported here, because Gunicorn is only needed for several processes.
     from functions.convert import processes  # noqa: PLC0415
 

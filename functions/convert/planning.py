@@ -1,6 +1,6 @@
-"""How many processes and conversions suit a container: from what its cgroup lets it use.
+"""How many processes and conversions a container can run, from the limits of its cgroup.
 
-The host's numbers mislead: a container with two CPUs may run on a machine with sixty.
+The host's numbers would mislead: a container with two CPUs may run on a machine with sixty.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 
 PROCESS_BYTES: Final = 250 * MIB
-"""What one process needs with its characters, its decoder and one conversion.
+"""Memory of one process with its characters, its decoder and one conversion.
 
-Measured are 210 MB at 10 s of speech and 300 MB at 60 s, the longest that can be allowed.
+Measured: 210 MB with 10 s of speech, 300 MB with 60 s, the longest recording that can be allowed.
 """
 
 CONVERSION_BYTES: Final = 75 * MIB
-"""What one more conversion at the same time needs: 65 MB at 60 s of speech, 40 MB at 10 s."""
+"""Memory of each further conversion at once: 65 MB with 60 s of speech, 40 MB with 10 s."""
 
 CPUS_PER_PROCESS: Final = 4
 """How many CPUs one process keeps busy.
 
-Nine tenths of a conversion run outside the interpreter's lock or in the decoder's process; what is
-left of the lock's time is enough for about so many conversions at once.
+Nine tenths of a conversion run without the interpreter's lock or in the decoder's process, so that
+the lock is free for about this many conversions at once.
 """
 
 CONVERSIONS_PER_CPU: Final = 2
 """How many conversions share a CPU.
 
-One waits for Firestore, a bucket or the decoder's process while the other computes; with one for
-each CPU a tenth of the CPUs' time is lost even where nothing is far away (benchmarks: throughput).
+One waits for Firestore, a bucket or the decoder's process while the other computes. With one
+conversion per CPU, a tenth of the CPUs' time is lost even with every service on the same machine
+(benchmarks: throughput).
 """
 
 RECYCLED_AFTER: Final = 2_000
@@ -72,14 +73,14 @@ class Plan:
 
 
 def plan(resources: Resources, *, workers: int | None = None) -> Plan:
-    """Plan so that every CPU has enough conversions and all of them have memory.
+    """Plan enough conversions for every CPU, but no more than fit into the memory.
 
-    One process is enough for a few CPUs and starts soonest, loads the characters once, and sees
-    every message, however few connections they come through.
+    For a few CPUs one process is enough. It starts soonest, loads the characters only once, and
+    receives every message, even if all come through one connection.
 
     Args:
-        resources: what there is.
-        workers: how many processes, if that is decided.
+        resources: what the container may use.
+        workers: how many processes there must be; None to plan that, too.
     """
     cpus = max(1, round(resources.cpus))
     processes = workers or math.ceil(cpus / CPUS_PER_PROCESS)
@@ -87,7 +88,7 @@ def plan(resources: Resources, *, workers: int | None = None) -> Plan:
     if resources.memory_bytes is None:
         return Plan(processes, max(wanted, processes))
     if workers is None:
-        # The first conversion of a process is part of what the process needs.
+        # PROCESS_BYTES includes the first conversion of each process.
         processes = max(1, min(processes, resources.memory_bytes // PROCESS_BYTES))
     left = resources.memory_bytes - processes * PROCESS_BYTES
     most = processes + max(0, left) // CONVERSION_BYTES
@@ -95,13 +96,13 @@ def plan(resources: Resources, *, workers: int | None = None) -> Plan:
 
 
 def read_resources(root: Path = Path("/")) -> Resources:
-    """Read what this process may use: its cgroup's limits, those above it, and its affinity.
+    """Read what this process may use: the limits of its cgroup and its parents, and its affinity.
 
     Knows both versions of cgroups (https://docs.kernel.org/admin-guide/cgroup-v2.html and
-    https://docs.kernel.org/admin-guide/cgroup-v1/). What cannot be read limits nothing.
+    https://docs.kernel.org/admin-guide/cgroup-v1/). A limit that cannot be read does not count.
 
     Args:
-        root: where `proc` and `sys` lie.
+        root: the folder of `proc` and `sys`.
     """
     cpus = float(_affinity())
     memory = _UNLIMITED
@@ -112,14 +113,14 @@ def read_resources(root: Path = Path("/")) -> Resources:
 
 
 def _affinity() -> int:
-    """Count the CPUs that this process may run on; not every system tells."""
+    """Count the CPUs that this process may run on; all CPUs where the system does not tell."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def _folders(root: Path) -> Iterable[Path]:
-    """Yield the folders of this process's cgroups and of all above them."""
+    """Yield the folders of this process's cgroups and of all their parents."""
     mount = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
@@ -128,7 +129,8 @@ def _folders(root: Path) -> Iterable[Path]:
             continue
         own = mount / controllers / path.lstrip("/")
         yield own
-        # In a container the path may be the host's, and its own cgroup be mounted at the top.
+        # In a container this may be the path on the host, while the container's own cgroup is
+        # mounted at the top.
         yield from (above for above in own.parents if above.is_relative_to(mount))
 
 

@@ -1,7 +1,7 @@
-"""What a new process does once, so that its first visitor need not wait for it.
+"""Converts a made-up recording in every new process, so that the first visitor waits less.
 
-The first conversion of a process takes half as long again as the next: modules are imported, tables
-computed, memory asked for, connections opened. All of it happens before a recording comes.
+The first conversion of a process takes half as long again as the next one: modules are imported,
+tables computed, memory allocated, connections opened. Here this happens before a recording comes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from speech.engines.base import ConversionOptions
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from functions.convert.conversion import Performer
+    from functions.convert.conversion import LoadedCharacter
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
     from speech.audio.decoding import Decoder
@@ -38,27 +38,27 @@ _SYLLABLES_PER_SECOND: Final = 3.0
 _LOUDNESS: Final = 0.1
 
 
-async def rehearse(decoder: Decoder, performers: Iterable[Performer]) -> None:
+async def rehearse(decoder: Decoder, characters: Iterable[LoadedCharacter]) -> None:
     """Decode, convert and encode a hum with every character.
 
-    A failure is logged and hurts nobody: a recording would have failed as well, or will not.
+    A failure is only logged: the first real recording shows whether it was more than bad luck.
     """
-    for performer in performers:
+    for character in characters:
         try:
-            await _perform(decoder, performer)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the process may still serve
-            extra = {"event": "rehearsal_failed", "character": performer.manifest.id}
+            await _rehearse_with(decoder, character)
+        except Exception as error:  # noqa: BLE001 - the process may still serve, whatever it was
+            extra = {"event": "rehearsal_failed", "character": character.manifest.id}
             _LOG.warning("rehearsal failed: %r", error, extra=extra)
 
 
-async def _perform(decoder: Decoder, performer: Performer) -> None:
-    marking = performer.marking
+async def _rehearse_with(decoder: Decoder, character: LoadedCharacter) -> None:
+    marking = character.marking
     hum = await asyncio.to_thread(encode, make_hum(), SAMPLE_RATE, OutputFormat.WAV, marking)
     recording = await decoder.decode(hum.data, limits=DecodeLimits())
 
     def convert() -> None:
-        rate = performer.engine.sample_rate
-        samples = performer.engine.convert(
+        rate = character.engine.sample_rate
+        samples = character.engine.convert(
             recording.samples, recording.sample_rate, ConversionOptions()
         )
         encode(samples, rate, OutputFormat.WAV, marking)
@@ -67,7 +67,7 @@ async def _perform(decoder: Decoder, performer: Performer) -> None:
 
 
 def make_hum() -> Samples:
-    """Return syllables of a hum: float32 [SECONDS * SAMPLE_RATE], voiced as speech is."""
+    """Return hummed syllables, voiced like speech: float32 [SECONDS * SAMPLE_RATE]."""
     at = np.arange(round(SECONDS * SAMPLE_RATE)) / SAMPLE_RATE
     harmonics = np.arange(1, _HARMONICS + 1)[:, None]
     hum = (np.sin(2 * np.pi * _HERTZ * harmonics * at) / harmonics).sum(axis=0)
@@ -77,9 +77,9 @@ def make_hum() -> Samples:
 
 
 async def connect(voices: VoiceStore, uploads: Bucket, results: Bucket) -> None:
-    """Open the connections, which takes a read of Firestore, and sign an address.
+    """Open all connections by reading a voice that does not exist and signing an address.
 
-    A failure is logged and hurts nobody: the first recording then finds out for itself.
+    A failure is only logged: the first conversion tries again.
     """
     nobody = new_voice_id()
     answers = await asyncio.gather(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from functions.convert.planning import RECYCLED_AFTER, plan, read_resources
+from shared.characters import MAX_BUNDLE_BYTES
 from shared.settings import PushSettings, RecordingSettings, SigningSettings
 
 
@@ -39,6 +40,7 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
             there is only one.
         max_requests_jitter: up to how many more, so that not all are replaced at once.
         result_url_seconds: how long the address of a result works.
+        max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
         characters_dir: folder of the character bundles.
     """
 
@@ -60,6 +62,7 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
         default_factory=lambda settings: settings.get("max_requests", 0) // 10
     )
     result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 86_400
+    max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
     characters_dir: Path = Path(__file__).parents[2] / "characters"
 
     @property

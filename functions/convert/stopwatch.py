@@ -1,17 +1,17 @@
-"""How long the stages of a conversion take."""
+"""How long the stages of a conversion take, and how long a process has been running."""
 
 from __future__ import annotations
 
 import os
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# The field "starttime", counted from the one after the command's name (proc_pid_stat(5)).
+# The field "starttime", counted from the field after the command's name (proc_pid_stat(5)).
 _START: Final = 19
 
 
@@ -41,11 +41,34 @@ class Stopwatch:
         return {name: round(value, 2) for name, value in self._milliseconds.items()}
 
 
-def process_age_ms(status: Path = Path("/proc/self/stat")) -> float | None:
-    """Return for how many milliseconds this process has been running; None where nothing tells.
+class Stages:
+    """Says which stage of a conversion begins and measures how long it takes.
 
     Args:
-        status: where Linux does, to a hundredth of a second.
+        report: is called with the name of every stage that begins.
+        stopwatch: measures the stages.
+    """
+
+    def __init__(self, report: Callable[[str], None], stopwatch: Stopwatch | None = None) -> None:
+        self._report = report
+        self.stopwatch = stopwatch or Stopwatch()
+
+    def enter(self, name: str, *, timed_as: str | None = None) -> AbstractContextManager[None]:
+        """Begin a stage; the time inside the context counts as that stage's.
+
+        Args:
+            name: of the stage, as it is reported.
+            timed_as: its name on the stopwatch; None if its parts are measured one by one.
+        """
+        self._report(name)
+        return nullcontext() if timed_as is None else self.stopwatch.stage(timed_as)
+
+
+def process_age_ms(status: Path = Path("/proc/self/stat")) -> float | None:
+    """Return how many milliseconds this process has been running; None where this is unknown.
+
+    Args:
+        status: the file in which Linux tells it, to a hundredth of a second.
     """
     if not status.exists():
         return None

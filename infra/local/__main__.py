@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from infra.local.batch import UsageError, plan_jobs, run_batch
-from infra.local.cloud import ROOT, CloudOptions, Scaling, local_cloud, published_endpoints
+from infra.local.cloud import published_endpoints
 from infra.local.demo import run_demo
 from infra.local.emulators import EmulatorsMissingError
+from infra.local.options import ROOT, CloudOptions, Scaling
 from infra.local.processes import StartError
+from infra.local.starting import local_cloud
 from infra.local.visitor import Wish
+from shared.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 LONG_SECONDS: Final = 300.0
 LONG_BYTES: Final = 250_000_000
 LONG_DEADLINE_SECONDS: Final = 300
-"""A user's own files may be longer than what a public page takes."""
+"""The user's own files may be longer than those that a public page accepts."""
 
 DEFAULT_CHARACTER: Final = "mei"
 WEB_ROOT: Final = ROOT / "web" / "page" / "dist"
@@ -35,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         return int(asyncio.run(_until_signal(parsed.command(parsed))))
-    except (UsageError, StartError, EmulatorsMissingError) as error:
-        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - a command speaks to its user
+    except (UsageError, StartError, SettingsError, EmulatorsMissingError) as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the output of a command
         return 2
     except asyncio.CancelledError:
         return INTERRUPTED
@@ -55,22 +58,22 @@ def _add_emulators(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
     text = "keep Firestore and Pub/Sub in memory, without Google's emulators"
     group.add_argument("--embedded", dest="embedded", action="store_true", default=None, help=text)
-    text = "insist on Google's emulators"
+    text = "require Google's emulators"
     group.add_argument("--emulators", dest="embedded", action="store_false", help=text)
 
 
 def _add_scaling(parser: argparse.ArgumentParser) -> None:
-    text = "start the conversion container at a request, stop it when none came for so long"
+    text = "start the converter at the first request, stop it after SECONDS without requests"
     parser.add_argument("--scale-to-zero", type=float, metavar="SECONDS", help=text)
-    text = "with --scale-to-zero: how many instances are always kept, 0 or 1"
+    text = "with --scale-to-zero: how many instances are kept at all times, 0 or 1"
     parser.add_argument("--min-instances", type=int, choices=(0, 1), help=text)
 
 
 def _scaling(parsed: argparse.Namespace) -> Scaling | None:
-    """Return what was asked for about scaling.
+    """Return how the converter scales.
 
     Raises:
-        UsageError: it cannot be had with the other options.
+        UsageError: the options contradict each other.
     """
     if parsed.scale_to_zero is None:
         if parsed.min_instances is not None:
@@ -91,15 +94,15 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 
 def _add_convert(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
-    text = "recordings and folders of them; the last may be the output"
+    text = "recordings and folders of recordings; the last may be the output"
     parser.add_argument("paths", nargs="+", type=Path, metavar="IN [OUT]", help=text)
     parser.add_argument("--output", type=Path, help="a folder, or a file for a single recording")
     parser.add_argument("--character", default=DEFAULT_CHARACTER, help="id of the character")
-    text = "semitones, or auto to move your median to the character's"
+    text = "semitones, or auto to move the median of your pitch to the character's"
     parser.add_argument("--pitch-shift", type=_pitch_shift, default=None, help=text)
     formats = ("wav", "mp3", "m4a", "ogg")
     parser.add_argument("--format", choices=formats, default="wav", help="format of the results")
-    parser.add_argument("--overwrite", action="store_true", help="replace files that are there")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files")
     parser.set_defaults(command=_convert)
 
 
@@ -129,7 +132,6 @@ async def _convert(parsed: argparse.Namespace) -> int:
         max_seconds=LONG_SECONDS,
         max_upload_bytes=LONG_BYTES,
         conversion_deadline_seconds=LONG_DEADLINE_SECONDS,
-        backlog=len(jobs),
     )
     reports = await run_batch(
         options,
@@ -157,11 +159,11 @@ async def _serve(parsed: argparse.Namespace) -> int:
 
 
 def _say(sentence: str) -> None:
-    print(sentence, flush=True)  # noqa: T201 - a command speaks to its user
+    print(sentence, flush=True)  # noqa: T201 - the output of a command
 
 
 async def _until_signal(work: Coroutine[None, None, int]) -> int:
-    """Do some work; SIGINT, SIGTERM and SIGHUP cancel it, so that everything is stopped."""
+    """Run some work; SIGINT, SIGTERM and SIGHUP cancel it, so that everything is stopped."""
     running = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

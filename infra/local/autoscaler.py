@@ -1,4 +1,4 @@
-"""Running a container's process only while there is work for it, as Cloud Run does."""
+"""Runs a container's process only while requests need it, as Cloud Run does."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from infra.local.liveness import wait_until_stuck
 from infra.local.processes import StartError, free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 
+    from infra.local.options import LivenessProbe, Scaling
     from infra.local.processes import Process, Supervisor
 
 STOP_SECONDS: Final = 5.0
 """How long an instance may take to stop: less than whoever started the autoscaler gives it."""
 
 _PROBE_PAUSE_SECONDS: Final = 0.01
-_NEWS_SECONDS: Final = 1.0
+_END_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +49,24 @@ class Instance:
     url: str
 
     async def may_have_ended(self) -> None:
-        """Learn that the process has ended, if it has: the news of it takes a moment."""
+        """Wait a moment for the end of the process, which becomes known late."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_NEWS_SECONDS):
+            async with asyncio.timeout(_END_SECONDS):
                 await self.process.wait()
 
 
 class Autoscaler:
-    """Keeps one instance while requests need it and some time longer, and otherwise the minimum.
+    """Keeps one instance while requests need it and a while longer, and otherwise the minimum.
 
-    Cloud Run starts as many instances as the load needs; on one machine more than one would only
-    share its processors.
+    Cloud Run starts as many instances as the load needs; on one machine, more than one would only
+    share the processors. An instance that fails its liveness probe is stopped; the next request
+    starts another one.
 
     Args:
         supervisor: runs the processes.
         container: what an instance is.
-        idle_seconds: how long an instance without requests is kept.
-        min_instances: 0, or 1 to keep the instance for ever.
+        scaling: how instances start and stop.
+        liveness: how a running instance is asked whether it still works.
     """
 
     def __init__(
@@ -71,18 +74,19 @@ class Autoscaler:
         supervisor: Supervisor,
         container: Container,
         *,
-        idle_seconds: float,
-        min_instances: int = 0,
+        scaling: Scaling,
+        liveness: LivenessProbe,
     ) -> None:
         self._supervisor = supervisor
         self._container = container
-        self._idle_seconds = idle_seconds
-        self._min_instances = min_instances
+        self._idle_seconds = scaling.idle_seconds
+        self._min_instances = scaling.min_instances
+        self._liveness = liveness
         self._numbers = count(1)
         self._starting: asyncio.Task[Instance] | None = None
         self._in_flight = 0
         self._end_of_idleness: asyncio.TimerHandle | None = None
-        self._stopping: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     @property
@@ -94,7 +98,7 @@ class Autoscaler:
     async def instance(self) -> AsyncIterator[Instance]:
         """Hold an instance for one request.
 
-        If none runs, one is started, for all requests that come meanwhile.
+        If none runs, one is started, for all requests that wait for it.
 
         Raises:
             StartError: it did not get ready; the next request tries again.
@@ -102,7 +106,7 @@ class Autoscaler:
         self._in_flight += 1
         self._cancel_idleness()
         try:
-            # Who goes away does not stop what others may be waiting for.
+            # A client that goes away must not cancel a start that others wait for.
             yield await asyncio.shield(self._running_instance())
         finally:
             self._in_flight -= 1
@@ -110,9 +114,9 @@ class Autoscaler:
                 self._begin_idleness()
 
     async def keep_minimum(self) -> None:
-        """Start the instance that is always to be there, and again whenever it has ended.
+        """Keep the minimum instance running: start it again whenever it has ended.
 
-        Where there is none it waits; it never returns.
+        Without a minimum it only waits. It never returns.
 
         Raises:
             StartError: it did not get ready.
@@ -124,12 +128,12 @@ class Autoscaler:
             await instance.process.wait()
 
     async def aclose(self) -> None:
-        """Stop what runs and start nothing any more."""
+        """Stop every instance and start no more."""
         self._is_closed = True
         self._cancel_idleness()
         await self._supervisor.stop_all(STOP_SECONDS)
         starting = () if self._starting is None else (self._starting,)
-        await asyncio.gather(*self._stopping, *starting, return_exceptions=True)
+        await asyncio.gather(*self._background, *starting, return_exceptions=True)
 
     def _running_instance(self) -> asyncio.Task[Instance]:
         self._require_open()
@@ -153,7 +157,31 @@ class Autoscaler:
         except StartError:
             await self._supervisor.stop(process, STOP_SECONDS)
             raise
+        self._run_in_background(self._watch(instance))
         return instance
+
+    async def _watch(self, instance: Instance) -> None:
+        """Stop an instance that fails its liveness probe."""
+        process = instance.process
+        stuck = asyncio.create_task(wait_until_stuck(instance.url, self._liveness))
+        end = asyncio.create_task(process.wait())
+        try:
+            await asyncio.wait({stuck, end}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stuck.cancel()
+            end.cancel()
+        if not process.is_running:
+            return
+        starting = self._starting
+        if starting is not None and _is_up(starting) and starting.result() is instance:
+            # The next request must not be sent to it.
+            self._starting = None
+        await self._supervisor.stop(process, STOP_SECONDS)
+
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     def _require_open(self) -> None:
         if self._is_closed:
@@ -171,15 +199,13 @@ class Autoscaler:
     def _scale_to_zero(self) -> None:
         starting = self._starting
         if starting is None or not _is_up(starting):
-            # Who had it started has gone meanwhile: then it is not idle before it is ready.
+            # Its client has gone before it was ready: it becomes idle only when it is ready.
             if starting is not None and not starting.done():
                 self._begin_idleness()
             return
         self._starting = None
         process = starting.result().process
-        stopping = asyncio.create_task(self._supervisor.stop(process, STOP_SECONDS))
-        self._stopping.add(stopping)
-        stopping.add_done_callback(self._stopping.discard)
+        self._run_in_background(self._supervisor.stop(process, STOP_SECONDS))
 
 
 def _is_up(starting: asyncio.Task[Instance] | None) -> bool:

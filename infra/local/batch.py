@@ -1,4 +1,4 @@
-"""Converting a user's own files: which go where, several at a time, with a table at the end."""
+"""Converts a user's own files, several at a time, and prints a table at the end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from infra.local.cloud import local_cloud
+from infra.local.starting import local_cloud
 from infra.local.visitor import RefusedError, Visitor, Wish, content_type_of
+from shared.ports.store import StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from infra.local.cloud import CloudOptions
+    from infra.local.options import CloudOptions
     from shared.voice import Voice
 
 RECORDING_SUFFIXES: Final = frozenset(
@@ -39,11 +40,11 @@ RECORDING_SUFFIXES: Final = frozenset(
         ".webm",
     }
 )
-"""Which files of a folder are taken for recordings; a file named by itself is always tried."""
+"""Files with these suffixes are converted in a folder; a file that is named is always tried."""
 
 
 class UsageError(ValueError):
-    """What the user typed cannot be done; the message says why."""
+    """The command cannot be carried out; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,12 @@ class Job:
 
 @dataclass(slots=True)
 class Report:
-    """What became of a job.
+    """The outcome of a job.
 
     Attributes:
         job: the job.
-        voice: the voice when it is done.
-        error: why it failed, else None.
+        voice: the voice, once it is done.
+        error: why the job failed, else None.
     """
 
     job: Job
@@ -70,16 +71,16 @@ class Report:
 
 
 def plan_jobs(paths: Sequence[Path], output: Path | None, suffix: str, character: str) -> list[Job]:
-    """Decide which files are converted, and where to.
+    """Decide which files are converted, and where each result goes.
 
-    The last of several paths is the output if it is a folder or does not exist yet. Without an
-    output, a file's result lies beside it, and a folder's results in a new folder beside it.
+    The last of several paths is the output if it is a folder or does not exist. Without an output,
+    the result of a file goes beside it, and the results of a folder go into a new folder beside it.
 
     Args:
         paths: files and folders, at least one.
-        output: the output, if it was named as such.
-        suffix: the results' file name suffix, with its dot.
-        character: what is added to names that need it.
+        output: the output, if the user gave one with `--output`.
+        suffix: the file name suffix of the results, with its dot.
+        character: is added to the names of results that would otherwise not differ.
 
     Raises:
         UsageError: something is missing, or two results would have the same name.
@@ -140,9 +141,9 @@ async def run_batch(
     Args:
         options: what can be chosen about the local cloud.
         jobs: what to convert.
-        wish: what to ask for.
-        overwrite: whether files that are there already are replaced.
-        embedded: whether to do without Google's emulators.
+        wish: the character, pitch shift and format.
+        overwrite: whether existing files are replaced.
+        embedded: True to run without Google's emulators; see `local_cloud`.
     """
     console = Console()
     reports = [Report(job) for job in jobs]
@@ -157,18 +158,57 @@ async def run_batch(
             httpx.AsyncClient() as client,
         ):
             visitor = Visitor(client, cloud.addresses.api, cloud.voices)
-            # One more than are converted at once, so that uploads overlap with conversions.
-            turn = asyncio.Semaphore(options.concurrency + 1)
 
-            async def convert(report: Report) -> None:
-                async with turn:
-                    progress.update(bar, description=report.job.source.name)
-                    await _convert(visitor, report, wish, overwrite=overwrite)
+            def started(report: Report) -> None:
+                progress.update(bar, description=report.job.source.name)
+
+            def ended(_report: Report) -> None:
                 progress.advance(bar)
 
-            await asyncio.gather(*(convert(report) for report in reports))
+            await convert_all(
+                visitor,
+                reports,
+                wish,
+                overwrite=overwrite,
+                # One more than are converted at once, so that uploads overlap with conversions.
+                at_once=options.concurrency + 1,
+                started=started,
+                ended=ended,
+            )
     console.print(_table(reports))
     return reports
+
+
+async def convert_all(
+    visitor: Visitor,
+    reports: Sequence[Report],
+    wish: Wish,
+    *,
+    overwrite: bool,
+    at_once: int,
+    started: Callable[[Report], None],
+    ended: Callable[[Report], None],
+) -> None:
+    """Convert every recording; a recording that fails does not affect the others.
+
+    Args:
+        visitor: speaks to the service.
+        reports: one per recording; the outcome is written into it.
+        wish: the character, pitch shift and format.
+        overwrite: whether existing files are replaced.
+        at_once: how many recordings are under way at the same time.
+        started: is called when a recording's turn begins.
+        ended: is called when a recording's turn is over.
+    """
+    turn = asyncio.Semaphore(at_once)
+
+    async def convert(report: Report) -> None:
+        async with turn:
+            started(report)
+            await _convert(visitor, report, wish, overwrite=overwrite)
+            ended(report)
+
+    await asyncio.gather(*(convert(report) for report in reports))
 
 
 async def _convert(visitor: Visitor, report: Report, wish: Wish, *, overwrite: bool) -> None:
@@ -183,7 +223,9 @@ async def _convert(visitor: Visitor, report: Report, wish: Wish, *, overwrite: b
         await visitor.download(voice, job.target)
     except RefusedError as error:
         report.error = error
-    except (OSError, httpx.HTTPError) as error:
+    except StoreUnavailableError as error:
+        report.error = RefusedError("unavailable", str(error))
+    except Exception as error:  # noqa: BLE001 - one recording must not end the whole batch
         report.error = RefusedError("failed", str(error) or type(error).__name__)
     else:
         report.voice = voice
@@ -191,7 +233,7 @@ async def _convert(visitor: Visitor, report: Report, wish: Wish, *, overwrite: b
 
 def _require_free(target: Path) -> None:
     if target.exists():
-        raise RefusedError("exists", f"{target} is there already; --overwrite replaces it")
+        raise RefusedError("exists", f"{target} exists; --overwrite replaces it")
 
 
 def _progress(console: Console) -> Progress:

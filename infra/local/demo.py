@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 import httpx
 from rich.console import Console
 
-from infra.local.cloud import local_cloud
+from infra.local.starting import local_cloud
 from infra.local.visitor import Visitor, Wish, content_type_of
 
 if TYPE_CHECKING:
-    from infra.local.cloud import CloudOptions, LocalCloud
+    from infra.local.cloud import LocalCloud
+    from infra.local.options import CloudOptions
     from shared.voice import Voice
 
 SAMPLE: Final = Path(__file__).parent / "samples" / "hello.webm"

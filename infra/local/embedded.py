@@ -1,4 +1,4 @@
-"""The local cloud without Google's emulators: every service in this one process.
+"""The local cloud without Google's emulators: every service runs in this one process.
 
 The deployables, the storage server and their HTTP are the same; only the voices' documents and the
 topics are kept in memory.
@@ -10,8 +10,9 @@ import asyncio
 import os
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import httpx
 from hypercorn.asyncio import serve
@@ -25,21 +26,32 @@ from functions.dead_letter import main as dead_letter
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.on_upload import main as on_upload
 from functions.on_upload.settings import OnUploadSettings
+from functions.sweep import main as sweep
+from functions.sweep.settings import SweepSettings
 from infra.local import names, provisioning
-from infra.local.cloud import LocalCloud, choose_addresses, deployable_environments
+from infra.local.addresses import choose_addresses
+from infra.local.background import running_in_background
+from infra.local.cloud import LocalCloud
+from infra.local.environments import STORAGE_VARIABLE, deployable_environments
 from infra.local.keys import make_key
+from infra.local.liveness import keep_alive
 from infra.local.memory_topics import MemoryTopics
 from infra.local.memory_voices import MemoryVoices
-from infra.local.storage import create_app as create_storage
+from infra.local.restartable import RestartableApp
+from infra.local.scheduler import post_regularly
+from infra.local.storage.app import create_app as create_storage
 from shared import settings
 from shared.google import clients
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from infra.local.cloud import Addresses, CloudOptions
+    from starlette.types import ASGIApp
 
-STORAGE_VARIABLE: Final = "STORAGE_EMULATOR_HOST"
+    from infra.local.options import CloudOptions
+    from shared.ports.topic import Publisher
+
+_Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 
 
 @asynccontextmanager
@@ -48,7 +60,6 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
     async with AsyncExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
         addresses = choose_addresses(options, emulated=False)
-        # The client library knows its emulator from nowhere else.
         os.environ[STORAGE_VARIABLE] = addresses.storage
         client = await stack.enter_async_context(httpx.AsyncClient())
         servers = await stack.enter_async_context(_Servers())
@@ -69,53 +80,84 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
 
         voices = MemoryVoices()
         environments = deployable_environments(options, addresses, scratch / "signing-key.json")
-        await _start_deployables(
-            stack,
-            servers,
-            addresses=addresses,
-            environments=environments,
-            voices=voices,
-            topics=topics,
-        )
+        deployables = _Deployables(environments, voices, topics)
+        converter = RestartableApp(deployables.converter)
+        await stack.enter_async_context(converter)
+        servers.start(converter, addresses.convert)
+        servers.start(deployables.api(), addresses.api)
+        servers.start(deployables.on_upload(), addresses.on_upload)
+        servers.start(deployables.dead_letter(), addresses.dead_letter)
+        servers.start(deployables.sweep(), addresses.sweep)
         await servers.wait_until_ready(client)
         await provisioning.make_buckets(client, addresses.storage, addresses.origins)
+
+        keeping = keep_alive(addresses.convert, options.liveness, converter.restart)
+        await stack.enter_async_context(running_in_background(keeping))
+        sweeping = post_regularly(client, addresses.sweep, options.sweep_period_seconds)
+        await stack.enter_async_context(running_in_background(sweeping))
         yield LocalCloud(addresses, options.web_root is not None, voices, servers.crashed)
 
 
-async def _start_deployables(
-    stack: AsyncExitStack,
-    servers: _Servers,
-    *,
-    addresses: Addresses,
-    environments: Mapping[str, Mapping[str, str]],
-    voices: MemoryVoices,
-    topics: MemoryTopics,
-) -> None:
-    config = settings.load(ConvertSettings, **_overrides(environments["convert"]))
-    signer = clients.open_signer(config)
-    uploads = clients.open_bucket(config, config.uploads_bucket, signer)
-    results = clients.open_bucket(config, config.results_bucket, signer)
-    stores = convert.Stores(voices=voices, uploads=uploads, results=results)
-    tools = await stack.enter_async_context(convert.starting_tools(config))
-    converter = convert.build(config, convert.Services(stores, await tools))
-    stack.push_async_callback(converter.worker.drain)
-    servers.start(converter, addresses.convert)
+@dataclass(frozen=True, slots=True)
+class _Deployables:
+    """Builds the deployables of the embedded cloud.
 
-    api_config = settings.load(ApiSettings, **_overrides(environments["api"]))
-    services = api.Services(voices=voices, uploads=uploads, results=results)
-    servers.start(api.build(api_config, services), addresses.api)
+    Attributes:
+        environments: the environment variables of each.
+        voices: the voices' documents.
+        topics: the topics.
+    """
 
-    conversions = topics.publisher(names.topic_path(names.CONVERSIONS_TOPIC))
-    on_upload_config = settings.load(OnUploadSettings, **_overrides(environments["on_upload"]))
-    on_upload_services = on_upload.Services(voices, conversions, lambda: uploads)
-    servers.start(on_upload.build(on_upload_config, on_upload_services), addresses.on_upload)
-    dead_letter_config = settings.load(
-        DeadLetterSettings, **_overrides(environments["dead_letter"])
-    )
-    dead_letter_services = dead_letter.Services(voices, results)
-    servers.start(
-        dead_letter.build(dead_letter_config, dead_letter_services), addresses.dead_letter
-    )
+    environments: Mapping[str, Mapping[str, str]]
+    voices: MemoryVoices
+    topics: MemoryTopics
+
+    @asynccontextmanager
+    async def converter(self) -> AsyncIterator[ASGIApp]:
+        """Start a converter; it stops at the end of the block."""
+        config = self._settings(ConvertSettings, "convert")
+        stores = convert.Stores(
+            voices=self.voices,
+            uploads=clients.open_bucket(config, config.uploads_bucket),
+            results=clients.open_bucket(config, config.results_bucket, clients.open_signer(config)),
+        )
+        async with convert.starting_tools(config) as tools:
+            app = convert.build(config, convert.Services(stores, await tools))
+            try:
+                yield app
+            finally:
+                await app.worker.drain()
+
+    def api(self) -> ASGIApp:
+        config = self._settings(ApiSettings, "api")
+        uploads = clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config))
+        results = clients.open_bucket(config, config.results_bucket)
+        return api.build(config, api.Services(self.voices, uploads, results))
+
+    def on_upload(self) -> ASGIApp:
+        config = self._settings(OnUploadSettings, "on_upload")
+        uploads = clients.open_bucket(config, config.uploads_bucket)
+        services = on_upload.Services(self.voices, self._conversions(), lambda: uploads)
+        return on_upload.build(config, services)
+
+    def dead_letter(self) -> ASGIApp:
+        config = self._settings(DeadLetterSettings, "dead_letter")
+        results = clients.open_bucket(config, config.results_bucket)
+        return dead_letter.build(config, dead_letter.Services(self.voices, results))
+
+    def sweep(self) -> ASGIApp:
+        config = self._settings(SweepSettings, "sweep")
+        uploads = clients.open_bucket(config, config.uploads_bucket)
+        services = sweep.Services(self.voices, uploads, self._conversions())
+        return sweep.build(config, services)
+
+    def _conversions(self) -> Publisher:
+        return self.topics.publisher(names.topic_path(names.CONVERSIONS_TOPIC))
+
+    def _settings(self, kind: type[_Settings], deployable: str) -> _Settings:
+        environment = self.environments[deployable]
+        fields = {name.lower(): value for name, value in environment.items()}
+        return settings.load(kind, **fields)
 
 
 class _Deliver:
@@ -157,7 +199,7 @@ class _Servers:
         self._serving[serving] = url
 
     async def wait_until_ready(self, client: httpx.AsyncClient) -> None:
-        """Wait until every server answers, whatever it answers."""
+        """Wait until every server sends an answer, with any status."""
         for serving, url in self._serving.items():
             while not await _answers(client, url):
                 if serving.done():
@@ -183,8 +225,3 @@ def _publish_to(topics: MemoryTopics) -> Any:
         topics.publish(topic, data, attributes)
 
     return publish
-
-
-def _overrides(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return environment variables as the settings' fields."""
-    return {name.lower(): value for name, value in environment.items()}

@@ -1,4 +1,4 @@
-"""The local cloud with Google's emulators: every service is a process of its own."""
+"""The local cloud with Google's emulators: every service has a process of its own."""
 
 from __future__ import annotations
 
@@ -14,44 +14,35 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from infra.local import names, provisioning
-from infra.local import scale_to_zero_proxy as front
-from infra.local.cloud import (
-    ROOT,
-    RULES,
-    LocalCloud,
-    choose_addresses,
+from infra.local import names, provisioning, scale_to_zero_proxy
+from infra.local.addresses import choose_addresses, port_of
+from infra.local.background import running_in_background
+from infra.local.cloud import LocalCloud
+from infra.local.emulators import running_emulators
+from infra.local.environments import (
+    FIRESTORE_VARIABLE,
+    PUBSUB_VARIABLE,
+    STORAGE_VARIABLE,
     deployable_environments,
 )
-from infra.local.emulators import Emulators, find_emulators
 from infra.local.keys import make_key
+from infra.local.liveness import keep_alive
+from infra.local.options import ROOT, RULES
 from infra.local.processes import READY_SECONDS, StartError, Supervisor
+from infra.local.scheduler import post_regularly
 from shared.ports.store import change
 from shared.voice import Options, create, new_voice_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from infra.local.cloud import Addresses, CloudOptions
+    from infra.local.addresses import Addresses
+    from infra.local.emulators import Emulators
+    from infra.local.options import CloudOptions
     from infra.local.processes import Process
     from shared.ports.store import VoiceStore
 
-FIRESTORE_VARIABLE: Final = "FIRESTORE_EMULATOR_HOST"
-PUBSUB_VARIABLE: Final = "PUBSUB_EMULATOR_HOST"
-
-_VARIABLES: Final = {"firestore": FIRESTORE_VARIABLE, "pubsub": PUBSUB_VARIABLE}
-_FUNCTIONS: Final = ("api", "on_upload", "dead_letter")
-
-
-def find_or_reuse(environment: Mapping[str, str]) -> Emulators | None:
-    """Return how to start the emulators, or None if both run already.
-
-    Raises:
-        EmulatorsMissingError: they are needed and missing.
-    """
-    if len(_running(environment)) == len(_VARIABLES):
-        return None
-    return find_emulators(environment)
+_FUNCTIONS: Final = ("api", "on_upload", "dead_letter", "sweep")
 
 
 @asynccontextmanager
@@ -60,20 +51,29 @@ async def emulated_cloud(
 ) -> AsyncIterator[LocalCloud]:
     """Start every service, in parallel, and stop all of them at the end.
 
+    Args:
+        options: what can be chosen about it.
+        emulators: how the emulators are started, None if both run already.
+
     Raises:
-        StartError: one did not come up.
+        StartError: a service did not start.
     """
     async with AsyncExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
         supervisor = Supervisor(options.folder / "logs")
         stack.push_async_callback(supervisor.stop_all)
-        addresses = _reusing(choose_addresses(options, emulated=True), os.environ)
+        chosen = choose_addresses(options, emulated=True)
+        addresses = replace(chosen, **running_emulators(os.environ))
         starter = _Starter(options, addresses, scratch, supervisor)
         await starter.start_all(emulators)
         voices = open_voices(addresses, environment=os.environ)
         stack.push_async_callback(voices.aclose)
         await starter.provision()
         await asyncio.gather(starter.wait_until_ready(), _warm_up_firestore(voices))
+        await stack.enter_async_context(running_in_background(starter.keep_converter_alive()))
+        client = await stack.enter_async_context(httpx.AsyncClient())
+        sweeping = post_regularly(client, addresses.sweep, options.sweep_period_seconds)
+        await stack.enter_async_context(running_in_background(sweeping))
 
         async def crashed() -> str:
             return (await supervisor.wait_for_an_end()).name
@@ -82,32 +82,21 @@ async def emulated_cloud(
         yield LocalCloud(addresses, options.web_root is not None, voices, crashed, pids)
 
 
-def _reusing(addresses: Addresses, environment: Mapping[str, str]) -> Addresses:
-    """Return the addresses with those of the emulators that run already."""
-    return replace(addresses, **_running(environment))
-
-
-def _running(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return where the emulators listen that run already; an empty variable names none."""
-    return {name: host for name, key in _VARIABLES.items() if (host := environment.get(key))}
-
-
 def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceStore:
     """Open the voices in the emulator, to watch them from this process."""
-    # Imported here: the client library takes a while, which the services start up in.
+    # Imported here: the services start while the client library is imported.
     from google.cloud.firestore_v1 import AsyncClient  # noqa: PLC0415
 
     from shared.google.firestore_listener import DocumentListener  # noqa: PLC0415
     from shared.google.firestore_store import FirestoreVoices  # noqa: PLC0415
 
-    # The client library knows its emulator from nowhere else.
     environment[FIRESTORE_VARIABLE] = str(addresses.firestore)
     client = AsyncClient(project=names.PROJECT_ID)
     return FirestoreVoices(client, DocumentListener(client, targets_per_stream=100))
 
 
 async def _warm_up_firestore(voices: VoiceStore) -> None:
-    """Let the emulator meet its first requests now: Java takes a second or two over them."""
+    """Send the emulator its first requests: Java takes a second or two for them."""
     voice = create(new_voice_id(), "nobody", Options(), now=datetime.now(UTC))
     await voices.create(voice)
     async with voices.watch(voice.voice_id) as states:
@@ -117,11 +106,11 @@ async def _warm_up_firestore(voices: VoiceStore) -> None:
 
 
 class _Starter:
-    """Starts one local cloud's services.
+    """Starts the services of one local cloud.
 
     Args:
         options: what can be chosen about it.
-        addresses: where the services shall listen.
+        addresses: where the services listen.
         scratch: a folder for objects and the key.
         supervisor: runs the processes.
     """
@@ -134,7 +123,7 @@ class _Starter:
         self._scratch = scratch
         self._key_file = scratch / "signing-key.json"
         self._supervisor = supervisor
-        self._probes: list[tuple[Process, str]] = []
+        self._deployables: dict[str, tuple[Process, str]] = {}
         self._foundations: list[tuple[Process, str]] = []
 
     async def start_all(self, emulators: Emulators | None) -> None:
@@ -146,7 +135,7 @@ class _Starter:
         await self._start_deployables()
 
     async def provision(self) -> None:
-        """Make buckets, topics and subscriptions as soon as there is something to make them in."""
+        """Make buckets, topics and subscriptions as soon as the servers for them are ready."""
         for process, url in self._foundations:
             await self._supervisor.wait_until_ready(process, url)
         subscriptions = provisioning.plan_subscriptions(self._addresses, self._options.timeouts)
@@ -162,18 +151,31 @@ class _Starter:
 
     async def wait_until_ready(self) -> None:
         """Wait until every deployable serves."""
-        for process, url in self._probes:
+        for process, url in self._deployables.values():
             await self._supervisor.wait_until_ready(process, url)
+
+    async def keep_converter_alive(self) -> None:
+        """Restart the converter whenever its liveness probe fails; never returns."""
+        if self._options.scaling is not None:
+            # The proxy in front of it probes its instances itself.
+            await asyncio.Event().wait()
+        await keep_alive(self._addresses.convert, self._options.liveness, self._restart_converter)
+
+    async def _restart_converter(self) -> None:
+        stuck, ready_url = self._deployables["convert"]
+        process = await self._supervisor.restart(stuck)
+        self._deployables["convert"] = process, ready_url
+        await self._supervisor.wait_until_ready(process, ready_url)
 
     async def _start_emulators(self, emulators: Emulators) -> None:
         firestore, pubsub = str(self._addresses.firestore), str(self._addresses.pubsub)
-        running = _running(os.environ)
+        running = running_emulators(os.environ)
         if "firestore" not in running:
-            command = emulators.firestore_command(_port(firestore), RULES)
+            command = emulators.firestore_command(port_of(firestore), RULES)
             process = await self._supervisor.start("firestore", command, os.environ)
             self._foundations.append((process, f"http://{firestore}/"))
         if "pubsub" not in running:
-            command = emulators.pubsub_command(_port(pubsub))
+            command = emulators.pubsub_command(port_of(pubsub))
             process = await self._supervisor.start("pubsub", command, os.environ)
             self._foundations.append((process, f"http://{pubsub}/"))
 
@@ -183,7 +185,7 @@ class _Starter:
             sys.executable,
             "-m",
             "infra.local.storage_service",
-            str(_port(storage)),
+            str(port_of(storage)),
             str(self._scratch / "storage"),
             str(self._key_file),
             str(self._addresses.pubsub),
@@ -195,32 +197,37 @@ class _Starter:
         environments = deployable_environments(self._options, self._addresses, self._key_file)
         for name in _FUNCTIONS:
             url = getattr(self._addresses, name)
-            command = _function_command(name, _port(url))
+            command = _function_command(name, port_of(url))
             await self._start_deployable(name, command, environments[name], f"{url}/healthz")
         await self._start_convert(environments["convert"])
 
     async def _start_convert(self, environment: dict[str, str]) -> None:
-        url, scaling = self._addresses.convert, self._options.scaling
-        command, probe = [sys.executable, "-m", "functions.convert.main"], "/readyz"
-        if scaling is not None:
-            before = front.command(
-                "convert", _port(url), self._options.folder / "logs", probe, scaling
+        options, url = self._options, self._addresses.convert
+        command, ready_path = [sys.executable, "-m", "functions.convert.main"], "/readyz"
+        if options.scaling is not None:
+            before = scale_to_zero_proxy.command(
+                "convert",
+                port_of(url),
+                logs=options.folder / "logs",
+                ready_path=ready_path,
+                scaling=options.scaling,
+                liveness=options.liveness,
             )
-            command, probe = [*before, *command], "/healthz"
-        await self._start_deployable("convert", command, environment, url + probe)
+            command, ready_path = [*before, *command], "/healthz"
+        await self._start_deployable("convert", command, environment, url + ready_path)
 
     async def _start_deployable(
-        self, name: str, command: list[str], environment: dict[str, str], probe: str
+        self, name: str, command: list[str], environment: dict[str, str], ready_url: str
     ) -> None:
         process = await self._supervisor.start(name, command, self._environment(environment))
-        self._probes.append((process, probe))
+        self._deployables[name] = process, ready_url
 
     def _environment(self, own: Mapping[str, str]) -> dict[str, str]:
         return {
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
-            "STORAGE_EMULATOR_HOST": self._addresses.storage,
+            STORAGE_VARIABLE: self._addresses.storage,
             FIRESTORE_VARIABLE: str(self._addresses.firestore),
             PUBSUB_VARIABLE: str(self._addresses.pubsub),
             **own,
@@ -228,7 +235,7 @@ class _Starter:
 
 
 def _function_command(name: str, port: int) -> list[str]:
-    """Return the command that serves a function as Cloud Functions' own image does."""
+    """Return the command that serves a function as the image of Cloud Functions does."""
     return [
         sys.executable,
         "-m",
@@ -239,7 +246,3 @@ def _function_command(name: str, port: int) -> list[str]:
         "--host=127.0.0.1",
         f"--port={port}",
     ]
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2])

@@ -1,4 +1,4 @@
-"""Child processes that never outlive the local cloud."""
+"""Child processes that always end with the local cloud."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import httpx
@@ -26,22 +27,42 @@ _LOG_TAIL_CHARACTERS: Final = 2000
 
 
 class StartError(Exception):
-    """A process of the local cloud did not come up; the message says which and shows its log."""
+    """A process of the local cloud did not start; the message names it and shows its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a process is started from.
+
+    Attributes:
+        name: what it is, for messages and for its log file.
+        command: the program and its arguments.
+        environment: its environment variables.
+    """
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
 
 
 class Process:
     """One running process.
 
     Args:
-        name: what it is, for messages.
+        program: what it was started from.
         process: the process.
         log: the file that its output goes to.
     """
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
-        self.name = name
+    def __init__(self, program: Program, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.program = program
         self.log = log
         self._process = process
+
+    @property
+    def name(self) -> str:
+        """What it is, for messages."""
+        return self.program.name
 
     @property
     def pid(self) -> int:
@@ -63,7 +84,7 @@ class Process:
         return await self._process.wait()
 
     async def stop(self, patience_seconds: float = STOP_SECONDS) -> None:
-        """Stop it, kindly first."""
+        """Stop it with SIGTERM; kill it and its children if it takes too long."""
         self.send_signal(signal.SIGTERM)
         try:
             async with asyncio.timeout(patience_seconds):
@@ -71,14 +92,14 @@ class Process:
         except TimeoutError:
             pass
         finally:
-            # Its children, too: each process leads a group of its own.
+            # Also its children: each process leads a group of its own.
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
             await self.wait()
 
 
 class Supervisor:
-    """Starts processes and stops all of them, whatever happens.
+    """Starts processes and stops all of them at the end.
 
     Args:
         logs: the folder for their output.
@@ -86,18 +107,30 @@ class Supervisor:
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
+        self._changed = asyncio.Event()
         self.processes: list[Process] = []
 
     async def start(
         self, name: str, command: Sequence[str], environment: Mapping[str, str]
     ) -> Process:
         """Start a process; its output goes to `NAME.log`."""
+        return await self._start(Program(name, command, environment), "wb")
+
+    async def restart(self, process: Process) -> Process:
+        """Stop a process and start its program again; the output is added to the same log.
+
+        `wait_for_an_end` does not return for a process that is stopped in this way.
+        """
+        await self.stop(process)
+        return await self._start(process.program, "ab")
+
+    async def _start(self, program: Program, log_mode: str) -> Process:
         self._logs.mkdir(parents=True, exist_ok=True)
-        log = self._logs / f"{name}.log"
-        with log.open("wb") as output:
+        log = self._logs / f"{program.name}.log"
+        with log.open(log_mode) as output:
             running = await asyncio.create_subprocess_exec(
-                *command,
-                env=dict(environment),
+                *program.command,
+                env=dict(program.environment),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,
@@ -105,8 +138,9 @@ class Supervisor:
                 start_new_session=True,
                 preexec_fn=_die_with_parent(),
             )
-        process = Process(name, running, log)
+        process = Process(program, running, log)
         self.processes.append(process)
+        self._changed.set()
         return process
 
     async def wait_until_ready(
@@ -117,7 +151,7 @@ class Supervisor:
         Args:
             process: the process.
             url: the address.
-            pause_seconds: how long to wait before asking again.
+            pause_seconds: the pause between two requests.
 
         Raises:
             StartError: it ended, is broken, or took too long.
@@ -133,27 +167,33 @@ class Supervisor:
 
     async def stop(self, process: Process, patience_seconds: float = STOP_SECONDS) -> None:
         """Stop one process."""
-        await process.stop(patience_seconds)
+        # First it leaves the list, so that `wait_for_an_end` does not take this for a crash.
         with suppress(ValueError):
             self.processes.remove(process)
+        await process.stop(patience_seconds)
 
     async def stop_all(self, patience_seconds: float = STOP_SECONDS) -> None:
         """Stop every process, all at the same time."""
         await asyncio.gather(*(self.stop(each, patience_seconds) for each in self.processes))
 
     async def wait_for_an_end(self) -> Process:
-        """Return the first process that ends, for whatever reason."""
-        ends = {asyncio.create_task(process.wait()): process for process in self.processes}
-        try:
-            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for waiting in ends:
-                waiting.cancel()
-        return ends[done.pop()]
+        """Return the first process that ends without having been stopped."""
+        while True:
+            self._changed.clear()
+            ends = {asyncio.create_task(process.wait()): process for process in self.processes}
+            change = asyncio.create_task(self._changed.wait())
+            try:
+                done, _ = await asyncio.wait({*ends, change}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for waiting in (*ends, change):
+                    waiting.cancel()
+            for end in done - {change}:
+                if ends[end] in self.processes:
+                    return ends[end]
 
 
 def free_ports(count: int) -> list[int]:
-    """Return so many different ports of 127.0.0.1 that are free."""
+    """Return this many different free ports of 127.0.0.1."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for opened in sockets:
@@ -162,17 +202,17 @@ def free_ports(count: int) -> list[int]:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """Return what makes a new process die with this one, also when this one is killed."""
+    """Return a function that makes a new process end with this one, even if this one is killed."""
     if sys.platform != "linux":
         return None
     libc = ctypes.CDLL(None)
     pr_set_pdeathsig = 1
 
-    def ask() -> None:
+    def end_with_parent() -> None:
         # Not SIGKILL: a server with worker processes must be able to stop them.
         libc.prctl(pr_set_pdeathsig, signal.SIGTERM)
 
-    return ask
+    return end_with_parent
 
 
 async def _is_ready(client: httpx.AsyncClient, process: Process, url: str) -> bool:
@@ -181,7 +221,7 @@ async def _is_ready(client: httpx.AsyncClient, process: Process, url: str) -> bo
     except httpx.TransportError:
         return False
     if response.status_code == httpx.codes.INTERNAL_SERVER_ERROR:
-        # Not a state that passes, as 503 is: its settings or files are wrong.
+        # Unlike 503 this does not pass: its settings or files are wrong.
         raise StartError(_complaint(process, "is broken"))
     return response.is_success
 

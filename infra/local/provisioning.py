@@ -1,4 +1,4 @@
-"""What Terraform does in Google Cloud, done in the local cloud: buckets, topics, subscriptions."""
+"""Makes the local cloud's buckets, topics and subscriptions; Terraform makes the real ones."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from infra.local.cloud import Addresses
+    from infra.local.addresses import Addresses
     from shared.timeouts import Timeouts
 
 
 def plan_subscriptions(addresses: Addresses, timeouts: Timeouts) -> tuple[Subscription, ...]:
-    """Return every push subscription: the two on the way of a voice, and two for dead letters."""
+    """Return every push subscription: two for the work on a voice, and two for dead letters."""
 
     def push(topic: str, endpoint: str, *, dead_letters: bool) -> Subscription:
         dead = names.topic_path(topic + names.DEAD_SUFFIX) if dead_letters else None
@@ -43,7 +43,7 @@ def plan_subscriptions(addresses: Addresses, timeouts: Timeouts) -> tuple[Subscr
 async def make_buckets(
     client: httpx.AsyncClient, storage: str, origins: Sequence[str], max_age_seconds: int = 3600
 ) -> None:
-    """Make both buckets, and the notification of finished uploads."""
+    """Make both buckets, and the notification about finished uploads."""
     cors = {
         "origin": list(origins),
         "method": ["GET", "PUT"],
@@ -78,9 +78,9 @@ async def make_subscriptions(
 ) -> None:
     """Make the topics and their subscriptions in Google's emulator.
 
-    Beside each dead-letter push there is a pull subscription that keeps the messages. An emulator
-    that ran before may have all of them: the pushes, which go to a local cloud that is gone, are
-    then made anew, and what was kept is kept.
+    Each dead-letter topic also has a pull subscription that keeps the messages. An emulator that
+    has run before may have all of them already. The push subscriptions, whose endpoints belong to
+    an earlier local cloud, are then replaced; the pull subscriptions keep their messages.
     """
     for subscription in subscriptions:
         await _make(client, f"{pubsub}/v1/{subscription.topic}", {})
@@ -122,7 +122,7 @@ def _resource(subscription: Subscription) -> dict[str, Any]:
 
 
 async def _make(client: httpx.AsyncClient, url: str, body: dict[str, Any]) -> bool:
-    """Make what a URL names; return False where it exists."""
+    """Create the resource at a URL; return False if it exists."""
     response = await client.put(url, json=body)
     if response.status_code == HTTPStatus.CONFLICT:
         return False

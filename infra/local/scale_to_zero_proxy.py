@@ -1,11 +1,11 @@
-"""The proxy before a container that scales to zero.
+"""The proxy in front of a container that scales to zero.
 
     python -m infra.local.scale_to_zero_proxy ... -- COMMAND
 
-
-It listens where the service is reached. The first request starts the container's process; requests
-are held until that is ready, passed on as they stream, and when none has come for a while the
-process is stopped. A request whose instance does not start, or ends under it, is answered 503.
+It listens at the service's address. The first request starts the container's process. Requests wait
+until the process is ready; then their bodies and answers stream through. After a while without
+requests the process is stopped. If the process does not start, or ends during a request, the answer
+is 503.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from infra.local.autoscaler import Autoscaler, Container
+from infra.local.options import LivenessProbe, Scaling
 from infra.local.processes import StartError, Supervisor
 
 if TYPE_CHECKING:
@@ -37,12 +38,11 @@ if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework
     from starlette.types import Receive, Scope, Send
 
-    from infra.local.cloud import Scaling
 
 _LOG = logging.getLogger(__name__)
 
-# They are about one connection, not about the message (RFC 9110, 7.6.1).
-_OF_THE_CONNECTION: Final = frozenset(
+# They describe one connection, not the message (RFC 9110, 7.6.1).
+_CONNECTION_HEADERS: Final = frozenset(
     {
         b"connection",
         b"keep-alive",
@@ -55,11 +55,11 @@ _OF_THE_CONNECTION: Final = frozenset(
 )
 
 
-class Front:
-    """An ASGI application that passes requests on to the instance of the moment.
+class ScaleToZeroProxy:
+    """An ASGI application that passes requests on to the running instance.
 
     Args:
-        autoscaler: has the instance.
+        autoscaler: runs the instance.
         client: passes requests on.
     """
 
@@ -68,7 +68,7 @@ class Front:
         self._client = client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hold one request until there is an instance, and pass it on."""
+        """Hold a request until an instance is ready, and pass it on."""
         request = Request(scope, receive)
         async with AsyncExitStack() as stack:
             try:
@@ -86,19 +86,19 @@ class Front:
         asked = self._client.stream(
             request.method,
             str(url),
-            headers=_of_the_message(request.headers.raw),
+            headers=_message_headers(request.headers.raw),
             content=request.stream() if has_body else None,
         )
         try:
             return await stack.enter_async_context(asked)
         except httpx.TransportError:
-            # Mostly it ended: the next request must not run into that, too.
+            # Most likely the process has ended: the next request must not be sent to it.
             await instance.may_have_ended()
             raise
 
 
 async def _pass_on(answer: httpx.Response, send: Send) -> None:
-    headers = _of_the_message(answer.headers.raw)
+    headers = _message_headers(answer.headers.raw)
     start = {"type": "http.response.start", "status": answer.status_code, "headers": headers}
     await send(start)
     async for chunk in answer.aiter_raw():
@@ -106,39 +106,52 @@ async def _pass_on(answer: httpx.Response, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _of_the_message(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _message_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     lowered = ((name.lower(), value) for name, value in headers)
-    return [(name, value) for name, value in lowered if name not in _OF_THE_CONNECTION]
+    return [(name, value) for name, value in lowered if name not in _CONNECTION_HEADERS]
 
 
 def create_app(autoscaler: Autoscaler, client: httpx.AsyncClient) -> Starlette:
-    """Return the application: everything is passed on, but for `GET /healthz`.
+    """Return the application: it passes every request on except `GET /healthz`.
 
-    That one tells of the front itself: as in Cloud Run, only probes ask an instance for it.
+    That one is answered for the proxy itself: as in Cloud Run, an instance is asked for it only by
+    its liveness probe.
     """
 
     async def healthz(_request: Request) -> Response:
         return Response(status_code=204 if autoscaler.is_ready else 503)
 
-    front = Front(autoscaler, client)
-    return Starlette(routes=[Route("/healthz", healthz), Mount("/", front)])
+    proxy = ScaleToZeroProxy(autoscaler, client)
+    return Starlette(routes=[Route("/healthz", healthz), Mount("/", proxy)])
 
 
-def command(name: str, port: int, logs: Path, probe: str, scaling: Scaling) -> list[str]:
-    """Return the command of a front, to which the container's own is to be added."""
+def command(
+    name: str,
+    port: int,
+    *,
+    logs: Path,
+    ready_path: str,
+    scaling: Scaling,
+    liveness: LivenessProbe,
+) -> list[str]:
+    """Return the command of a proxy; the container's own command has to follow."""
     return [
         *(sys.executable, "-m", "infra.local.scale_to_zero_proxy", name),
-        *("--port", str(port), "--logs", str(logs), "--probe", probe),
+        *("--port", str(port), "--logs", str(logs), "--probe", ready_path),
         *("--idle-seconds", str(scaling.idle_seconds)),
-        *("--min-instances", str(scaling.min_instances), "--"),
+        *("--min-instances", str(scaling.min_instances)),
+        *("--liveness-period", str(liveness.period_seconds)),
+        *("--liveness-timeout", str(liveness.timeout_seconds)),
+        *("--liveness-failures", str(liveness.failure_threshold)),
+        "--",
     ]
 
 
-async def serve_front(autoscaler: Autoscaler, port: int) -> None:
-    """Serve until SIGTERM or SIGINT, then stop the instance, and only then the front.
+async def serve_proxy(autoscaler: Autoscaler, port: int) -> None:
+    """Serve until SIGTERM or SIGINT, then stop the instance, and after it the proxy.
 
     Raises:
-        StartError: an instance that is always to be there did not get ready.
+        StartError: the minimum instance did not get ready.
     """
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -149,15 +162,15 @@ async def serve_front(autoscaler: Autoscaler, port: int) -> None:
     async def over() -> None:
         await asyncio.wait({stopped, keeping}, return_when=asyncio.FIRST_COMPLETED)
         keeping.cancel()
-        # Requests under way are answered by the stopping instance.
+        # The stopping instance still answers its requests.
         await autoscaler.aclose()
 
     config = Config()
     config.bind = [f"127.0.0.1:{port}"]
     config.graceful_timeout = 1.0
-    # A new connection for each request: an instance closes kept ones when it likes.
+    # A new connection for each request: an instance may close a kept one at any time.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    async with httpx.AsyncClient(timeout=None, limits=limits) as client:  # noqa: S113 - the sender's
+    async with httpx.AsyncClient(timeout=None, limits=limits) as client:  # noqa: S113 - the client has its own
         app = create_app(autoscaler, client)
         await serve(cast("ASGIFramework", app), config, shutdown_trigger=over)
     stopped.cancel()
@@ -166,27 +179,32 @@ async def serve_front(autoscaler: Autoscaler, port: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a front; return the exit code."""
-    parser = argparse.ArgumentParser(prog="front", description=__doc__)
+    """Run a proxy; return the exit code."""
+    parser = argparse.ArgumentParser(prog="scale_to_zero_proxy", description=__doc__)
     parser.add_argument("name", help="of the service")
     parser.add_argument("--port", type=int, required=True, help="where to listen")
     parser.add_argument("--logs", type=Path, required=True, help="folder for the instances' logs")
     parser.add_argument("--probe", default="/readyz", help="answers when an instance is ready")
     parser.add_argument("--idle-seconds", type=float, default=900.0)
     parser.add_argument("--min-instances", type=int, choices=(0, 1), default=0)
+    parser.add_argument("--liveness-period", type=float, default=10.0)
+    parser.add_argument("--liveness-timeout", type=float, default=5.0)
+    parser.add_argument("--liveness-failures", type=int, default=3)
     parser.add_argument("command", nargs="+", help="of the container")
-    wish = parser.parse_args(arguments)
+    parsed = parser.parse_args(arguments)
     environment: dict[str, Any] = dict(os.environ)
     autoscaler = Autoscaler(
-        Supervisor(wish.logs),
-        Container(wish.name, wish.command, environment, wish.probe),
-        idle_seconds=wish.idle_seconds,
-        min_instances=wish.min_instances,
+        Supervisor(parsed.logs),
+        Container(parsed.name, parsed.command, environment, parsed.probe),
+        scaling=Scaling(parsed.idle_seconds, parsed.min_instances),
+        liveness=LivenessProbe(
+            parsed.liveness_period, parsed.liveness_timeout, parsed.liveness_failures
+        ),
     )
     try:
-        asyncio.run(serve_front(autoscaler, wish.port))
+        asyncio.run(serve_proxy(autoscaler, parsed.port))
     except StartError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - whoever started it reads its log
+        print(error, file=sys.stderr)  # noqa: T201 - this goes to its log
         return 1
     return 0
 

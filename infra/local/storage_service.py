@@ -14,7 +14,7 @@ import uvicorn
 
 from infra.local import provisioning
 from infra.local.keys import read_key
-from infra.local.storage import create_app
+from infra.local.storage.app import create_app
 
 
 def main(port: str, root: str, key_file: str, pubsub: str) -> None:

@@ -17,8 +17,9 @@ locals {
       "storage.googleapis.com",
     ],
     var.custom_domain == null ? [] : ["compute.googleapis.com"],
-    var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com"],
+    var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
     var.kms_key == null ? [] : ["cloudkms.googleapis.com"],
+    var.monthly_budget == null ? [] : ["billingbudgets.googleapis.com"],
   ))
 
   # Agents that exist only once something asks for them, and that IAM members below name.
@@ -52,12 +53,14 @@ resource "google_project_service_identity" "this" {
   project = var.project_id
   service = each.value
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }
 
-# Reading it also makes sure that the agent exists.
+# Only to make sure that the agent exists. Who is granted something is local.storage_agent: what is
+# read here is unknown in the plan of every apply that switches on another API, and an unknown member
+# is taken away and granted again.
 data "google_storage_project_service_account" "this" {
   project = var.project_id
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }

@@ -1,13 +1,14 @@
 # The page's key to Firestore and, where owners sign in, to Firebase Authentication. It names the
 # project and grants nothing: the rules decide. So it may be public, and is kept to the sites.
 resource "google_apikeys_key" "page" {
-  name         = "${var.name}-page"
+  # The id of a deleted key is reserved for 30 days.
+  name         = "${var.name}-page-${random_id.suffix.hex}"
   display_name = "${var.name} page"
   project      = var.project_id
 
   restrictions {
     browser_key_restrictions {
-      allowed_referrers = [for origin in var.allowed_origins : "${origin}/*"]
+      allowed_referrers = [for origin in local.origins : "${origin}/*"]
     }
 
     api_targets {
@@ -22,14 +23,15 @@ resource "google_apikeys_key" "page" {
     }
   }
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }
 
+# Of a project there is one, for ever: a destroy forgets it, and who had one before imports it.
 resource "google_identity_platform_config" "this" {
   count = var.firebase_authentication == null ? 0 : 1
 
   project                    = var.project_id
-  authorized_domains         = [for origin in var.allowed_origins : regex("^https?://([^/:]+)", origin)[0]]
+  authorized_domains         = [for origin in local.origins : regex("^https?://([^/:]+)", origin)[0]]
   autodelete_anonymous_users = true
 
   sign_in {
@@ -45,5 +47,5 @@ resource "google_identity_platform_config" "this" {
     }
   }
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }

@@ -1,9 +1,14 @@
 """Checks the Terraform module and its examples: formatting, validity and their own tests.
 
-Where a provider registry is in reach, the real providers do it. Where none is, a schema check does
-that stands in for them, if TERRAFORM_CHECK names one: a program that takes a folder, and with
-`--var-file` the values for a trial plan, and that answers with the same exit codes as this one.
-Otherwise only the formatting can be checked, and that is said.
+Where a provider registry can be reached, the real providers check them. Elsewhere a schema check
+takes their place: a program that takes a folder, and with `--var-file` the values for a trial plan,
+and that has the same exit codes as this one. It is looked for in this order:
+
+1. the file that the environment variable TERRAFORM_CHECK names,
+2. `check-terraform` on the PATH,
+3. `shared/tools/*/check-terraform` beside the checkout, for tools that several checkouts share.
+
+Without a registry and a schema check only the formatting is checked, and a message says so.
 
     python -m infra.terraform.check
 
@@ -20,11 +25,12 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).parents[2]
 MODULE: Final = ROOT / "infra/terraform"
@@ -32,6 +38,8 @@ FOLDERS: Final = (MODULE, MODULE / "examples/minimal", MODULE / "examples/full")
 TRIAL: Final = MODULE / "tests/trial.tfvars"
 REGISTRY: Final = "https://registry.terraform.io/.well-known/terraform.json"
 REGISTRY_SECONDS: Final = 5.0
+SCHEMA_CHECK: Final = "check-terraform"
+SHARED_TOOLS: Final = ROOT.parent / "shared" / "tools"
 STEPS: Final = (
     ("init", "-backend=false", "-input=false", "-no-color"),
     ("validate", "-no-color"),
@@ -52,12 +60,12 @@ class Run(Protocol):
 def check(
     *, terraform: str | None, registry_answers: Callable[[], bool], stand_in: Path | None, run: Run
 ) -> int:
-    """Check everything as well as it can be checked here.
+    """Check everything with the best means that this machine has.
 
     Args:
         terraform: the terraform program; None if there is none.
-        registry_answers: whether a provider registry is in reach.
-        stand_in: the schema check's program; None if there is none.
+        registry_answers: returns whether a provider registry can be reached.
+        stand_in: the schema check; None if there is none.
         run: runs commands.
 
     Returns:
@@ -74,25 +82,32 @@ def check(
     if stand_in is not None:
         return _check_with_stand_in(stand_in, run)
     print(
-        "NOT CHECKED beyond the formatting: no provider registry answers, and TERRAFORM_CHECK "
-        f"names no schema check in its place. Run this again where {REGISTRY} can be reached."
+        "NOT CHECKED beyond the formatting: no provider registry answers, and there is no schema "
+        f"check in its place. Run this again where {REGISTRY} can be reached, or set "
+        "TERRAFORM_CHECK to a schema check."
     )
     return NOT_CHECKED
 
 
-def find_stand_in(environment: Mapping[str, str]) -> Path | None:
-    """Return the schema check that TERRAFORM_CHECK names, None if it names none.
+def find_stand_in(environment: Mapping[str, str], shared_tools: Path = SHARED_TOOLS) -> Path | None:
+    """Return the schema check, None if there is none; the module says where it is looked for.
+
+    Args:
+        environment: may contain TERRAFORM_CHECK and PATH.
+        shared_tools: contains a folder for each tool that several checkouts share.
 
     Raises:
-        FileNotFoundError: there is no such program.
+        FileNotFoundError: TERRAFORM_CHECK names a program that does not exist.
     """
     named = environment.get("TERRAFORM_CHECK")
     if not named:
-        return None
+        on_path = shutil.which(SCHEMA_CHECK, path=environment.get("PATH", ""))
+        shared = sorted(shared_tools.glob(f"*/{SCHEMA_CHECK}"))
+        return Path(on_path) if on_path else next(iter(shared), None)
     program = Path(named).absolute()
     if not program.is_file():
         raise FileNotFoundError(
-            f"TERRAFORM_CHECK is {named}, and no program is there; correct or unset it"
+            f"TERRAFORM_CHECK is {named}, but this file does not exist; correct or unset it"
         )
     return program
 
@@ -100,7 +115,7 @@ def find_stand_in(environment: Mapping[str, str]) -> Path | None:
 def _check_with_providers(terraform: str, run: Run) -> int:
     print("Checking with the real providers from the registry.")
     for folder in FOLDERS:
-        with tempfile.TemporaryDirectory() as data:
+        with tempfile.TemporaryDirectory() as data, _without_new_lock_file(folder):
             for step in STEPS:
                 _heading(folder, step[0])
                 if run([terraform, f"-chdir={folder}", *step], {"TF_DATA_DIR": data}):
@@ -108,6 +123,18 @@ def _check_with_providers(terraform: str, run: Run) -> int:
                     return FOUND
     print("PASSED with the real providers.")
     return PASSED
+
+
+@contextmanager
+def _without_new_lock_file(folder: Path) -> Iterator[None]:
+    """Delete the lock file that `init` writes, unless the operator had one: that one is theirs."""
+    lock = folder / ".terraform.lock.hcl"
+    existed = lock.exists()
+    try:
+        yield
+    finally:
+        if not existed:
+            lock.unlink(missing_ok=True)
 
 
 def _check_with_stand_in(program: Path, run: Run) -> int:
@@ -143,7 +170,7 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def main() -> int:
-    """Check what is in this checkout with what is on this machine."""
+    """Check this checkout and return the exit code."""
     try:
         stand_in = find_stand_in(os.environ)
     except FileNotFoundError as error:

@@ -28,6 +28,12 @@ locals {
     "4" = { least = 2048, most = 16384 }
     "8" = { least = 4096, most = 32768 }
   }
+  # What all services have at their largest, the functions one CPU and 512 MiB each, the sweep one
+  # instance. Cloud Run compares one service with the quota when it is deployed, and all of them
+  # together when it starts an instance.
+  function_instances = var.max_instances.api + var.max_instances.dead_letter + var.max_instances.on_upload + 1
+  most_cpus          = var.max_instances.convert * tonumber(var.convert_cpu) + local.function_instances
+  most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + local.function_instances * 512
   convert_memory_mib = tonumber(regex("^[0-9]+", var.convert_memory)) * (endswith(var.convert_memory, "Gi") ? 1024 : 1)
 }
 
@@ -56,7 +62,7 @@ resource "google_artifact_registry_repository" "this" {
     }
   }
 
-  depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
+  depends_on = [time_sleep.apis, time_sleep.key_users]
 }
 
 # The provider has no resource that runs a build, and an operator who can apply has gcloud, which
@@ -72,17 +78,13 @@ resource "terraform_data" "image" {
     environment = {
       IMAGE           = local.image_name
       PROJECT_ID      = var.project_id
-      REGION          = var.region
+      REGION          = coalesce(var.build_region, var.region)
       SERVICE_ACCOUNT = google_service_account.this["build"].id
       STAGING         = "gs://${google_storage_bucket.sources.name}/staged"
     }
   }
 
-  depends_on = [
-    google_artifact_registry_repository_iam_member.build,
-    google_project_iam_member.build_logs,
-    google_storage_bucket_iam_member.build_sources,
-  ]
+  depends_on = [time_sleep.accounts]
 }
 
 # Turns the tag into the digest of what was built.
@@ -193,12 +195,14 @@ resource "google_cloud_run_v2_service" "convert" {
       condition     = local.convert_memory_mib >= local.memory_mib_of_cpus[var.convert_cpu].least && local.convert_memory_mib <= local.memory_mib_of_cpus[var.convert_cpu].most
       error_message = "Cloud Run does not give ${var.convert_memory} to ${var.convert_cpu} CPUs: set convert_memory to ${local.memory_mib_of_cpus[var.convert_cpu].least}Mi to ${local.memory_mib_of_cpus[var.convert_cpu].most}Mi, or change convert_cpu."
     }
+
+    precondition {
+      condition     = local.most_cpus <= var.quota.cpus && local.most_memory_mib <= var.quota.memory_gib * 1024
+      error_message = "max_instances would let all services together have ${local.most_cpus} CPUs and ${ceil(local.most_memory_mib / 1024)} GiB in ${var.region}, and quota says that the project has ${var.quota.cpus} CPUs and ${var.quota.memory_gib} GiB. Lower max_instances, or let Google grant more and write that into quota; gcloud beta quotas info describe CpuAllocPerProjectRegion --service=run.googleapis.com --project=${var.project_id} shows what the project has (in thousandths of a CPU), MemAllocPerProjectRegion its memory in bytes."
+    }
   }
 
-  depends_on = [
-    google_kms_crypto_key_iam_member.agents,
-    google_service_account_iam_member.signs_for_itself,
-  ]
+  depends_on = [time_sleep.accounts, time_sleep.key_users]
 }
 
 locals {

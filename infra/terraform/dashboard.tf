@@ -100,6 +100,16 @@ locals {
   ]
 }
 
+# Cloud Monitoring leaves out what is zero or empty. What it leaves out and the module does not would
+# be a difference in every plan.
+locals {
+  tile_places = [
+    for index in range(length(local.charts)) : {
+      for name, place in { xPos = 6 * (index % 2), yPos = 4 * floor(index / 2) } : name => place if place != 0
+    }
+  ]
+}
+
 resource "google_monitoring_dashboard" "this" {
   project = var.project_id
 
@@ -108,11 +118,9 @@ resource "google_monitoring_dashboard" "this" {
     mosaicLayout = {
       columns = 12
       tiles = [
-        for index, chart in local.charts : {
+        for index, chart in local.charts : merge(local.tile_places[index], {
           height = 4
           width  = 6
-          xPos   = 6 * (index % 2)
-          yPos   = 4 * floor(index / 2)
           widget = {
             title = chart.title
             xyChart = {
@@ -123,12 +131,10 @@ resource "google_monitoring_dashboard" "this" {
                   timeSeriesQuery = {
                     timeSeriesFilter = {
                       filter = line.filter
-                      aggregation = {
-                        alignmentPeriod    = "60s"
-                        crossSeriesReducer = line.reduce
-                        groupByFields      = line.by
-                        perSeriesAligner   = line.align
-                      }
+                      aggregation = merge(
+                        { alignmentPeriod = "60s", crossSeriesReducer = line.reduce, perSeriesAligner = line.align },
+                        length(line.by) == 0 ? {} : { groupByFields = line.by },
+                      )
                     }
                     unitOverride = chart.unit
                   }
@@ -137,10 +143,10 @@ resource "google_monitoring_dashboard" "this" {
               yAxis = { label = chart.unit, scale = "LINEAR" }
             }
           }
-        }
+        })
       ]
     }
   })
 
-  depends_on = [google_logging_metric.counter, google_logging_metric.duration]
+  depends_on = [time_sleep.metrics]
 }

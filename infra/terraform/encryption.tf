@@ -5,7 +5,7 @@ locals {
     functions         = google_project_service_identity.this["cloudfunctions.googleapis.com"].member
     pubsub            = google_project_service_identity.this["pubsub.googleapis.com"].member
     run               = google_project_service_identity.this["run.googleapis.com"].member
-    storage           = data.google_storage_project_service_account.this.member
+    storage           = local.storage_agent
   }
 }
 
@@ -15,4 +15,6 @@ resource "google_kms_crypto_key_iam_member" "agents" {
   crypto_key_id = var.kms_key
   role          = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
   member        = each.value
+
+  depends_on = [data.google_storage_project_service_account.this]
 }

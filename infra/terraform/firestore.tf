@@ -16,7 +16,7 @@ resource "google_firestore_database" "this" {
     }
   }
 
-  depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
+  depends_on = [time_sleep.apis, time_sleep.key_users]
 }
 
 # Documents are read by their id; every index would make each write slower and be used by nobody but
@@ -81,6 +81,9 @@ resource "google_firebaserules_ruleset" "firestore" {
   depends_on = [google_firestore_database.this]
 }
 
+# Other rules replace the release: the provider deletes it and makes it again
+# (hashicorp/terraform-provider-google#25823), and for that moment Firestore lets no page read. There
+# is one for each database, so that the next one cannot come before this one goes.
 resource "google_firebaserules_release" "firestore" {
   name         = "cloud.firestore"
   project      = var.project_id

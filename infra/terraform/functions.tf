@@ -21,6 +21,10 @@ locals {
     }
   }
 
+  # Cloud Functions would switch the execution id on, and the framework writes an empty line for it
+  # after each of our log entries.
+  environment_functions = { FUNCTION_USE_ASGI = "true", LOG_EXECUTION_ID = "false" }
+
   functions = {
     api = {
       concurrency   = var.api_concurrency
@@ -129,7 +133,7 @@ resource "google_cloudfunctions2_function" "this" {
     all_traffic_on_latest_revision   = true
     available_cpu                    = "1"
     available_memory                 = each.value.memory
-    environment_variables            = merge(each.value.environment, { FUNCTION_USE_ASGI = "true" })
+    environment_variables            = merge(each.value.environment, local.environment_functions)
     ingress_settings                 = each.value.ingress
     max_instance_count               = each.value.max_instances
     max_instance_request_concurrency = each.value.concurrency
@@ -138,13 +142,7 @@ resource "google_cloudfunctions2_function" "this" {
     timeout_seconds                  = each.value.timeout
   }
 
-  depends_on = [
-    google_artifact_registry_repository_iam_member.build,
-    google_kms_crypto_key_iam_member.agents,
-    google_project_iam_member.build_logs,
-    google_project_iam_member.build_sources,
-    google_storage_bucket_iam_member.build_sources,
-  ]
+  depends_on = [time_sleep.accounts, time_sleep.key_users]
 }
 
 resource "google_cloud_scheduler_job" "sweep" {

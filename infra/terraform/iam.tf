@@ -13,7 +13,8 @@ locals {
     length(var.busy_hours) == 0 ? {} : { schedule = "Raises the minimum instances for busy hours" },
   )
 
-  pubsub_agent = google_project_service_identity.this["pubsub.googleapis.com"].member
+  pubsub_agent  = google_project_service_identity.this["pubsub.googleapis.com"].member
+  storage_agent = "serviceAccount:service-${data.google_project.this.number}@gs-project-accounts.iam.gserviceaccount.com"
 }
 
 resource "google_service_account" "this" {
@@ -23,7 +24,7 @@ resource "google_service_account" "this" {
   project      = var.project_id
   display_name = "${var.name}: ${each.value}"
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }
 
 # Project-wide because Firestore knows no smaller resource: the condition names the database.
@@ -74,14 +75,15 @@ resource "google_artifact_registry_repository_iam_member" "build" {
   member     = google_service_account.this["build"].member
 }
 
-# Erasing means finding objects and deleting them, and neither writing nor changing any.
+# Erasing means finding objects and deleting them, and neither writing nor changing any. The id of a
+# deleted role is reserved for up to 37 days.
 resource "google_project_iam_custom_role" "eraser" {
-  role_id     = "${replace(var.name, "-", "_")}_eraser"
+  role_id     = "${replace(var.name, "-", "_")}_eraser_${random_id.suffix.hex}"
   project     = var.project_id
   title       = "${var.name}: erase a voice's objects"
   permissions = ["storage.objects.delete", "storage.objects.get", "storage.objects.list"]
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }
 
 # The api erases voices, on_upload an upload whose voice was erased before it came, convert the
@@ -142,7 +144,9 @@ resource "google_pubsub_topic_iam_member" "storage_agent" {
   project = var.project_id
   topic   = google_pubsub_topic.work["uploads"].name
   role    = "roles/pubsub.publisher"
-  member  = data.google_storage_project_service_account.this.member
+  member  = local.storage_agent
+
+  depends_on = [data.google_storage_project_service_account.this]
 }
 
 resource "google_pubsub_topic_iam_member" "conversions" {
@@ -204,13 +208,36 @@ resource "google_cloud_run_v2_service_iam_member" "warm_up" {
 }
 
 resource "google_cloud_run_v2_service_iam_member" "public_api" {
-  count = var.public_api ? 1 : 0
+  count = var.public_api && !var.domain_restricted_sharing ? 1 : 0
 
   project  = var.project_id
   location = var.region
   name     = google_cloudfunctions2_function.this["api"].name
   role     = "roles/run.invoker"
   member   = "allUsers"
+}
+
+# Where the organisation refuses allUsers. The resource of a function has no such setting
+# (hashicorp/terraform-provider-google#23360), and what a deployment of the function makes of the
+# service's own is Google's affair: so it is set again after each one.
+resource "terraform_data" "invoker_check" {
+  count = var.domain_restricted_sharing ? 1 : 0
+
+  triggers_replace = [var.public_api]
+
+  provisioner "local-exec" {
+    command = "sh '${path.module}/set-invoker-check.sh'"
+    environment = {
+      CHECK      = var.public_api ? "--no-invoker-iam-check" : "--invoker-iam-check"
+      PROJECT_ID = var.project_id
+      REGION     = var.region
+      SERVICE    = google_cloudfunctions2_function.this["api"].name
+    }
+  }
+
+  lifecycle {
+    replace_triggered_by = [google_cloudfunctions2_function.this["api"]]
+  }
 }
 
 resource "google_cloud_run_v2_service_iam_member" "schedule" {

@@ -1,6 +1,7 @@
 # A domain of one's own and a limit per visitor, in front of the api. Off without custom_domain.
 locals {
   load_balancer = var.custom_domain == null ? 0 : 1
+  api_paths     = ["/api/*", "/docs", "/docs/*", "/healthz", "/openapi.json"]
 }
 
 resource "google_compute_global_address" "api" {
@@ -9,7 +10,7 @@ resource "google_compute_global_address" "api" {
   name    = local.names.api
   project = var.project_id
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }
 
 resource "google_compute_region_network_endpoint_group" "api" {
@@ -70,7 +71,7 @@ resource "google_compute_security_policy" "api" {
     }
   }
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }
 
 resource "google_compute_backend_service" "api" {
@@ -96,7 +97,29 @@ resource "google_compute_url_map" "api" {
 
   name            = local.names.api
   project         = var.project_id
-  default_service = google_compute_backend_service.api[0].id
+  default_service = var.page == null ? google_compute_backend_service.api[0].id : google_compute_backend_bucket.page[0].id
+
+  # With the page, the api has the paths that it serves; a test compares them with its routes.
+  dynamic "host_rule" {
+    for_each = var.page == null ? [] : [var.custom_domain]
+    content {
+      hosts        = [host_rule.value]
+      path_matcher = "page"
+    }
+  }
+
+  dynamic "path_matcher" {
+    for_each = var.page == null ? [] : ["page"]
+    content {
+      name            = path_matcher.value
+      default_service = google_compute_backend_bucket.page[0].id
+
+      path_rule {
+        paths   = local.api_paths
+        service = google_compute_backend_service.api[0].id
+      }
+    }
+  }
 }
 
 resource "google_compute_managed_ssl_certificate" "api" {
@@ -115,7 +138,7 @@ resource "google_compute_managed_ssl_certificate" "api" {
     create_before_destroy = true
   }
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }
 
 resource "google_compute_ssl_policy" "api" {
@@ -126,7 +149,7 @@ resource "google_compute_ssl_policy" "api" {
   min_tls_version = "TLS_1_2"
   profile         = "MODERN"
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }
 
 resource "google_compute_target_https_proxy" "api" {

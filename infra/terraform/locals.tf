@@ -23,6 +23,9 @@ locals {
   conversions_per_cpu = 2
   convert_concurrency = coalesce(var.convert_concurrency, local.conversions_per_cpu * tonumber(var.convert_cpu))
 
+  # Where pages may lie: those of the variable, and the one that the module hosts.
+  origins = distinct(concat(var.allowed_origins, var.page == null ? [] : ["https://${coalesce(var.custom_domain, "unknown.invalid")}"]))
+
   python_version = "3.11"
   source_root    = "${path.module}/../.."
 
@@ -37,7 +40,7 @@ locals {
     UPLOADS_BUCKET              = google_storage_bucket.uploads.name
   }
   environment_api = {
-    ALLOWED_ORIGINS         = join(",", var.allowed_origins)
+    ALLOWED_ORIGINS         = join(",", local.origins)
     CONVERT_URL             = google_cloud_run_v2_service.convert.uri
     FIREBASE_AUTH           = var.firebase_authentication == null ? "off" : "on"
     MAX_SECONDS             = tostring(var.recording_seconds.max)

@@ -121,10 +121,8 @@ locals {
     name => "resource.type = \"cloud_run_revision\" AND metric.type = \"logging.googleapis.com/user/${var.name}/${name}\""
   }
 
-  channels = concat(
-    [for channel in google_monitoring_notification_channel.email : channel.id],
-    tolist(var.notification_channels),
-  )
+  email_channels = [for channel in google_monitoring_notification_channel.email : channel.id]
+  channels       = concat(local.email_channels, tolist(var.notification_channels))
 }
 
 resource "google_logging_metric" "counter" {
@@ -151,7 +149,7 @@ resource "google_logging_metric" "counter" {
     }
   }
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }
 
 resource "google_logging_metric" "duration" {
@@ -178,7 +176,7 @@ resource "google_logging_metric" "duration" {
     unit        = "ms"
   }
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }
 
 resource "google_monitoring_notification_channel" "email" {
@@ -189,7 +187,7 @@ resource "google_monitoring_notification_channel" "email" {
   type         = "email"
   labels       = { email_address = each.value }
 
-  depends_on = [google_project_service.this]
+  depends_on = [time_sleep.apis]
 }
 
 # Each alert's documentation is its own chapter of runbook.md; a test sees to that.
@@ -216,6 +214,23 @@ resource "google_monitoring_alert_policy" "dead_letters" {
       comparison      = "COMPARISON_GT"
       duration        = "0s"
       threshold_value = 0
+
+      aggregations {
+        alignment_period   = "60s"
+        per_series_aligner = "ALIGN_MAX"
+      }
+    }
+  }
+
+  # After seven days a message is gone.
+  conditions {
+    display_name = "A dead letter has waited for five days"
+
+    condition_threshold {
+      filter          = "resource.type = \"pubsub_subscription\" AND metric.type = \"pubsub.googleapis.com/subscription/oldest_unacked_message_age\" AND resource.labels.subscription_id = monitoring.regex.full_match(\"${var.name}-.*-dead-retained\")"
+      comparison      = "COMPARISON_GT"
+      duration        = "0s"
+      threshold_value = 432000
 
       aggregations {
         alignment_period   = "60s"
@@ -262,7 +277,7 @@ resource "google_monitoring_alert_policy" "wait" {
     mime_type = "text/markdown"
   }
 
-  depends_on = [google_logging_metric.duration]
+  depends_on = [time_sleep.metrics]
 }
 
 resource "google_monitoring_alert_policy" "errors" {
@@ -308,7 +323,7 @@ resource "google_monitoring_alert_policy" "errors" {
     mime_type = "text/markdown"
   }
 
-  depends_on = [google_logging_metric.counter]
+  depends_on = [time_sleep.metrics]
 }
 
 resource "google_monitoring_alert_policy" "stuck" {
@@ -391,5 +406,182 @@ resource "google_monitoring_alert_policy" "lost" {
     mime_type = "text/markdown"
   }
 
-  depends_on = [google_logging_metric.counter]
+  depends_on = [time_sleep.metrics]
+}
+
+# Not /healthz: Cloud Run keeps paths that end in z for itself.
+resource "google_monitoring_uptime_check_config" "api" {
+  count = var.public_api ? 1 : 0
+
+  project      = var.project_id
+  display_name = "${var.name}: api"
+  period       = "300s"
+  timeout      = "30s"
+  user_labels  = var.labels
+
+  http_check {
+    path         = "/api/v1/characters"
+    port         = 443
+    use_ssl      = true
+    validate_ssl = true
+  }
+
+  monitored_resource {
+    type = "uptime_url"
+    labels = {
+      host       = trimprefix(local.api_url, "https://")
+      project_id = var.project_id
+    }
+  }
+}
+
+resource "google_monitoring_alert_policy" "down" {
+  count = var.public_api ? 1 : 0
+
+  project               = var.project_id
+  display_name          = "${var.name}: the api is down"
+  combiner              = "OR"
+  notification_channels = local.channels
+  severity              = "CRITICAL"
+  user_labels           = var.labels
+
+  conditions {
+    display_name = "The api did not answer from at least two places"
+
+    condition_threshold {
+      filter          = "resource.type = \"uptime_url\" AND metric.type = \"monitoring.googleapis.com/uptime_check/check_passed\" AND metric.labels.check_id = \"${google_monitoring_uptime_check_config.api[0].uptime_check_id}\""
+      comparison      = "COMPARISON_GT"
+      duration        = "60s"
+      threshold_value = 1
+
+      aggregations {
+        alignment_period     = "1200s"
+        cross_series_reducer = "REDUCE_COUNT_FALSE"
+        group_by_fields      = ["resource.label.project_id", "resource.label.host"]
+        per_series_aligner   = "ALIGN_NEXT_OLDER"
+      }
+
+      trigger {
+        count = 1
+      }
+    }
+  }
+
+  documentation {
+    content   = local.runbook["The api is down"]
+    mime_type = "text/markdown"
+  }
+}
+
+# 504 is what a client is told that has waited for long enough, and no failure.
+resource "google_monitoring_alert_policy" "failing" {
+  project               = var.project_id
+  display_name          = "${var.name}: the api fails"
+  combiner              = "OR"
+  notification_channels = local.channels
+  severity              = "ERROR"
+  user_labels           = var.labels
+
+  conditions {
+    display_name = "More than 5 % of the api's answers are 5xx"
+
+    condition_threshold {
+      filter             = "${local.api_requests} AND metric.labels.response_code_class = \"5xx\" AND metric.labels.response_code != \"504\""
+      denominator_filter = local.api_requests
+      comparison         = "COMPARISON_GT"
+      duration           = "300s"
+      threshold_value    = 0.05
+
+      aggregations {
+        alignment_period     = "300s"
+        cross_series_reducer = "REDUCE_SUM"
+        per_series_aligner   = "ALIGN_DELTA"
+      }
+
+      denominator_aggregations {
+        alignment_period     = "300s"
+        cross_series_reducer = "REDUCE_SUM"
+        per_series_aligner   = "ALIGN_DELTA"
+      }
+    }
+  }
+
+  documentation {
+    content   = local.runbook["The api fails"]
+    mime_type = "text/markdown"
+  }
+
+  depends_on = [time_sleep.apis]
+}
+
+# Alerts on log entries themselves: they need no metric, and so nothing that must be known first.
+locals {
+  api_requests = "resource.type = \"cloud_run_revision\" AND resource.labels.service_name = \"${local.names.api}\" AND metric.type = \"run.googleapis.com/request_count\""
+  log_of_ours  = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=(${join(" OR ", [for name in values(local.names) : "\"${name}\""])}) AND severity=ERROR"
+}
+
+resource "google_monitoring_alert_policy" "memory" {
+  project               = var.project_id
+  display_name          = "${var.name}: instances run out of memory"
+  combiner              = "OR"
+  notification_channels = local.channels
+  severity              = "ERROR"
+  user_labels           = var.labels
+
+  conditions {
+    display_name = "Cloud Run ended an instance that used more memory than it has"
+
+    condition_matched_log {
+      filter           = "${local.log_of_ours} AND logName=\"projects/${var.project_id}/logs/run.googleapis.com%2Fvarlog%2Fsystem\" AND textPayload:\"Memory limit of\""
+      label_extractors = { service = "EXTRACT(resource.labels.service_name)" }
+    }
+  }
+
+  alert_strategy {
+    auto_close = "3600s"
+
+    notification_rate_limit {
+      period = "3600s"
+    }
+  }
+
+  documentation {
+    content   = local.runbook["Instances run out of memory"]
+    mime_type = "text/markdown"
+  }
+
+  depends_on = [time_sleep.apis]
+}
+
+resource "google_monitoring_alert_policy" "not_starting" {
+  project               = var.project_id
+  display_name          = "${var.name}: a revision does not start"
+  combiner              = "OR"
+  notification_channels = local.channels
+  severity              = "ERROR"
+  user_labels           = var.labels
+
+  conditions {
+    display_name = "A revision did not become ready"
+
+    condition_matched_log {
+      filter           = "${local.log_of_ours} AND protoPayload.response.kind=\"Revision\" AND protoPayload.status.message:\"Ready condition status changed to False\""
+      label_extractors = { service = "EXTRACT(resource.labels.service_name)" }
+    }
+  }
+
+  alert_strategy {
+    auto_close = "3600s"
+
+    notification_rate_limit {
+      period = "3600s"
+    }
+  }
+
+  documentation {
+    content   = local.runbook["A revision does not start"]
+    mime_type = "text/markdown"
+  }
+
+  depends_on = [time_sleep.apis]
 }

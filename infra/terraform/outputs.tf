@@ -28,15 +28,12 @@ output "load_balancer_address" {
 
 output "page_configuration" {
   description = "Content of the page's config.json."
-  value = jsonencode({
-    api = local.api_url
-    firebase = {
-      # Public by design: every visitor's browser gets it.
-      apiKey    = nonsensitive(google_apikeys_key.page.key_string)
-      projectId = var.project_id
-    }
-    firestoreEmulator = null
-  })
+  value       = local.page_configuration
+}
+
+output "page_url" {
+  description = "Where the page is; null where the module does not host it."
+  value       = var.page == null ? null : "https://${var.custom_domain}/"
 }
 
 output "topics" {

@@ -35,7 +35,7 @@ resource "google_pubsub_topic" "work" {
     allowed_persistence_regions = [var.region]
   }
 
-  depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
+  depends_on = [time_sleep.apis, time_sleep.key_users]
 }
 
 resource "google_pubsub_topic" "dead" {
@@ -50,7 +50,7 @@ resource "google_pubsub_topic" "dead" {
     allowed_persistence_regions = [var.region]
   }
 
-  depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
+  depends_on = [time_sleep.apis, time_sleep.key_users]
 }
 
 resource "google_pubsub_subscription" "work" {

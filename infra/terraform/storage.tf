@@ -10,7 +10,7 @@ resource "google_storage_bucket" "uploads" {
   uniform_bucket_level_access = true
 
   cors {
-    origin          = var.allowed_origins
+    origin          = local.origins
     method          = ["PUT"]
     response_header = ["Content-Type", "x-goog-content-length-range", "x-goog-if-generation-match"]
     max_age_seconds = 3600
@@ -46,7 +46,7 @@ resource "google_storage_bucket" "uploads" {
     }
   }
 
-  depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
+  depends_on = [time_sleep.apis, time_sleep.key_users]
 }
 
 resource "google_storage_bucket" "results" {
@@ -61,7 +61,7 @@ resource "google_storage_bucket" "results" {
   uniform_bucket_level_access = true
 
   cors {
-    origin          = var.allowed_origins
+    origin          = local.origins
     method          = ["GET", "HEAD"]
     response_header = ["Accept-Ranges", "Content-Length", "Content-Range", "Content-Type", "ETag"]
     max_age_seconds = 3600
@@ -96,7 +96,7 @@ resource "google_storage_bucket" "results" {
     }
   }
 
-  depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
+  depends_on = [time_sleep.apis, time_sleep.key_users]
 }
 
 # Source archives of the functions and of the container's image.
@@ -129,7 +129,7 @@ resource "google_storage_bucket" "sources" {
     }
   }
 
-  depends_on = [google_kms_crypto_key_iam_member.agents, google_project_service.this]
+  depends_on = [time_sleep.apis, time_sleep.key_users]
 }
 
 resource "google_storage_notification" "uploads" {
@@ -138,5 +138,5 @@ resource "google_storage_notification" "uploads" {
   event_types    = ["OBJECT_FINALIZE"]
   payload_format = "JSON_API_V1"
 
-  depends_on = [google_pubsub_topic_iam_member.storage_agent]
+  depends_on = [time_sleep.storage_agent]
 }

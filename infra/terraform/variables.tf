@@ -38,6 +38,17 @@ variable "api_concurrency" {
   }
 }
 
+variable "build_region" {
+  description = "Where Cloud Build builds the conversion container's image; null means in the region. Google lets some new projects build in us-central1, us-west2, europe-west1, asia-east1, australia-southeast1 and southamerica-east1 only. The functions are always built in the region."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.build_region == null || can(regex("^[a-z]+-[a-z]+[0-9]+$", var.build_region))
+    error_message = "build_region must be a region of Cloud Build such as \"europe-west1\", or null for the region of everything else."
+  }
+}
+
 variable "busy_hours" {
   description = "Weekly hours with more warm instances, by name. `days` as in cron (\"1-5\" or \"MON-FRI\"), `from` and `to` in full hours."
   type = map(object({
@@ -162,6 +173,13 @@ variable "delivery_attempts" {
   }
 }
 
+variable "domain_restricted_sharing" {
+  description = "Whether the organisation refuses members from outside it, and so allUsers. The api is then opened by switching Cloud Run's invoker check off, through gcloud, after each deployment of the api."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "error_rate_objective" {
   description = "Share of conversions that may fail by our fault before an alert, from 0 to 1."
   type        = number
@@ -255,12 +273,12 @@ variable "log_level" {
 }
 
 variable "max_instances" {
-  description = "The most instances of each service: the bound of what an hour can cost."
+  description = "The most instances of each service: the bound of what an hour can cost. The defaults fit into the quota of a new project; for more, raise `quota` as well."
   type = object({
-    api         = optional(number, 20)
-    convert     = optional(number, 20)
-    dead_letter = optional(number, 2)
-    on_upload   = optional(number, 10)
+    api         = optional(number, 4)
+    convert     = optional(number, 6)
+    dead_letter = optional(number, 1)
+    on_upload   = optional(number, 2)
   })
   default  = {}
   nullable = false
@@ -295,6 +313,17 @@ variable "min_instances" {
   }
 }
 
+variable "monthly_budget" {
+  description = "What the project should cost in a month at most, in whole units of the billing account's currency: mails go out at half of it, at nine tenths, at all of it, and when all of it is foreseen. Nothing is switched off. null: no budget."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.monthly_budget == null || try(var.monthly_budget >= 1 && floor(var.monthly_budget) == var.monthly_budget, false)
+    error_message = "monthly_budget must be a whole number of 1 or more, such as 50, or null for no budget."
+  }
+}
+
 variable "name" {
   description = "Prefix of all names, so that a project can hold other things too."
   type        = string
@@ -319,6 +348,29 @@ variable "notification_channels" {
   }
 }
 
+variable "page" {
+  description = "Hosts the built page under custom_domain, beside the api: `folder` is what its build wrote (web/page/dist). null: the page lies elsewhere. Its config.json is written by the module."
+  type = object({
+    folder = string
+  })
+  default = null
+
+  validation {
+    condition     = var.page == null || try(fileexists("${var.page.folder}/index.html"), false)
+    error_message = "page.folder has no index.html; build the page first (npm run build in web/page) and name its dist folder, such as \"../../../../web/page/dist\"."
+  }
+
+  validation {
+    condition     = var.page == null || var.custom_domain != null
+    error_message = "page needs custom_domain, because a bucket can be served under one's own address only through the load balancer; without a domain, host the page elsewhere (docs/deploy.md shows how)."
+  }
+
+  validation {
+    condition     = var.page == null || !var.domain_restricted_sharing
+    error_message = "page needs a bucket that everybody may read, which domain_restricted_sharing says is refused; host the page elsewhere."
+  }
+}
+
 variable "project_id" {
   description = "The Google Cloud project; it exists and has a billing account."
   type        = string
@@ -335,6 +387,21 @@ variable "public_api" {
   type        = bool
   default     = true
   nullable    = false
+}
+
+variable "quota" {
+  description = "What Cloud Run lets the project use in the region: CPUs (CpuAllocPerProjectRegion) and GiB of memory (MemAllocPerProjectRegion). The defaults are those of many new projects; older ones have more."
+  type = object({
+    cpus       = optional(number, 20)
+    memory_gib = optional(number, 40)
+  })
+  default  = {}
+  nullable = false
+
+  validation {
+    condition     = var.quota.cpus >= 1 && var.quota.memory_gib >= 1
+    error_message = "quota must be 1 CPU and 1 GiB or more; gcloud beta quotas info describe CpuAllocPerProjectRegion --service=run.googleapis.com --project=PROJECT shows what the project has."
+  }
 }
 
 variable "rate_limit_per_minute" {

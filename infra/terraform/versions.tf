@@ -15,5 +15,13 @@ terraform {
       source  = "hashicorp/google-beta"
       version = ">= 6.50, < 8"
     }
+    random = {
+      source  = "hashicorp/random"
+      version = ">= 3.6, < 4"
+    }
+    time = {
+      source  = "hashicorp/time"
+      version = ">= 0.12, < 1"
+    }
   }
 }

@@ -4,9 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from shared.characters import MANIFEST
+from shared.characters import MANIFEST, MAX_BUNDLE_BYTES
 from speech.bundles.bundle import BundleError
-from speech.bundles.reading import MAX_BUNDLE_BYTES
 from speech.bundles.sealing import seal
 from speech.bundles.trial import try_bundle
 from speech.engines.base import SessionSettings

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from shared.characters import CharacterManifest
+from shared.characters import MANIFEST, CharacterManifest
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.onnx_model import Tensor
 
@@ -74,6 +74,19 @@ class EngineContracts(Protocol):
 
         Raises BundleError if the manifest does not suit the engine.
         """
+
+
+def refuse_options(manifest: CharacterManifest) -> None:
+    """Refuse the options of a manifest whose engine has none.
+
+    Raises:
+        BundleError: the manifest has options.
+    """
+    for name in manifest.options:
+        raise BundleError(
+            f"{MANIFEST}: field 'options': expected none for the engine {manifest.engine},"
+            f" found '{name}'."
+        )
 
 
 def _check_tensors(

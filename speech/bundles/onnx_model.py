@@ -1,8 +1,8 @@
-"""A look into an ONNX file before any runtime sees it: what it needs, and whether that is safe.
+"""Inspects an ONNX file before the runtime loads it: what it needs, and whether that is safe.
 
-Only the few fields that matter are read, straight from the protocol buffers wire format
+Only the fields that matter are read, directly from the protocol buffers wire format
 (https://protobuf.dev/programming-guides/encoding/; field numbers from onnx.proto of ONNX 1.17), so
-that the container needs no second copy of the ONNX library. Whatever is malformed is refused.
+that the container does not need the ONNX library. A malformed file is refused.
 """
 
 from collections.abc import Iterator, Mapping
@@ -94,21 +94,21 @@ class Tensor:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What a graph takes and gives, by name, in the graph's order."""
+    """The inputs and outputs of a graph, by name, in the graph's order."""
 
     inputs: Mapping[str, Tensor]
     outputs: Mapping[str, Tensor]
 
 
 def inspect_model(content: bytes) -> ModelFacts:
-    """Refuse a model that needs more than the standard operators and its own bytes.
+    """Refuse a model that needs more than the standard operators and the data in its file.
 
     Args:
         content: the whole ONNX file.
 
     Raises:
         UnsafeModelError: it is malformed, uses an operator of another domain than ai.onnx, defines
-            functions, or wants data from outside of the file.
+            functions, or refers to data outside of the file.
     """
     reader = _Reader()
     try:
@@ -119,12 +119,12 @@ def inspect_model(content: bytes) -> ModelFacts:
 
 
 class _MalformedError(ValueError):
-    """Bytes that are no protocol buffers message of the expected kind."""
+    """Bytes that are not a protocol buffers message of the expected kind."""
 
 
 @dataclass
 class _Reader:
-    """Walks through all of a model, collecting the main graph's inputs and outputs."""
+    """Reads all of a model and collects the inputs and outputs of its main graph."""
 
     inputs: dict[str, Tensor] = field(default_factory=dict)
     outputs: dict[str, Tensor] = field(default_factory=dict)
@@ -203,7 +203,7 @@ def _check_domain(domain: memoryview, what: str) -> None:
 
 
 def _check_tensor(message: memoryview) -> str:
-    """Refuse a tensor whose data lie elsewhere; return its name."""
+    """Refuse a tensor whose data are in another file; return its name."""
     name = ""
     location: str | None = None
     for number, wire, value in _fields(message, _TENSOR):
@@ -256,7 +256,7 @@ def _read_dimension(message: memoryview) -> int | str | None:
 
 
 def _only(message: memoryview, number: int, name: str) -> memoryview | None:
-    """Find the embedded message that may stand only once."""
+    """Find the embedded message that may occur only once."""
     found = [value for _, value in _messages(message, frozenset({number}), name)]
     if len(found) > 1:
         raise _MalformedError(f"the type of '{name}' more than once")
@@ -289,11 +289,11 @@ def _fields(
 ) -> Iterator[tuple[int, int, int | memoryview]]:
     """Yield the wanted fields of a message: number, wire type, and value (integer or bytes).
 
-    Those that nobody wants must be well-formed, too: no other reader shall find more in a message.
+    The other fields must be well-formed, too, so that the runtime cannot read them differently.
     """
     position, end = 0, len(message)
     while position < end:
-        # Nearly all numbers have one byte: a call for each of them would double the time.
+        # Nearly all numbers have one byte; calling a function for each would double the time.
         tag = message[position]
         position += 1
         if tag >= _CONTINUED:

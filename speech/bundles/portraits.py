@@ -1,4 +1,4 @@
-"""Portraits: pictures that a page can show without running anything."""
+"""Portraits: checks that an SVG is a static drawing."""
 
 import re
 from xml.etree import ElementTree as ET
@@ -36,22 +36,22 @@ _ATTRIBUTES = frozenset(
 def check_portrait(file: str, content: bytes) -> None:
     """Refuse an SVG that is more than a static drawing.
 
-    Only elements and attributes that draw are allowed; references may only lead to the drawing's
-    own parts.
+    Only elements and attributes that draw are allowed; references may only name parts of the same
+    drawing.
 
     Args:
         file: its name, for errors.
         content: of the file.
 
     Raises:
-        BundleError: it is too large, no SVG, or holds something else than a drawing.
+        BundleError: it is too large, not an SVG, or contains more than a drawing.
     """
     if len(content) > MAX_PORTRAIT_BYTES:
         raise BundleError(
             f"{file}: expected at most {MAX_PORTRAIT_BYTES} bytes, found {len(content)}."
         )
     drawing = _text(file, content)
-    # Entities and processing instructions come before any parser: they can be used against it.
+    # Checked before parsing: entities and processing instructions can attack the parser.
     if "<!" in drawing or "<?" in drawing:
         raise BundleError(
             f"{file}: expected a plain SVG in UTF-8, found a declaration or a comment."
@@ -67,7 +67,7 @@ def check_portrait(file: str, content: bytes) -> None:
 
 
 def _text(file: str, content: bytes) -> str:
-    """Return a file's text without its XML declaration: in another encoding it could hide more."""
+    """Return a file's text without its XML declaration, which may only name UTF-8."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:

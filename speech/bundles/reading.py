@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from shared.characters import (
     MANIFEST,
+    MAX_BUNDLE_BYTES,
     CharacterManifest,
     GraphFile,
     ManifestError,
@@ -18,9 +19,6 @@ from speech.bundles.contracts import EngineContracts
 from speech.bundles.files import find_file, read_file
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.bundles.portraits import MAX_PORTRAIT_BYTES, check_portrait
-
-MAX_BUNDLE_BYTES = 1 << 30
-"""How many bytes a bundle's graphs may have together unless the caller says otherwise."""
 
 
 def load_characters(

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import onnxruntime  # noqa: F401 - loaded here, so that it does not count as loading the bundle
 
+from shared.characters import MAX_BUNDLE_BYTES
 from speech.bundles.bundle import BundleError
-from speech.bundles.reading import MAX_BUNDLE_BYTES, load_character
+from speech.bundles.reading import load_character
 from speech.engines.base import ConversionOptions, Engine, EngineKind, Samples, SessionSettings
 
 SAMPLE_RATE = 48_000
@@ -87,7 +88,7 @@ def try_bundle(
 
 
 def speech_like(seconds: float, sample_rate: int) -> Samples:
-    """Make syllables of gliding harmonics through two formants, with hiss and pauses between."""
+    """Make a speech-like signal: syllables with gliding pitch and two formants, hiss and pauses."""
     random = np.random.default_rng(0)
     at = np.arange(round(seconds * sample_rate)) / sample_rate
     hertz = 140 + 30 * np.sin(2 * np.pi * 0.4 * at) + 8 * np.sin(2 * np.pi * 5 * at)
@@ -118,6 +119,6 @@ def _time_conversion(engine: Engine, recording: Samples) -> float:
 
 
 def _peak_memory() -> int:
-    """Bytes of memory that this process has used at most."""
+    """The most memory in bytes that this process has used so far."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

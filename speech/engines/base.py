@@ -1,4 +1,4 @@
-"""What an engine is, what it is built from, and what a conversion may ask of it."""
+"""The interface of the engines: what builds them, and what a conversion may ask of them."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -21,8 +21,8 @@ class SessionSettings:
     """How an engine runs its graphs.
 
     Attributes:
-        threads: that one conversion's network may use.
-        sharing: where engines built with these settings find the networks that they share.
+        threads: how many threads the network of one conversion may use.
+        sharing: keeps the networks that several engines built with these settings use.
     """
 
     threads: int = 1
@@ -31,11 +31,11 @@ class SessionSettings:
 
 @dataclass(frozen=True)
 class ConversionOptions:
-    """What a conversion asks for.
+    """What a conversion may ask for.
 
     Attributes:
-        pitch_shift: semitones, or None for what the character's pitch policy says.
-        seed: of the noise in the voice, not negative; the same seed gives the same samples.
+        pitch_shift: semitones, or None for the character's pitch policy.
+        seed: of the noise in the voice, 0 or more; the same seed gives the same samples.
     """
 
     pitch_shift: float | None = None
@@ -46,7 +46,7 @@ class StageClock(Protocol):
     """Measures how long the stages of a conversion take."""
 
     def stage(self, name: str) -> AbstractContextManager[None]:
-        """Count the time inside to a stage."""
+        """Measure a stage: the time inside the context."""
 
 
 class NoClock:
@@ -59,7 +59,7 @@ class NoClock:
 
 
 class Engine(Protocol):
-    """Turns speech into a character's; one instance serves any number of threads at once."""
+    """Turns speech into a character's speech; several threads may use one instance at once."""
 
     @property
     def sample_rate(self) -> int:
@@ -78,13 +78,13 @@ class Engine(Protocol):
             samples: mono audio, float32 [N], nominally -1..1.
             sample_rate: of the samples, in Hz.
             options: what is asked for.
-            stopwatch: told how long the stages resample, f0, network and post take.
+            stopwatch: measures the stages `resample`, `f0`, `network` and `post`.
 
         Returns:
             float32 [round(N * self.sample_rate / sample_rate)], within -0.99..0.99.
 
         Raises:
-            VoiceError: the recording or what is asked for does not suit the character.
+            VoiceError: the character cannot convert this recording, or not with these options.
         """
 
 
@@ -95,7 +95,7 @@ class EngineBuilder(Protocol):
         """Build the engine.
 
         Raises:
-            BundleError: a graph does not load, or does not give what it must.
+            BundleError: a graph does not load, or its output is wrong.
         """
 
 

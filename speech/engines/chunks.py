@@ -1,4 +1,4 @@
-"""Long recordings in pieces: cut where it is quietest, joined so that no seam is heard."""
+"""Long recordings in pieces: cut in the quietest places, joined without audible seams."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from speech.engines.base import Samples
 from speech.engines.levels import smooth
 
 LONGEST = 2_000  # frames: 20 s
-CONTEXT = 60  # frames that a piece knows of its neighbours
+CONTEXT = 60  # frames of its neighbours that a piece is converted with
 _CROSSFADE = 2
 _PAUSE = 15
 
@@ -20,10 +20,10 @@ class Chunk:
     """A piece of a recording, in frames.
 
     Attributes:
-        begin: the first frame that is this piece's own.
-        end: the frame after its last.
-        first: the first frame that it is converted with.
-        last: the frame after the last one that it is converted with.
+        begin: the piece's first own frame.
+        end: the frame after its last own frame.
+        first: the first frame with which it is converted.
+        last: the frame after the last one with which it is converted.
     """
 
     begin: int
@@ -37,10 +37,10 @@ def cut_at_pauses(levels: Samples, longest: int = LONGEST) -> list[Chunk]:
 
     Args:
         levels: level of each frame in dB, [T].
-        longest: frames of a piece, without context.
+        longest: most frames of a piece, without context.
 
     Returns:
-        Pieces in order, without gaps; a piece before another is at least half of the longest.
+        Pieces in order, without gaps; all but the last have at least half of the most frames.
     """
     quiet = smooth(levels, _PAUSE)
     cuts = [0]
@@ -56,7 +56,7 @@ def cut_at_pauses(levels: Samples, longest: int = LONGEST) -> list[Chunk]:
 
 
 def join(pieces: Sequence[tuple[Chunk, Samples]], hop: int) -> Samples:
-    """Lay converted pieces one after the other, fading over 20 ms around each cut.
+    """Join converted pieces with a crossfade of 20 ms at each cut.
 
     What lies between pieces that do not touch is silent.
 
@@ -80,7 +80,7 @@ def join(pieces: Sequence[tuple[Chunk, Samples]], hop: int) -> Samples:
 
 
 def _trapezium(chunk: Chunk, hop: int) -> tuple[list[int], list[float]]:
-    """The corners of a piece's weight: it shares the frame on either side of a cut."""
+    """The corners of a piece's weights: around a cut it fades over one frame on either side."""
     half = _CROSSFADE * hop // 2
     corners: list[int] = []
     weights: list[float] = []

@@ -19,8 +19,8 @@ HOP = 160
 LOWEST_HZ = 55.0
 HIGHEST_HZ = 650.0
 
-# Above 3.6 kHz speech is more noise than harmonics. Half the rate holds what is below, but lags are
-# still counted in samples of 16 kHz.
+# Above 3.6 kHz speech is more noise than harmonics. Half the sample rate is enough for the rest,
+# but lags are still counted in samples of 16 kHz.
 _HEARD_HZ = 3_600
 _HEARD_RATE = 8_000
 _WINDOW = 320
@@ -28,14 +28,14 @@ _FFT = 512
 _BINS = int(_HEARD_HZ / _HEARD_RATE * _FFT)
 _FIRST_LAG = int(SAMPLE_RATE / HIGHEST_HZ)
 _LAGS = np.arange(_FIRST_LAG - 1, int(SAMPLE_RATE / LOWEST_HZ) + 3)
-_BLOCK = 64  # frames worked on at once, so that they stay in the processor's cache
+_BLOCK = 64  # frames processed at once, so that they fit into the processor's cache
 
 _CANDIDATES = 5
 _WEAKEST = 0.1  # a lower peak is no candidate
 _STRONGER_THAN_ANY = 2.0
 _ABSENT = -9.0  # the strength of a place in the table without a candidate
 
-# The weights of the path, in units of correlation. Chosen by measuring on speech of known f0,
+# The weights of the path, in units of correlation, chosen by measurements on speech of known f0:
 # clean, in noise, over a telephone and in a room.
 _OCTAVE_COST = 0.005
 _JUMP_COST = 0.5
@@ -82,16 +82,16 @@ def track(wave: Array) -> F0Track:
     through them weighs strength against octave jumps and changes of voicing (Boersma, "Accurate
     short-term analysis of the fundamental frequency and the harmonics-to-noise ratio of a sampled
     sound", 1993). The autocorrelation is the generalised one, from the magnitude instead of the
-    power spectrum, so that a strong formant or a missing fundamental does not decide alone
-    (Tolonen and Karjalainen, 2000). What lies far from the speaker's register, the median of what
-    is strongest in each frame, counts less (after De Looze and Hirst, 2008), which removes what
-    octave errors are left.
+    power spectrum, so that a strong formant or a missing fundamental has less influence (Tolonen
+    and Karjalainen, 2000). Candidates far from the speaker's register, the median of the strongest
+    candidates, count less (after De Looze and Hirst, 2008), which removes the remaining octave
+    errors.
 
     Args:
         wave: mono audio at 16 kHz without offset, any level, float32 [N].
 
     Returns:
-        One frame for every 160 samples begun: T = ceil(N / 160).
+        One frame for every 160 samples: T = ceil(N / 160).
     """
     frames = -(-len(wave) // HOP)
     if frames == 0:
@@ -115,8 +115,8 @@ def _correlate(wave: Array, frames: int) -> tuple[Array, Array, Array]:
     """Correlate each frame with itself.
 
     Returns:
-        Correlations at the lags of _LAGS [T, lags], what they are at lag 0 [T], and the frame's
-        magnitude [T].
+        Correlations at the lags of _LAGS [T, lags], correlations at lag 0 [T], and magnitudes of
+        the frames [T].
     """
     hop = HOP * _HEARD_RATE // SAMPLE_RATE
     heard = resample(wave, SAMPLE_RATE, _HEARD_RATE)
@@ -132,7 +132,7 @@ def _correlate(wave: Array, frames: int) -> tuple[Array, Array, Array]:
         count = len(every[some])
         np.multiply(every[some], window, out=block[:count, :_WINDOW])
         np.abs(np.fft.rfft(block[:count])[:, :_BINS], out=magnitudes[some])
-        # Few bins in and few lags out: a product with their cosines is quicker than a transform.
+        # With few bins and few lags, a matrix product is faster than a transform.
         np.matmul(magnitudes[some], cosines, out=correlations[some])
     magnitudes[:, 0] /= 2
     totals = magnitudes.sum(axis=1)
@@ -148,13 +148,13 @@ def _analysis_window() -> Array:
 def _inverse_transform() -> Array:
     """The cosines [bins, lags] that turn a spectrum into its correlation, up to a factor.
 
-    They hold the inverse of the window's own correlation, too, with which a frame's is multiplied.
+    They include the division by the window's own correlation.
     """
     window = np.hanning(_WINDOW * SAMPLE_RATE // _HEARD_RATE + 2)[1:-1]
     own = np.correlate(window, window, "full")[len(window) - 1 :]
     seconds, hertz = _LAGS / SAMPLE_RATE, np.arange(_BINS) * _HEARD_RATE / _FFT
     cosines = np.cos(2 * np.pi * np.outer(hertz, seconds)) * (own[0] / own[_LAGS])
-    cosines[0] /= 2  # every other bin stands for its mirror image, too
+    cosines[0] /= 2  # all other bins also stand for their mirror images
     table: Array = cosines.astype(np.float32)
     return table
 
@@ -207,7 +207,7 @@ def _choose(candidates: _Candidates, strengths: Array) -> Path:
 
 
 def _moves(candidates: _Candidates) -> Array:
-    """Cost of going from each state to each other at every step [K+1, K+1, T-1]."""
+    """Compute the cost of going from each state to each other at every step [K+1, K+1, T-1]."""
     octaves = np.ascontiguousarray(candidates.octaves.T)
     steps = np.full(
         (_CANDIDATES + 1, _CANDIDATES + 1, octaves.shape[1] - 1), _VOICING_CHANGE_COST, np.float32
@@ -222,12 +222,12 @@ def _moves(candidates: _Candidates) -> Array:
 
 
 def _unvoiced(candidates: _Candidates) -> Array:
-    """Tell how strong a candidate must be to be preferred to no voice at all: [T]."""
+    """Compute how strong a candidate must be for the frame to be voiced: [T]."""
     return np.float32(_VOICING_THRESHOLD) + _quietness(candidates.levels)
 
 
 def _quietness(levels: Array) -> Array:
-    """Tell how far a frame lies below the level of the speech: 0 well above silence, up to 2."""
+    """Compute how quiet each frame is, from 0 (speech) to 2 (silence): [T]."""
     power = levels**2
     speech = np.sqrt((power**2).sum() / max(float(power.sum()), 1e-20))
     quietness: Array = np.maximum(0.0, 2.0 - levels / max(float(speech), 1e-9) / _SILENCE)

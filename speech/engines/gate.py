@@ -1,4 +1,4 @@
-"""The gate: where the recording is silent, so is the converted voice."""
+"""The gate: makes the converted voice silent where the recording is silent."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,15 @@ _HUM_DB = -40.0
 _HUM_RANGE_DB = 6.0
 
 _ABOVE_FLOOR_DB = 6.0
-_BELOW_SPEECH_DB = (50.0, 14.0)  # where the threshold lies at most and at least
+_BELOW_SPEECH_DB = (50.0, 14.0)  # how far the threshold lies below speech, at most and at least
 
 _NOTHING_DB = -75.0
 _NOTHING_BELOW_SPEECH_DB = 60.0
 
-_BEFORE = 10  # frames kept open before and after speech: soft consonants, the end of a phrase
+_BEFORE = 10  # frames kept open before and after speech, for soft consonants and phrase ends
 _AFTER = 15
-_SPILL = 3  # but not further than this into what is no sound at all
-_SHORTEST = 6  # a shorter sound without voice, away from speech, is a click
+_SPILL = 3  # frames that they may reach into almost complete silence
+_SHORTEST = 6  # a shorter unvoiced sound away from speech is a click
 _RAMP = 7
 
 _RANGES_DB = (10.0, 20.0, 35.0)
@@ -31,12 +31,12 @@ _DEPTHS_DB = (3.0, 10.0, 80.0)
 def find_speech(levels: SpeechLevels, voiced: Frames) -> Frames:
     """Tell in which frames somebody speaks, whispers included.
 
-    A frame belongs to speech if it is voiced or well above the noise floor; so do the frames around
-    it. A recording that is silent, or nothing but steady quiet noise, has no speech.
+    A frame belongs to speech if it, or a frame near it, is voiced or well above the noise floor. A
+    recording of silence or of steady quiet noise has no speech.
 
     Args:
         levels: of the recording.
-        voiced: which frames are voiced, [T].
+        voiced: which frames are voiced, bool [T].
 
     Returns:
         bool [T].
@@ -57,8 +57,9 @@ def find_speech(levels: SpeechLevels, voiced: Frames) -> Frames:
 def gate_gains(levels: SpeechLevels, speech: Frames) -> Samples:
     """Compute the gate's gain for each frame: 1 in speech, less in pauses, float32 [T].
 
-    The clearer the speech stands above the noise, the deeper the gate goes; in noise that reaches
-    up to the speech it only softens, because closing would chop what it cannot tell from speech.
+    The further the speech is above the noise, the more the pauses are attenuated. If the noise is
+    nearly as loud as the speech, they are attenuated little, because closing the gate would cut
+    speech that cannot be told from noise.
     """
     if not speech.any():
         return np.zeros(len(speech), np.float32)

@@ -1,24 +1,25 @@
-"""The engine `harmonic`: a network that shapes pulses and noise, steered by the speaker's melody.
+"""The engine `harmonic`: a network that filters pulses and noise at the pitch it is given.
 
 One graph, role `harmonic`. With T frames of 10 ms and R the character's sample rate, it takes
 
     wave     float32 [1, 160 T]            the recording at 16 kHz; frame t is centred at 160 t
     f0       float32 [1, T]                fundamental frequency to speak at, in Hz, above 0
-    voicing  float32 [1, T]                1 where the recording is voiced, otherwise 0: a hint
+    voicing  float32 [1, T]                1 where the recording is voiced, otherwise 0
     noise    float32 [1, (T + 1) R / 100]  standard normal
 
-and gives `audio`, float32 [1, T R / 100]. Its pulses start one frame before the first sample with
-phase 0, and their phase is the sum of f0 / R over samples, f0 running straight from frame to frame.
+and returns `audio`, float32 [1, T R / 100]. Its pulses start with phase 0 one frame before the
+first sample. Their phase is the sum of f0 / R over all samples, with f0 interpolated linearly
+between frames.
 """
 
 from functools import cached_property
 
 import numpy as np
-from numpy.random import default_rng  # at once: numpy imports it only when it is asked for
+from numpy.random import default_rng  # imported here, because numpy loads it lazily
 
 from shared.characters import MANIFEST, CharacterManifest, Pitch
 from speech.bundles.bundle import BundleError, Character
-from speech.bundles.contracts import GraphContract, TensorContract
+from speech.bundles.contracts import GraphContract, TensorContract, refuse_options
 from speech.engines.analysis import Analysis, analyse
 from speech.engines.base import (
     ConversionOptions,
@@ -49,7 +50,7 @@ _CONTRACT = GraphContract(
 _TRIAL_FRAMES = 9
 
 _NOISE_SEED = 0
-_NOISE_SECONDS = 8  # longer than most recordings, and than anybody remembers noise
+_NOISE_SECONDS = 8  # longer than most recordings; a listener does not notice the repetition
 
 
 def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
@@ -58,6 +59,7 @@ def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
     Raises:
         BundleError: the manifest does not suit the engine.
     """
+    refuse_options(manifest)
     _pitch_of(manifest)
     _hop_of(manifest)
     return {ROLE: _CONTRACT}
@@ -66,7 +68,7 @@ def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
 def build(character: Character, settings: SessionSettings) -> "HarmonicEngine":
     """Build the engine; see EngineBuilder."""
     graph = character.graphs[ROLE]
-    # Measured: optimisation makes these graphs no faster, but takes half of the time to load them.
+    # Measured: optimising these graphs takes half of their loading time and makes none faster.
     session = GraphSession(graph, settings, is_optimised=True)
     engine = HarmonicEngine(character.manifest, session)
     engine.try_out(graph.file)
@@ -89,7 +91,7 @@ class HarmonicEngine:
 
     @cached_property
     def _noise(self) -> Samples:
-        """Drawn at the first conversion, which in the container is the rehearsal's."""
+        """Drawn at the first conversion; in the container this is the rehearsal."""
         random = default_rng(_NOISE_SEED)
         return random.standard_normal(_NOISE_SECONDS * self.sample_rate, np.float32)
 
@@ -121,7 +123,7 @@ class HarmonicEngine:
         """Run the graph on a short silence.
 
         Raises:
-            BundleError: it fails, or its output is not what it must be.
+            BundleError: it fails, or its output is wrong.
         """
         frames = _TRIAL_FRAMES
         inputs = {
@@ -138,7 +140,7 @@ class HarmonicEngine:
             )
 
     def _speak(self, analysis: Analysis, options: ConversionOptions) -> Samples:
-        """Let the network speak all of a recording, piece by piece: float32 [T hop]."""
+        """Run the network over all of a recording, piece by piece: float32 [T hop]."""
         pitch = plan_pitch(analysis.track, self._pitch, options.pitch_shift)
         noise = self._read_noise((len(pitch) + 1) * self._hop, options.seed)
         chunks = cut_at_pauses(analysis.levels.frames)
@@ -152,7 +154,7 @@ class HarmonicEngine:
     def _speak_chunk(
         self, analysis: Analysis, chunk: Chunk, contour: Samples, noise: Samples
     ) -> Samples:
-        """Let the network speak one piece, from its `first` frame to its `last`."""
+        """Run the network over one piece, from its `first` frame to its `last`."""
         if not analysis.has_speech(chunk):
             return np.zeros((chunk.last - chunk.first) * self._hop, np.float32)
         inputs = {
@@ -165,7 +167,7 @@ class HarmonicEngine:
         return self._session.run(batch, "audio").ravel()
 
     def _read_noise(self, count: int, seed: int) -> Samples:
-        """Read noise round and round from where the seed says: to draw it takes far longer."""
+        """Read stored noise in a loop from where the seed says, which is faster than drawing it."""
         begin = int(default_rng(seed).integers(len(self._noise)))
         laps = (begin + count) // len(self._noise)
         return np.concatenate([self._noise[begin:], *[self._noise] * laps])[:count]

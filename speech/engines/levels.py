@@ -1,4 +1,4 @@
-"""How loud speech is: frame by frame, as a whole, and without it."""
+"""Levels of a recording: of each frame, of the speech, and of the pauses."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,7 +40,7 @@ def decibels(power: NDArray[np.floating]) -> Samples:
 
 
 def smooth(values: Samples, frames: int) -> Samples:
-    """Average over a raised cosine of so many frames, edges held: [T]."""
+    """Average with a raised cosine over so many frames; the edge values are repeated: [T]."""
     frames = min(frames, len(values)) | 1
     padded = hold_edges(values, frames // 2, frames // 2)
     return np.convolve(padded, _raised_cosine(frames), "valid").astype(np.float32)
@@ -54,7 +54,7 @@ def _raised_cosine(frames: int) -> Samples:
 
 
 def hold_edges(values: NDArray[_Float], before: int, after: int) -> NDArray[_Float]:
-    """Repeat the first value before and the last one after; several times quicker than np.pad."""
+    """Repeat the first value before and the last one after; several times faster than np.pad."""
     held = np.empty(before + len(values) + after, values.dtype)
     held[:before] = values[0]
     held[before : before + len(values)] = values
@@ -63,7 +63,7 @@ def hold_edges(values: NDArray[_Float], before: int, after: int) -> NDArray[_Flo
 
 
 def ranked(values: NDArray[np.floating], share: float) -> float:
-    """Find the value that the given share of the others does not exceed (nearest rank)."""
+    """Return the quantile of the given share, by nearest rank."""
     rank = round(share * (len(values) - 1))
     return float(np.partition(values, rank)[rank])
 
@@ -75,7 +75,7 @@ class SpeechLevels:
     Attributes:
         frames: level of each frame, float32 [T].
         speech: level of the speech: the power-weighted mean power of the frames.
-        floor: level of what is heard when nobody speaks: the quietest tenth of the frames.
+        floor: level of the pauses: the quietest tenth of the frames lies below it.
     """
 
     frames: Samples
@@ -84,7 +84,7 @@ class SpeechLevels:
 
     @property
     def range(self) -> float:
-        """By how much the speech is above the floor."""
+        """How far the speech is above the floor in dB."""
         return self.speech - self.floor
 
 
@@ -96,7 +96,7 @@ def measure_levels(samples: Samples, hop: int, frames: int) -> SpeechLevels:
 
 
 def speech_level(power: Samples) -> float:
-    """Level in dB of what matters in frames of that power: loud frames count by their power."""
+    """Level in dB of the speech in frames of that power: the mean weighted by the power itself."""
     total = float(power.sum())
     weighted = float(np.dot(power, power)) / total if total > _SILENT_POWER else 0.0
     return float(decibels(np.array([weighted]))[0])

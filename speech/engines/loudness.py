@@ -1,4 +1,4 @@
-"""Loudness: it follows the recording within limits, and nothing clips."""
+"""Loudness: follows the recording within limits, and prevents clipping."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from speech.engines.base import Samples
 from speech.engines.levels import SpeechLevels, decibels, frame_power, smooth, speech_level
 
 CEILING = 0.99
-# Of the loud parts of speech; recordings are made at any level, but are listened to at one.
+# Level of the loud parts of speech: recordings differ in level, results shall not.
 _QUIETEST_DB = -13.0
 _LOUDEST_DB = -10.0
 _MOST_RAISED_DB = 40.0
@@ -20,9 +20,9 @@ _FADE_SECONDS = 0.005
 
 
 def match_level(voice: Samples, hop: int, recorded: Samples, recorded_hop: int) -> Samples:
-    """Give the voice of one piece the level that the recording has there.
+    """Give the converted piece the level of the recording.
 
-    Networks normalise what they hear, each piece on its own; between pieces the recording rules.
+    Networks normalise each piece on its own, so that pieces would differ in loudness.
     """
     frames = len(voice) // hop
     own = speech_level(frame_power(voice, hop, frames))
@@ -35,8 +35,8 @@ def follow_loudness(
 ) -> Samples:
     """Compute the gain of each frame that gives a voice the loudness of the recording.
 
-    As a whole it becomes as loud as the recording, but neither very quiet nor very loud; from one
-    word to the next it follows the recording's loudness by a share, half-way by default.
+    The voice as a whole becomes as loud as the recording, within limits. Within the voice, the
+    loudness is moved by a share towards the recording's.
 
     Args:
         samples: the character's speech at any level.
@@ -59,7 +59,7 @@ def follow_loudness(
 
 
 def apply_gains(samples: Samples, gains: Samples, hop: int) -> Samples:
-    """Multiply samples by gains given at every hop [T], joined by straight lines."""
+    """Multiply samples by gains [T], one for every hop, interpolated linearly."""
     frames = len(gains)
     whole = np.zeros(frames * hop, np.float32)
     whole[: len(samples)] = samples[: frames * hop]
@@ -71,10 +71,10 @@ def apply_gains(samples: Samples, gains: Samples, hop: int) -> Samples:
 
 
 def limit(samples: Samples, sample_rate: int) -> Samples:
-    """Keep samples within the ceiling, turning down 30 ms around a peak instead of cutting it.
+    """Keep samples within the ceiling by attenuating 30 ms around each peak instead of clipping it.
 
-    The gain of each millisecond is the least that any millisecond within reach asks for, averaged
-    over that reach; an average of values that are all low enough is low enough.
+    The gain of each millisecond is the lowest that any millisecond within reach needs, averaged
+    over that reach. The average of gains that are all low enough is low enough, too.
     """
     highest, lowest = samples.max(initial=0.0), samples.min(initial=0.0)
     if max(highest, -lowest) <= CEILING:
@@ -86,7 +86,7 @@ def limit(samples: Samples, sample_rate: int) -> Samples:
     peaks = padded.reshape(count, block).max(axis=1)
     needed = np.minimum(1.0, CEILING / np.maximum(peaks, CEILING))
     reach = 2 * _REACH_BLOCKS + 1
-    # One block more on each side, because the gain runs in straight lines from block to block.
+    # One block more on each side, because the gain is interpolated between blocks.
     around = np.pad(needed, reach, constant_values=1.0)
     window = np.hanning(reach + 2)[1:-1]
     gains = np.convolve(_least(around, reach + 2), window / window.sum(), "valid")
@@ -95,7 +95,7 @@ def limit(samples: Samples, sample_rate: int) -> Samples:
 
 
 def _least(values: Samples, count: int) -> Samples:
-    """Find the least of each value and the count - 1 after it, by doubling what is looked at."""
+    """Find the minimum of each value and the count - 1 after it, doubling the window each time."""
     looked_at = 1
     while looked_at < count:
         step = min(looked_at, count - looked_at)
@@ -105,7 +105,7 @@ def _least(values: Samples, count: int) -> Samples:
 
 
 def fade_ends(samples: Samples, sample_rate: int) -> Samples:
-    """Let the first and the last 5 ms rise from and fall to nothing."""
+    """Fade in the first and fade out the last 5 ms."""
     length = min(round(_FADE_SECONDS * sample_rate), len(samples) // 2)
     if length == 0:
         return samples

@@ -1,4 +1,4 @@
-"""Pulses that go on across the cuts of a long recording."""
+"""Keeps the phase of the pulses continuous across the cuts of a long recording."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ from speech.engines.base import Samples
 from speech.engines.chunks import Chunk
 from speech.engines.levels import FRAMES_PER_SECOND
 
-_FREE = 4  # frames before the cut that are already heard, or nearly
+_FREE = 4  # frames before the cut that are not bent: the crossfade makes them audible
 
 
 def join_phases(chunks: Sequence[Chunk], f0: Samples) -> list[Samples]:
-    """Give each piece a contour with which its pulses meet those of the piece before at the cut.
+    """Give each piece a contour with which its phase at the cut equals that of the piece before.
 
-    Every piece is spoken from phase 0. In its lead-in, which nobody hears, the frequency is bent by
-    a few hertz, so that it arrives at the cut with the phase that the piece before has there.
+    Every piece starts with phase 0. In its lead-in, which is not audible, the frequency is changed
+    by a few hertz, so that the phase at the cut is that of the piece before.
 
     Args:
         chunks: the pieces of the recording.
@@ -37,7 +37,7 @@ def join_phases(chunks: Sequence[Chunk], f0: Samples) -> list[Samples]:
 
 
 def _arrive(contour: Samples, lead_in: int, wanted: float) -> Samples:
-    """Bend a contour before frame `lead_in`, so that it arrives there with the wanted cycles."""
+    """Change a contour before frame `lead_in`, so that its phase there has the wanted cycles."""
     bent = contour.astype(np.float64)
     bump = np.zeros(len(bent))
     bump[1 : lead_in - _FREE] = np.hanning(lead_in - _FREE + 1)[1:-1]
@@ -48,7 +48,7 @@ def _arrive(contour: Samples, lead_in: int, wanted: float) -> Samples:
 
 
 def _cycles(contour: NDArray[np.floating], frame: int) -> float:
-    """Count the cycles from the start of the pulses, one frame before the first, to a frame."""
+    """Count the cycles up to a frame; the pulses start one frame before the first."""
     passed = contour[: frame + 1].astype(np.float64)
     straight = passed.sum() - (passed[0] + passed[-1]) / 2
     return float(passed[0] + straight) / FRAMES_PER_SECOND

@@ -1,4 +1,4 @@
-"""Where the character's voice lies while it speaks: the pitch policy."""
+"""The pitch policy: moves the speaker's fundamental frequency to the character's."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,11 @@ from speech.engines.levels import hold_edges, ranked
 Array = NDArray[np.float32]
 Array64 = NDArray[np.float64]
 
-_FEWEST_FRAMES = 5  # of voice, for it to have a median
+_FEWEST_FRAMES = 5  # voiced frames that are needed for a median
 _OCTAVE = float(np.log(2.0))
 _SEMITONE = _OCTAVE / 12
 _SPREADS = (0.8, 1.3)
-_SPREAD_SHARE = 0.16  # what lies a standard deviation below the mean
+_SPREAD_SHARE = 0.16  # of a normal distribution lies a standard deviation below the mean
 _FRAMES_OF_TRUST = 50.0
 _KNEE = 0.15
 _SMOOTHING = np.array([0.25, 0.5, 0.25])
@@ -23,10 +23,10 @@ _SMOOTHING = np.array([0.25, 0.5, 0.25])
 def plan_pitch(track: F0Track, pitch: Pitch, semitones: float | None) -> Array:
     """Move a speaker's fundamental frequency to the character's, keeping the contour's shape.
 
-    "auto" moves the median, which neither octave errors nor a few voiced frames of a whisper move
-    far, and brings the spread of the logarithm towards the character's by at most a quarter.
-    Frames without voice get the frequency between their neighbours; a recording without voice gets
-    the character's median.
+    "auto" moves the speaker's median to the character's; the median hardly depends on octave errors
+    and on the few voiced frames of a whisper. It also scales the spread of the logarithm towards
+    the character's, within limits. Unvoiced frames get a frequency interpolated from their
+    neighbours; a recording without voiced frames gets the character's median.
 
     Args:
         track: the speaker's fundamental frequency, T frames.
@@ -40,7 +40,7 @@ def plan_pitch(track: F0Track, pitch: Pitch, semitones: float | None) -> Array:
     if np.count_nonzero(voiced) < _FEWEST_FRAMES:
         return np.full(len(voiced), pitch.median_hz, np.float32)
     logs = np.log(track.hertz[voiced].astype(np.float64))
-    # One of the frames, also of an even number: between two voices there may be none near.
+    # Not the mean of two frames: with two speakers it could lie far from both of them.
     median = ranked(logs, 0.5)
     plausible = np.abs(logs - median) < _OCTAVE
     moved = _move(logs[plausible], median, pitch, semitones)
@@ -60,7 +60,7 @@ def _move(logs: Array64, median: float, pitch: Pitch, semitones: float | None) -
 
 
 def _spread(logs: Array64, wanted: float) -> float:
-    """By how much to widen the contour; little voice says little about the speaker's spread."""
+    """By how much to widen the contour; the fewer voiced frames there are, the less."""
     low, high = ranked(logs, _SPREAD_SHARE), ranked(logs, 1 - _SPREAD_SHARE)
     factor = float(np.clip(2 * wanted / max(high - low, 0.05), *_SPREADS))
     trust = len(logs) / (len(logs) + _FRAMES_OF_TRUST)
@@ -68,7 +68,7 @@ def _spread(logs: Array64, wanted: float) -> float:
 
 
 def _limit(logs: Array64, low: float, high: float) -> Array64:
-    """Bend what comes near the limits, so that they are not passed and the shape remains."""
+    """Compress frequencies near the limits smoothly, so that none exceeds them."""
     knee = min(_KNEE, (high - low) / 4)
     over, under = logs - (high - knee), (low + knee) - logs
     bent = np.where(over > 0, high - knee + knee * np.tanh(over / knee), logs)

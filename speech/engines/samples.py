@@ -1,4 +1,4 @@
-"""Samples as they come: checked, brought to another rate, freed of rumble."""
+"""Samples of recordings: checked, resampled, cut to length, without rumble."""
 
 import numpy as np
 import soxr
@@ -10,13 +10,13 @@ from speech.engines.levels import hold_edges
 
 LOWEST_RATE = 4_000
 HIGHEST_RATE = 384_000
-_LOUDEST = 64.0  # decoders overshoot 1 a little; beyond this, samples are not audio
+_LOUDEST = 64.0  # decoders exceed 1 a little; samples beyond this are not audio
 _RUMBLE_SECONDS = 0.02
 _RUMBLE_STEP = 8
 
 
 def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifest) -> None:
-    """Refuse what cannot be converted.
+    """Refuse samples that cannot be converted.
 
     Args:
         samples: expected to be mono float32 [N].
@@ -24,8 +24,8 @@ def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifes
         manifest: of the character, for its limits.
 
     Raises:
-        ValueError: the caller handed over something else than mono float32 audio.
-        VoiceError: samples that are not finite (`corrupt`), or a length outside of the character's
+        ValueError: the samples are not mono float32 audio; this is the caller's mistake.
+        VoiceError: samples are not finite (`corrupt`), or the length is outside of the character's
             limits (`too_short`, `too_long`).
     """
     if samples.ndim != 1 or samples.dtype != np.float32:
@@ -58,12 +58,12 @@ def _check_length(seconds: float, manifest: CharacterManifest) -> None:
 
 
 def converted_length(length: int, rate: int, new_rate: int) -> int:
-    """Count the samples that `length` samples become at another rate, rounded half up."""
+    """Return how many samples `length` samples become at another rate, rounded half up."""
     return (2 * length * new_rate + rate) // (2 * rate)
 
 
 def resample(samples: Samples, rate: int, new_rate: int) -> Samples:
-    """Bring samples to another rate, aligned in time, with exactly the converted length."""
+    """Resample, aligned in time, to exactly the converted length."""
     if rate == new_rate:
         return samples
     resampled = soxr.resample(samples, rate, new_rate, quality="HQ")
@@ -71,7 +71,7 @@ def resample(samples: Samples, rate: int, new_rate: int) -> Samples:
 
 
 def fit_length(samples: Samples, length: int) -> Samples:
-    """Cut samples, or add silence, so that there are exactly `length`."""
+    """Cut samples, or append silence, to exactly `length`."""
     if len(samples) >= length:
         return samples[:length]
     longer = np.zeros(length, samples.dtype)
@@ -82,9 +82,9 @@ def fit_length(samples: Samples, length: int) -> Samples:
 def remove_rumble(samples: Samples, sample_rate: int) -> Samples:
     """Subtract a moving average of a moving average: no offset, and little below 40 Hz.
 
-    The response is 1 - sinc(0.02 s * f)^2, with linear phase: 0 at 0 Hz, 0.95 at 75 Hz. The edges
-    are held. An average over 20 ms changes so slowly that it is worked out for every eighth sample
-    only, and runs in straight lines between these.
+    The response is 1 - sinc(0.02 s * f)^2, with linear phase: 0 at 0 Hz, 0.95 at 75 Hz. The edge
+    values are repeated. An average over 20 ms changes so slowly that it is computed for every
+    eighth sample only and interpolated linearly between them.
     """
     if len(samples) == 0:
         return samples
@@ -102,7 +102,7 @@ def remove_rumble(samples: Samples, sample_rate: int) -> Samples:
 
 
 def _moving_average(samples: Samples, width: int) -> Samples:
-    """Average each sample and the width - 1 after it, as far as there are enough."""
+    """Average each sample and the width - 1 after it; without the last width - 1 samples."""
     total = np.zeros(len(samples) + 1)
     np.cumsum(samples, dtype=np.float64, out=total[1:])
     return ((total[width:] - total[:-width]) / width).astype(np.float32)

@@ -1,4 +1,4 @@
-"""The cheapest path through a trellis, in a logarithmic number of array operations."""
+"""The cheapest path through a trellis with a logarithmic number of array operations."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,22 +6,22 @@ from numpy.typing import NDArray
 Costs = NDArray[np.float32]
 States = NDArray[np.intp]
 
-_FEW = 16  # products of which all sums are made at once
+_FEW = 16  # products; up to this many, all sums are computed at once
 
 
 def cheapest_path(start: Costs, steps: Costs) -> States:
     """Find the state sequence of least total cost (Viterbi, 1967), exactly.
 
-    A step's cost matrix composes with the next one's in the (min, +) semiring, and that product
-    is associative; so the steps are multiplied as a balanced tree (as in Hillis and Steele's
-    "Data parallel algorithms", 1986) instead of one after the other. A few whole-array operations
-    replace a Python loop over the steps. On the way back only the states along the path are asked
-    for, so that the products need not remember where their minima were.
+    The cost matrices of two steps are multiplied in the (min, +) semiring. This product is
+    associative, so the steps are multiplied as a balanced tree (as in Hillis and Steele's "Data
+    parallel algorithms", 1986) and not one after the other: a few operations on whole arrays
+    replace a Python loop over the steps. On the way back only the states along the path are needed,
+    so that the products do not store where their minima were.
 
     Args:
         start: cost of beginning in each state, float32 [S].
-        steps: cost of going from state i to state j at each step, float32 [S, S, T-1]. Steps lie
-            next to each other, because the operations run along them.
+        steps: cost of going from state i to state j at each step, float32 [S, S, T-1]. The steps
+            are the last axis, because the operations run along them.
 
     Returns:
         The state at each of the T instants, [T].
@@ -39,7 +39,7 @@ def cheapest_path(start: Costs, steps: Costs) -> States:
 
 
 def _multiply_pairs(level: Costs) -> Costs:
-    """Multiply each step with the next one; the last of an odd number stays as it is."""
+    """Multiply each step by the next one; with an odd number, the last one is copied."""
     states, _, count = level.shape
     pairs = count // 2
     first, second = (np.ascontiguousarray(level[:, :, side : 2 * pairs : 2]) for side in (0, 1))
@@ -58,7 +58,7 @@ def _multiply_pairs(level: Costs) -> Costs:
 
 
 def _fill_in(path: States, level: Costs) -> States:
-    """Put between the states of a path those in the middle of each pair of steps."""
+    """Insert into a path the states in the middle of each pair of steps."""
     count = level.shape[2]
     pairs = count // 2
     at = np.arange(0, 2 * pairs, 2)

@@ -1,11 +1,11 @@
 """The engine `waveform`: one graph, audio to audio.
 
-The graph, role `waveform`, takes one tensor of audio, float32 [N], [1, N] or [1, 1, N], and gives
-one, in any of these shapes and as long as it lasts. The manifest's settings say the rest:
+The graph, role `waveform`, takes one tensor of audio, float32 [N], [1, N] or [1, 1, N], for any N,
+and returns one of the same duration in any of these shapes. The manifest's settings say the rest:
 
     input              name of the input
     output             name of the output
-    input_sample_rate  what the graph listens at, in Hz; it speaks at the manifest's sample_rate
+    input_sample_rate  sample rate of the input in Hz; the output's is the manifest's sample_rate
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ import numpy as np
 from shared.characters import MANIFEST, CharacterManifest
 from shared.voice import ErrorCode, VoiceError
 from speech.bundles.bundle import BundleError, Character
-from speech.bundles.contracts import GraphContract, TensorContract
+from speech.bundles.contracts import GraphContract, TensorContract, refuse_options
 from speech.engines.analysis import Analysis, analyse
 from speech.engines.base import (
     ConversionOptions,
@@ -40,12 +40,12 @@ from speech.engines.session import GraphSession
 ROLE = "waveform"
 _SHAPES = (("samples",), (1, "samples"), (1, 1, "samples"))
 _TRIAL_SECONDS = (1, 2)
-_TOLERANCE_SECONDS = 0.1  # a graph may round its length to its own frames
+_TOLERANCE_SECONDS = 0.1  # a graph may round the length to its own frames
 
 
 @dataclass(frozen=True)
 class WaveformSettings:
-    """What the manifest's settings say; see the module."""
+    """The manifest's settings; see the module's docstring."""
 
     input: str
     output: str
@@ -58,6 +58,7 @@ def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
     Raises:
         BundleError: the manifest does not suit the engine.
     """
+    refuse_options(manifest)
     settings = read_settings(manifest)
     return {
         ROLE: GraphContract(
@@ -145,7 +146,7 @@ class WaveformEngine:
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
-        """Convert one recording; see Engine. The character's pitch cannot be steered."""
+        """Convert one recording; see Engine. The graph decides the pitch."""
         if options.pitch_shift is not None:
             raise VoiceError(
                 ErrorCode.INTERNAL,
@@ -168,7 +169,7 @@ class WaveformEngine:
         """Run the graph on one and on two seconds of silence.
 
         Raises:
-            BundleError: it fails, or its output is not what it must be.
+            BundleError: it fails, or its output is wrong.
         """
         output = self._settings.output
         for seconds in _TRIAL_SECONDS:

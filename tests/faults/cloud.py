@@ -17,9 +17,10 @@ from google.cloud import storage
 from google.cloud.firestore_v1 import AsyncClient
 
 from infra.local import names, provisioning
-from infra.local.cloud import ROOT, RULES, Addresses, CloudOptions, deployable_environments
-from infra.local.emulated import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
+from infra.local.addresses import Addresses
+from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE, deployable_environments
 from infra.local.keys import make_key
+from infra.local.options import ROOT, RULES, CloudOptions
 from infra.local.processes import READY_SECONDS, Supervisor, free_ports
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
@@ -193,8 +194,6 @@ class FaultyCloud:
     async def _start(self, name: str, command: list[str], changes: Mapping[str, str]) -> Process:
         self._started += 1
         environments = deployable_environments(self._options, self.addresses, self.key_file)
-        # The local cloud has no scheduler, so it does not start the sweep.
-        environments["sweep"] = environments["on_upload"]
         environment = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -278,6 +277,7 @@ def _choose_addresses() -> Addresses:
         on_upload=NOWHERE,
         convert=NOWHERE,
         dead_letter=NOWHERE,
+        sweep=NOWHERE,
         storage=f"http://127.0.0.1:{storage_port}",
         firestore=f"127.0.0.1:{firestore}",
         pubsub=f"127.0.0.1:{pubsub}",

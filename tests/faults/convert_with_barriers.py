@@ -43,12 +43,12 @@ async def serve(config: ConvertSettings, supervision: Supervision | None = None)
 
     async def behind_barriers(starting: Awaitable[convert.Tools]) -> convert.Tools:
         tools = await starting
-        performers = {
-            name: replace(performer, engine=BarrierEngine(performer.engine, checkpoints))
-            for name, performer in tools.performers.items()
+        characters = {
+            name: replace(character, engine=BarrierEngine(character.engine, checkpoints))
+            for name, character in tools.characters.items()
         }
         return convert.Tools(
-            cast("Decoder", BarrierDecoder(tools.decoder, checkpoints)), performers
+            cast("Decoder", BarrierDecoder(tools.decoder, checkpoints)), characters
         )
 
     async with convert.starting_tools(config) as tools:

@@ -25,7 +25,7 @@ import psutil
 # Before the client libraries: processes are started while gRPC's threads run.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
-from benchmarks.measuring.readme import with_figures
+from benchmarks.measuring.pages import with_figures
 from infra.local.emulators import find_emulators
 from infra.local.visitor import Visitor, Wish
 from tests.faults.cloud import FaultyCloud, Instance, faulty_cloud

@@ -15,7 +15,7 @@ import httpx
 import pytest
 import requests
 
-from infra.local.emulated import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
+from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
 from infra.local.names import (
     CONVERSIONS_TOPIC,
     DEAD_SUFFIX,

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from functions.api.problems import MEDIA_TYPE
 from functions.convert.admission import Admission
-from functions.convert.conversion import Conversion, Performer
+from functions.convert.conversion import Conversion, LoadedCharacter
 from functions.convert.worker import Worker
 from functions.dead_letter.giving_up import DeadLetterHandler
 from functions.on_upload.uploads import UploadHandler
@@ -217,7 +217,7 @@ def _worker(voices: MemoryVoices, uploads: MemoryBucket) -> Worker:
         results=MemoryBucket("results"),
         # No object is there, so that nothing comes as far as these.
         decoder=Decoder(),
-        performers={"mei": Performer(a_manifest("mei"), _NoEngine())},
+        characters={"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())},
         limits=DecodeLimits(),
         result_lifetime=timedelta(hours=1),
     )

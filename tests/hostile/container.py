@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from functions.convert.conversion import Performer
+from functions.convert.conversion import LoadedCharacter
 from functions.convert.main import Services, Stores, Tools, build, starting_tools
 from functions.convert.settings import ConvertSettings
 from infra.local.memory_voices import MemoryVoices
@@ -109,8 +109,8 @@ async def running_container() -> AsyncIterator[Container]:
 
 async def _with_echo(tools: Awaitable[Tools]) -> Tools:
     ready = await tools
-    echo = Performer(a_manifest(ECHO), _Echo())
-    return Tools(ready.decoder, {**ready.performers, ECHO: echo})
+    echo = LoadedCharacter(a_manifest(ECHO), _Echo())
+    return Tools(ready.decoder, {**ready.characters, ECHO: echo})
 
 
 def _settings() -> dict[str, Any]:

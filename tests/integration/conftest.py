@@ -9,9 +9,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from infra.local.cloud import RULES
 from infra.local.emulators import Emulators, EmulatorsMissingError, find_emulators
 from infra.local.names import PROJECT_ID
+from infra.local.options import RULES
 from infra.local.processes import READY_SECONDS, Supervisor, free_ports
 
 if TYPE_CHECKING:

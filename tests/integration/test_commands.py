@@ -130,6 +130,19 @@ def test_one_bad_file_fails_alone_and_the_exit_code_tells(tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["good.wav"]
 
 
+def test_more_files_than_the_converter_ever_keeps_waiting_are_no_problem(tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    for number in range(1000):
+        (folder / f"{number}.wav").touch()
+    write_recording(folder / "good.wav", "pcm_s16le", 16_000, "mono")
+
+    finished = run("convert", "--embedded", "recordings", "results", cwd=tmp_path)
+
+    assert finished.stdout.count("unsupported_format") == 1000, finished.stderr
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["good.wav"]
+
+
 def test_a_result_that_is_there_already_is_not_overwritten(tmp_path: Path) -> None:
     recording = write_recording(tmp_path / "hello.wav", "pcm_s16le", 16_000, "mono")
     (tmp_path / "hello-mei.mp3").write_bytes(b"precious")

@@ -44,6 +44,9 @@ class Handler(BaseHTTPRequestHandler):
             self.stage.wait()
         if self.path == "/crash":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.path == "/healthz" and is_stuck():
+            self.send_error(503)
+            return
         self.send_response(200)
         self.send_header("X-Pid", str(os.getpid()))
         self.end_headers()
@@ -65,6 +68,12 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_arguments: object) -> None:
         pass
+
+
+def is_stuck() -> bool:
+    """Whether the file STUCK names this process."""
+    stuck = Path(os.environ.get("STUCK", os.devnull))
+    return stuck.exists() and stuck.read_text() == str(os.getpid())
 
 
 def main() -> None:

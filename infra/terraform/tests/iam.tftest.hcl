@@ -5,6 +5,8 @@ mock_provider "google" {
 mock_provider "google-beta" {
   source = "./tests/mocks-beta"
 }
+mock_provider "random" {}
+mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
@@ -150,7 +152,40 @@ run "a_closed_api" {
   }
 
   assert {
-    condition     = length(google_cloud_run_v2_service_iam_member.public_api) == 0
-    error_message = "public_api = false leaves the api open to everybody"
+    condition = (
+      length(google_cloud_run_v2_service_iam_member.public_api) == 0
+      && length(terraform_data.invoker_check) == 0
+      && length(google_monitoring_uptime_check_config.api) == 0
+      && length(google_monitoring_alert_policy.down) == 0
+    )
+    error_message = "public_api = false leaves the api open to everybody, or watches whether everybody can call it"
+  }
+}
+
+# Only planned: an apply would really run gcloud.
+run "an_organisation_that_refuses_all_users" {
+  command = plan
+
+  variables {
+    domain_restricted_sharing = true
+  }
+
+  assert {
+    condition     = length(google_cloud_run_v2_service_iam_member.public_api) == 0 && length(terraform_data.invoker_check) == 1 && terraform_data.invoker_check[0].triggers_replace[0]
+    error_message = "allUsers is granted something, or the api stays closed"
+  }
+}
+
+run "an_organisation_that_refuses_all_users_and_a_closed_api" {
+  command = plan
+
+  variables {
+    domain_restricted_sharing = true
+    public_api                = false
+  }
+
+  assert {
+    condition     = length(google_cloud_run_v2_service_iam_member.public_api) == 0 && !terraform_data.invoker_check[0].triggers_replace[0]
+    error_message = "an api that was opened without allUsers cannot be closed again"
   }
 }

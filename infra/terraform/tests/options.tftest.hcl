@@ -5,6 +5,8 @@ mock_provider "google" {
 mock_provider "google-beta" {
   source = "./tests/mocks-beta"
 }
+mock_provider "random" {}
+mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
@@ -19,7 +21,13 @@ run "all_off_by_default" {
       length(google_compute_security_policy.api) == 0
       && length(google_identity_platform_config.this) == 0
       && length(google_kms_crypto_key_iam_member.agents) == 0
+      && length(google_billing_budget.this) == 0
+      && length(google_storage_bucket.page) == 0
+      && length(google_compute_url_map.to_https) == 0
+      && length(terraform_data.invoker_check) == 0
+      && length(time_sleep.key_users) == 0
       && output.load_balancer_address == null
+      && output.page_url == null
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["FIREBASE_AUTH"] == "off"
     )
     error_message = "an option is on that nobody asked for"
@@ -35,7 +43,7 @@ run "all_off_by_default" {
   }
 
   assert {
-    condition     = !contains(keys(google_project_service.this), "compute.googleapis.com") && !contains(keys(google_project_service.this), "identitytoolkit.googleapis.com")
+    condition     = !contains(keys(google_project_service.this), "compute.googleapis.com") && !contains(keys(google_project_service.this), "identitytoolkit.googleapis.com") && !contains(keys(google_project_service.this), "billingbudgets.googleapis.com")
     error_message = "an API is switched on that nothing uses"
   }
 }
@@ -89,6 +97,12 @@ run "owners" {
     )
     error_message = "signing in is not on, or from other sites"
   }
+
+  # The second one renews a visitor's token after an hour.
+  assert {
+    condition     = contains(keys(google_project_service.this), "identitytoolkit.googleapis.com") && contains(keys(google_project_service.this), "securetoken.googleapis.com")
+    error_message = "an API that a signed-in page calls is off"
+  }
 }
 
 run "keys_of_ones_own" {
@@ -133,8 +147,12 @@ run "watching" {
     condition = alltrue([
       for policy in [
         google_monitoring_alert_policy.dead_letters,
+        google_monitoring_alert_policy.down[0],
         google_monitoring_alert_policy.errors,
+        google_monitoring_alert_policy.failing,
         google_monitoring_alert_policy.lost,
+        google_monitoring_alert_policy.memory,
+        google_monitoring_alert_policy.not_starting,
         google_monitoring_alert_policy.stuck,
         google_monitoring_alert_policy.wait,
       ] :
@@ -165,5 +183,133 @@ run "watching" {
       strcontains(google_monitoring_dashboard.this.dashboard_json, "/${name}\\\"") if !contains(["voices"], name)
     ])
     error_message = "a log-based metric is shown nowhere"
+  }
+}
+
+run "the_api_is_watched_from_outside" {
+  variables {
+    labels = { service = "voice" }
+  }
+
+  assert {
+    condition = (
+      google_monitoring_uptime_check_config.api[0].http_check[0].path == "/api/v1/characters"
+      && google_monitoring_uptime_check_config.api[0].http_check[0].use_ssl
+      && google_monitoring_uptime_check_config.api[0].monitored_resource[0].labels.host == trimprefix(output.api_url, "https://")
+      && strcontains(google_monitoring_alert_policy.down[0].conditions[0].condition_threshold[0].filter, google_monitoring_uptime_check_config.api[0].uptime_check_id)
+    )
+    error_message = "nobody notices when the api does not answer"
+  }
+
+  assert {
+    condition = (
+      strcontains(google_monitoring_alert_policy.failing.conditions[0].condition_threshold[0].filter, "service_name = \"voice-avatar-api\"")
+      && strcontains(google_monitoring_alert_policy.failing.conditions[0].condition_threshold[0].filter, "response_code_class = \"5xx\"")
+      && strcontains(google_monitoring_alert_policy.failing.conditions[0].condition_threshold[0].filter, "response_code != \"504\"")
+    )
+    error_message = "the api's failures are not counted, or those who waited long enough are counted as failures"
+  }
+
+  assert {
+    condition = alltrue([
+      for policy in [google_monitoring_alert_policy.memory, google_monitoring_alert_policy.not_starting] :
+      alltrue([for name in ["api", "convert", "dead-letter", "on-upload", "sweep"] : strcontains(policy.conditions[0].condition_matched_log[0].filter, "\"voice-avatar-${name}\"")])
+      && policy.alert_strategy[0].notification_rate_limit[0].period == "3600s"
+    ])
+    error_message = "a service may run out of memory or fail to start unseen, or its mails never end"
+  }
+
+  assert {
+    condition     = google_monitoring_alert_policy.dead_letters.conditions[1].condition_threshold[0].threshold_value < tonumber(trimsuffix(local.retention, "s"))
+    error_message = "retained dead letters go without a last warning"
+  }
+}
+
+run "a_budget" {
+  variables {
+    alert_emails   = ["a@example.com", "b@example.com", "c@example.com", "d@example.com", "e@example.com", "f@example.com"]
+    monthly_budget = 50
+  }
+
+  assert {
+    condition = (
+      google_billing_budget.this[0].billing_account == "012345-6789AB-CDEF01"
+      && google_billing_budget.this[0].amount[0].specified_amount[0].units == "50"
+      && google_billing_budget.this[0].budget_filter[0].projects == toset(["projects/123456789012"])
+      && [for rule in google_billing_budget.this[0].threshold_rules : rule.threshold_percent] == [0.5, 0.9, 1, 1]
+      && length(google_billing_budget.this[0].all_updates_rule[0].monitoring_notification_channels) == 5
+      && contains(keys(google_project_service.this), "billingbudgets.googleapis.com")
+    )
+    error_message = "the budget is of another amount, account or project, or tells more channels than it may"
+  }
+}
+
+run "a_page_under_the_domain" {
+  variables {
+    allowed_origins = ["https://www.example.com"]
+    custom_domain   = "voice.example.com"
+    page            = { folder = "./tests/page" }
+  }
+
+  assert {
+    condition = (
+      google_compute_url_map.api[0].default_service == google_compute_backend_bucket.page[0].id
+      && google_compute_url_map.api[0].path_matcher[0].default_service == google_compute_backend_bucket.page[0].id
+      && google_compute_url_map.api[0].path_matcher[0].path_rule[0].service == google_compute_backend_service.api[0].id
+      && contains(google_compute_url_map.api[0].path_matcher[0].path_rule[0].paths, "/api/*")
+      && one(google_compute_url_map.api[0].host_rule).hosts == toset(["voice.example.com"])
+      && google_compute_backend_bucket.page[0].bucket_name == google_storage_bucket.page[0].name
+      && google_compute_backend_bucket.page[0].enable_cdn
+    )
+    error_message = "page and api are not under one origin"
+  }
+
+  assert {
+    condition = (
+      toset(keys(google_storage_bucket_object.page)) == toset(["assets/page-1a2b3c4d.js", "index.html"])
+      && google_storage_bucket_object.page["index.html"].content_type == "text/html; charset=utf-8"
+      && google_storage_bucket_object.page["index.html"].cache_control == "no-cache"
+      && google_storage_bucket_object.page["assets/page-1a2b3c4d.js"].content_type == "text/javascript; charset=utf-8"
+      && strcontains(google_storage_bucket_object.page["assets/page-1a2b3c4d.js"].cache_control, "immutable")
+      && google_storage_bucket.page[0].website[0].main_page_suffix == "index.html"
+    )
+    error_message = "a file of the page is missing, of another type, or cached for longer than it is valid"
+  }
+
+  assert {
+    condition = (
+      google_storage_bucket_object.page_configuration[0].content == output.page_configuration
+      && jsondecode(google_storage_bucket_object.page_configuration[0].content).api == "https://voice.example.com"
+      && output.page_url == "https://voice.example.com/"
+    )
+    error_message = "the page is told where the build's services were, not where this apply's are"
+  }
+
+  assert {
+    condition = (
+      google_storage_bucket_iam_member.page_readers[0].bucket == google_storage_bucket.page[0].name
+      && google_storage_bucket_iam_member.page_readers[0].role == "roles/storage.legacyObjectReader"
+      && google_storage_bucket.page[0].uniform_bucket_level_access
+    )
+    error_message = "the page cannot be read, or its bucket can be listed"
+  }
+
+  assert {
+    condition = (
+      google_compute_url_map.to_https[0].default_url_redirect[0].https_redirect
+      && google_compute_global_forwarding_rule.to_https[0].port_range == "80"
+      && google_compute_global_forwarding_rule.to_https[0].ip_address == google_compute_global_address.api[0].id
+    )
+    error_message = "a visitor who types the domain without https finds nothing"
+  }
+
+  # What the browser asks of others than its own origin still has to know the page's.
+  assert {
+    condition = (
+      google_storage_bucket.uploads.cors[0].origin == tolist(["https://www.example.com", "https://voice.example.com"])
+      && contains(google_apikeys_key.page.restrictions[0].browser_key_restrictions[0].allowed_referrers, "https://voice.example.com/*")
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["ALLOWED_ORIGINS"] == "https://www.example.com,https://voice.example.com"
+    )
+    error_message = "the hosted page may not upload"
   }
 }

@@ -5,6 +5,8 @@ mock_provider "google" {
 mock_provider "google-beta" {
   source = "./tests/mocks-beta"
 }
+mock_provider "random" {}
+mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
@@ -26,7 +28,7 @@ run "defaults" {
 
   assert {
     condition = (
-      google_cloud_run_v2_service.convert.template[0].scaling[0].max_instance_count == 20
+      google_cloud_run_v2_service.convert.template[0].scaling[0].max_instance_count == 6
       && google_cloud_run_v2_service.convert.template[0].max_instance_request_concurrency == 4
       && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "CONCURRENCY"]) == "4"
       && google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].limits == tomap({ cpu = "2", memory = "1Gi" })
@@ -74,6 +76,7 @@ run "defaults" {
       && function.build_config[0].runtime == "python311"
       && function.build_config[0].service_account == google_service_account.this["build"].id
       && function.service_config[0].environment_variables["FUNCTION_USE_ASGI"] == "true"
+      && function.service_config[0].environment_variables["LOG_EXECUTION_ID"] == "false"
       && function.build_config[0].source[0].storage_source[0].object == google_storage_bucket_object.function[name].name
       && strcontains(google_storage_bucket_object.function[name].name, data.archive_file.function[name].output_sha256)
     ])
@@ -117,6 +120,7 @@ run "larger_instances" {
   variables {
     convert_cpu    = "8"
     convert_memory = "4Gi"
+    quota          = { cpus = 100 }
   }
 
   assert {
@@ -223,6 +227,7 @@ run "too_little_memory_for_the_cpus" {
   variables {
     convert_cpu    = "4"
     convert_memory = "2047Mi"
+    quota          = { cpus = 32 }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
@@ -245,11 +250,55 @@ run "just_enough_memory_for_the_cpus" {
   variables {
     convert_cpu    = "4"
     convert_memory = "2048Mi"
+    quota          = { cpus = 32 }
   }
 
   assert {
     condition     = google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].limits == tomap({ cpu = "4", memory = "2048Mi" })
     error_message = "the size of an instance is not what the variables say"
+  }
+}
+
+run "as_many_cpus_as_a_new_project_has" {
+  command = plan
+
+  assert {
+    condition     = local.most_cpus == 20 && local.most_memory_mib == 10240
+    error_message = "the defaults do not just fit into 20 CPUs and 40 GiB"
+  }
+}
+
+run "more_cpus_than_the_quota" {
+  command = plan
+
+  variables {
+    max_instances = { convert = 7 }
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+run "more_memory_than_the_quota" {
+  command = plan
+
+  variables {
+    convert_memory = "8Gi"
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+run "a_quota_that_was_raised" {
+  command = plan
+
+  variables {
+    max_instances = { convert = 50 }
+    quota         = { cpus = 200, memory_gib = 100 }
+  }
+
+  assert {
+    condition     = google_cloud_run_v2_service.convert.template[0].scaling[0].max_instance_count == 50
+    error_message = "more instances than a new project can have are refused to one that has the quota"
   }
 }
 

@@ -5,6 +5,8 @@ mock_provider "google" {
 mock_provider "google-beta" {
   source = "./tests/mocks-beta"
 }
+mock_provider "random" {}
+mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]

@@ -7,6 +7,8 @@ mock_provider "google" {
 mock_provider "google-beta" {
   source = "./tests/mocks-beta"
 }
+mock_provider "random" {}
+mock_provider "time" {}
 
 variables {
   allowed_origins = ["https://voice.example.com"]
@@ -22,6 +24,7 @@ run "bad_values" {
     alert_emails                = ["operator"]
     allowed_origins             = []
     api_concurrency             = 0
+    build_region                = "global"
     busy_hours                  = { "Bad Name" = { from = 1, to = 2, min_instances = 1 } }
     conversion_deadline_seconds = 9
     convert_concurrency         = 0
@@ -39,9 +42,11 @@ run "bad_values" {
     max_instances               = { api = 0 }
     max_upload_bytes            = 1024
     min_instances               = -1
+    monthly_budget              = 0
     name                        = "Voice Avatar"
     notification_channels       = ["operator@example.com"]
     project_id                  = "Demo Project"
+    quota                       = { cpus = 0 }
     rate_limit_per_minute       = 0
     recording_seconds           = { min = 0 }
     region                      = "europe-west1-b"
@@ -56,6 +61,7 @@ run "bad_values" {
     var.alert_emails,
     var.allowed_origins,
     var.api_concurrency,
+    var.build_region,
     var.busy_hours,
     var.conversion_deadline_seconds,
     var.convert_concurrency,
@@ -73,9 +79,11 @@ run "bad_values" {
     var.max_instances,
     var.max_upload_bytes,
     var.min_instances,
+    var.monthly_budget,
     var.name,
     var.notification_channels,
     var.project_id,
+    var.quota,
     var.rate_limit_per_minute,
     var.recording_seconds,
     var.region,
@@ -181,5 +189,44 @@ run "a_key_for_one_place_and_a_database_in_another" {
 
   expect_failures = [
     var.kms_key,
+  ]
+}
+
+run "a_page_that_was_not_built" {
+  command = plan
+
+  variables {
+    custom_domain = "voice.example.com"
+    page          = { folder = "./tests" }
+  }
+
+  expect_failures = [
+    var.page,
+  ]
+}
+
+run "a_page_without_a_domain" {
+  command = plan
+
+  variables {
+    page = { folder = "./tests/page" }
+  }
+
+  expect_failures = [
+    var.page,
+  ]
+}
+
+run "a_public_page_where_nothing_may_be_public" {
+  command = plan
+
+  variables {
+    custom_domain             = "voice.example.com"
+    domain_restricted_sharing = true
+    page                      = { folder = "./tests/page" }
+  }
+
+  expect_failures = [
+    var.page,
   ]
 }

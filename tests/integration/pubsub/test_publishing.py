@@ -19,8 +19,9 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from infra.local import names, provisioning
-from infra.local.cloud import CloudOptions, choose_addresses
+from infra.local.addresses import choose_addresses
 from infra.local.memory_topics import Subscription
+from infra.local.options import CloudOptions
 from infra.local.processes import free_ports
 from shared.google.pubsub import PubSubPublisher
 from shared.http.push import push_app

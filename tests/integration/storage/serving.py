@@ -17,7 +17,8 @@ from google.auth.crypt import RSASigner
 from google.cloud import storage
 from google.oauth2 import service_account
 
-from infra.local.storage import Backoff, create_app
+from infra.local.storage.app import create_app
+from infra.local.storage.notifications import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,7 +11,7 @@ import pytest
 import requests
 from google.api_core import exceptions
 
-from infra.local.storage import create_app
+from infra.local.storage.app import create_app
 from infra.local.storage.catalogue import CatalogueInUseError
 from tests.integration.storage.serving import RecordingTopic, Server, connected, served
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -112,7 +112,7 @@ class Stage:
         characters = {
             "mei": a_manifest("mei", self.folder / "mei", portrait="portrait.svg"),
             "taro": a_manifest("taro", self.folder / "taro"),
-            "kobo": replace(a_manifest("kobo", self.folder / "kobo"), pitch=None),
+            "kobo": a_manifest("kobo", self.folder / "kobo").model_copy(update={"pitch": None}),
         }
         intake = VoiceIntake(
             voices=self.voices,

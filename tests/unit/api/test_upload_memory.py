@@ -155,13 +155,12 @@ async def test_uploads_that_announce_much_and_send_nothing_leave_the_memory_to_o
     stalled = [await an_upload(stage) for _ in range(10)]
     upload = await an_upload(stage)
     upload.goes_on.set()
-    much = {"Content-Length": str(MAX_BYTES)}
+    much = FORM | {"Content-Length": str(MAX_BYTES)}
     async with stage.client() as client:
-        under_way = [send(client, each, FORM | much) for each in stalled]
-        for each in stalled:
-            await each.is_read.wait()
+        under_way = [send(client, each, much) for each in stalled]
+        await settle()
 
-        answer = await client.put(URL, content=upload.body(), headers=FORM | upload.announced)
+        answer = await client.put(URL, content=upload.body(), headers=dict(upload.announced))
 
         for each in stalled:
             each.goes_on.set()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import numpy as np
 import pytest
 
-from functions.convert.conversion import Conversion, Performer
-from functions.convert.stopwatch import Stopwatch, process_age_ms
+from functions.convert.conversion import Conversion, LoadedCharacter
+from functions.convert.stopwatch import Stages, Stopwatch, process_age_ms
 from shared import voice as voices_of
 from shared.media import Container
 from shared.objects import ObjectFacts, StorageUnavailableError
@@ -94,7 +94,7 @@ class Stage:
             uploads=self.uploads,
             results=self.results,
             decoder=cast("Decoder", self.decoder),
-            performers={"mei": Performer(a_manifest("mei"), self.engine)},
+            characters={"mei": LoadedCharacter(a_manifest("mei"), self.engine)},
             limits=DecodeLimits(max_bytes=MAX_BYTES),
             result_lifetime=timedelta(hours=1),
         )
@@ -357,3 +357,15 @@ def test_where_nothing_tells_how_long_a_process_has_been_running_nothing_is_made
     tmp_path: Path,
 ) -> None:
     assert process_age_ms(tmp_path / "stat") is None
+
+
+def test_a_stage_is_reported_when_it_begins_and_timed_if_it_has_a_name_for_that() -> None:
+    reported: list[str] = []
+    stages = Stages(reported.append, Stopwatch(iter([0.0, 0.5]).__next__))
+
+    with stages.enter("reading", timed_as="read"):
+        assert reported == ["reading"]
+    with stages.enter("converting"):
+        assert reported == ["reading", "converting"]
+
+    assert stages.stopwatch.milliseconds() == {"read": 500.0}

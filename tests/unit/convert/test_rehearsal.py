@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from functions.convert.conversion import Performer
+from functions.convert.conversion import LoadedCharacter
 from functions.convert.rehearsal import SAMPLE_RATE, SECONDS, connect, make_hum, rehearse
 from infra.local.memory_voices import MemoryVoices
 from shared.media import Container, sniff
@@ -76,20 +76,23 @@ class OutOfReach(MemoryBucket):
 
 async def test_every_character_converts_a_recording_that_the_decoder_has_decoded() -> None:
     decoder, engines = FakeDecoder(), {"mei": FakeEngine(), "taro": FakeEngine()}
-    performers = [Performer(a_manifest(name), engine) for name, engine in engines.items()]
+    characters = [LoadedCharacter(a_manifest(name), engine) for name, engine in engines.items()]
 
-    await rehearse(cast("Decoder", decoder), performers)
+    await rehearse(cast("Decoder", decoder), characters)
 
     assert [sniff(data) for data in decoder.decoded] == [Container.WAV] * 2
     assert [engine.converted for engine in engines.values()] == [[RATE], [RATE]]
 
 
-async def test_a_character_that_fails_is_named_and_keeps_the_next_from_nothing() -> None:
+async def test_a_character_that_fails_is_named_and_does_not_stop_the_next() -> None:
     broken, working = FakeEngine(ValueError("no voice")), FakeEngine()
-    performers = [Performer(a_manifest("mei"), broken), Performer(a_manifest("taro"), working)]
+    characters = [
+        LoadedCharacter(a_manifest("mei"), broken),
+        LoadedCharacter(a_manifest("taro"), working),
+    ]
 
     with log_book() as book:
-        await rehearse(cast("Decoder", FakeDecoder()), performers)
+        await rehearse(cast("Decoder", FakeDecoder()), characters)
 
     (entry,) = book.of("rehearsal_failed")
     assert entry["character"] == "mei"

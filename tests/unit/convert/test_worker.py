@@ -51,6 +51,7 @@ class FakeConversion:
     def __init__(self) -> None:
         self.results: set[str] = set()
         self.runs: list[int] = []
+        self.stage = "converting"
         self.running = 0
         self.most_running = 0
         self.outcome: Exception | None = None
@@ -67,7 +68,7 @@ class FakeConversion:
         self.running += 1
         self.most_running = max(self.most_running, self.running)
         try:
-            enter_stage("converting")
+            enter_stage(self.stage)
             self.begun.release()
             await self.goes_on.wait()
             if self.outcome is not None:
@@ -572,6 +573,41 @@ async def test_a_conversion_over_its_deadline_fails_and_the_process_is_known_to_
     assert stage.worker.is_stuck
     assert asyncio.get_running_loop().time() == DEADLINE
     assert [entry["code"] for entry in book.of("conversion_failed")] == ["deadline_exceeded"]
+
+
+@pytest.mark.parametrize("stage_at_the_deadline", ["reading", "decoding", "storing"])
+def test_a_process_whose_storage_or_decoder_was_slow_is_not_stuck_and_goes_on(
+    stage_at_the_deadline: str,
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        stage.conversion.stage = stage_at_the_deadline
+        stage.conversion.goes_on.clear()
+        slow, next_one = await stage.add(), await stage.add()
+
+        await stage.worker.handle(slow)
+        failed = await stage.voice(slow)
+        assert failed.error is not None
+        assert failed.error.code is ErrorCode.DEADLINE_EXCEEDED
+        assert not stage.worker.is_stuck
+
+        stage.conversion.goes_on.set()
+        await stage.worker.handle(next_one)
+        assert (await stage.voice(next_one)).status is Status.DONE
+
+    run()
+
+
+@in_virtual_time
+async def test_a_process_whose_encoder_hangs_is_stuck() -> None:
+    stage = Stage()
+    stage.conversion.stage = "encoding"
+    stage.conversion.goes_on.clear()
+
+    await stage.worker.handle(await stage.add())
+
+    assert stage.worker.is_stuck
 
 
 @in_virtual_time

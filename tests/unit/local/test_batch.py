@@ -1,13 +1,25 @@
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
-from infra.local.batch import Job, UsageError, plan_jobs
+from infra.local.batch import Job, Report, UsageError, convert_all, plan_jobs
+from infra.local.memory_voices import MemoryVoices
+from infra.local.visitor import Visitor, Wish
+from shared.ports.store import StoreUnavailableError
+from shared.voice import Options, Result, Status, create, new_voice_id
+from tests.integration.served import SAMPLE
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from shared.voice import Voice
 
 
 def made(folder: Path, *names: str) -> list[Path]:
@@ -117,3 +129,79 @@ def test_a_recording_is_never_its_own_result(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="overwritten by its own result"):
         planned(source, output=tmp_path)
+
+
+class Service:
+    """An api and a Cloud Storage whose voices are done as soon as they are created."""
+
+    def __init__(self) -> None:
+        self.voices = VoicesWithABrokenListener()
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            upload = {"method": "PUT", "url": "http://storage.test/upload", "headers": {}}
+            voice_id = await self._create()
+            return httpx.Response(201, json={"voice_id": voice_id, "upload": upload})
+        return httpx.Response(200, content=b"the result")
+
+    async def _create(self) -> str:
+        voice = create(new_voice_id(), "mei", Options(), now=datetime.now(UTC))
+        result = Result(
+            bucket="results",
+            object="a-result",
+            url="http://storage.test/result",
+            url_expires_at=datetime.now(UTC),
+            content_type="audio/wav",
+            bytes=10,
+            seconds=1.0,
+            sha256="",
+        )
+        await self.voices.create(replace(voice, status=Status.DONE, result=result))
+        return voice.voice_id
+
+
+class VoicesWithABrokenListener(MemoryVoices):
+    """Voices whose first listener loses its connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._has_broken = False
+
+    @asynccontextmanager
+    async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
+        if not self._has_broken:
+            self._has_broken = True
+            raise StoreUnavailableError("the listener lost its connection")
+        async with super().watch(voice_id) as states:
+            yield states
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+async def test_a_listener_that_breaks_fails_its_own_recording_alone(tmp_path: Path) -> None:
+    service = Service()
+    jobs = [Job(SAMPLE, tmp_path / name) for name in ("a.wav", "b.wav", "c.wav")]
+    reports = [Report(job) for job in jobs]
+    ended: list[Report] = []
+    async with httpx.AsyncClient(transport=httpx.MockTransport(service.answer)) as client:
+        visitor = Visitor(client, "http://api.test", service.voices)
+
+        await convert_all(
+            visitor,
+            reports,
+            Wish(),
+            overwrite=False,
+            at_once=1,
+            started=lambda _report: None,
+            ended=ended.append,
+        )
+
+    assert ended == reports
+    assert [report.error.code if report.error else None for report in reports] == [
+        "unavailable",
+        None,
+        None,
+    ]
+    assert files_in(tmp_path) == ["b.wav", "c.wav"]

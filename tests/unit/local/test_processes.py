@@ -88,6 +88,33 @@ async def test_the_first_process_that_ends_is_named(supervisor: Supervisor) -> N
     assert (await supervisor.wait_for_an_end()).name == "ends"
 
 
+async def test_a_process_that_is_stopped_or_restarted_has_not_ended_by_itself(
+    supervisor: Supervisor,
+) -> None:
+    stopped = await supervisor.start("stopped", python(FOR_EVER), os.environ)
+    stuck = await supervisor.start("restarted", python(FOR_EVER), os.environ)
+    waiting = asyncio.create_task(supervisor.wait_for_an_end())
+    await asyncio.sleep(0)
+
+    await supervisor.stop(stopped)
+    again = await supervisor.restart(stuck)
+
+    assert (again.name, again.is_running, stuck.is_running) == ("restarted", True, False)
+    assert not waiting.done()
+    again.send_signal(9)
+    assert await waiting is again
+
+
+async def test_a_restarted_process_adds_to_the_log(supervisor: Supervisor) -> None:
+    first = await supervisor.start("says", python("print('said')"), os.environ)
+    await first.wait()
+
+    second = await supervisor.restart(first)
+    await second.wait()
+
+    assert second.log.read_text() == "said\nsaid\n"
+
+
 async def test_a_process_gets_the_environment_it_is_given_and_no_other(
     supervisor: Supervisor,
 ) -> None:

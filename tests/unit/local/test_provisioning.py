@@ -9,16 +9,12 @@ import pytest
 from google.oauth2 import service_account
 
 from infra.local import names
-from infra.local.cloud import (
-    Addresses,
-    CloudOptions,
-    LocalCloud,
-    choose_addresses,
-    page_config,
-    published_endpoints,
-)
+from infra.local.addresses import Addresses, choose_addresses
+from infra.local.cloud import LocalCloud, published_endpoints
+from infra.local.environments import page_config
 from infra.local.keys import make_key, read_key
 from infra.local.memory_voices import MemoryVoices
+from infra.local.options import CloudOptions
 from infra.local.provisioning import plan_subscriptions
 from shared.timeouts import Timeouts
 
@@ -30,6 +26,7 @@ ADDRESSES = Addresses(
     on_upload="http://upload.test",
     convert="http://convert.test",
     dead_letter="http://dead.test",
+    sweep="http://sweep.test",
     storage="http://storage.test",
 )
 
@@ -39,7 +36,7 @@ def test_every_service_has_an_address_of_its_own(*, emulated: bool) -> None:
     chosen = choose_addresses(CloudOptions(api_port=1024), emulated=emulated)
 
     addresses = [one for one in astuple(chosen) if one is not None]
-    assert len(set(addresses)) == (7 if emulated else 5)
+    assert len(set(addresses)) == (8 if emulated else 6)
     assert chosen.api == "http://127.0.0.1:1024"
     assert (chosen.firestore is not None, chosen.pubsub is not None) == (emulated, emulated)
 
@@ -91,7 +88,7 @@ def test_a_file_without_an_rsa_key_is_refused(tmp_path: Path) -> None:
 
 
 def a_cloud(firestore: str | None) -> LocalCloud:
-    services = (f"http://127.0.0.1:{port}" for port in range(5001, 5006))
+    services = (f"http://127.0.0.1:{port}" for port in range(5001, 5007))
     addresses = replace(Addresses(*services), firestore=firestore)
 
     async def crashed() -> str:
@@ -101,13 +98,13 @@ def a_cloud(firestore: str | None) -> LocalCloud:
 
 
 def test_the_endpoints_stand_in_their_file_while_the_cloud_is_up(tmp_path: Path) -> None:
-    with published_endpoints(a_cloud("127.0.0.1:5006"), tmp_path / "new") as path:
+    with published_endpoints(a_cloud("127.0.0.1:5007"), tmp_path / "new") as path:
         told = json.loads(path.read_text())
         assert path.name == "endpoints.json"
 
     assert not path.exists()
     assert set(told) == {"api", "page", "firestore", "pubsub", "storage", "project_id", "pid"}
-    assert (told["api"], told["firestore"]) == ("http://127.0.0.1:5001", "127.0.0.1:5006")
+    assert (told["api"], told["firestore"]) == ("http://127.0.0.1:5001", "127.0.0.1:5007")
 
 
 def test_the_endpoints_are_gone_after_a_crash(tmp_path: Path) -> None:
@@ -118,9 +115,9 @@ def test_the_endpoints_are_gone_after_a_crash(tmp_path: Path) -> None:
 
 
 def test_without_firestore_the_page_waits_on_the_api() -> None:
-    with_firestore = page_config(a_cloud("127.0.0.1:5006").addresses)
+    with_firestore = page_config(a_cloud("127.0.0.1:5007").addresses)
     without = page_config(a_cloud(None).addresses)
 
     assert (without["firebase"], without["firestoreEmulator"]) == (None, None)
     assert with_firestore["firebase"]["projectId"] == names.PROJECT_ID
-    assert with_firestore["firestoreEmulator"] == "127.0.0.1:5006"
+    assert with_firestore["firestoreEmulator"] == "127.0.0.1:5007"

@@ -15,9 +15,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from infra.local import scale_to_zero_proxy as front
-from infra.local.cloud import ROOT, Scaling
+from infra.local import scale_to_zero_proxy
 from infra.local.memory_topics import MemoryTopics, Subscription
+from infra.local.options import ROOT, LivenessProbe, Scaling
 from infra.local.processes import StartError, Supervisor, free_ports
 from tests.support import container
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 30.0
 FOR_EVER = 3600.0
+NEVER_PROBED = LivenessProbe(period_seconds=FOR_EVER)
 
 
 class Stage:
@@ -71,8 +72,8 @@ class Stage:
                 self._events.put_nowait((event, pid))
 
 
-class Fronted:
-    """A running front, spoken to over HTTP."""
+class Proxied:
+    """A running proxy and an HTTP client for it."""
 
     def __init__(self, process: Process, client: httpx.AsyncClient, broken: Path) -> None:
         self.process = process
@@ -90,27 +91,34 @@ async def stage() -> AsyncIterator[Stage]:
 
 
 @asynccontextmanager
-async def fronted(
-    folder: Path, stage: Stage, idle_seconds: float = FOR_EVER, min_instances: int = 0
-) -> AsyncIterator[Fronted]:
+async def proxied(
+    folder: Path,
+    stage: Stage,
+    idle_seconds: float = FOR_EVER,
+    min_instances: int = 0,
+    liveness: LivenessProbe = NEVER_PROBED,
+) -> AsyncIterator[Proxied]:
     (port,) = free_ports(1)
     url, broken = f"http://127.0.0.1:{port}", folder / "broken"
     scaling = Scaling(idle_seconds, min_instances)
-    command = front.command("convert", port, folder, "/readyz", scaling)
+    command = scale_to_zero_proxy.command(
+        "convert", port, logs=folder, ready_path="/readyz", scaling=scaling, liveness=liveness
+    )
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT),
         "STAGE": stage.address,
         "BROKEN": str(broken),
+        "STUCK": str(folder / "stuck"),
     }
     supervisor = Supervisor(folder)
     try:
         process = await supervisor.start(
-            "front", [*command, sys.executable, str(Path(container.__file__))], environment
+            "proxy", [*command, sys.executable, str(Path(container.__file__))], environment
         )
         await supervisor.wait_until_ready(process, f"{url}/healthz")
         async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_SECONDS) as client:
-            yield Fronted(process, client, broken)
+            yield Proxied(process, client, broken)
     finally:
         await supervisor.stop_all()
 
@@ -118,11 +126,11 @@ async def fronted(
 async def test_the_first_request_starts_an_instance_and_the_next_finds_it(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with fronted(tmp_path, stage) as front:
+    async with proxied(tmp_path, stage) as proxy:
         assert stage.is_silent()
 
-        first = await front.get("/path?query=a%20b")
-        second = await front.get()
+        first = await proxy.get("/path?query=a%20b")
+        second = await proxy.get()
 
         assert (first.status_code, first.text) == (200, "first /path?query=a%20b")
         assert first.headers["x-pid"] == second.headers["x-pid"]
@@ -131,8 +139,8 @@ async def test_the_first_request_starts_an_instance_and_the_next_finds_it(
 
 
 async def test_requests_that_come_together_share_one_start(stage: Stage, tmp_path: Path) -> None:
-    async with fronted(tmp_path, stage) as front:
-        answers = await asyncio.gather(*(front.get() for _ in range(20)))
+    async with proxied(tmp_path, stage) as proxy:
+        answers = await asyncio.gather(*(proxy.get() for _ in range(20)))
 
         assert [answer.status_code for answer in answers] == [200] * 20
         await stage.next("started")
@@ -142,13 +150,13 @@ async def test_requests_that_come_together_share_one_start(stage: Stage, tmp_pat
 async def test_an_idle_instance_is_stopped_but_not_under_a_request(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with fronted(tmp_path, stage, idle_seconds=0) as front:
-        held = asyncio.create_task(front.get("/held"))
+    async with proxied(tmp_path, stage, idle_seconds=0) as proxy:
+        held = asyncio.create_task(proxy.get("/held"))
         pid = await stage.next("started")
         await stage.next("held")
 
         # With nothing else in flight, the end of this one would be the end of the instance.
-        other = await front.get()
+        other = await proxy.get()
         assert other.headers["x-pid"] == str(pid)
         assert stage.is_silent()
 
@@ -161,12 +169,12 @@ async def test_an_idle_instance_is_stopped_but_not_under_a_request(
 async def test_after_the_idle_stop_the_next_request_starts_another_instance(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with fronted(tmp_path, stage, idle_seconds=0) as front:
-        first = await front.get()
+    async with proxied(tmp_path, stage, idle_seconds=0) as proxy:
+        first = await proxy.get()
         for event in ("started", "stopping", "stopped"):
             assert await stage.next(event) == int(first.headers["x-pid"])
 
-        second = await front.get()
+        second = await proxy.get()
 
         assert await stage.next("started") == int(second.headers["x-pid"])
         assert second.headers["x-pid"] != first.headers["x-pid"]
@@ -175,24 +183,24 @@ async def test_after_the_idle_stop_the_next_request_starts_another_instance(
 async def test_a_crash_at_the_start_is_answered_503_and_the_next_request_tries_again(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with fronted(tmp_path, stage) as front:
-        front.broken.touch()
-        assert (await front.get()).status_code == 503
-        assert "the settings are wrong" in front.process.log.read_text()
+    async with proxied(tmp_path, stage) as proxy:
+        proxy.broken.touch()
+        assert (await proxy.get()).status_code == 503
+        assert "the settings are wrong" in proxy.process.log.read_text()
 
-        front.broken.unlink()
-        assert (await front.get()).status_code == 200
+        proxy.broken.unlink()
+        assert (await proxy.get()).status_code == 200
 
 
 async def test_a_crash_under_a_request_is_answered_503_and_the_next_request_starts_anew(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with fronted(tmp_path, stage) as front:
-        before = await front.get()
+    async with proxied(tmp_path, stage) as proxy:
+        before = await proxy.get()
 
-        assert (await front.get("/crash")).status_code == 503
+        assert (await proxy.get("/crash")).status_code == 503
 
-        after = await front.get()
+        after = await proxy.get()
         assert after.status_code == 200
         assert after.headers["x-pid"] != before.headers["x-pid"]
 
@@ -200,19 +208,19 @@ async def test_a_crash_under_a_request_is_answered_503_and_the_next_request_star
 async def test_a_message_for_an_instance_that_does_not_start_is_delivered_again(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with fronted(tmp_path, stage) as front:
+    async with proxied(tmp_path, stage) as proxy:
         answers: list[int] = []
         acknowledged = asyncio.Event()
 
         async def deliver(endpoint: str, envelope: Mapping[str, Any]) -> int:
-            answer = await front.client.post(endpoint, json=envelope)
+            answer = await proxy.client.post(endpoint, json=envelope)
             answers.append(answer.status_code)
-            front.broken.unlink(missing_ok=True)
+            proxy.broken.unlink(missing_ok=True)
             if answer.is_success:
                 acknowledged.set()
             return answer.status_code
 
-        front.broken.touch()
+        proxy.broken.touch()
         subscription = Subscription("s", "t", "/push", 30.0, first_backoff_seconds=0.0)
         topics = MemoryTopics(deliver, (subscription,))
 
@@ -225,7 +233,7 @@ async def test_a_message_for_an_instance_that_does_not_start_is_delivered_again(
 
 
 async def test_a_request_streams_in_before_it_is_whole(stage: Stage, tmp_path: Path) -> None:
-    async with fronted(tmp_path, stage) as front:
+    async with proxied(tmp_path, stage) as proxy:
 
         async def recording() -> AsyncIterator[bytes]:
             yield b"half"
@@ -233,7 +241,7 @@ async def test_a_request_streams_in_before_it_is_whole(stage: Stage, tmp_path: P
             await stage.next("receiving")
             yield b"rest"
 
-        answer = await front.client.post(
+        answer = await proxy.client.post(
             "/push", content=recording(), headers={"Content-Length": "8"}
         )
 
@@ -241,7 +249,7 @@ async def test_a_request_streams_in_before_it_is_whole(stage: Stage, tmp_path: P
 
 
 async def test_an_answer_streams_out_before_it_is_whole(stage: Stage, tmp_path: Path) -> None:
-    async with fronted(tmp_path, stage) as front, front.client.stream("GET", "/slow") as answer:
+    async with proxied(tmp_path, stage) as proxy, proxy.client.stream("GET", "/slow") as answer:
         pid = await stage.next("started")
         pieces = answer.aiter_raw()
         assert await anext(pieces) == b"first "
@@ -252,26 +260,26 @@ async def test_an_answer_streams_out_before_it_is_whole(stage: Stage, tmp_path: 
 
 
 async def test_sigterm_stops_the_instance_which_answers_first(stage: Stage, tmp_path: Path) -> None:
-    async with fronted(tmp_path, stage) as front:
-        held = asyncio.create_task(front.get("/held"))
+    async with proxied(tmp_path, stage) as proxy:
+        held = asyncio.create_task(proxy.get("/held"))
         pid = await stage.next("started")
         await stage.next("held")
 
-        front.process.send_signal(signal.SIGTERM)
+        proxy.process.send_signal(signal.SIGTERM)
 
         await stage.next("stopping")
         stage.permit(pid)
         assert (await held).status_code == 200
         await stage.next("stopped")
-        assert await front.process.wait() == 0
+        assert await proxy.process.wait() == 0
 
 
 async def test_a_killed_front_leaves_no_instance_behind(stage: Stage, tmp_path: Path) -> None:
-    async with fronted(tmp_path, stage) as front:
-        await front.get()
+    async with proxied(tmp_path, stage) as proxy:
+        await proxy.get()
         pid = await stage.next("started")
 
-        front.process.send_signal(signal.SIGKILL)
+        proxy.process.send_signal(signal.SIGKILL)
 
         assert await stage.next("stopping") == pid
         assert await stage.next("stopped") == pid
@@ -280,18 +288,18 @@ async def test_a_killed_front_leaves_no_instance_behind(stage: Stage, tmp_path: 
 async def test_a_minimum_instance_is_there_before_the_first_request_and_stays(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with fronted(tmp_path, stage, idle_seconds=0, min_instances=1) as front:
+    async with proxied(tmp_path, stage, idle_seconds=0, min_instances=1) as proxy:
         pid = await stage.next("started")
 
         for _ in range(2):
-            assert (await front.get()).headers["x-pid"] == str(pid)
+            assert (await proxy.get()).headers["x-pid"] == str(pid)
         assert stage.is_silent()
 
 
 async def test_a_minimum_instance_that_crashed_is_started_again_without_a_request(
     stage: Stage, tmp_path: Path
 ) -> None:
-    async with fronted(tmp_path, stage, min_instances=1):
+    async with proxied(tmp_path, stage, min_instances=1):
         pid = await stage.next("started")
 
         os.kill(pid, signal.SIGKILL)
@@ -304,6 +312,36 @@ async def test_a_front_whose_minimum_instance_does_not_start_ends_and_says_why(
 ) -> None:
     (tmp_path / "broken").touch()
 
-    with pytest.raises(StartError, match=r"front ended while starting[\s\S]*settings are wrong"):
-        async with fronted(tmp_path, stage, min_instances=1):
+    with pytest.raises(StartError, match=r"proxy ended while starting[\s\S]*settings are wrong"):
+        async with proxied(tmp_path, stage, min_instances=1):
             pass
+
+
+async def test_an_instance_that_is_stuck_is_stopped_and_the_next_request_starts_another(
+    stage: Stage, tmp_path: Path
+) -> None:
+    probe = LivenessProbe(period_seconds=0.01, failure_threshold=2)
+    async with proxied(tmp_path, stage, liveness=probe) as proxy:
+        before = int((await proxy.get()).headers["x-pid"])
+        assert await stage.next("started") == before
+        stuck = tmp_path / "stuck"
+        stuck.write_text(str(before))
+
+        assert await stage.next("stopping") == before
+        assert await stage.next("stopped") == before
+
+        after = await proxy.get()
+        assert int(after.headers["x-pid"]) == await stage.next("started") != before
+
+
+async def test_a_minimum_instance_that_is_stuck_is_replaced_without_a_request(
+    stage: Stage, tmp_path: Path
+) -> None:
+    probe = LivenessProbe(period_seconds=0.01, failure_threshold=2)
+    async with proxied(tmp_path, stage, min_instances=1, liveness=probe):
+        before = await stage.next("started")
+        (tmp_path / "stuck").write_text(str(before))
+
+        assert await stage.next("stopping") == before
+        assert await stage.next("stopped") == before
+        assert await stage.next("started") != before

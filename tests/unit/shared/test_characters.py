@@ -11,7 +11,9 @@ import jsonschema
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from shared.character_schema import render_schema
 from shared.characters import (
     MAX_MANIFEST_BYTES,
     CharacterManifest,
@@ -23,9 +25,16 @@ from shared.characters import (
 from tests.unit.speech.bundles import manifest
 
 FOLDER = Path("tester")
-SCHEMA = json.loads(
-    (Path(__file__).parents[3] / "characters/character.schema.json").read_text("utf-8")
-)
+SCHEMA_FILE = Path(__file__).parents[3] / "characters/character.schema.json"
+SCHEMA = json.loads(SCHEMA_FILE.read_text("utf-8"))
+ORIGIN = {
+    "source": "https://example.org/voice.pth",
+    "author": "Somebody",
+    "date": "2026-11-22",
+    "sha256": "a" * 64,
+    "tool": "RVC 2.3",
+    "epoch": 300,
+}
 
 
 def parsed(said: object) -> CharacterManifest:
@@ -64,6 +73,39 @@ def test_a_right_manifest_says_everything() -> None:
     assert said.preview.portrait is None
     assert said.settings == {}
     assert said.folder == FOLDER
+    assert (said.takes, said.origin, said.uses, said.options) == ("speech", None, None, {})
+
+
+def test_a_manifest_may_say_where_a_voice_comes_from_and_what_it_may_be_used_for() -> None:
+    said = parsed(
+        manifest(
+            origin=ORIGIN,
+            uses={"commercial": True, "redistribution": False},
+            takes="both",
+            options={"index": {"rate": 0.5}, "styles": ["calm", "glad"]},
+        )
+    )
+
+    assert said.origin is not None
+    assert said.origin.model_dump(exclude_none=True) == ORIGIN
+    assert said.uses is not None
+    assert (said.uses.commercial, said.uses.redistribution, said.uses.adult) == (True, False, None)
+    assert said.takes == "both"
+    assert said.options == {"index": {"rate": 0.5}, "styles": ["calm", "glad"]}
+
+
+def test_a_manifest_without_settings_may_say_null() -> None:
+    assert parsed(manifest(settings=None)).settings == {}
+
+
+def test_a_manifest_is_never_changed() -> None:
+    said = parsed(manifest(settings={"gain": 2}, options={"a": 1}))
+
+    with pytest.raises(ValidationError, match="frozen"):
+        said.credit = "Somebody else"
+    for mapping in (said.graphs, said.settings, said.options):
+        with pytest.raises(TypeError):
+            mapping["new"] = None  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +142,15 @@ def test_a_right_manifest_says_everything() -> None:
         ("preview.colour", "red", "field 'preview.colour': expected a colour as #rrggbb"),
         ("preview.portrait", "a/b.svg", "field 'preview.portrait': expected the plain name"),
         ("settings", {"deep": {}}, "field 'settings.deep': expected a text, a number or true or"),
+        ("takes", "song", 'field \'takes\': expected "speech", "text" or "both", found "song".'),
+        ("options", 3, "field 'options': expected an object, found 3."),
+        ("origin", {"epoch": -1}, "field 'origin.epoch': expected a whole number from 0 to"),
+        ("origin", {"date": "May 2026"}, "field 'origin.date': expected a date as YYYY-MM-DD"),
+        ("origin", {"sha256": "A" * 64}, "expected 64 lower-case hexadecimal digits"),
+        ("uses", {"commercial": "yes"}, "field 'uses.commercial': expected true or false"),
+        ("uses", {"war": True}, "field 'uses.war': expected only the fields 'commercial',"),
+        ("licence.text", " ", "field 'licence.text': expected a text of 1 to 30000 characters"),
+        ("folder", "mei", "field 'folder': expected only the fields 'schema_version', 'id',"),
         ("speaker", 3, "field 'speaker': expected only the fields 'schema_version', 'id',"),
     ],
 )
@@ -183,7 +234,12 @@ PLACES = [
     *("graphs.harmonic.bytes", "pitch.policy", "pitch.median_hz", "pitch.log_std", "pitch.low_hz"),
     *("pitch.high_hz", "limits.min_seconds", "limits.max_seconds", "licence.name", "licence.spdx"),
     *("licence.url", "preview.colour", "preview.portrait", "settings", "extra", "name.extra"),
+    *("origin", "uses", "takes", "options", "$schema", "licence.text"),
 ]
+OPTIONAL = {"settings", "extra", "name.extra", "origin", "uses", "takes", "options"} | {
+    "$schema",
+    "licence.text",
+}
 VALUES = st.one_of(
     st.none(),
     st.booleans(),
@@ -201,7 +257,7 @@ VALUES = st.one_of(
 @example(path="schema_version", value=1.0)
 @settings(max_examples=600, deadline=None)
 def test_the_schema_for_editors_says_the_same_as_the_code(path: str, value: object) -> None:
-    if value is ... and path in {"settings", "extra", "name.extra"}:
+    if value is ... and path in OPTIONAL:
         return
     said = changed(path, value)
     if jsonschema.Draft202012Validator(SCHEMA).is_valid(said):
@@ -209,6 +265,12 @@ def test_the_schema_for_editors_says_the_same_as_the_code(path: str, value: obje
             parsed(said)
     else:
         refusal(said)
+
+
+def test_the_schema_for_editors_is_what_the_command_writes() -> None:
+    command = "python -m shared.character_schema > characters/character.schema.json"
+
+    assert SCHEMA_FILE.read_text("utf-8") == render_schema(), command
 
 
 def test_reading_manifests_needs_neither_numpy_nor_a_runtime() -> None:

@@ -9,7 +9,9 @@ from functions.api.settings import ApiSettings, FirebaseAuth
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.on_upload.settings import OnUploadSettings
-from infra.local.cloud import Addresses, CloudOptions, deployable_environments
+from infra.local.addresses import Addresses
+from infra.local.environments import deployable_environments
+from infra.local.options import CloudOptions
 from shared import settings
 from shared.settings import CommonSettings, Environment, PushVerification, SettingsError
 
@@ -72,6 +74,16 @@ def test_a_missing_variable_is_named(
 
     with pytest.raises(SettingsError, match=name):
         settings.load(kind)
+
+
+def test_only_the_wrong_variable_is_named_and_not_those_whose_defaults_follow_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        loaded(monkeypatch, ConvertSettings, BACKLOG="1001")
+
+    (line,) = str(caught.value).splitlines()
+    assert line == "BACKLOG='1001' is wrong: Input should be less than or equal to 1000"
 
 
 def test_all_wrong_variables_are_told_at_once() -> None:
@@ -237,7 +249,7 @@ def test_overrides_replace_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_local_cloud_tells_every_deployable_what_it_needs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, kind: type[CommonSettings]
 ) -> None:
-    addresses = Addresses(*(f"http://127.0.0.1:{port}" for port in range(5001, 5006)))
+    addresses = Addresses(*(f"http://127.0.0.1:{port}" for port in range(5001, 5007)))
     options = CloudOptions(web_root=tmp_path, max_seconds=7.0)
     environment = deployable_environments(options, addresses, tmp_path / "key.json")[name]
     for variable, value in environment.items():

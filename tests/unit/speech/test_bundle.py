@@ -397,3 +397,59 @@ def test_a_graph_with_an_unknown_size_for_the_batch_is_taken(tmp_path: Path) -> 
         [graphs.tensor("converted", [None, "n"])],
     )
     build_engine(load_character(write_waveform_bundle(tmp_path, graph), ENGINES), SessionSettings())
+
+
+@pytest.mark.parametrize("engine", ["harmonic", "waveform"])
+def test_options_are_refused_by_an_engine_that_has_none(tmp_path: Path, engine: str) -> None:
+    options = {"index": {"rate": 0.5}}
+    if engine == "harmonic":
+        bundle = write_bundle(tmp_path, options=options)
+    else:
+        bundle = write_waveform_bundle(tmp_path, graphs.gain_graph(1.0), options=options)
+
+    assert refusal(bundle) == (
+        f"character.json: field 'options': expected none for the engine {engine}, found 'index'."
+    )
+
+
+def test_graphs_that_are_too_large_together_are_refused_before_they_are_read(
+    tmp_path: Path,
+) -> None:
+    bundle = write_bundle(tmp_path)
+    size = (bundle / "harmonic.onnx").stat().st_size
+    (bundle / "harmonic.onnx").unlink()
+
+    with pytest.raises(BundleError) as error:
+        load_character(bundle, ENGINES, max_bytes=size - 1)
+
+    assert str(error.value) == (
+        f"character.json: field 'graphs': expected at most {size - 1} bytes in all graphs together,"
+        f" found {size}; make the graphs smaller or raise the limit."
+    )
+
+
+def test_a_bundle_of_just_the_allowed_size_is_loaded(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    size = (bundle / "harmonic.onnx").stat().st_size
+
+    load_character(bundle, ENGINES, max_bytes=size)
+
+
+def test_the_command_takes_another_limit_of_the_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = write_bundle(tmp_path)
+
+    assert main([str(bundle), "--max-megabytes", "0.0001"]) == 1
+    assert "expected at most 100 bytes in all graphs together" in capsys.readouterr().err
+
+
+def test_an_engine_from_elsewhere_is_loaded_and_built_when_it_is_passed_in(tmp_path: Path) -> None:
+    engines = {"toy": ENGINES["harmonic"]}
+    bundle = write_bundle(tmp_path, engine="toy")
+
+    character = load_character(bundle, engines)
+    engine = build_engine(character, SessionSettings(), engines)
+
+    assert engine.sample_rate == character.manifest.sample_rate
+    assert "field 'engine': expected one of harmonic, rvc, waveform, found 'toy'" in refusal(bundle)

@@ -11,11 +11,24 @@ import pytest
 from tests.unit.terraform.reading import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tests.unit.terraform.reading import TerraformModule
 
 FUNCTIONS = ("api", "dead_letter", "on_upload", "sweep")
+
+# The least that each function needs in its environment.
+ENVIRONMENT = {
+    "PROJECT_ID": "p",
+    "UPLOADS_BUCKET": "uploads",
+    "RESULTS_BUCKET": "results",
+    "CONVERSIONS_TOPIC": "conversions",
+    "CONVERT_URL": "https://convert.example",
+    "PUSH_AUDIENCE": "https://function.example",
+    "PUSH_SERVICE_ACCOUNT": "pubsub@p.example",
+    "SIGNING_SERVICE_ACCOUNT": "signer@p.example",
+}
 
 # What Cloud Functions does first: an error here is one that the deployment would end with.
 LOAD = "from functions_framework.aio import create_asgi_app; create_asgi_app({name!r}, 'main.py')"
@@ -33,6 +46,19 @@ def unpack(terraform: TerraformModule, name: str, folder: Path) -> list[str]:
         shutil.copyfile(ROOT / file, folder / file)
     (folder / "main.py").write_text(entry_point(name))
     return files
+
+
+def load(
+    name: str, folder: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", LOAD.format(name=name)],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def entry_point(name: str) -> str:
@@ -58,18 +84,25 @@ def test_a_function_starts_from_nothing_but_its_archive(
     terraform: TerraformModule, tmp_path: Path, name: str
 ) -> None:
     unpack(terraform, name, tmp_path)
-    program = LOAD.format(name=name)
 
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = load(name, tmp_path, ENVIRONMENT)
 
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_with_wrong_settings_does_not_start_and_says_why(
+    terraform: TerraformModule, tmp_path: Path, name: str
+) -> None:
+    unpack(terraform, name, tmp_path)
+    wrong = {key: value for key, value in ENVIRONMENT.items() if key != "PROJECT_ID"}
+
+    done = load(name, tmp_path, wrong | {"LOG_LEVEL": "LOUD"})
+
+    assert done.returncode == 2
+    assert "PROJECT_ID is not set\n" in done.stderr
+    assert "LOG_LEVEL='LOUD' is wrong" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,7 +9,6 @@ from infra.terraform.check import FOLDERS, FOUND, NOT_CHECKED, PASSED, check, fi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 
 class Machine:
@@ -38,6 +38,28 @@ def test_with_a_registry_the_real_providers_check_the_module_and_both_examples()
     for folder in FOLDERS:
         for step in ("init", "validate", "test"):
             assert [one for one in machine.commands if one.startswith(f"tf -chdir={folder} {step}")]
+
+
+def test_a_lock_file_that_only_the_check_wrote_is_gone_afterwards_and_the_operators_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for folder in (ours, theirs):
+        folder.mkdir()
+    (theirs / ".terraform.lock.hcl").write_text("of the operator")
+    monkeypatch.setattr(f"{check.__module__}.FOLDERS", (ours, theirs))
+    monkeypatch.setattr(f"{check.__module__}.ROOT", tmp_path)
+
+    def init(command: Sequence[str], environment: Mapping[str, str]) -> int:
+        del environment
+        if "init" in command:
+            lock = Path(command[1].removeprefix("-chdir=")) / ".terraform.lock.hcl"
+            lock.write_text(lock.read_text() if lock.exists() else "of the check")
+        return 0
+
+    assert check(terraform="tf", registry_answers=lambda: True, stand_in=None, run=init) == PASSED
+    assert not (ours / ".terraform.lock.hcl").exists()
+    assert (theirs / ".terraform.lock.hcl").read_text() == "of the operator"
 
 
 @pytest.mark.parametrize("step", ["fmt", "init", "validate", "test"])
@@ -99,11 +121,37 @@ def test_the_variable_names_the_schema_check(stand_in: Path) -> None:
     assert find_stand_in({"TERRAFORM_CHECK": str(stand_in)}) == stand_in
 
 
-@pytest.mark.parametrize("environment", [{}, {"TERRAFORM_CHECK": ""}])
-def test_without_the_variable_there_is_no_schema_check(environment: dict[str, str]) -> None:
-    assert find_stand_in(environment) is None
+@pytest.mark.parametrize("environment", [{}, {"TERRAFORM_CHECK": ""}, {"PATH": "/nowhere"}])
+def test_a_schema_check_that_is_nowhere_is_none(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert find_stand_in(environment, shared_tools=tmp_path) is None
+
+
+def test_a_schema_check_is_found_on_the_path(stand_in: Path, tmp_path: Path) -> None:
+    stand_in.touch(mode=0o755)
+
+    assert find_stand_in({"PATH": str(tmp_path)}, shared_tools=tmp_path / "none") == stand_in
+
+
+def test_a_schema_check_is_found_among_the_tools_beside_the_checkout(tmp_path: Path) -> None:
+    program = tmp_path / "a-tool" / "check-terraform"
+    program.parent.mkdir()
+    program.touch()
+
+    assert find_stand_in({}, shared_tools=tmp_path) == program
+
+
+def test_the_variable_goes_before_everything_else(stand_in: Path, tmp_path: Path) -> None:
+    stand_in.touch()
+    other = tmp_path / "a-tool" / "check-terraform"
+    other.parent.mkdir()
+    other.touch(mode=0o755)
+    environment = {"TERRAFORM_CHECK": str(stand_in), "PATH": str(other.parent)}
+
+    assert find_stand_in(environment, shared_tools=tmp_path) == stand_in
 
 
 def test_a_schema_check_that_is_not_where_the_variable_says_is_missed(stand_in: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=f"TERRAFORM_CHECK is {stand_in}, and no program"):
+    with pytest.raises(FileNotFoundError, match=f"TERRAFORM_CHECK is {stand_in}, but this file"):
         find_stand_in({"TERRAFORM_CHECK": str(stand_in)})

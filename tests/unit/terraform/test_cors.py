@@ -49,4 +49,4 @@ async def test_a_browser_may_send_every_header_that_an_upload_must_have(
 
     assert set(upload.headers) <= set(cors["response_header"])
     assert cors["method"] == [upload.method]
-    assert cors["origin"] == "var.allowed_origins"
+    assert cors["origin"] == "local.origins"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.__main__ import page_of
 from benchmarks.cost.run import (
-    PAGE,
     Measurement,
     Prices,
     Usage,
@@ -17,7 +17,7 @@ from benchmarks.cost.run import (
     sweep_day_dollars,
     warm_day_dollars,
 )
-from benchmarks.measuring.readme import with_figures
+from benchmarks.measuring.pages import with_figures
 from benchmarks.measuring.report import Report, Table
 
 if TYPE_CHECKING:
@@ -101,14 +101,33 @@ def test_documents_are_those_that_the_benchmark_has_counted(tmp_path: Path) -> N
 def test_a_report_without_the_documents_is_refused(tmp_path: Path) -> None:
     saved = Report("pipeline", (Table("one voice", ("what", "per voice"), ()),)).save(tmp_path)
 
-    with pytest.raises(ValueError, match="does not tell"):
+    with pytest.raises(ValueError, match="does not contain"):
         read_usage(saved)
 
 
 def test_the_page_about_deploying_has_a_place_for_what_was_measured() -> None:
     measured = [Measurement(0.1, 5, 200_000), Measurement(0.2, 5, 50_000)]
 
-    page = with_figures(PAGE.read_text(), make_report(measured, read_usage(), Prices()))
+    page = with_figures(page_of("cost").read_text(), make_report(measured, read_usage(), Prices()))
 
     (cpu,) = re.findall(r"\| CPU seconds of one \|.*", page)
     assert cpu == "| CPU seconds of one | 0.100 | 0.200 |"
+
+
+def test_the_guide_says_what_an_idle_month_costs() -> None:
+    page = page_of("cost").read_text()
+    prices = Prices()
+    on_upload = prices.idle_cpu_second + 0.5 * prices.idle_gib_second
+    rows = {
+        "one warm instance of the converter": 30 * warm_day_dollars(Usage(6, 4), prices),
+        "one warm instance of on_upload": 30 * 86_400 * on_upload,
+        "sweeps": 30 * sweep_day_dollars(Usage(6, 4), prices),
+    }
+    said = {name: re.search(rf"^\| {name}[^|]*\| ([\d.]+) \|", page, re.MULTILINE) for name in rows}
+
+    assert {name: float(found[1]) for name, found in said.items() if found} == {
+        name: round(dollars, 2) for name, dollars in rows.items()
+    }
+    together = re.search(r"^\| together \| ([\d.]+) \|", page, re.MULTILINE)
+    assert together
+    assert float(together[1]) == pytest.approx(sum(rows.values()), abs=0.01)

@@ -38,7 +38,7 @@ EXAMPLES = {
     r"^tostring\(local\.convert_concurrency\)$": "4",
     r"^tostring\(local\.trusted_proxies\)$": "1",
     r"^var\.project_id$": "a-project",
-    r'^join\(",", var\.allowed_origins\)$': "https://voice.example.com",
+    r'^join\(",", local\.origins\)$': "https://voice.example.com",
     r"^var\.firebase_authentication == null \? \"off\" : \"on\"$": "off",
 }
 
@@ -152,4 +152,9 @@ def test_the_functions_are_served_as_asynchronous_ones(terraform: TerraformModul
     function = terraform.resources["google_cloudfunctions2_function", "this"]
     told = function["service_config"][0]["environment_variables"]
 
-    assert told == 'merge(each.value.environment, {FUNCTION_USE_ASGI = "true"})'
+    assert told == "merge(each.value.environment, local.environment_functions)"
+    assert terraform.locals["environment_functions"]["FUNCTION_USE_ASGI"] == "true"
+
+
+def test_no_function_writes_an_empty_line_after_each_log_entry(terraform: TerraformModule) -> None:
+    assert terraform.locals["environment_functions"]["LOG_EXECUTION_ID"] == "false"

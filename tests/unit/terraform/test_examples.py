@@ -37,12 +37,6 @@ def test_a_person_who_is_signed_in_uses_the_quota_of_the_project(name: str) -> N
             assert settings["user_project_override"] is True
 
 
-def test_the_guide_gives_the_example_the_variables_that_it_has() -> None:
-    given = re.findall(r'-var "(\w+)=', GUIDE.read_text())
-
-    assert set(given) == names(read_example("minimal")["variable"])
-
-
 @pytest.mark.parametrize(("guide", "typed_in"), [(GUIDE, ROOT), (PAGE / "README.md", PAGE)])
 def test_the_page_is_built_with_what_the_example_that_was_applied_says(
     guide: Path, typed_in: Path

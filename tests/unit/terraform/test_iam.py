@@ -40,18 +40,23 @@ def test_nothing_replaces_the_bindings_that_others_have_made(terraform: Terrafor
     assert not [kind for kind in kinds if kind.endswith(("_iam_binding", "_iam_policy"))]
 
 
-def test_everybody_may_call_the_api_and_nothing_else(terraform: TerraformModule) -> None:
+def test_everybody_may_call_the_api_and_get_the_page_and_nothing_else(
+    terraform: TerraformModule,
+) -> None:
     public = {
         name: body
         for (_, name), body in terraform.resources.items()
         if str(body.get("member", "")).startswith("all")
     }
 
-    assert public.keys() == {"public_api"}
-    assert public["public_api"]["count"] == "var.public_api ? 1 : 0"
+    assert public.keys() == {"page_readers", "public_api"}
+    open_to_all = "var.public_api && !var.domain_restricted_sharing ? 1 : 0"
+    assert public["public_api"]["count"] == open_to_all
+    assert public["page_readers"]["count"] == "local.page"
+    assert public["page_readers"]["bucket"] == "google_storage_bucket.page[0].name"
     assert public["public_api"]["name"] == 'google_cloudfunctions2_function.this["api"].name'
     text = "".join(path.read_text() for path in MODULE.glob("*.tf"))
-    assert text.count("allUsers") == 1
+    assert text.count('"allUsers"') == len(public)
     assert "allAuthenticatedUsers" not in text
 
 
@@ -98,7 +103,7 @@ def test_every_subscription_lives_for_ever_and_keeps_messages_for_a_week(
     assert "dead_letter_policy" in subscriptions["work"]
 
 
-def test_no_bucket_can_be_made_public(terraform: TerraformModule) -> None:
-    for body in terraform.of_type("google_storage_bucket").values():
-        assert body["public_access_prevention"] == "enforced"
+def test_no_bucket_but_the_pages_can_be_made_public(terraform: TerraformModule) -> None:
+    for name, body in terraform.of_type("google_storage_bucket").items():
+        assert (body["public_access_prevention"] == "enforced") == (name != "page")
         assert body["uniform_bucket_level_access"] is True

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
 import pathspec
 import pytest
 
-from infra.image.dockerfile import DockerfileError, read
 from tests.unit.terraform.reading import ROOT
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.unit.terraform.reading import TerraformModule
 
 DOCKERFILE = ROOT / "functions/convert/Dockerfile"
@@ -62,55 +60,44 @@ def test_a_change_of_anything_in_the_image_makes_a_new_image(terraform: Terrafor
     assert patterns.match_file("functions/convert/Dockerfile")
 
 
+def instructions(name: str) -> list[str]:
+    """Return what follows an instruction's name in the Dockerfile, for every such line."""
+    lines = DOCKERFILE.read_text().splitlines()
+    return [line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")]
+
+
 def test_the_functions_and_the_container_run_the_same_python(terraform: TerraformModule) -> None:
     version = terraform.locals["python_version"]
 
-    build, final = read(DOCKERFILE)
-    assert build.base == final.base
-    pinned = rf"python:{re.escape(version)}\.\d+-slim-\w+@sha256:[0-9a-f]{{64}}"
-    assert re.fullmatch(pinned, final.base)
+    (base,) = instructions("ARG")
+    assert instructions("FROM") == ["${BASE} AS build", "${BASE}"]
+    image = rf"mirror\.gcr\.io/library/python:{re.escape(version)}\.\d+-slim-\w+"
+    assert re.fullmatch(rf"BASE={image}@sha256:[0-9a-f]{{64}}", base)
     assert f"python{version}" in DOCKERFILE.read_text()
 
 
+def test_nothing_comes_from_a_registry_that_counts_how_often_it_is_asked() -> None:
+    assert all(base.startswith("BASE=mirror.gcr.io/") for base in instructions("ARG"))
+    assert "# syntax=" not in DOCKERFILE.read_text()
+
+
 def test_everything_that_is_copied_from_the_checkout_is_let_through() -> None:
-    build, _ = read(DOCKERFILE)
-    for copied in build.find("COPY"):
-        source = copied.split()[0]
-        assert [path for path in NEEDED if path.startswith(source)], copied
+    copied = [one.split()[0] for one in instructions("COPY") if not one.startswith("--from")]
+
+    assert len(copied) > 4
+    for source in copied:
+        assert [path for path in NEEDED if path.startswith(source)], source
 
 
-def test_the_container_runs_as_nobody_in_particular_and_starts_convert() -> None:
-    _, final = read(DOCKERFILE)
+def test_the_container_runs_as_a_user_without_rights_and_starts_convert() -> None:
+    (user,) = instructions("USER")
+    (command,) = instructions("CMD")
 
-    assert final.user > 1000
-    assert final.command == ["python", "-m", "functions.convert.main"]
-    assert final.find("WORKDIR") == ["/app"]
+    # Cloud Run cannot check whether a named user is root.
+    assert int(user.partition(":")[0]) > 1000
+    assert json.loads(command) == ["python", "-m", "functions.convert.main"]
+    assert instructions("WORKDIR") == ["/app"]
 
 
 def test_the_port_of_the_image_is_the_one_that_cloud_run_asks(terraform: TerraformModule) -> None:
-    _, final = read(DOCKERFILE)
-
-    assert final.find("EXPOSE") == [str(terraform.locals["port"])]
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("FROM a\nADD b /c\n", r"line 2: 'ADD b /c' is not understood"),
-        ("FROM a\nRUN b && \\\n    c\n", "line 2"),
-        ("FROM a\nENV B c\n", "NAME=value"),
-        ("FROM a\nENV B=c\nUSER nobody\n", "USER must be numbers"),
-        ("FROM a\nENV B=c\nUSER 5\nCMD python\n", "exactly one CMD"),
-    ],
-)
-def test_a_dockerfile_that_cannot_be_followed_is_refused(
-    tmp_path: Path, text: str, reason: str
-) -> None:
-    path = tmp_path / "Dockerfile"
-    path.write_text(text)
-
-    def follow() -> list[tuple[dict[str, str], int, list[str]]]:
-        return [(stage.environment, stage.user, stage.command) for stage in read(path)]
-
-    with pytest.raises(DockerfileError, match=reason):
-        follow()
+    assert instructions("EXPOSE") == [str(terraform.locals["port"])]

@@ -83,17 +83,19 @@ def logged_events(deployable: str) -> dict[str, set[str]]:
 
 
 def measured_stages() -> set[str]:
-    """Return the stages that the conversion container times."""
+    """Return the stages that the conversion container times: `stage(NAME)` and `timed_as=NAME`."""
     calls = [
         node
         for path in sources("convert")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "stage"
-        and node.args
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     ]
-    return {call.args[0].value for call in calls if isinstance(call.args[0], ast.Constant)}  # type: ignore[misc]
+    names: list[ast.expr] = []
+    for call in calls:
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "stage":
+            names += call.args[:1]
+        names += [keyword.value for keyword in call.keywords if keyword.arg == "timed_as"]
+    return {str(name.value) for name in names if isinstance(name, ast.Constant)}
 
 
 @pytest.mark.parametrize("name", sorted(METRICS))

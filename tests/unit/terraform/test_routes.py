@@ -4,15 +4,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
+from starlette.routing import Route
 
 from functions.convert.app import create_app
 from functions.sweep.app import create_app as create_sweep
 from shared.http.push import push_app
 from shared.ports.tokens import TokenRefusedError
+from tests.unit.api.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
+    from fastapi import FastAPI
     from starlette.applications import Starlette
 
     from functions.convert.worker import Worker
@@ -58,6 +63,11 @@ def function() -> Starlette:
 @pytest.fixture
 def sweep() -> Starlette:
     return create_sweep(cast("Sweeper", IdleSweeper()), Doorkeeper())
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> FastAPI:
+    return Stage(tmp_path).app()
 
 
 async def ask(app: Starlette, method: str, path: str) -> int:
@@ -138,3 +148,26 @@ async def test_the_container_has_the_route_that_the_api_warms_it_up_with(
 
 async def test_a_path_that_nobody_serves_would_be_noticed(convert: Starlette) -> None:
     assert await ask(convert, "POST", "/elsewhere") == 404
+
+
+def test_beside_the_page_the_api_keeps_every_path_that_it_serves(
+    terraform: TerraformModule, api: FastAPI
+) -> None:
+    kept = terraform.locals["api_paths"]
+    served = {route.path for route in api.routes if isinstance(route, APIRoute | Route)}
+
+    assert served
+    assert [
+        path
+        for path in served
+        if path not in kept and not any(path.startswith(one[:-1]) for one in kept if one[-1] == "*")
+    ] == []
+
+
+async def test_the_uptime_check_asks_a_route_that_answers_and_that_cloud_run_lets_through(
+    terraform: TerraformModule, api: FastAPI
+) -> None:
+    check = terraform.resources["google_monitoring_uptime_check_config", "api"]["http_check"][0]
+
+    assert await ask(api, "GET", check["path"]) == 200
+    assert not check["path"].endswith("z")

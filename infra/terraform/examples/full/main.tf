@@ -1,5 +1,7 @@
-# Everything switched on: owners, a domain with a limit per visitor, keys of one's own, busy hours,
-# alerts. State lies in a bucket, so that more than one person can apply.
+# Everything switched on: owners, a domain with a limit per visitor and the page under it, keys of
+# one's own, busy hours, alerts, a budget. State lies in a bucket, so that more than one person can
+# apply. It asks for more CPUs than a new project has: 60 for the converter and 26 for the functions.
+# Let Google grant 100 (docs/deploy.md) before the first apply.
 
 terraform {
   required_version = ">= 1.9"
@@ -27,7 +29,7 @@ variable "alert_email" {
 }
 
 variable "domain" {
-  description = "Domain of the api, such as \"api.example.com\"; its A record points to load_balancer_address."
+  description = "Domain of page and api, such as \"voice.example.com\"; its A record points to load_balancer_address."
   type        = string
 }
 
@@ -36,9 +38,21 @@ variable "kms_key" {
   type        = string
 }
 
+variable "monthly_budget" {
+  description = "What a month should cost at most, in the billing account's currency."
+  type        = number
+  default     = 500
+}
+
 variable "origins" {
   description = "Origins of the pages."
   type        = list(string)
+}
+
+variable "page_folder" {
+  description = "What the build of the page has written."
+  type        = string
+  default     = "../../../../web/page/dist"
 }
 
 variable "project_id" {
@@ -47,9 +61,8 @@ variable "project_id" {
 }
 
 variable "region" {
-  description = "Where everything runs and is stored."
+  description = "Where everything runs and is stored, such as \"asia-east1\"."
   type        = string
-  default     = "asia-northeast1"
 }
 
 # Some APIs, such as that of the page's key, answer a signed-in person only if told whose quota to
@@ -82,9 +95,12 @@ module "voice_avatar" {
   function_min_instances  = { api = 1, on_upload = 1 }
   kms_key                 = var.kms_key
   labels                  = { service = "voice-avatar" }
-  max_instances           = { api = 50, convert = 100, on_upload = 20 }
+  max_instances           = { api = 20, convert = 30, on_upload = 4 }
   min_instances           = 1
+  monthly_budget          = var.monthly_budget
+  page                    = { folder = var.page_folder }
   project_id              = var.project_id
+  quota                   = { cpus = 100, memory_gib = 100 }
   rate_limit_per_minute   = 60
   region                  = var.region
   wait_objective_seconds  = 3
@@ -113,6 +129,11 @@ output "load_balancer_address" {
 output "page_configuration" {
   description = "Content of the page's config.json."
   value       = module.voice_avatar.page_configuration
+}
+
+output "page_url" {
+  description = "Where the page is."
+  value       = module.voice_avatar.page_url
 }
 
 output "topics" {

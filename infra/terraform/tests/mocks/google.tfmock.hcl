@@ -2,7 +2,8 @@
 
 mock_data "google_project" {
   defaults = {
-    number = "123456789012"
+    billing_account = "012345-6789AB-CDEF01"
+    number          = "123456789012"
   }
 }
 

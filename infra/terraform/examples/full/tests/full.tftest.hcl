@@ -7,6 +7,8 @@ mock_provider "google-beta" {
     }
   }
 }
+mock_provider "random" {}
+mock_provider "time" {}
 
 # Only planned: an apply would build the image with gcloud.
 run "plans_with_everything" {
@@ -14,14 +16,16 @@ run "plans_with_everything" {
 
   variables {
     alert_email = "operator@example.com"
-    domain      = "api.example.com"
-    kms_key     = "projects/demo-project/locations/asia-northeast1/keyRings/ring/cryptoKeys/key"
+    domain      = "voice.example.com"
+    kms_key     = "projects/demo-project/locations/asia-east1/keyRings/ring/cryptoKeys/key"
     origins     = ["https://voice.example.com", "https://www.example.com"]
+    page_folder = "../../tests/page"
     project_id  = "demo-project"
+    region      = "asia-east1"
   }
 
   assert {
-    condition     = module.voice_avatar.api_url == "https://api.example.com"
+    condition     = module.voice_avatar.api_url == "https://voice.example.com"
     error_message = "the api is not served under its domain"
   }
 

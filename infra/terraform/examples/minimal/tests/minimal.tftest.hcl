@@ -1,6 +1,8 @@
 mock_provider "archive" {}
 mock_provider "google" {}
 mock_provider "google-beta" {}
+mock_provider "random" {}
+mock_provider "time" {}
 
 # Only planned: an apply would build the image with gcloud.
 run "plans_with_three_values" {
@@ -9,6 +11,7 @@ run "plans_with_three_values" {
   variables {
     origin     = "https://voice.example.com"
     project_id = "demo-project"
+    region     = "us-central1"
   }
 
   assert {

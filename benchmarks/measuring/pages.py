@@ -1,4 +1,4 @@
-"""Writes what was measured into the README, between marks, so that no figure is typed by hand."""
+"""Writes measured figures into a Markdown page, between marks: no figure is typed by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class MarksError(ValueError):
-    """The README has no place for a report."""
+    """A page has no place for a report."""
 
 
 def begin(name: str) -> str:
@@ -27,7 +27,7 @@ def end(name: str) -> str:
 
 
 def with_figures(text: str, report: Report) -> str:
-    """Return a README's text with a report's figures between its marks.
+    """Return a page's text with a report's figures between the marks of the report.
 
     Raises:
         MarksError: the marks are not there, in this order, once.
@@ -36,23 +36,23 @@ def with_figures(text: str, report: Report) -> str:
     marked = re.compile(f"{re.escape(begin(name))}\n.*?{re.escape(end(name))}", re.DOTALL)
     if text.count(begin(name)) != 1 or text.count(end(name)) != 1 or not marked.search(text):
         raise MarksError(
-            f"the README needs the lines {begin(name)!r} and {end(name)!r} once each, in this order"
+            f"the page needs the lines {begin(name)!r} and {end(name)!r} once each, in this order"
         )
     figures = f"{begin(name)}\n\n{report.markdown()}\n\n{end(name)}"
     return marked.sub(lambda _: figures, text)
 
 
-def write_figures(readme: Path, results: Iterable[Path]) -> None:
-    """Bring the figures of some reports into a README.
+def write_figures(page: Path, results: Iterable[Path]) -> None:
+    """Write the figures of some reports into a page.
 
     Args:
-        readme: the Markdown file.
+        page: the Markdown file.
         results: the JSON files of the reports.
 
     Raises:
         MarksError: there is no place for one of them.
     """
-    text = readme.read_text()
+    text = page.read_text()
     for path in results:
         text = with_figures(text, Report.load(path))
-    readme.write_text(text)
+    page.write_text(text)

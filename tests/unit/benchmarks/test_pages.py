@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.measuring.readme import MarksError, begin, end, with_figures, write_figures
+from benchmarks.measuring.pages import MarksError, begin, end, with_figures, write_figures
 from benchmarks.measuring.report import Report, Table
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ def test_the_figures_of_several_files_are_written(tmp_path: Path) -> None:
     assert all(report.markdown() in readme.read_text() for report in reports)
 
 
-def test_the_readme_has_a_place_for_every_benchmark() -> None:
-    text = (command.FOLDER / "README.md").read_text()
-
+def test_every_benchmark_has_a_place_in_its_page() -> None:
     for name in command.MODULES:
+        text = command.page_of(name).read_text()
+
         assert a_report(1.5, name).markdown() in with_figures(text, a_report(1.5, name))
 
 

@@ -1,1 +1,0 @@
-"""Trying out the conversion container's image where no container engine is at hand."""

@@ -1,0 +1,68 @@
+"""Where the services of a local cloud listen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infra.local.processes import free_ports
+
+if TYPE_CHECKING:
+    from infra.local.options import CloudOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where the services of a local cloud listen; `HOST:PORT` for the emulators.
+
+    Attributes:
+        api: base URL of the api.
+        on_upload: base URL of on_upload.
+        convert: base URL of the conversion container.
+        dead_letter: base URL of dead_letter.
+        sweep: base URL of sweep.
+        storage: base URL of the storage server.
+        firestore: the Firestore emulator, or None where the documents are kept in memory.
+        pubsub: the Pub/Sub emulator, or None where the topics are kept in memory.
+    """
+
+    api: str
+    on_upload: str
+    convert: str
+    dead_letter: str
+    sweep: str
+    storage: str
+    firestore: str | None = None
+    pubsub: str | None = None
+
+    @property
+    def origins(self) -> tuple[str, str]:
+        """The origins that the page can be opened from."""
+        return self.api, self.api.replace("127.0.0.1", "localhost")
+
+
+def choose_addresses(options: CloudOptions, *, emulated: bool) -> Addresses:
+    """Choose a free port for every service, and for the emulators if they are used."""
+    *ports, firestore, pubsub = free_ports(8)
+    if options.api_port is not None:
+        ports[0] = options.api_port
+    api, on_upload, convert, dead_letter, sweep, storage = map(_url, ports)
+    return Addresses(
+        api=api,
+        on_upload=on_upload,
+        convert=convert,
+        dead_letter=dead_letter,
+        sweep=sweep,
+        storage=storage,
+        firestore=f"127.0.0.1:{firestore}" if emulated else None,
+        pubsub=f"127.0.0.1:{pubsub}" if emulated else None,
+    )
+
+
+def port_of(address: str) -> int:
+    """Return the port of a base URL without a path, or of `HOST:PORT`."""
+    return int(address.rpartition(":")[2])
+
+
+def _url(port: int) -> str:
+    return f"http://127.0.0.1:{port}"

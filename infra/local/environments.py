@@ -1,0 +1,87 @@
+"""The environment variables that tell deployables and client libraries about a local cloud."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from infra.local import names
+from infra.local.addresses import port_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from infra.local.addresses import Addresses
+    from infra.local.options import CloudOptions
+
+# Google's client libraries find an emulator through these variables alone.
+FIRESTORE_VARIABLE: Final = "FIRESTORE_EMULATOR_HOST"
+PUBSUB_VARIABLE: Final = "PUBSUB_EMULATOR_HOST"
+STORAGE_VARIABLE: Final = "STORAGE_EMULATOR_HOST"
+
+
+def deployable_environments(
+    options: CloudOptions, addresses: Addresses, key_file: Path
+) -> dict[str, dict[str, str]]:
+    """Return, for each deployable, the environment variables that hold its settings."""
+    common = {
+        "PROJECT_ID": names.PROJECT_ID,
+        "ENVIRONMENT": "local",
+        "UPLOADS_BUCKET": names.UPLOADS_BUCKET,
+        "CONVERSION_DEADLINE_SECONDS": str(options.conversion_deadline_seconds),
+    }
+    pushed_to = common | {"PUSH_VERIFICATION": "off"}
+    signing = {"RESULTS_BUCKET": names.RESULTS_BUCKET, "SIGNING_KEY_FILE": str(key_file)}
+    limits = {"MAX_UPLOAD_BYTES": str(options.max_upload_bytes)} | _seconds(options)
+    upload_url = {"UPLOAD_URL_SECONDS": str(options.upload_url_seconds)}
+    publishing = {"CONVERSIONS_TOPIC": names.CONVERSIONS_TOPIC}
+    patience = {"PATIENCE_SECONDS": str(options.patience_seconds)}
+    return {
+        "api": common | signing | limits | upload_url | _api_environment(options, addresses),
+        "on_upload": pushed_to | publishing,
+        "convert": pushed_to | signing | limits | _convert_environment(options, addresses),
+        "dead_letter": pushed_to | {"RESULTS_BUCKET": names.RESULTS_BUCKET},
+        "sweep": pushed_to | publishing | upload_url | patience,
+    }
+
+
+def page_config(addresses: Addresses) -> dict[str, Any]:
+    """Return the configuration of the page."""
+    has_firestore = addresses.firestore is not None
+    return {
+        # The page can be opened as 127.0.0.1 and as localhost: its own origin serves the api.
+        "api": "",
+        "firebase": {"projectId": names.PROJECT_ID, "apiKey": "local"} if has_firestore else None,
+        "firestoreEmulator": addresses.firestore,
+        "storage": addresses.storage,
+    }
+
+
+def _api_environment(options: CloudOptions, addresses: Addresses) -> dict[str, str]:
+    environment = {
+        "CONVERT_URL": addresses.convert,
+        "ALLOWED_ORIGINS": ",".join(addresses.origins),
+        "WAIT_SECONDS": str(options.wait_seconds),
+        "RATE_LIMIT_PER_MINUTE": str(options.rate_limit_per_minute),
+        "WAITING_PER_CLIENT": "0",
+        "TRUSTED_PROXIES": "0",
+    }
+    if options.web_root is not None:
+        environment["WEB_ROOT"] = str(options.web_root)
+        environment["PAGE_CONFIG"] = json.dumps(page_config(addresses))
+    return environment
+
+
+def _convert_environment(options: CloudOptions, addresses: Addresses) -> dict[str, str]:
+    return {
+        "HOST": "127.0.0.1",
+        "PORT": str(port_of(addresses.convert)),
+        # One process on every machine, so that its process id and its log are the converter's.
+        "WORKERS": "1",
+        "CONCURRENCY": str(options.concurrency),
+        "BACKLOG": str(options.backlog),
+    }
+
+
+def _seconds(options: CloudOptions) -> dict[str, str]:
+    return {"MIN_SECONDS": str(options.min_seconds), "MAX_SECONDS": str(options.max_seconds)}

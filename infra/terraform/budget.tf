@@ -1,0 +1,41 @@
+# A budget tells, it stops nothing: max_instances is what bounds the cost.
+resource "google_billing_budget" "this" {
+  count = var.monthly_budget == null ? 0 : 1
+
+  billing_account = data.google_project.this.billing_account
+  display_name    = "${var.name} in ${var.project_id}"
+
+  amount {
+    specified_amount {
+      units = tostring(var.monthly_budget)
+    }
+  }
+
+  budget_filter {
+    calendar_period = "MONTH"
+    projects        = ["projects/${data.google_project.this.number}"]
+  }
+
+  dynamic "threshold_rules" {
+    for_each = [
+      { basis = "CURRENT_SPEND", share = 0.5 },
+      { basis = "CURRENT_SPEND", share = 0.9 },
+      { basis = "CURRENT_SPEND", share = 1 },
+      { basis = "FORECASTED_SPEND", share = 1 },
+    ]
+    content {
+      spend_basis       = threshold_rules.value.basis
+      threshold_percent = threshold_rules.value.share
+    }
+  }
+
+  # Besides the billing account's administrators, who are always told. A budget takes five channels.
+  dynamic "all_updates_rule" {
+    for_each = length(var.alert_emails) == 0 ? [] : [1]
+    content {
+      monitoring_notification_channels = slice(local.email_channels, 0, min(5, length(local.email_channels)))
+    }
+  }
+
+  depends_on = [time_sleep.apis]
+}

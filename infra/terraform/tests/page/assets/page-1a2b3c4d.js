@@ -1,0 +1,1 @@
+// Stands for a file that the build names by its content.

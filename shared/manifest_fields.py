@@ -1,0 +1,137 @@
+"""The forms that the fields of a manifest may have, each with the words that describe it.
+
+pydantic says of a wrong text which pattern it does not match; a person wants to know what is
+expected. `Expected` puts the words in place of whatever pydantic finds wrong inside.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from annotated_types import GroupedMetadata
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+UNEXPECTED = "unexpected"
+"""The type of the errors whose context says, under `expected`, what was expected."""
+
+_ANY_TEXT = r"[^\s\x1c-\x1f]"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Says what is expected wherever the annotated type refuses a value."""
+
+    what: str
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Wrap the annotated type's schema."""
+        return core_schema.no_info_wrap_validator_function(self._check, handler(source))
+
+    def _check(self, value: object, check: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return check(value)
+        except ValidationError:
+            raise unexpected(self.what) from None
+
+
+def unexpected(expected: str, found: str | None = None) -> PydanticCustomError:
+    """Make the error of a field: what is expected, and what was found if not the value itself."""
+    context = {"expected": expected} if found is None else {"expected": expected, "found": found}
+    return PydanticCustomError(UNEXPECTED, "expected {expected}", context)
+
+
+@dataclass(frozen=True)
+class Form(GroupedMetadata):
+    """A text of a certain form: its pattern, its greatest length, and the words for it."""
+
+    pattern: str
+    longest: int
+    expected: str
+
+    def __iter__(self) -> Iterator[object]:
+        """Yield what pydantic is to check."""
+        yield StringConstraints(pattern=self.pattern, max_length=self.longest)
+        yield Expected(self.expected)
+
+
+@dataclass(frozen=True)
+class Text(GroupedMetadata):
+    """A text that is not blank: its greatest length, and what it is."""
+
+    longest: int
+    what: str = "a text"
+
+    def __iter__(self) -> Iterator[object]:
+        """Yield what pydantic is to check."""
+        yield from Form(_ANY_TEXT, self.longest, f"{self.what} of 1 to {self.longest} characters")
+
+
+@dataclass(frozen=True)
+class Number(GroupedMetadata):
+    """A number within limits, both included."""
+
+    low: float
+    high: float
+
+    def __iter__(self) -> Iterator[object]:
+        """Yield what pydantic is to check."""
+        yield Field(ge=self.low, le=self.high)
+        yield Expected(f"a number from {self.low:g} to {self.high:g}")
+
+
+@dataclass(frozen=True)
+class WholeNumber(GroupedMetadata):
+    """A whole number within limits, both included; in JSON, 1.0 is the whole number 1."""
+
+    low: int
+    high: int
+
+    def __iter__(self) -> Iterator[object]:
+        """Yield what pydantic is to check."""
+        yield Field(ge=self.low, le=self.high)
+        yield BeforeValidator(_whole)
+        yield Expected(f"a whole number from {self.low} to {self.high}")
+
+
+@dataclass(frozen=True)
+class Entries(GroupedMetadata):
+    """How many entries an object has, both limits included, and what they are."""
+
+    least: int
+    most: int
+    what: str
+
+    def __iter__(self) -> Iterator[object]:
+        """Yield what pydantic is to check."""
+        yield Field(min_length=self.least, max_length=self.most)
+        yield BeforeValidator(self._check)
+
+    def _check(self, value: object) -> object:
+        if isinstance(value, Mapping) and not self.least <= len(value) <= self.most:
+            raise unexpected(f"{self.least} to {self.most} {self.what}", str(len(value)))
+        return value
+
+
+def in_range(value: float, low: float, high: float) -> float:
+    """Return a number whose limits follow from other fields.
+
+    Raises:
+        PydanticCustomError: it lies outside of them.
+    """
+    if not low <= value <= high:
+        raise unexpected(f"a number from {low:g} to {high:g}")
+    return value
+
+
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

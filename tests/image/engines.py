@@ -1,0 +1,164 @@
+"""The container engines that can build and run the image: docker, podman and buildah."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+ROOT: Final = Path(__file__).parents[2]
+DOCKERFILE: Final = "functions/convert/Dockerfile"
+TAG: Final = "localhost/voice-avatar-convert:test"
+
+
+class Engine(Protocol):
+    """Builds the image and runs commands in containers of it."""
+
+    def build(self, arguments: Mapping[str, str]) -> None:
+        """Build the image with these build arguments."""
+        ...
+
+    def run(
+        self,
+        *command: str,
+        environment: Mapping[str, str],
+        credentials: Path,
+    ) -> subprocess.Popen[str]:
+        """Run a command in a new container, or the image's own command if none is given.
+
+        Args:
+            command: the program and its arguments.
+            environment: environment variables beside the image's own. If PORT is among them, that
+                port of 127.0.0.1 leads to the same port of the container.
+            credentials: a file that the container sees under the same path.
+        """
+        ...
+
+    def terminate(self, running: subprocess.Popen[str]) -> None:
+        """Send SIGTERM to a container's process."""
+        ...
+
+
+@dataclass(frozen=True)
+class Docker:
+    """Docker, or podman, which takes the same commands.
+
+    Attributes:
+        program: the engine's program.
+    """
+
+    program: str
+
+    def build(self, arguments: Mapping[str, str]) -> None:
+        options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
+        command = [self.program, "build", *options, f"--file={DOCKERFILE}", f"--tag={TAG}", "."]
+        subprocess.run(command, cwd=ROOT, check=True)
+
+    def run(
+        self, *command: str, environment: Mapping[str, str], credentials: Path
+    ) -> subprocess.Popen[str]:
+        variables = [f"--env={name}={value}" for name, value in environment.items()]
+        ports = [f"--publish=127.0.0.1:{port}:{port}" for port in _ports(environment)]
+        return _started(
+            *(self.program, "run", "--rm", "--read-only", "--tmpfs=/tmp", *ports, *variables),
+            *(f"--volume={credentials}:{credentials}:ro", TAG, *command),
+        )
+
+    def terminate(self, running: subprocess.Popen[str]) -> None:
+        # The client passes signals on.
+        running.terminate()
+
+
+@dataclass(frozen=True)
+class Buildah:
+    """Buildah, whose containers use the host's network.
+
+    Where it may not create namespaces, set BUILDAH_ISOLATION=chroot and STORAGE_DRIVER=vfs.
+
+    Attributes:
+        program: the engine's program.
+    """
+
+    program: str
+
+    def build(self, arguments: Mapping[str, str]) -> None:
+        options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
+        command = [self.program, "build", "--layers", *options, f"--file={DOCKERFILE}"]
+        subprocess.run([*command, f"--tag={TAG}", "."], cwd=ROOT, check=True)
+
+    def run(
+        self, *command: str, environment: Mapping[str, str], credentials: Path
+    ) -> subprocess.Popen[str]:
+        container = self._output("from", "--pull-never", TAG)
+        variables = [f"--env={name}={value}" for name, value in environment.items()]
+        return _started(
+            *(self.program, "run", "--network=host"),
+            *(f"--volume={credentials}:{credentials}:ro", *variables, container, "--"),
+            *(command or self._image_command(container)),
+        )
+
+    def terminate(self, running: subprocess.Popen[str]) -> None:
+        # Buildah does not pass signals on: without namespaces it ends itself instead.
+        descendants = psutil.Process(running.pid).children(recursive=True)
+        contained = next(process for process in descendants if process.exe() != self._executable)
+        contained.terminate()
+
+    @property
+    def _executable(self) -> str:
+        return str(Path(self.program).resolve())
+
+    def _image_command(self, container: str) -> Sequence[str]:
+        command: list[str] = json.loads(self._output("inspect", container))["OCIv1"]["config"][
+            "Cmd"
+        ]
+        return command
+
+    def _output(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [self.program, *arguments], check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+
+def find_engine() -> Engine | None:
+    """Return an engine that works here, or None; a client without its engine does not count."""
+    for name, kind in (("docker", Docker), ("podman", Docker), ("buildah", Buildah)):
+        program = shutil.which(name)
+        if program is None:
+            continue
+        asked = subprocess.run([program, "info"], check=False, capture_output=True)
+        if asked.returncode == 0:
+            engine: Engine = kind(program)
+            return engine
+    return None
+
+
+def _ports(environment: Mapping[str, str]) -> list[str]:
+    return [value for name, value in environment.items() if name == "PORT"]
+
+
+def _started(*command: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@contextmanager
+def stopped_at_the_end(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """Kill a process at the end of the block if it still runs."""
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()

@@ -1,0 +1,124 @@
+"""The real Dockerfile is built, and its image is started and asked what Cloud Run asks it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from infra.local.processes import free_ports
+from tests.image.engines import stopped_at_the_end
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    from tests.image.engines import Engine
+
+READY_SECONDS = 60.0
+STOP_SECONDS = 10.0
+SETTINGS = {
+    "PROJECT_ID": "no-project",
+    "PUSH_AUDIENCE": "https://convert.invalid",
+    "PUSH_SERVICE_ACCOUNT": "push@no-project.iam.gserviceaccount.com",
+    "RESULTS_BUCKET": "no-results",
+    "SIGNING_SERVICE_ACCOUNT": "convert@no-project.iam.gserviceaccount.com",
+    "UPLOADS_BUCKET": "no-uploads",
+}
+CREDENTIALS = {
+    "type": "authorized_user",
+    "client_id": "nobody",
+    "client_secret": "none",
+    "refresh_token": "none",
+}
+LOOK_AROUND = """
+import importlib.util, json, os, pathlib
+app = pathlib.Path("/app")
+ours = [path for top in ("functions", "shared", "speech") for path in (app / top).rglob("*.py")]
+print(json.dumps({
+    "user": os.getuid(),
+    "installers": [name for name in ("pip", "setuptools") if importlib.util.find_spec(name)],
+    "modules": len(ours),
+    "without bytecode": [str(path) for path in ours
+                         if not pathlib.Path(importlib.util.cache_from_source(path)).is_file()],
+    "models": len(list(app.glob("characters/*/*.onnx"))),
+    "writable": [path for path in ("/app", "/app/functions", "/usr") if os.access(path, os.W_OK)],
+}))
+"""
+
+
+@pytest.fixture
+def credentials(tmp_path: Path) -> Path:
+    """Credentials that name nobody, for clients that only have to be created."""
+    tmp_path.chmod(0o755)
+    path = tmp_path / "credentials.json"
+    path.write_text(json.dumps(CREDENTIALS))
+    path.chmod(0o644)
+    return path
+
+
+def wait_until_ready(process: subprocess.Popen[str], url: str) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            output, _ = process.communicate()
+            pytest.fail(f"the container ended with {process.returncode}:\n{output}")
+        try:
+            if httpx.get(f"{url}/readyz", timeout=5).is_success:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.05)
+    process.terminate()
+    output, _ = process.communicate()
+    pytest.fail(f"/readyz was not answered with success within {READY_SECONDS:g} s:\n{output}")
+
+
+def speaks_http2_in_clear_text(port: int) -> bool:
+    """Return whether a server answers HTTP/2 without TLS with its settings (RFC 9113, 3.4)."""
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+    settings_frame = 4
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(preface)
+        header = connection.recv(9, socket.MSG_WAITALL)
+    return header[3] == settings_frame
+
+
+def test_the_image_serves_what_cloud_run_asks_for_and_stops_when_told(
+    image: Engine, credentials: Path
+) -> None:
+    (port,) = free_ports(1)
+    environment = SETTINGS | {
+        "GOOGLE_APPLICATION_CREDENTIALS": str(credentials),
+        "PORT": str(port),
+    }
+    started = image.run(environment=environment, credentials=credentials)
+    with stopped_at_the_end(started) as process:
+        url = f"http://127.0.0.1:{port}"
+        wait_until_ready(process, url)
+
+        assert httpx.get(f"{url}/healthz", timeout=5).is_success
+        assert speaks_http2_in_clear_text(port)
+
+        image.terminate(process)
+        output, _ = process.communicate(timeout=STOP_SECONDS)
+        assert process.returncode == 0, output
+
+
+def test_the_image_has_everything_compiled_and_nothing_to_install_or_write_with(
+    image: Engine, credentials: Path
+) -> None:
+    process = image.run("python", "-c", LOOK_AROUND, environment={}, credentials=credentials)
+    with stopped_at_the_end(process):
+        output, _ = process.communicate(timeout=READY_SECONDS)
+
+    assert process.returncode == 0, output
+    seen = json.loads(output.splitlines()[-1])
+    assert seen["modules"] > 0
+    assert seen["models"] > 0
+    assert seen["user"] == 65532
+    assert (seen["without bytecode"], seen["installers"], seen["writable"]) == ([], [], [])

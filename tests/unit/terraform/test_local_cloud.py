@@ -1,0 +1,36 @@
+"""The local cloud behaves like the one that Terraform makes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from infra.local.options import CloudOptions, LivenessProbe
+
+if TYPE_CHECKING:
+    from tests.unit.terraform.reading import TerraformModule
+
+
+def test_the_converter_has_the_same_liveness_probe(terraform: TerraformModule) -> None:
+    service = terraform.resources["google_cloud_run_v2_service", "convert"]
+    [template] = service["template"]
+    [container] = template["containers"]
+    [probe] = container["liveness_probe"]
+
+    assert CloudOptions().liveness == LivenessProbe(
+        period_seconds=probe["period_seconds"],
+        timeout_seconds=probe["timeout_seconds"],
+        failure_threshold=probe["failure_threshold"],
+    )
+
+
+def test_the_sweep_starts_as_often(terraform: TerraformModule) -> None:
+    job = terraform.resources["google_cloud_scheduler_job", "sweep"]
+    minutes = re.fullmatch(r"\*/(\d+) \* \* \* \*", job["schedule"])
+
+    assert minutes
+    assert CloudOptions().sweep_period_seconds == 60 * int(minutes[1])
+
+
+def test_an_upload_url_works_as_long(terraform: TerraformModule) -> None:
+    assert CloudOptions().upload_url_seconds == terraform.variables["upload_url_seconds"]["default"]

@@ -1,0 +1,81 @@
+"""The virtual environments of the commands."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+class Session:
+    """Notes the commands that it is asked to run; virtualenv makes the folder as `--clear` does."""
+
+    def __init__(self) -> None:
+        self.commands: list[tuple[str, ...]] = []
+
+    def run(self, *command: str, **_options: Any) -> None:
+        self.commands.append(command)
+        if "virtualenv" in command:
+            folder = Path(command[-1])
+            folder.mkdir(parents=True, exist_ok=True)
+            if "--clear" in command:
+                for path in folder.iterdir():
+                    path.unlink()
+
+    def take(self) -> list[str]:
+        """Return the modules that were run since the last time."""
+        modules = [command[2] for command in self.commands]
+        self.commands.clear()
+        return modules
+
+
+@pytest.fixture(scope="module")
+def noxfile() -> Any:
+    spec = importlib.util.spec_from_file_location("noxfile", ROOT / "noxfile.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_environment_is_made_once_and_reused(noxfile: Any, tmp_path: Path) -> None:
+    session = Session()
+
+    noxfile.Environment(session, "lint", folder=tmp_path)
+    assert session.take() == ["virtualenv", "pip"]
+
+    noxfile.Environment(session, "lint", folder=tmp_path)
+    assert session.take() == []
+
+
+def test_an_environment_is_made_anew_for_another_python(noxfile: Any, tmp_path: Path) -> None:
+    session = Session()
+    noxfile.Environment(session, "lint", folder=tmp_path, interpreter="CPython 3.11.7 in /usr")
+    session.take()
+
+    noxfile.Environment(session, "lint", folder=tmp_path, interpreter="CPython 3.13.0 in /usr")
+
+    assert session.take() == ["virtualenv", "pip"]
+
+
+def test_an_environment_that_is_made_anew_keeps_no_package(noxfile: Any, tmp_path: Path) -> None:
+    session = Session()
+    noxfile.Environment(session, "lint", folder=tmp_path)
+    dropped = tmp_path / "lint" / "a_dropped_package.py"
+    dropped.touch()
+    (tmp_path / "lint" / "installed.txt").write_text("other requirements")
+
+    noxfile.Environment(session, "lint", folder=tmp_path)
+
+    assert not dropped.exists()
+
+
+def test_the_running_python_identifies_the_environment(noxfile: Any) -> None:
+    import platform  # noqa: PLC0415
+
+    assert platform.python_version() in noxfile.describe_python()
