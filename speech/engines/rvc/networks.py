@@ -246,13 +246,6 @@ def _read_output(name: str, shape: tuple[int, ...]) -> _FeatureOutput | None:
     return _FeatureOutput(name, shape[1] if is_transposed else shape[2], is_transposed)
 
 
-_RETRIEVAL = GraphContract(
-    inputs=(),
-    outputs=(
-        TensorContract("centroids", [(None, None)]),
-        TensorContract("cells", [(None,)], "int64"),
-    ),
-)
 _RETRIEVAL_OUTPUTS = ("vectors", "centroids", "cells")
 
 
@@ -260,17 +253,24 @@ class RetrievalContract:
     """The contract of the role `retrieval`: the features of a voice's training.
 
     The graph takes nothing and gives `vectors`, float16 or float32 [M, C], `centroids`, float32
-    [K, C], and `cells`, int64 [M]; see Retrieval.
+    [K, C], and `cells`, int32 or int64 [M]; see Retrieval.
     """
 
     def check(self, graph: Graph) -> None:
         """Compare a graph with the contract; see Contract."""
-        kind = "float32"
-        if "vectors" in graph.facts.outputs:
-            found = graph.facts.outputs["vectors"].element_type
-            kind = found if found == "float16" else kind
-        vectors = TensorContract("vectors", [(None, None)], kind)
-        GraphContract((), (vectors, *_RETRIEVAL.outputs)).check(graph)
+        vectors, cells = _kind(graph, "vectors", "float16"), _kind(graph, "cells", "int32")
+        outputs = (
+            TensorContract("vectors", [(None, None)], vectors or "float32"),
+            TensorContract("centroids", [(None, None)]),
+            TensorContract("cells", [(None,)], cells or "int64"),
+        )
+        GraphContract((), outputs).check(graph)
+
+
+def _kind(graph: Graph, output: str, kind: str) -> str | None:
+    """Return the element type if an output has it."""
+    tensor = graph.facts.outputs.get(output)
+    return kind if tensor is not None and tensor.element_type == kind else None
 
 
 def read_retrieval(graph: Graph, session: GraphSession, channels: int) -> Retrieval:

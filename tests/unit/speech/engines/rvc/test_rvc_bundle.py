@@ -194,6 +194,12 @@ def test_vectors_lead_the_features(tmp_path: Path, kind: type[np.floating]) -> N
     assert difference(led.convert(speech(), signals.RATE, AUTO), without) > 1e-3
 
 
+def test_cells_may_be_numbered_in_32_bits(tmp_path: Path) -> None:
+    graph = retrieval_graph(np.ones((9, CHANNELS), np.float16), kind=np.int32)
+
+    assert built(tmp_path, {"retrieval": graph}).convert(speech(), signals.RATE, AUTO).any()
+
+
 def test_an_index_rate_of_0_leaves_the_vectors_out(tmp_path: Path) -> None:
     (tmp_path / "without").mkdir()
     (tmp_path / "with").mkdir()

@@ -161,13 +161,16 @@ def synthesizer_graph(
 
 
 def retrieval_graph(
-    vectors: NDArray[Any], centroids: NDArray[Any] | None = None, cells: Sequence[int] | None = None
+    vectors: NDArray[Any],
+    centroids: NDArray[Any] | None = None,
+    cells: Sequence[int] | None = None,
+    kind: type[np.integer] = np.int64,
 ) -> bytes:
     """Make the graph that holds vectors, in one cell unless more is said."""
     arrays = {
         "vectors": vectors,
         "centroids": vectors[:1].astype(np.float32) if centroids is None else centroids,
-        "cells": np.zeros(len(vectors), np.int64) if cells is None else np.array(cells, np.int64),
+        "cells": np.array([0] * len(vectors) if cells is None else cells, kind),
     }
     weights = [constant(f"{name}_data", value) for name, value in arrays.items()]
     nodes = [helper.make_node("Identity", [f"{name}_data"], [name]) for name in arrays]
