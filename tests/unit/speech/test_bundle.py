@@ -88,9 +88,9 @@ def test_a_wrong_hash_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:
-    bundle = write_bundle(tmp_path, engine="rvc")
+    bundle = write_bundle(tmp_path, engine="opera")
     assert refusal(bundle) == (
-        "character.json: field 'engine': expected one of harmonic, waveform, found 'rvc'."
+        "character.json: field 'engine': expected one of harmonic, rvc, waveform, found 'opera'."
     )
 
 
@@ -452,4 +452,4 @@ def test_an_engine_from_elsewhere_is_loaded_and_built_when_it_is_passed_in(tmp_p
     engine = build_engine(character, SessionSettings(), engines)
 
     assert engine.sample_rate == character.manifest.sample_rate
-    assert "field 'engine': expected one of harmonic, waveform, found 'toy'" in refusal(bundle)
+    assert "field 'engine': expected one of harmonic, rvc, waveform, found 'toy'" in refusal(bundle)
