@@ -97,4 +97,5 @@ def _read_tensor(archive: TorchArchive, name: str, place: TensorPlace) -> NDArra
 def _from_bfloat16(content: bytes) -> NDArray[np.float32]:
     """Widen bfloat16, which is the upper half of float32."""
     upper = np.left_shift(np.frombuffer(content, "<u2"), 16, dtype=np.uint32)
-    return upper.view(np.float32)
+    widened: NDArray[np.float32] = upper.view(np.float32)
+    return widened
