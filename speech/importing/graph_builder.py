@@ -29,7 +29,7 @@ class GraphBuilder:
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
 
-    def input(self, name: str, kind: int, shape: Sequence[int | str]) -> str:
+    def input(self, name: str, kind: int, shape: Sequence[int | str | None]) -> str:
         """Declare an input of the graph."""
         self._inputs.append(helper.make_tensor_value_info(name, kind, list(shape)))
         return name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,7 +15,11 @@ from speech.importing.exports import trial
 from speech.importing.exports.editing import EditedGraph
 from speech.importing.exports.families import Family, recognise
 from speech.importing.exports.phase import repair_phase
-from speech.importing.exports.random_nodes import random_outputs, replace_random_nodes
+from speech.importing.exports.random_nodes import (
+    DrawnNoise,
+    random_outputs,
+    replace_random_nodes,
+)
 from speech.importing.graph_builder import FLOAT, INT64
 from speech.importing.voice_config import FEATURE_SIZES
 
@@ -85,8 +89,13 @@ def fit_to_contract(model: onnx.ModelProto) -> FittedVoice:
     _take_contract_inputs(graph, family, names)
     _give_contract_output(graph)
     _declare(graph, inputs)
-    harmonics, had_random_nodes, hop = _replace_random_nodes(model, graph, inputs)
-    inputs = trial.Inputs(inputs.features, inputs.noise_channels, inputs.has_pitch, harmonics)
+    had_random_nodes = bool(random_outputs(graph))
+    drawn, hop = _replace_random_nodes(model, graph, inputs)
+    inputs = replace(
+        inputs,
+        noise_channels=drawn.channels or inputs.noise_channels,
+        harmonics=drawn.harmonics or inputs.harmonics,
+    )
     _declare(graph, inputs)
     had_wrong_phase = repair_phase(graph)
     content: bytes = model.SerializeToString()  # type: ignore[no-untyped-call]
@@ -221,11 +230,11 @@ def _declare(graph: EditedGraph, inputs: trial.Inputs) -> None:
 
 def _replace_random_nodes(
     model: onnx.ModelProto, graph: EditedGraph, inputs: trial.Inputs
-) -> tuple[int, bool, int]:
+) -> tuple[DrawnNoise, int]:
     """Replace what draws random numbers, by what a trial run shows of their shapes.
 
     Returns:
-        The harmonics of the source's noise, whether there was anything random, and the hop.
+        What became inputs, and the samples per frame.
     """
     frames = trial.LENGTHS[0]
     drawn = random_outputs(graph)
@@ -237,8 +246,7 @@ def _replace_random_nodes(
     audio, *noises = trial.run(trial.open_session(content), values, ["audio", *drawn])
     hop = trial.hop_of(audio.size, frames)
     shapes = {name: noise.shape for name, noise in zip(drawn, noises, strict=True)}
-    harmonics = replace_random_nodes(graph, shapes, frames, audio.size)
-    return (harmonics or inputs.harmonics), bool(drawn), hop
+    return replace_random_nodes(graph, shapes, frames, audio.size), hop
 
 
 def _strides_product(graph: EditedGraph) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,19 @@ _NORMAL = frozenset({"RandomNormal", "RandomNormalLike"})
 _UNIFORM = frozenset({"RandomUniform", "RandomUniformLike"})
 
 
+@dataclass(frozen=True)
+class DrawnNoise:
+    """The noise that a graph drew itself, which is an input now.
+
+    Attributes:
+        channels: of the prior's noise; 0 if it drew none.
+        harmonics: of the source's noise; 0 if it drew none.
+    """
+
+    channels: int
+    harmonics: int
+
+
 def random_outputs(graph: EditedGraph) -> list[str]:
     """Return the tensors of random numbers."""
     return [node.output[0] for node in graph.nodes if node.op_type in _NORMAL | _UNIFORM]
@@ -26,7 +40,7 @@ def random_outputs(graph: EditedGraph) -> list[str]:
 
 def replace_random_nodes(
     graph: EditedGraph, shapes: Mapping[str, Sequence[int]], frames: int, samples: int
-) -> int:
+) -> DrawnNoise:
     """Let the graph take `rnd` and `noise` where it draws numbers itself.
 
     Args:
@@ -36,21 +50,21 @@ def replace_random_nodes(
         samples: of its audio.
 
     Returns:
-        The harmonics of the source's noise; 0 if the graph drew none.
+        What the graph drew until now.
 
     Raises:
         VoiceFileError: a tensor is neither the prior's nor the source's noise nor initial phases.
     """
-    has_prior, harmonics = False, 0
+    channels, harmonics = 0, 0
     for node in list(graph.nodes):
         if node.op_type not in _NORMAL | _UNIFORM:
             continue
         shape = tuple(shapes[node.output[0]])
         if node.op_type in _UNIFORM and np.prod(shape, dtype=np.int64) < frames:
             _replace(graph, node, graph.constant(np.zeros(shape, np.float32)))
-        elif node.op_type in _NORMAL and shape[-1:] == (frames,) and not has_prior:
+        elif node.op_type in _NORMAL and shape[:1] + shape[2:] == (1, frames) and not channels:
             _replace(graph, node, _unscaled(graph, node))
-            has_prior = True
+            channels = shape[-2]
         elif node.op_type in _NORMAL and shape[:2] == (1, samples) and not harmonics:
             _replace(graph, node, "noise")
             harmonics = shape[2] if len(shape) > 2 else 1  # noqa: PLR2004 - beyond [1, N]
@@ -59,7 +73,7 @@ def replace_random_nodes(
                 f"expected the random numbers of an RVC voice, found {node.op_type} of the shape"
                 f" {shown(str(list(shape)))}."
             )
-    return harmonics
+    return DrawnNoise(channels, harmonics)
 
 
 def _replace(graph: EditedGraph, node: onnx.NodeProto, tensor: str) -> None:

@@ -83,7 +83,8 @@ class Reference:
         spread = np.sqrt(x.var(axis=0) + 1e-5)
         normed = (x - x.mean(axis=0)) / spread
         gain, shift = self._weights[f"{name}.gamma"], self._weights[f"{name}.beta"]
-        return normed * gain[:, None] + shift[:, None]
+        normalised: Array = normed * gain[:, None] + shift[:, None]
+        return normalised
 
     def _same(self, name: str, x: Array, dilation: int = 1) -> Array:
         weight = self._weights[f"{name}.weight"]
@@ -124,7 +125,8 @@ class Reference:
         waves = 0.1 * np.sin(2 * np.pi * phase[:, None] * orders) * voiced
         waves = waves + level * inputs["noise"][0]
         bias = self._weights["dec.m_source.l_linear.bias"]
-        return np.tanh(waves @ weight + bias)[None]
+        mixed: Array = np.tanh(waves @ weight + bias)[None]
+        return mixed
 
     def _decoded(self, z: Array, g: Array, source: Array | None) -> Array:
         sizes = self._sizes
@@ -134,8 +136,9 @@ class Reference:
             if source is not None:
                 x = x + self._shortened(stage, source)
             blocks = [self._block(stage, block, x) for block in range(len(sizes.resblock_kernels))]
-            x = sum(blocks) / len(blocks)
-        return np.tanh(self._same("dec.conv_post", leaky(x, 0.01)))
+            x = np.mean(blocks, axis=0)
+        audio: Array = np.tanh(self._same("dec.conv_post", leaky(x, 0.01)))
+        return audio
 
     def _upsampled(self, stage: int, x: Array, rate: int) -> Array:
         name = f"dec.ups.{stage}"

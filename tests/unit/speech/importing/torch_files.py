@@ -56,10 +56,8 @@ class Writer:
         match value:
             case Raw():
                 return value.content
-            case np.ndarray():
-                return self._tensor(Stored(value))
-            case Stored():
-                return self._tensor(value)
+            case np.ndarray() | Stored():
+                return self._tensor(value if isinstance(value, Stored) else Stored(value))
             case dict():
                 pairs = b"".join(self.pickled(k) + self.pickled(v) for k, v in value.items())
                 return b"}(" + pairs + b"u"
@@ -80,7 +78,14 @@ class Writer:
         strides = contiguous[: len(shape)] if stored.strides is None else stored.strides
         name = Raw(f"ctorch\n{storage}\n".encode())
         place = self.pickled(("storage", name, key, "cpu", array.size)) + b"Q"
-        rest = (Raw(place), stored.offset, shape, strides, False, Raw(b"ccollections\nOrderedDict\n)R"))
+        rest = (
+            Raw(place),
+            stored.offset,
+            shape,
+            strides,
+            False,
+            Raw(b"ccollections\nOrderedDict\n)R"),
+        )
         return b"ctorch._utils\n_rebuild_tensor_v2\n" + self.pickled(rest) + b"R"
 
 

@@ -79,8 +79,8 @@ def weights_of(kind: Kind, seed: int = 0) -> Weights:
         name = f"enc_p.encoder.attn_layers.{layer}"
         for part in ("q", "k", "v", "o"):
             drawn.linear(f"{name}.conv_{part}", hidden, hidden, 1)
-        for part in ("k", "v"):
-            drawn.draw(f"{name}.emb_rel_{part}", 1, 21, hidden // 2)
+        for near in ("k", "v"):
+            drawn.draw(f"{name}.emb_rel_{near}", 1, 21, hidden // 2)
         for norm in (f"norm_layers_1.{layer}", f"norm_layers_2.{layer}"):
             drawn.draw(f"enc_p.encoder.{norm}.gamma", hidden)
             drawn.draw(f"enc_p.encoder.{norm}.beta", hidden)
@@ -92,10 +92,10 @@ def weights_of(kind: Kind, seed: int = 0) -> Weights:
         drawn.linear(f"{name}.pre", hidden, inter // 2, 1)
         drawn.linear(f"{name}.post", inter // 2, hidden, 1)
         drawn.normed(f"{name}.enc.cond_layer", 6 * hidden, speaker, 1)
-        for part in range(3):
-            drawn.normed(f"{name}.enc.in_layers.{part}", 2 * hidden, hidden, 5)
-            rows = hidden if part == 2 else 2 * hidden
-            drawn.normed(f"{name}.enc.res_skip_layers.{part}", rows, hidden, 1)
+        for number in range(3):
+            drawn.normed(f"{name}.enc.in_layers.{number}", 2 * hidden, hidden, 5)
+            rows = hidden if number == 2 else 2 * hidden
+            drawn.normed(f"{name}.enc.res_skip_layers.{number}", rows, hidden, 1)
     _draw_decoder(drawn, kind, inter, speaker)
     return drawn.weights
 
