@@ -1,9 +1,8 @@
 """The layers that the parts of the synthesizer share, with the weights' shapes checked.
 
 Signals are [1, C, 1, T]: ONNX Runtime blocks the channels of two-dimensional convolutions for the
-processor's vector units and leaves one-dimensional ones as they are. Measured with a full-size v2
-voice of 40 kHz (27.5 million random weights, 498 frames, 2 threads, ONNX Runtime 1.31): see
-`MEASURED` in `speech.importing.synthesizer.build`.
+processor's vector units, and leaves one-dimensional ones as they are. What that gives stands in
+`speech.importing.synthesizer.build`.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from speech.importing.graph_builder import GraphBuilder
-
-Array = "NDArray[np.float32]"
 
 
 class Weights:
