@@ -104,3 +104,18 @@ def archive(
         for name, part in (extra or {}).items():
             members.writestr(name, part)
     return file.getvalue()
+
+
+def pickle_of(content: bytes) -> bytes:
+    """Return the pickle of an archive."""
+    with zipfile.ZipFile(io.BytesIO(content)) as members:
+        return members.read("voice/data.pkl")
+
+
+def with_pickle(content: bytes, pickled: bytes) -> bytes:
+    """Return an archive with another pickle."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(file, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, pickled if name == "voice/data.pkl" else old.read(name))
+    return file.getvalue()
