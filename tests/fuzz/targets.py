@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import io
 import json
 import logging
 import tempfile
@@ -39,6 +40,11 @@ from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.bundles.portraits import check_portrait
 from speech.bundles.reading import load_character
 from speech.engines.registry import ENGINES
+from speech.importing.errors import VoiceFileError
+from speech.importing.exports.reading import read_export
+from speech.importing.index_file import read_index
+from speech.importing.synthesizer.build import build_synthesizer
+from speech.importing.voice_file import read_voice
 from tests.fuzz.harness import UncleanError
 from tests.fuzz.mutation import documents, mutated
 from tests.hostile import files
@@ -51,6 +57,9 @@ from tests.support.voices import a_waiting, an_upload
 from tests.unit.api.stage import WEBM, Stage
 from tests.unit.speech import graphs
 from tests.unit.speech.bundles import manifest, write_bundle
+from tests.unit.speech.importing import exported, torch_files
+from tests.unit.speech.importing.indexes import Index
+from tests.unit.speech.importing.voices import Kind, voice_bytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -647,6 +656,107 @@ def _require_sentence(text: str) -> None:
         raise UncleanError(f"an error that is no sentence: {text[:200]!r}")
 
 
+@dataclass
+class VoiceTarget:
+    """Voices of RVC (`.pth`): archives, and pickles in archives that are whole."""
+
+    name: str = "voice"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Voices with damage, and pickles with damage in sound archives."""
+        kinds = {"with pitch": Kind(channels=16), "without": Kind(has_pitch=False, channels=16)}
+        seeds = {name: voice_bytes(kind) for name, kind in kinds.items()}
+        pickles = {name: torch_files.pickle_of(seed) for name, seed in seeds.items()}
+        calls = {"call": b"\x80\x02cposix\nsystem\n(X\x04\x00\x00\x00truetR."}
+        whole = seeds["with pitch"]
+        inside = mutated(pickles | calls, most=3).map(
+            lambda content: torch_files.with_pickle(whole, content)
+        )
+        return st.one_of(inside, inside, mutated(seeds, most=2))
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _read_voice
+
+
+def _read_voice(data: bytes) -> str:
+    try:
+        build_synthesizer(read_voice(io.BytesIO(data)))
+    except VoiceFileError as error:
+        _require_sentence(str(error))
+        return "refused"
+    return "result"
+
+
+@dataclass
+class IndexTarget:
+    """Retrieval indexes of RVC (`.index`)."""
+
+    name: str = "index"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Indexes with damage."""
+        kinds = {"full": Index(), "sparse": Index(is_sparse=True), "mapped": Index(direct_map=5)}
+        return mutated({name: index.content() for name, index in kinds.items()}, most=2)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _read_index
+
+
+def _read_index(data: bytes) -> str:
+    try:
+        index = read_index(data)
+    except VoiceFileError as error:
+        _require_sentence(str(error))
+        return "refused"
+    if not np.isfinite(index.vectors).all() or index.cells.max() >= len(index.centroids):
+        raise UncleanError("vectors that are no numbers, or in cells that are not there")
+    return "result"
+
+
+@dataclass
+class ExportTarget:
+    """Exported voices (`.onnx`), read, changed and tried."""
+
+    name: str = "export"
+    seconds: float = 20.0
+    memory_bytes: int = 256 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Exports of several families with damage."""
+        silent = Kind(has_pitch=False, channels=16)
+        seeds = {
+            "official": exported.official(silent).content(),
+            "voice-changer": exported.voice_changer(silent).content(),
+            "fork": exported.fork(silent).content(),
+        }
+        return mutated(seeds, most=2)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _read_export
+
+
+def _read_export(data: bytes) -> str:
+    try:
+        read_export(data)
+    except VoiceFileError as error:
+        _require_sentence(str(error))
+        return "refused"
+    return "result"
+
+
 def targets() -> dict[str, Target]:
     """Every target by its name."""
     kinds: list[Target] = [
@@ -657,5 +767,8 @@ def targets() -> dict[str, Target]:
         ManifestTarget(),
         GraphTarget(),
         PortraitTarget(),
+        VoiceTarget(),
+        IndexTarget(),
+        ExportTarget(),
     ]
     return {target.name: target for target in kinds}
