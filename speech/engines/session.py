@@ -6,14 +6,17 @@ forked process (see functions.convert.processes) would be without that thread.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from speech.bundles.bundle import BundleError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import onnxruntime
+    from numpy.typing import NDArray
 
     from speech.bundles.bundle import Graph
     from speech.engines.base import Samples, SessionSettings
@@ -52,11 +55,11 @@ class GraphSession:
                 f" {onnxruntime.__version__} loads, found: {_first_line(error)}."
             ) from error
 
-    def run(self, inputs: dict[str, Samples], output: str) -> Samples:
+    def run(self, inputs: Mapping[str, NDArray[Any]], output: str) -> Samples:
         """Run the graph once and return one of its outputs."""
-        return np.asarray(self._session.run([output], inputs)[0], np.float32)
+        return np.asarray(self._session.run([output], dict(inputs))[0], np.float32)
 
-    def try_out(self, inputs: dict[str, Samples], output: str) -> Samples:
+    def try_out(self, inputs: Mapping[str, NDArray[Any]], output: str) -> Samples:
         """Run the graph once on silent inputs and return one of its outputs.
 
         Raises:

@@ -14,6 +14,7 @@ from speech.text.tones import LOW, ToneOfPhone, tones_of_phones
 
 _NO_READING = "、"
 _SIGNS = frozenset(PUNCTUATION)
+_SILENT = _SIGNS | {PAD}
 _WIDE_SIGNS: Mapping[str, str] = MappingProxyType({"？": "?", "！": "!"})
 _KATAKANA = re.compile("[\u30a0-\u30ff]+")
 _LENGTHENED = SPEAKABLE_VOWELS | {"N"}
@@ -47,6 +48,11 @@ class Phonemes:
     def text(self) -> str:
         """The text whose characters the alignment counts, C - 2 of them."""
         return "".join(word.text for word in self.words)
+
+    @property
+    def has_sound(self) -> bool:
+        """Whether there is anything to hear, and not signs alone."""
+        return not set(self.phones) <= _SILENT
 
 
 def phonemes(reading: Reading) -> Phonemes:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 _DEVOICED = "’"
@@ -43,6 +41,13 @@ class Reading:
 
     words: tuple[Word, ...]
     labels: tuple[str, ...]
+
+
+class ReadsText(Protocol):
+    """Knows how Japanese text is read; any number of threads ask at once."""
+
+    def read(self, text: str) -> Reading:
+        """Find the words of a text and how they are read."""
 
 
 class Reader:
@@ -82,29 +87,3 @@ class Reader:
             for feature in features
         )
         return Reading(words, tuple(labels))
-
-
-class ReplaceableReader:
-    """A Reader that can be replaced while others read, as a changed user dictionary demands.
-
-    Args:
-        reader: the first one.
-    """
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self._replacing = threading.Lock()
-
-    def read(self, text: str) -> Reading:
-        """Read with the present reader; see Reader."""
-        return self._reader.read(text)
-
-    def replace(self, reader: Reader) -> None:
-        """Read with another one from now on; who reads just now finishes with the old one."""
-        with self._replacing:
-            self._reader = reader
-
-
-def written(words: Sequence[Word]) -> str:
-    """Join words as they are written."""
-    return "".join(word.text for word in words)

@@ -1,0 +1,161 @@
+"""The engine `style_bert_vits2`: speaks any text with one voice of Style-Bert-VITS2 (JP-Extra)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from speech.engines.base import Graph, Samples, SessionSettings
+from speech.engines.delivery import deliver
+from speech.engines.prosody import change_pitch
+from speech.engines.sharing import SessionPool
+from speech.engines.speaking import (
+    SpeechOptions,
+    TextError,
+    TextErrorCode,
+    check_length,
+    nothing_to_say,
+)
+from speech.engines.style_bert_vits2 import encoder as bert
+from speech.engines.style_bert_vits2 import synthesis
+from speech.engines.style_bert_vits2.encoder import BertEncoder
+from speech.engines.style_bert_vits2.synthesis import Inference, Synthesis
+from speech.engines.style_bert_vits2.voice import Speaker, Style, Voice
+from speech.text.normalisation import normalise
+from speech.text.phonemes import Phonemes, phonemes
+from speech.text.reading import ReadsText
+from speech.text.sentences import split_sentences
+from speech.text.tokens import Vocabulary
+
+_LEAST_SPEED = 0.1
+_PAUSE_SECONDS = 0.2
+_TRIAL = "あ"
+
+
+@dataclass(frozen=True, eq=False)
+class VoiceBundle:
+    """What a voice is built from.
+
+    Attributes:
+        voice: what is known of it.
+        synthesis: its own graph.
+        encoder: the graph of the BERT that it was trained with.
+        vocabulary: of the BERT.
+    """
+
+    voice: Voice
+    synthesis: Graph
+    encoder: Graph
+    vocabulary: Vocabulary
+
+
+def build(
+    bundle: VoiceBundle, pool: SessionPool, reader: ReadsText, settings: SessionSettings
+) -> "StyleBertVits2Engine":
+    """Build the engine of a voice, and let it try its graphs.
+
+    Args:
+        bundle: what the voice is built from.
+        pool: where voices share their encoder.
+        reader: of the texts.
+        settings: of the graphs.
+
+    Raises:
+        BundleError: a graph does not fit its contract, does not load, or does not give what it
+            must.
+    """
+    bert.CONTRACT.check(bundle.encoder)
+    synthesis.CONTRACT.check(bundle.synthesis)
+    encoder = BertEncoder(pool.session(bundle.encoder, settings), bundle.vocabulary)
+    encoder.try_out(bundle.encoder)
+    voice = Synthesis(bundle.voice, pool.session(bundle.synthesis, settings), encoder)
+    voice.try_out(phonemes(reader.read(_TRIAL)), bundle.synthesis.file)
+    return StyleBertVits2Engine(bundle.voice, voice, reader)
+
+
+class StyleBertVits2Engine:
+    """Speaks text with one voice; see TextEngine.
+
+    Args:
+        voice: what is known of the voice.
+        synthesis: its graph and its encoder.
+        reader: of the texts.
+    """
+
+    def __init__(self, voice: Voice, synthesis: Synthesis, reader: ReadsText) -> None:
+        self._voice = voice
+        self._synthesis = synthesis
+        self._reader = reader
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the speech in Hz."""
+        return self._voice.sample_rate
+
+    def read(self, text: str) -> Phonemes:
+        """Find the phones of a text as the voice has learnt them."""
+        return phonemes(self._reader.read(normalise(text)))
+
+    def infer(self, text: str, inference: Inference) -> Samples:
+        """Speak a text in one piece and as it comes from the graph: float32 [samples].
+
+        This is what Style-Bert-VITS2 does, up to its normalisation to the peak.
+        """
+        return self._synthesis.speak(self.read(text), inference)
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        """Speak a text sentence by sentence; see TextEngine."""
+        check_length(text)
+        inference = self.inference(options)
+        sentences = [self.read(sentence) for sentence in split_sentences(text)]
+        spoken = [sentence for sentence in sentences if sentence.has_sound]
+        if not spoken:
+            raise nothing_to_say()
+        return self.speak_phonemes(spoken, inference, options)
+
+    def speak_phonemes(
+        self, sentences: Sequence[Phonemes], inference: Inference, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        """Speak sentences whose phones are known, one after the other; see TextEngine.
+
+        Args:
+            sentences: one or more.
+            inference: how they are spoken.
+            options: what else is asked for; its speed and style are not looked at.
+        """
+        pieces = (
+            change_pitch(
+                self._synthesis.speak(sentence, inference), self.sample_rate, options.pitch, 1.0
+            )
+            for sentence in sentences
+        )
+        return deliver(pieces, self.sample_rate, options, _PAUSE_SECONDS / options.speed)
+
+    def inference(self, options: SpeechOptions) -> Inference:
+        """Say in the voice's terms what is asked for, as AivisSpeech Engine maps it.
+
+        Raises:
+            TextError: the voice has no such style.
+        """
+        speaker, style = self._find_style(options.style)
+        return Inference(
+            speaker=speaker.local_id,
+            style=style.local_id,
+            style_weight=_style_weight(options.intonation),
+            length_scale=1.0 / max(options.speed, _LEAST_SPEED),
+            seed=options.seed,
+        )
+
+    def _find_style(self, style_id: int) -> tuple[Speaker, Style]:
+        if style_id == SpeechOptions.style:  # nobody asked for one
+            speaker = self._voice.speakers[0]
+            return speaker, speaker.styles[0]
+        found = self._voice.find_style(style_id)
+        if found is None:
+            raise TextError(
+                TextErrorCode.UNKNOWN_STYLE,
+                f"The voice has no style {style_id}; ask for one of those that it lists.",
+            )
+        return found
+
+
+def _style_weight(intonation: float) -> float:
+    return intonation if intonation <= 1 else 1 + (intonation - 1) * 9

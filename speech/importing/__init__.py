@@ -1,0 +1,1 @@
+"""Turning a file that a voice owner has into a character bundle; offline, never while serving."""
