@@ -15,6 +15,7 @@ class TextErrorCode(StrEnum):
 
     NOTHING_TO_SAY = "nothing_to_say"
     TEXT_TOO_LONG = "text_too_long"
+    TEXT_UNREADABLE = "text_unreadable"
     UNKNOWN_STYLE = "unknown_style"
 
 
@@ -96,8 +97,13 @@ def check_length(text: str) -> None:
         )
 
 
-def nothing_to_say() -> TextError:
-    """Say that a text holds nothing that can be spoken."""
+def nothing_to_say(text: str) -> TextError:
+    """Say why a text holds nothing that can be spoken."""
+    if any(character.isalpha() for character in text):
+        return TextError(
+            TextErrorCode.TEXT_UNREADABLE,
+            "The text is in a script that the voice cannot read; write it in Japanese.",
+        )
     return TextError(
         TextErrorCode.NOTHING_TO_SAY,
         "The text holds nothing that can be spoken; write at least one word in Japanese.",

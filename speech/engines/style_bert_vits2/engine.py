@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from speech.engines.base import Graph, Samples, SessionSettings
-from speech.engines.delivery import deliver
+from speech.engines.delivery import Piece, deliver, to_full_scale
 from speech.engines.prosody import change_pitch
 from speech.engines.sharing import SessionPool
 from speech.engines.speaking import (
@@ -108,7 +108,7 @@ class StyleBertVits2Engine:
         sentences = [self.read(sentence) for sentence in split_sentences(text)]
         spoken = [sentence for sentence in sentences if sentence.has_sound]
         if not spoken:
-            raise nothing_to_say()
+            raise nothing_to_say(text)
         return self.speak_phonemes(spoken, inference, options)
 
     def speak_phonemes(
@@ -121,13 +121,14 @@ class StyleBertVits2Engine:
             inference: how they are spoken.
             options: what else is asked for; its speed and style are not looked at.
         """
+        rate = self.sample_rate
+        waves = (self._synthesis.speak(sentence, inference) for sentence in sentences)
+        pause = _PAUSE_SECONDS / max(options.speed, _LEAST_SPEED)
         pieces = (
-            change_pitch(
-                self._synthesis.speak(sentence, inference), self.sample_rate, options.pitch, 1.0
-            )
-            for sentence in sentences
+            Piece(change_pitch(wave, rate, options.pitch, 1.0), pause)
+            for wave in to_full_scale(waves)
         )
-        return deliver(pieces, self.sample_rate, options, _PAUSE_SECONDS / options.speed)
+        return deliver(pieces, rate, options)
 
     def inference(self, options: SpeechOptions) -> Inference:
         """Say in the voice's terms what is asked for, as AivisSpeech Engine maps it.

@@ -1,22 +1,34 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
-from speech.engines.delivery import deliver, trim
+from speech.engines.delivery import Piece, deliver, to_full_scale, trim
 from speech.engines.speaking import SpeechOptions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 RATE = 1_000
 OPTIONS = SpeechOptions(silence_before=0.2, silence_after=0.3)
 
 
-def tone(level: float, seconds: float = 0.5) -> np.ndarray:
+def tone(level: float, seconds: float = 0.5) -> NDArray[np.float32]:
     times = np.arange(round(seconds * RATE)) / RATE
-    return (level * np.sin(2 * np.pi * 50 * times + 0.5)).astype(np.float32)
+    wave: NDArray[np.float32] = (level * np.sin(2 * np.pi * 50 * times + 0.5)).astype(np.float32)
+    return wave
+
+
+def peaks(*levels: float) -> list[float]:
+    return [float(np.abs(piece).max()) for piece in to_full_scale(tone(level) for level in levels)]
 
 
 def test_the_silences_stand_where_they_were_asked_for() -> None:
-    first, second, after = deliver([tone(1), tone(1)], RATE, OPTIONS, 0.1)
+    pieces = [Piece(tone(0.9), pause=0.1), Piece(tone(0.9), pause=0.1)]
+
+    first, second, after = deliver(pieces, RATE, OPTIONS)
 
     assert (len(first), len(second), len(after)) == (700, 600, 300)
     assert not first[:200].any()
@@ -25,34 +37,41 @@ def test_the_silences_stand_where_they_were_asked_for() -> None:
 
 
 def test_pauses_are_as_long_as_was_asked_for() -> None:
-    _, second, _ = deliver([tone(1), tone(1)], RATE, SpeechOptions(pause=3.0), 0.1)
+    pieces = [Piece(tone(0.9), pause=0.1), Piece(tone(0.9), pause=0.1)]
+
+    _, second, _ = deliver(pieces, RATE, SpeechOptions(pause=3.0))
 
     assert len(second) == 800
 
 
-def test_later_pieces_keep_their_level_beside_the_first() -> None:
-    first, second, _ = deliver([tone(0.02), tone(0.01)], RATE, OPTIONS, 0.0)
+def test_what_is_too_loud_is_turned_down() -> None:
+    loud, _ = deliver([Piece(tone(0.9), 0.0)], RATE, SpeechOptions(volume=4.0))
 
-    assert np.abs(first).max() == pytest.approx(0.99, abs=0.02)
-    assert np.abs(second).max() == pytest.approx(0.5, abs=0.02)
+    assert 0.9 < np.abs(loud).max() <= 0.99
+
+
+def test_later_pieces_keep_their_level_beside_the_first() -> None:
+    assert peaks(0.02, 0.01) == pytest.approx([1.0, 0.5])
 
 
 def test_a_later_piece_that_is_louder_is_turned_down() -> None:
-    first, second, third, _ = deliver([tone(0.1), tone(0.4), tone(0.1)], RATE, OPTIONS, 0.0)
+    assert peaks(0.1, 0.4, 0.1) == pytest.approx([1.0, 1.0, 0.25])
 
-    assert np.abs(second).max() == pytest.approx(0.99, abs=0.02)
-    assert np.abs(third).max() == pytest.approx(0.25, abs=0.02)
-    assert np.abs(first).max() <= 1.0
+
+def test_silence_is_not_made_louder() -> None:
+    assert peaks(0.0, 0.1, 0.0) == pytest.approx([0.0, 1.0, 0.0])
 
 
 def test_a_piece_of_silence_is_left_out() -> None:
-    pieces = list(deliver([np.zeros(500, np.float32), tone(1)], RATE, OPTIONS, 0.1))
+    silence = np.zeros(500, np.float32)
+
+    pieces = list(deliver([Piece(silence, 0.1), Piece(tone(0.9), 0.1)], RATE, OPTIONS))
 
     assert [len(piece) for piece in pieces] == [700, 300]
 
 
 def test_nothing_but_silence_is_the_silence_after() -> None:
-    (only,) = deliver([np.zeros(500, np.float32)], RATE, OPTIONS, 0.1)
+    (only,) = deliver([Piece(np.zeros(500, np.float32), 0.1)], RATE, OPTIONS)
 
     assert len(only) == 300
 

@@ -190,12 +190,20 @@ def test_a_style_that_the_voice_has_not_is_refused(engine: StyleBertVits2Engine)
     assert caught.value.code == TextErrorCode.UNKNOWN_STYLE
 
 
-@pytest.mark.parametrize("text", ["", " \n", "。！？…", "😀🎉", "\x00\x1b", "שלום", "()[]"])
+@pytest.mark.parametrize("text", ["", " \n", "。！？…", "😀🎉", "\x00\x1b", "()[]"])
 def test_a_text_without_words_is_refused(text: str, engine: StyleBertVits2Engine) -> None:
     with pytest.raises(TextError, match="nothing that can be spoken") as caught:
         engine.speak(text, SpeechOptions())
 
     assert caught.value.code == TextErrorCode.NOTHING_TO_SAY
+
+
+@pytest.mark.parametrize("text", ["שלום", "привет", "สวัสดี"])
+def test_a_text_in_another_script_is_refused(text: str, engine: StyleBertVits2Engine) -> None:
+    with pytest.raises(TextError, match="in a script that the voice cannot read") as caught:
+        engine.speak(text, SpeechOptions())
+
+    assert caught.value.code == TextErrorCode.TEXT_UNREADABLE
 
 
 def test_a_text_that_is_too_long_is_refused(engine: StyleBertVits2Engine) -> None:
