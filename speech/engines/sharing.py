@@ -4,7 +4,8 @@ import hashlib
 import threading
 from weakref import WeakValueDictionary
 
-from speech.engines.base import Graph, SessionSettings
+from speech.bundles.bundle import Graph
+from speech.engines.base import SessionSettings
 from speech.engines.session import GraphSession
 
 

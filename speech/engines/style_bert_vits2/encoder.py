@@ -7,8 +7,8 @@ Its graph takes `input_ids` and `attention_mask`, int64 [1, tokens], and gives `
 import numpy as np
 from numpy.typing import NDArray
 
+from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.contracts import GraphContract, TensorContract
-from speech.engines.base import BundleError, Graph
 from speech.engines.session import GraphSession
 from speech.text.tokens import Vocabulary
 

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from speech.engines.base import Graph, Samples, SessionSettings
+from speech.bundles.bundle import Graph
+from speech.engines.base import Samples, SessionSettings
 from speech.engines.delivery import Piece, deliver, to_full_scale
 from speech.engines.prosody import change_pitch
 from speech.engines.sharing import SessionPool

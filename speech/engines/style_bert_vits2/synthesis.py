@@ -19,8 +19,9 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
 
+from speech.bundles.bundle import BundleError
 from speech.bundles.contracts import GraphContract, TensorContract
-from speech.engines.base import BundleError, Samples
+from speech.engines.base import Samples
 from speech.engines.session import GraphSession
 from speech.engines.style_bert_vits2.encoder import FEATURES, BertEncoder
 from speech.engines.style_bert_vits2.voice import STYLE_SIZE, Voice

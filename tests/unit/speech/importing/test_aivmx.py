@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from speech.bundles.bundle import Graph
 from speech.bundles.onnx_model import inspect_model
-from speech.engines.base import Graph
 from speech.engines.style_bert_vits2.synthesis import CONTRACT
 from speech.importing.aivmx import AivmxError, parse_aivmx, read_aivmx, style_id
 from tests.support.golden_speech import FOLDER

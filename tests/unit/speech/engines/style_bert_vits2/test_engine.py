@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.onnx_model import inspect_model
-from speech.engines.base import BundleError, Graph, SessionSettings
+from speech.engines.base import SessionSettings
 from speech.engines.sharing import SessionPool
 from speech.engines.speaking import SpeechOptions, TextError, TextErrorCode
 from speech.engines.style_bert_vits2.encoder import BertEncoder
