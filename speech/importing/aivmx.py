@@ -13,7 +13,9 @@ import binascii
 import hashlib
 import io
 import re
+from collections import Counter
 from dataclasses import dataclass
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from uuid import UUID  # noqa: TC003 - pydantic looks it up
 
@@ -262,12 +264,14 @@ def _load_model(content: bytes) -> ModelProto:
 
 
 def _metadata(model: ModelProto) -> dict[str, str]:
-    entries: dict[str, str] = {}
-    for entry in model.metadata_props:
-        if entry.key in entries:
-            raise AivmxError(f"{entry.key[:80]}: expected once in the metadata, found again.")
-        entries[entry.key] = entry.value
-    return entries
+    try:
+        entries = [(entry.key, entry.value) for entry in model.metadata_props]
+    except UnicodeDecodeError as error:
+        raise AivmxError(f"AIVMX: expected metadata in UTF-8, found {error}.") from error
+    for name, times in Counter(name for name, _ in entries).items():
+        if times > 1:
+            raise AivmxError(f"{name[:80]!r}: expected once in the metadata, found again.")
+    return dict(entries)
 
 
 def _entry(metadata: Mapping[str, str], name: str) -> str:
@@ -294,7 +298,7 @@ def _style_vectors(encoded: str) -> NDArray[np.float32]:
         array = io.BytesIO(base64.b64decode(encoded, validate=True))
         np.lib.format.read_magic(array)
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(array)
-    except (ValueError, SyntaxError) as error:
+    except (ValueError, SyntaxError, TokenError) as error:
         raise AivmxError(f"{expected}, found no array.") from error
     values = array.read()
     # Looked at before anything as large as the header says is made.
@@ -314,14 +318,14 @@ def _check_ids(manifest: _Manifest, parameters: _HyperParameters, styles: int) -
     for speaker in manifest.speakers:
         if speaker.local_id >= parameters.data.n_speakers:
             raise AivmxError(
-                f"{_MANIFEST}: speaker '{speaker.name}': expected a local_id below"
+                f"{_MANIFEST}: speaker {speaker.name!r}: expected a local_id below"
                 f" {parameters.data.n_speakers}, found {speaker.local_id}."
             )
         _refuse_repeated("local_id of styles", [style.local_id for style in speaker.styles])
         for style in speaker.styles:
             if style.local_id >= styles:
                 raise AivmxError(
-                    f"{_MANIFEST}: style '{style.name}': expected a local_id below {styles},"
+                    f"{_MANIFEST}: style {style.name!r}: expected a local_id below {styles},"
                     f" the number of style vectors, found {style.local_id}."
                 )
 
@@ -347,9 +351,9 @@ def _media(
     media: dict[int, StyleMedia] = {}
     for speaker in speakers:
         uuid = str(speaker.uuid)
-        icons[uuid] = _picture(speaker.icon, f"icon of '{speaker.name}'")
+        icons[uuid] = _picture(speaker.icon, f"icon of {speaker.name!r}")
         for style in speaker.styles:
-            place = f"'{style.name}' of '{speaker.name}'"
+            place = f"{style.name!r} of {speaker.name!r}"
             media[style_id(uuid, style.local_id)] = StyleMedia(
                 None if style.icon is None else _picture(style.icon, f"icon of {place}"),
                 tuple(
@@ -391,6 +395,8 @@ def _runnable(model: ModelProto) -> bytes:
         take_noise_as_input(model)
     except RandomGraphError as error:
         raise AivmxError(f"AIVMX: {error}") from error
+    except ValueError as error:  # names that are not UTF-8, attributes of a wrong type
+        raise AivmxError(f"AIVMX: expected a well-formed graph, found {error}.") from error
     del model.graph.output[1:]
     del model.metadata_props[:]
     return bytes(model.SerializeToString())

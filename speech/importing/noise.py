@@ -60,7 +60,7 @@ def take_noise_as_input(model: ModelProto) -> int:
             continue
         if node.op_type != _NORMAL_LIKE:
             raise RandomGraphError(
-                f"operator '{node.op_type}': expected chance from {_NORMAL_LIKE} alone, found this."
+                f"operator {node.op_type!r}: expected chance from {_NORMAL_LIKE} alone, found this."
             )
         count += 1
         replacement, start = _reading(node, start, count)
@@ -85,7 +85,7 @@ def _refuse_nested(nodes: Iterable[NodeProto]) -> None:
                 for inner in graph.node:
                     if inner.op_type in _RANDOM:
                         raise RandomGraphError(
-                            f"operator '{inner.op_type}': expected it outside of '{node.op_type}',"
+                            f"operator {inner.op_type!r}: expected it outside of {node.op_type!r},"
                             " found it inside."
                         )
                 _refuse_nested(graph.node)
@@ -100,6 +100,11 @@ def _reading(node: NodeProto, start: str, number: int) -> tuple[list[NodeProto],
     if (attributes.get("mean", 0.0), attributes.get("scale", 1.0)) != (0.0, 1.0):
         raise RandomGraphError(
             f"operator '{_NORMAL_LIKE}': expected mean 0 and scale 1, found others."
+        )
+    if (len(node.input), len(node.output)) != (1, 1):
+        raise RandomGraphError(
+            f"operator '{_NORMAL_LIKE}': expected one input and one output, found"
+            f" {len(node.input)} and {len(node.output)}."
         )
     like, output = node.input[0], node.output[0]
     nodes = [

@@ -171,6 +171,10 @@ def huge_array() -> str:
     return base64.b64encode(header.getvalue()).decode()
 
 
+def unfinished_array() -> str:
+    return base64.b64encode(b"\x93NUMPY\x01\x00\x02\x00{ ").decode()
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -215,6 +219,7 @@ def huge_array() -> str:
             "field 'data.sampling_rate': Input should be greater than or equal to 8000",
         ),
         (lambda: file(aivm_style_vectors="%"), "in base64, found no array"),
+        (lambda: file(aivm_style_vectors=unfinished_array()), "in base64, found no array"),
         (lambda: file(aivm_style_vectors="AAAA"), "in base64, found no array"),
         (of_vectors(np.zeros((2, 255), np.float32)), r"found float32 \[2, 255\]"),
         (of_vectors(np.zeros((2, 256))), r"found float64 \[2, 256\]"),
