@@ -23,7 +23,10 @@ from speech.engines.speaking import (
     TextErrorCode,
     check_length,
     nothing_to_say,
+    sentences_of,
 )
+from speech.text.accents import accent_phrases
+from speech.text.labels import labels_of
 from speech.text.sentences import split_sentences
 from speech.text.spoken import write_out
 
@@ -34,7 +37,8 @@ if TYPE_CHECKING:
     from pyopenjtalk.htsengine import HTSEngine
 
     from speech.engines.base import Samples
-    from speech.text.reading import ReadsText
+    from speech.text.accents import AccentPhrase
+    from speech.text.reading import Reading, ReadsText
 
 _FULL_SCALE = 32_768.0
 _SILENCES = ("-sil+", "-pau+")
@@ -126,20 +130,31 @@ class JapaneseEngine:
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text breath by breath; see TextEngine."""
-        check_length(text)
-        if options.style != SpeechOptions.style:
-            raise TextError(
-                TextErrorCode.UNKNOWN_STYLE, f"The voice has one style, 0; found {options.style}."
-            )
-        sentences = split_sentences(self._english.write(write_out(text)))
-        breaths = [
-            (breath, _SENTENCE_SECONDS if number == 0 else _BREATH_SECONDS)
-            for sentence in sentences
-            for number, breath in enumerate(split_breaths(self._reader.read(sentence).labels))
-        ]
+        _check_style(options)
+        breaths = _breaths(reading.labels for reading in self._read(text))
         if not breaths:
             raise nothing_to_say(text)
         return self.speak_labels(breaths, options)
+
+    def read_phrases(self, text: str) -> list[AccentPhrase]:
+        """Find the accent phrases of a text; see PhraseEngine."""
+        return [phrase for reading in self._read(text) for phrase in accent_phrases(reading)]
+
+    def speak_phrases(
+        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        """Speak accent phrases; see PhraseEngine."""
+        _check_style(options)
+        if text is not None and list(phrases) == self.read_phrases(text):
+            breaths = _breaths(reading.labels for reading in self._read(text))
+        else:
+            breaths = _breaths(labels_of(sentence) for sentence in sentences_of(phrases))
+        return self.speak_labels(breaths, options)
+
+    def _read(self, text: str) -> list[Reading]:
+        check_length(text)
+        sentences = split_sentences(self._english.write(write_out(text)))
+        return [self._reader.read(sentence) for sentence in sentences]
 
     def speak_labels(
         self, breaths: Iterable[tuple[Sequence[str], float]], options: SpeechOptions
@@ -161,6 +176,22 @@ class JapaneseEngine:
         wave = self._voice.synthesise(labels, speed, self._semitones + options.pitch)
         spoken = resample(wave, self._voice.sample_rate, self._sample_rate) * self._gain
         return change_pitch(spoken, self._sample_rate, 0.0, options.intonation)
+
+
+def _check_style(options: SpeechOptions) -> None:
+    if options.style != SpeechOptions.style:
+        raise TextError(
+            TextErrorCode.UNKNOWN_STYLE, f"The voice has one style, 0; found {options.style}."
+        )
+
+
+def _breaths(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], float]]:
+    """Divide the labels of sentences into breaths, each with the pause before it in seconds."""
+    return [
+        (breath, _SENTENCE_SECONDS if number == 0 else _BREATH_SECONDS)
+        for labels in sentences
+        for number, breath in enumerate(split_breaths(labels))
+    ]
 
 
 def split_breaths(labels: Sequence[str]) -> list[tuple[str, ...]]:

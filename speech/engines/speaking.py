@@ -1,13 +1,15 @@
 """What an engine that speaks text is, and what may be asked of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from speech.engines.base import Samples
+from speech.text.accents import AccentPhrase
 
 LONGEST_TEXT = 2_000
+_SENTENCE_ENDS = frozenset(".!?")
 
 
 class TextErrorCode(StrEnum):
@@ -41,6 +43,8 @@ class SpeechOptions:
         speed: how fast; 2 is twice as fast as the voice speaks by itself.
         pitch: by how many semitones higher.
         intonation: how lively; 1 is the voice's own way, 0 is flat.
+        tempo_dynamics: how much the tempo changes within a sentence, where the voice can; 1 is its
+            own way.
         volume: by what factor louder; nothing gets louder than full scale.
         pause: by what factor the pauses between phrases and sentences are longer.
         silence_before: silence before the first sound, in seconds.
@@ -52,6 +56,7 @@ class SpeechOptions:
     speed: float = 1.0
     pitch: float = 0.0
     intonation: float = 1.0
+    tempo_dynamics: float = 1.0
     volume: float = 1.0
     pause: float = 1.0
     silence_before: float = 0.1
@@ -81,6 +86,41 @@ class TextEngine(Protocol):
             TextError: the text says nothing or is too long, or the voice has no such style; before
                 the first piece.
         """
+
+
+class PhraseEngine(TextEngine, Protocol):
+    """Speaks text whose reading and accents others may have changed."""
+
+    def read_phrases(self, text: str) -> list[AccentPhrase]:
+        """Find the accent phrases of a text as the voice would speak it; none if it says nothing.
+
+        Raises:
+            TextError: the text is too long.
+        """
+
+    def speak_phrases(
+        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        """Speak accent phrases, piece by piece; see TextEngine.
+
+        Args:
+            phrases: what is said; nothing but the silences around it if there are none.
+            text: what they were made from, or None. Phrases that nobody changed sound like it.
+            options: what is asked for.
+
+        Raises:
+            TextError: the text is too long, or the voice has no such style; before the first piece.
+        """
+
+
+def sentences_of(phrases: Sequence[AccentPhrase]) -> list[list[AccentPhrase]]:
+    """Divide accent phrases into sentences, after the signs that end them."""
+    sentences: list[list[AccentPhrase]] = [[]]
+    for phrase in phrases:
+        sentences[-1].append(phrase)
+        if any(mora.kana in _SENTENCE_ENDS for mora in phrase.morae):
+            sentences.append([])
+    return [sentence for sentence in sentences if sentence]
 
 
 def check_length(text: str) -> None:

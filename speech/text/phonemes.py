@@ -61,7 +61,7 @@ def phonemes(reading: Reading) -> Phonemes:
     What a reading and its labels disagree about, and what nobody can read, is spoken as well as can
     be; no text that was normalised (see speech.text.normalisation) is refused.
     """
-    words = tuple(_spoken(word.text, word.reading) for word in reading.words)
+    words = spoken_words(reading)
     phones = _pronounce([word.reading for word in words])
     tones = _align_tones([phone for word in phones for phone in word], reading.labels)
     word2ph = [
@@ -75,6 +75,11 @@ def phonemes(reading: Reading) -> Phonemes:
         (LOW, *tones, LOW),
         (1, *word2ph, 1),
     )
+
+
+def spoken_words(reading: Reading) -> tuple[SpokenWord, ...]:
+    """Find what is said for each word, also for signs and for what nobody can read."""
+    return tuple(_spoken(word.text, word.reading) for word in reading.words)
 
 
 def _spoken(text: str, reading: str) -> SpokenWord:

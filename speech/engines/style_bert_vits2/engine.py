@@ -14,12 +14,14 @@ from speech.engines.speaking import (
     TextErrorCode,
     check_length,
     nothing_to_say,
+    sentences_of,
 )
 from speech.engines.style_bert_vits2 import encoder as bert
 from speech.engines.style_bert_vits2 import synthesis
 from speech.engines.style_bert_vits2.encoder import BertEncoder
 from speech.engines.style_bert_vits2.synthesis import Inference, Synthesis
 from speech.engines.style_bert_vits2.voice import Speaker, Style, Voice
+from speech.text.accents import AccentPhrase, accent_phrases, phonemes_of
 from speech.text.normalisation import normalise
 from speech.text.phonemes import Phonemes, phonemes
 from speech.text.reading import ReadsText
@@ -28,6 +30,7 @@ from speech.text.tokens import Vocabulary
 
 _LEAST_SPEED = 0.1
 _PAUSE_SECONDS = 0.2
+_LONGEST_WHOLE = 500
 _TRIAL = "あ"
 
 
@@ -106,11 +109,37 @@ class StyleBertVits2Engine:
         """Speak a text sentence by sentence; see TextEngine."""
         check_length(text)
         inference = self.inference(options)
-        sentences = [self.read(sentence) for sentence in split_sentences(text)]
-        spoken = [sentence for sentence in sentences if sentence.has_sound]
-        if not spoken:
+        sentences = self._sentences(text)
+        if not sentences:
             raise nothing_to_say(text)
-        return self.speak_phonemes(spoken, inference, options)
+        return self.speak_phonemes(sentences, inference, options)
+
+    def _sentences(self, text: str) -> list[Phonemes]:
+        sentences = (self.read(sentence) for sentence in split_sentences(text))
+        return [sentence for sentence in sentences if sentence.has_sound]
+
+    def read_phrases(self, text: str) -> list[AccentPhrase]:
+        """Find the accent phrases of a text; see PhraseEngine."""
+        check_length(text)
+        return accent_phrases(self._reader.read(normalise(text)))
+
+    def speak_phrases(
+        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        """Speak accent phrases; see PhraseEngine.
+
+        The features of BERT come from the text where there is one, and else from the kana.
+        """
+        inference = self.inference(options)
+        if text is not None and list(phrases) == self.read_phrases(text):
+            return self.speak_phonemes(self._sentences(text), inference, options)
+        if text is None or len(text) > _LONGEST_WHOLE:
+            spoken = [phonemes_of(sentence) for sentence in sentences_of(phrases)]
+        else:
+            spoken = [phonemes_of(phrases, self.read(text))]
+        return self.speak_phonemes(
+            [sentence for sentence in spoken if sentence.has_sound], inference, options
+        )
 
     def speak_phonemes(
         self, sentences: Sequence[Phonemes], inference: Inference, options: SpeechOptions
@@ -118,7 +147,7 @@ class StyleBertVits2Engine:
         """Speak sentences whose phones are known, one after the other; see TextEngine.
 
         Args:
-            sentences: one or more.
+            sentences: in order.
             inference: how they are spoken.
             options: what else is asked for; its speed and style are not looked at.
         """
@@ -142,6 +171,7 @@ class StyleBertVits2Engine:
             speaker=speaker.local_id,
             style=style.local_id,
             style_weight=_style_weight(options.intonation),
+            sdp_ratio=_sdp_ratio(options.tempo_dynamics),
             length_scale=1.0 / max(options.speed, _LEAST_SPEED),
             seed=options.seed,
         )
@@ -161,3 +191,9 @@ class StyleBertVits2Engine:
 
 def _style_weight(intonation: float) -> float:
     return intonation if intonation <= 1 else 1 + (intonation - 1) * 9
+
+
+def _sdp_ratio(tempo_dynamics: float) -> float:
+    if tempo_dynamics <= 1:
+        return 0.2 * tempo_dynamics
+    return 0.2 + (min(tempo_dynamics, 2.0) - 1) * 0.8

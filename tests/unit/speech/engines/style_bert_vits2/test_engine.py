@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -243,3 +244,38 @@ def test_a_session_that_nobody_uses_is_freed(bundle: VoiceBundle) -> None:
     del session
 
     assert len(pool) == 0
+
+
+def test_phrases_that_nobody_changed_sound_like_their_text(engine: StyleBertVits2Engine) -> None:
+    text = TEXTS[12]
+
+    pieces = engine.speak_phrases(engine.read_phrases(text), text, SpeechOptions())
+
+    np.testing.assert_array_equal(np.concatenate(list(pieces)), whole(engine, text))
+
+
+def test_phrases_that_somebody_changed_are_what_is_heard(engine: StyleBertVits2Engine) -> None:
+    text = "これは、橋です。"
+    phrases = engine.read_phrases(text)
+    changed = [*phrases[:-1], replace(phrases[-1], accent=1)]
+
+    for source in (text, None):
+        wave = np.concatenate(list(engine.speak_phrases(changed, source, SpeechOptions())))
+        usual = whole(engine, text)
+        assert len(wave) != len(usual) or np.abs(wave - usual).max() > 0.01
+
+
+def test_no_phrases_are_the_silence_after_them(engine: StyleBertVits2Engine) -> None:
+    (only,) = engine.speak_phrases([], None, SpeechOptions())
+
+    assert not only.any()
+
+
+def test_livelier_tempo_leaves_more_of_the_durations_to_chance(
+    engine: StyleBertVits2Engine,
+) -> None:
+    ratios = [
+        engine.inference(SpeechOptions(tempo_dynamics=value)).sdp_ratio for value in (0, 1, 2, 9)
+    ]
+
+    assert ratios == pytest.approx([0.0, 0.2, 1.0, 1.0])
