@@ -236,12 +236,12 @@ def _quantised(content: bytes) -> bytes:
         prepared = onnx.load(folded)
         # Says that constants are folded already, so that no advice to do so is written.
         helper.set_model_props(prepared, {"onnx.quant.pre_process": "onnxruntime.quant"})
-        quantization.quantize_dynamic(  # type: ignore[attr-defined]
+        quantization.quantize_dynamic(
             prepared,
             smaller,
             op_types_to_quantize=["MatMul"],
             per_channel=True,
-            weight_type=quantization.QuantType.QInt8,  # type: ignore[attr-defined]
+            weight_type=quantization.QuantType.QInt8,
         )
         model = onnx.load(smaller)
     if not any(node.op_type == "MatMulInteger" for node in model.graph.node):
@@ -249,5 +249,5 @@ def _quantised(content: bytes) -> bytes:
     standard = [each for each in model.opset_import if each.domain in {"", "ai.onnx"}]
     del model.opset_import[:]
     model.opset_import.extend(standard)
-    quantised: bytes = model.SerializeToString()  # type: ignore[no-untyped-call]
+    quantised: bytes = model.SerializeToString()
     return quantised

@@ -82,5 +82,5 @@ class GraphBuilder:
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
         helper.set_model_props(model, dict(metadata))
         onnx.checker.check_model(model)
-        content: bytes = model.SerializeToString()  # type: ignore[no-untyped-call]
+        content: bytes = model.SerializeToString()
         return content

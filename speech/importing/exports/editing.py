@@ -184,7 +184,5 @@ def _widen_tensor(tensor: onnx.TensorProto) -> int:
     if tensor.data_type != onnx.TensorProto.FLOAT16:
         return 0
     value = numpy_helper.to_array(tensor).astype(np.float32)
-    tensor.CopyFrom(  # type: ignore[no-untyped-call]
-        numpy_helper.from_array(value, tensor.name)
-    )
+    tensor.CopyFrom(numpy_helper.from_array(value, tensor.name))
     return 1

@@ -98,7 +98,7 @@ def fit_to_contract(model: onnx.ModelProto) -> FittedVoice:
     )
     _declare(graph, inputs)
     had_wrong_phase = repair_phase(graph)
-    content: bytes = model.SerializeToString()  # type: ignore[no-untyped-call]
+    content: bytes = model.SerializeToString()
     trial.check_lengths(content, inputs, hop)
     return FittedVoice(
         content=content,
@@ -239,9 +239,9 @@ def _replace_random_nodes(
     frames = trial.LENGTHS[0]
     drawn = random_outputs(graph)
     observed = onnx.ModelProto()
-    observed.CopyFrom(model)  # type: ignore[no-untyped-call]
+    observed.CopyFrom(model)
     observed.graph.output.extend(helper.make_tensor_value_info(name, FLOAT, None) for name in drawn)
-    content: bytes = observed.SerializeToString()  # type: ignore[no-untyped-call]
+    content: bytes = observed.SerializeToString()
     values = trial.feeds(inputs, frames, _strides_product(graph) if inputs.harmonics else 0)
     audio, *noises = trial.run(trial.open_session(content), values, ["audio", *drawn])
     hop = trial.hop_of(audio.size, frames)

@@ -91,7 +91,7 @@ def _load(content: bytes) -> onnx.ModelProto:
     try:
         inspect_model(content)
         model = onnx.ModelProto()
-        model.ParseFromString(content)  # type: ignore[no-untyped-call]
+        model.ParseFromString(content)
     except UnsafeModelError as error:
         raise VoiceFileError(str(error)) from error
     except DecodeError as error:

@@ -37,7 +37,7 @@ class Export:
     def content(self) -> bytes:
         """Return the ONNX file."""
         onnx.checker.check_model(self.model)
-        content: bytes = self.model.SerializeToString()  # type: ignore[no-untyped-call]
+        content: bytes = self.model.SerializeToString()
         return content
 
     def say(self, **metadata: Any) -> Export:
@@ -86,9 +86,7 @@ class Export:
         for initializer in self._graph.initializer:
             if initializer.data_type == FLOAT:
                 value = numpy_helper.to_array(initializer).astype(np.float16)
-                initializer.CopyFrom(  # type: ignore[no-untyped-call]
-                    numpy_helper.from_array(value, initializer.name)
-                )
+                initializer.CopyFrom(numpy_helper.from_array(value, initializer.name))
         for tensor in (*self._graph.input, *self._graph.output):
             if tensor.type.tensor_type.elem_type == FLOAT:
                 tensor.type.tensor_type.elem_type = TensorProto.FLOAT16

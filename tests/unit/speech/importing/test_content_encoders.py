@@ -84,7 +84,7 @@ def test_an_encoder_without_matrix_products_cannot_be_made_smaller() -> None:
             break
     assert "computed" not in weights
     plain.graph.node.insert(0, doubled)
-    content: bytes = plain.SerializeToString()  # type: ignore[no-untyped-call]
+    content: bytes = plain.SerializeToString()
 
     quantised = quantise(inspect_encoder(content))
 
