@@ -1,0 +1,295 @@
+"""The event loop: the next arrival or the next event, and the steps that follow from it."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from capacity.engine.accounts import account, count_voice
+from capacity.engine.autoscaling import scale_on_demand, tick
+from capacity.engine.compiled import compiled
+from capacity.engine.instances import enter, leave, make_ready, start_instance, take_turn
+from capacity.engine.processors import finish_work, start_work
+from capacity.engine.pushing import acknowledge, backoff, push, refuse
+from capacity.engine.queues import forget_job, new_job, take_first
+from capacity.engine.quotas import take
+from capacity.engine.state import (
+    ACKNOWLEDGE,
+    ADMIT,
+    DELAY,
+    DEPART,
+    END_JOB,
+    END_VOICE,
+    END_WARM_UP,
+    ENTER,
+    FORK,
+    GIVE_UP,
+    LEAVE,
+    MACHINE_WORK,
+    NOBODY,
+    ON_DEMAND,
+    PUSH,
+    READY,
+    REFUSE_PUSH,
+    RELEASE,
+    RESUME,
+    SPEAK,
+    TAKE,
+    TICK,
+    TURN,
+    WARM_UP,
+    WORK,
+    WORK_DONE,
+)
+
+if TYPE_CHECKING:
+    from capacity.engine.state import World
+
+
+@compiled
+def run(world: World, chance: np.random.Generator) -> None:
+    """Simulate until every voice has had its end, but no longer than to the clock's horizon.
+
+    Args:
+        world: its initial state; afterwards its final one.
+        chance: the source of everything random.
+    """
+    clock, voices = world.clock, world.voices
+    heap = [(0.0, TICK, 0, 0)]
+    _start_minimum(world, heap)
+    while clock[0].ended < len(voices) or heap[0][0] <= clock[0].end:
+        clock[0].events += 1
+        arrival = voices[clock[0].arrived].arrived if clock[0].arrived < len(voices) else np.inf
+        if arrival <= heap[0][0]:
+            _arrive(world, heap, chance, arrival)
+            continue
+        now, kind, subject, ticket = heappop(heap)
+        if now > clock[0].horizon:
+            break
+        clock[0].now = now
+        if kind == RESUME:
+            if world.jobs[subject].ticket == ticket:
+                world.jobs[subject].step += 1
+                _advance(world, heap, chance, now, subject)
+        elif kind == WORK_DONE:
+            if world.hosts[subject].version == ticket:
+                job = finish_work(world, heap, now, subject)
+                world.jobs[job].step += 1
+                _advance(world, heap, chance, now, job)
+        elif kind == GIVE_UP:
+            if world.jobs[subject].ticket == ticket:
+                _give_up(world, heap, chance, now, subject)
+        elif kind == ON_DEMAND:
+            scale_on_demand(world, heap, now, subject)
+        elif kind == TICK:
+            tick(world, heap, now)
+    for service in range(len(world.services)):
+        account(world, clock[0].now, service)
+
+
+@compiled
+def _start_minimum(world: World, heap: list[tuple[float, int, int, int]]) -> None:
+    for service in range(len(world.services)):
+        for _ in range(world.services[service].minimum):
+            if not start_instance(world, heap, 0.0, service):
+                break
+            # They have been there for long.
+            _, _, job, _ = heappop(heap)
+            instance = world.jobs[job].instance
+            forget_job(world, job)
+            make_ready(world, heap, 0.0, instance)
+            world.services[service].starts -= 1
+
+
+@compiled
+def _arrive(
+    world: World,
+    heap: list[tuple[float, int, int, int]],
+    chance: np.random.Generator,
+    now: float,
+) -> None:
+    clock = world.clock
+    clock[0].now = now
+    job = new_job(world, clock[0].arrived, clock[0].begin_step)
+    clock[0].arrived += 1
+    count_voice(world, now, 1)
+    _advance(world, heap, chance, now, job)
+
+
+@compiled
+def _give_up(
+    world: World,
+    heap: list[tuple[float, int, int, int]],
+    chance: np.random.Generator,
+    now: float,
+    job: int,
+) -> None:
+    """End the waiting of a request that has waited in front of a service for too long.
+
+    All have the same patience, so it is the one that came first.
+    """
+    service = world.steps[world.jobs[job].step].target
+    take_first(world.services, service, world.jobs)
+    world.services[service].given_up += 1
+    world.jobs[job].step = world.steps[world.jobs[job].step].failure
+    _advance(world, heap, chance, now, job)
+
+
+@compiled
+def _duration(world: World, chance: np.random.Generator, index: int, job: int) -> float:
+    step = world.steps[index]
+    seconds = step.minimum
+    if step.spread > 0.0:
+        seconds += step.spread * chance.random()
+    typical = step.median
+    voice = world.jobs[job].voice
+    if voice != NOBODY:
+        typical += step.per_spoken * world.voices[voice].spoken
+    if typical > 0.0:
+        seconds += typical * np.exp(step.sigma * chance.standard_normal())
+    return float(seconds)
+
+
+@compiled
+def _advance(
+    world: World,
+    heap: list[tuple[float, int, int, int]],
+    chance: np.random.Generator,
+    now: float,
+    job: int,
+) -> None:
+    """Do a job's steps until one of them takes time or ends it."""
+    jobs, steps = world.jobs, world.steps
+    while True:
+        index = jobs[job].step
+        step = steps[index]
+        kind = step.kind
+        if kind == DELAY:
+            seconds = _duration(world, chance, index, job)
+            if seconds > 0.0:
+                _resume_after(world, heap, now, job, seconds)
+                return
+        elif kind in (WORK, MACHINE_WORK):
+            seconds = _duration(world, chance, index, job)
+            if seconds > 0.0:
+                is_own = kind == WORK and jobs[job].instance != NOBODY
+                host = world.instances[jobs[job].instance].host if is_own else 0
+                start_work(world, heap, now, job, host, seconds)
+                return
+        elif kind == ENTER:
+            if not enter(world, heap, now, job, step.target):
+                return
+        elif kind == ADMIT:
+            inside = world.instances[jobs[job].instance].busy
+            if inside > world.services[step.target].places:
+                jobs[job].step = step.failure
+                continue
+        elif kind == TURN:
+            if not take_turn(world, job):
+                return
+        elif kind == TAKE:
+            seconds = take(world, now, step.target, step.amount)
+            if seconds < 0.0:
+                jobs[job].step = step.failure
+                continue
+            if seconds > 0.0:
+                _resume_after(world, heap, now, job, seconds)
+                return
+        elif kind == PUSH:
+            if not push(world, job, step.target):
+                return
+        elif kind == SPEAK:
+            voice = world.voices[jobs[job].voice]
+            moment = voice.arrived + voice.spoken if step.target == 0 else now + voice.spoken
+            voice.released = moment
+            if moment > now:
+                _resume_after(world, heap, now, job, moment - now)
+                return
+        elif kind == RELEASE:
+            world.voices[jobs[job].voice].released = now
+        elif kind == DEPART:
+            if chance.random() < step.amount:
+                jobs[job].step = step.failure
+                continue
+        elif kind == LEAVE:
+            leave(world, heap, now, job)
+        elif kind == ACKNOWLEDGE:
+            acknowledge(world, heap, now, job)
+        elif kind == FORK:
+            _fork(world, heap, now, job, step.target)
+        elif kind == WARM_UP:
+            _warm_up(world, heap, now, job, step.target)
+        elif kind == READY:
+            instance = jobs[job].instance
+            forget_job(world, job)
+            make_ready(world, heap, now, instance)
+            return
+        elif kind == REFUSE_PUSH:
+            if jobs[job].instance != NOBODY:
+                leave(world, heap, now, job)
+            subscription = jobs[job].subscription
+            world.voices[jobs[job].voice].attempts += 1
+            jobs[job].step = refuse(world, heap, now, job)
+            if jobs[job].step == world.subscriptions[subscription].dead_step:
+                continue
+            # The event adds one to the step.
+            jobs[job].step -= 1
+            _resume_after(world, heap, now, job, backoff(world, job, subscription))
+            return
+        elif kind == END_WARM_UP:
+            if jobs[job].instance != NOBODY:
+                leave(world, heap, now, job)
+            world.instances[jobs[job].origin].warming = 0
+            forget_job(world, job)
+            return
+        elif kind == END_VOICE:
+            if jobs[job].instance != NOBODY:
+                leave(world, heap, now, job)
+            _end_voice(world, now, jobs[job].voice, step.target)
+            forget_job(world, job)
+            return
+        else:  # END_JOB
+            forget_job(world, job)
+            return
+        jobs[job].step += 1
+
+
+@compiled
+def _resume_after(
+    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, seconds: float
+) -> None:
+    world.jobs[job].ticket += 1
+    heappush(heap, (now + seconds, RESUME, int(job), int(world.jobs[job].ticket)))
+
+
+@compiled
+def _fork(
+    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, step: int
+) -> None:
+    """Begin another job for the same voice."""
+    other = new_job(world, world.jobs[job].voice, step - 1)
+    _resume_after(world, heap, now, other, 0.0)
+
+
+@compiled
+def _warm_up(
+    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, step: int
+) -> None:
+    """Send a warm-up, unless one of the same instance is under way."""
+    origin = world.jobs[job].instance
+    if world.instances[origin].warming == 0:
+        world.instances[origin].warming = 1
+        other = new_job(world, world.jobs[job].voice, step - 1)
+        world.jobs[other].origin = origin
+        _resume_after(world, heap, now, other, 0.0)
+
+
+@compiled
+def _end_voice(world: World, now: float, voice: int, outcome: int) -> None:
+    world.voices[voice].ended = now
+    world.voices[voice].outcome = outcome
+    world.clock[0].ended += 1
+    world.progress[0] = world.clock[0].ended
+    count_voice(world, now, -1)
