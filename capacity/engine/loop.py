@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from capacity.engine.accounts import account, count_voice
 from capacity.engine.autoscaling import scale_on_demand, tick
-from capacity.engine.compiled import compiled
+from capacity.engine.compiled import borrowed, compiled
 from capacity.engine.instances import enter, leave, make_ready, start_instance, take_turn
 from capacity.engine.processors import finish_work, start_work
 from capacity.engine.pushing import acknowledge, backoff, push, refuse
@@ -42,20 +41,32 @@ from capacity.engine.state import (
     WARM_UP,
     WORK,
     WORK_DONE,
+    World,
 )
-
-if TYPE_CHECKING:
-    from capacity.engine.state import World
 
 
 @compiled
-def run(world: World, chance: np.random.Generator) -> None:
+def run(owned: World, chance: np.random.Generator) -> None:
     """Simulate until every voice has had its end, but no longer than to the clock's horizon.
 
     Args:
-        world: its initial state; afterwards its final one.
+        owned: its initial state; afterwards its final one.
         chance: the source of everything random.
     """
+    world = World(
+        borrowed(owned.clock),
+        borrowed(owned.steps),
+        borrowed(owned.voices),
+        borrowed(owned.jobs),
+        borrowed(owned.instances),
+        borrowed(owned.hosts),
+        borrowed(owned.services),
+        borrowed(owned.levels),
+        borrowed(owned.quotas),
+        borrowed(owned.subscriptions),
+        borrowed(owned.samples),
+        borrowed(owned.progress),
+    )
     clock, voices = world.clock, world.voices
     heap = [(0.0, TICK, 0, 0)]
     _start_minimum(world, heap)
