@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from capacity.engine.compiled import compiled
+from capacity.engine.compiled import inlined
 
 if TYPE_CHECKING:
     from capacity.engine.state import World
 
 
-@compiled
+@inlined
 def account(world: World, now: float, service: int) -> None:
     """Bring a service's areas up to date, before anything about it changes."""
     services = world.services
@@ -27,7 +27,7 @@ def account(world: World, now: float, service: int) -> None:
     one.changed = now
 
 
-@compiled
+@inlined
 def minimum_at(world: World, now: float, service: int) -> int:
     """Return how many instances a service keeps at some moment."""
     one = world.services[service]
@@ -36,7 +36,7 @@ def minimum_at(world: World, now: float, service: int) -> int:
     return int(one.minimum)
 
 
-@compiled
+@inlined
 def count_voice(world: World, now: float, change: int) -> None:
     """Let a voice come into the system, or leave it."""
     clock = world.clock

@@ -14,7 +14,7 @@ from heapq import heappush
 from typing import TYPE_CHECKING, Final
 
 from capacity.engine.accounts import account, minimum_at
-from capacity.engine.compiled import compiled
+from capacity.engine.compiled import compiled, inlined
 from capacity.engine.instances import ask_for_instances, start_instance, stop_idle_instance
 from capacity.engine.state import ON_DEMAND, TICK
 
@@ -77,7 +77,7 @@ def desired_instances(world: World, service: int, now_tick: int) -> int:
     return math.ceil(max(by_cpus, by_slots) - 1e-9)
 
 
-@compiled
+@inlined
 def _note(world: World, service: int) -> None:
     one, sample = world.services[service], world.samples[world.clock[0].ticks, service]
     sample.instances = one.started + one.starting

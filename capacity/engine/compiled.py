@@ -21,6 +21,12 @@ def compiled(function: _Function) -> _Function:
     return cast("_Function", njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
+def inlined(function: _Function) -> _Function:
+    """Compile a function into those that call it: a call would copy the whole state's head."""
+    options = {"nogil": True, "error_model": "numpy", "inline": "always"}
+    return cast("_Function", njit(**options)(function))
+
+
 @intrinsic
 def _as_pointer(_context: Any, address: Any) -> Any:
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:

@@ -10,7 +10,7 @@ from heapq import heappush
 from typing import TYPE_CHECKING
 
 from capacity.engine.accounts import account
-from capacity.engine.compiled import compiled
+from capacity.engine.compiled import compiled, inlined
 from capacity.engine.queues import append, new_job, take_first
 from capacity.engine.state import (
     ABSENT,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from capacity.engine.state import World
 
 
-@compiled
+@inlined
 def enter(
     world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, service: int
 ) -> bool:
@@ -56,7 +56,7 @@ def ask_for_instances(
         heappush(heap, (now + one.reaction, ON_DEMAND, int(service), 0))
 
 
-@compiled
+@inlined
 def occupy(world: World, now: float, job: int, instance: int) -> None:
     """Let a job take a slot of an instance that has one."""
     service = world.instances[instance].service
@@ -121,7 +121,7 @@ def take_turn(world: World, job: int) -> bool:
     return False
 
 
-@compiled
+@inlined
 def _pass_turn(
     world: World, heap: list[tuple[float, int, int, int]], now: float, job: int
 ) -> None:
@@ -200,7 +200,7 @@ def stop_idle_instance(world: World, now: float, service: int) -> bool:
     return True
 
 
-@compiled
+@inlined
 def _least_busy(world: World, service: int) -> int:
     one = world.services[service]
     if one.started == 0:
@@ -215,7 +215,7 @@ def _least_busy(world: World, service: int) -> int:
     return NOBODY
 
 
-@compiled
+@inlined
 def _move(world: World, instance: int, change: int) -> None:
     busy = world.instances[instance].busy
     _remove(world, instance, busy)
@@ -223,7 +223,7 @@ def _move(world: World, instance: int, change: int) -> None:
     _insert(world, instance, busy + change)
 
 
-@compiled
+@inlined
 def _insert(world: World, instance: int, level: int) -> None:
     instances, service = world.instances, world.instances[instance].service
     head = world.levels[service, level]
@@ -235,7 +235,7 @@ def _insert(world: World, instance: int, level: int) -> None:
     world.services[service].lowest = min(world.services[service].lowest, level)
 
 
-@compiled
+@inlined
 def _remove(world: World, instance: int, level: int) -> None:
     instances, service = world.instances, world.instances[instance].service
     following, preceding = instances[instance].following, instances[instance].preceding

@@ -8,7 +8,7 @@ import numpy as np
 
 from capacity.engine.accounts import account, count_voice
 from capacity.engine.autoscaling import scale_on_demand, tick
-from capacity.engine.compiled import borrowed, compiled
+from capacity.engine.compiled import borrowed, compiled, inlined
 from capacity.engine.instances import enter, leave, make_ready, start_instance, take_turn
 from capacity.engine.processors import finish_work, start_work
 from capacity.engine.pushing import acknowledge, backoff, push, refuse
@@ -19,7 +19,7 @@ from capacity.engine.state import (
     ADMIT,
     DELAY,
     DEPART,
-    END_JOB,
+
     END_VOICE,
     END_WARM_UP,
     ENTER,
@@ -32,7 +32,6 @@ from capacity.engine.state import (
     PUSH,
     READY,
     REFUSE_PUSH,
-    RELEASE,
     RESUME,
     SPEAK,
     TAKE,
@@ -73,29 +72,32 @@ def run(owned: World, chance: np.random.Generator) -> None:
     while clock[0].ended < len(voices) or heap[0][0] <= clock[0].end:
         clock[0].events += 1
         arrival = voices[clock[0].arrived].arrived if clock[0].arrived < len(voices) else np.inf
+        job = NOBODY
         if arrival <= heap[0][0]:
-            _arrive(world, heap, chance, arrival)
-            continue
-        now, kind, subject, ticket = heappop(heap)
-        if now > clock[0].horizon:
-            break
+            now = arrival
+            job = _arrive(world, now)
+        else:
+            now, kind, subject, ticket = heappop(heap)
+            if now > clock[0].horizon:
+                break
+            if kind == RESUME:
+                if world.jobs[subject].ticket == ticket:
+                    job = subject
+                    world.jobs[job].step += 1
+            elif kind == WORK_DONE:
+                if world.hosts[subject].version == ticket:
+                    job = finish_work(world, heap, now, subject)
+                    world.jobs[job].step += 1
+            elif kind == GIVE_UP:
+                if world.jobs[subject].ticket == ticket:
+                    job = _give_up(world, subject)
+            elif kind == ON_DEMAND:
+                scale_on_demand(world, heap, now, subject)
+            elif kind == TICK:
+                tick(world, heap, now)
         clock[0].now = now
-        if kind == RESUME:
-            if world.jobs[subject].ticket == ticket:
-                world.jobs[subject].step += 1
-                _advance(world, heap, chance, now, subject)
-        elif kind == WORK_DONE:
-            if world.hosts[subject].version == ticket:
-                job = finish_work(world, heap, now, subject)
-                world.jobs[job].step += 1
-                _advance(world, heap, chance, now, job)
-        elif kind == GIVE_UP:
-            if world.jobs[subject].ticket == ticket:
-                _give_up(world, heap, chance, now, subject)
-        elif kind == ON_DEMAND:
-            scale_on_demand(world, heap, now, subject)
-        elif kind == TICK:
-            tick(world, heap, now)
+        if job != NOBODY:
+            _advance(world, heap, chance, now, job)
     for service in range(len(world.services)):
         account(world, clock[0].now, service)
 
@@ -114,41 +116,29 @@ def _start_minimum(world: World, heap: list[tuple[float, int, int, int]]) -> Non
             world.services[service].starts -= 1
 
 
-@compiled
-def _arrive(
-    world: World,
-    heap: list[tuple[float, int, int, int]],
-    chance: np.random.Generator,
-    now: float,
-) -> None:
+@inlined
+def _arrive(world: World, now: float) -> int:
     clock = world.clock
-    clock[0].now = now
     job = new_job(world, clock[0].arrived, clock[0].begin_step)
     clock[0].arrived += 1
     count_voice(world, now, 1)
-    _advance(world, heap, chance, now, job)
+    return job
 
 
-@compiled
-def _give_up(
-    world: World,
-    heap: list[tuple[float, int, int, int]],
-    chance: np.random.Generator,
-    now: float,
-    job: int,
-) -> None:
+@inlined
+def _give_up(world: World, job: int) -> int:
     """End the waiting of a request that has waited in front of a service for too long.
 
     All have the same patience, so it is the one that came first.
     """
-    service = world.steps[world.jobs[job].step].target
-    take_first(world.services, service, world.jobs)
-    world.services[service].given_up += 1
-    world.jobs[job].step = world.steps[world.jobs[job].step].failure
-    _advance(world, heap, chance, now, job)
+    step = world.steps[world.jobs[job].step]
+    take_first(world.services, step.target, world.jobs)
+    world.services[step.target].given_up += 1
+    world.jobs[job].step = step.failure
+    return job
 
 
-@compiled
+@inlined
 def _duration(world: World, chance: np.random.Generator, index: int, job: int) -> float:
     step = world.steps[index]
     seconds = step.minimum
@@ -163,7 +153,7 @@ def _duration(world: World, chance: np.random.Generator, index: int, job: int) -
     return float(seconds)
 
 
-@compiled
+@inlined
 def _advance(
     world: World,
     heap: list[tuple[float, int, int, int]],
@@ -171,23 +161,22 @@ def _advance(
     now: float,
     job: int,
 ) -> None:
-    """Do a job's steps until one of them takes time or ends it."""
+    """Do a job's steps until one of them takes time or ends it.
+
+    One function for all kinds of steps: a call for each would take longer than the step.
+    """
     jobs, steps = world.jobs, world.steps
     while True:
         index = jobs[job].step
         step = steps[index]
         kind = step.kind
-        if kind == DELAY:
-            seconds = _duration(world, chance, index, job)
-            if seconds > 0.0:
-                _resume_after(world, heap, now, job, seconds)
-                return
-        elif kind in (WORK, MACHINE_WORK):
-            seconds = _duration(world, chance, index, job)
-            if seconds > 0.0:
+        pause = 0.0
+        if kind in (DELAY, WORK, MACHINE_WORK):
+            pause = _duration(world, chance, index, job)
+            if kind != DELAY and pause > 0.0:
                 is_own = kind == WORK and jobs[job].instance != NOBODY
                 host = world.instances[jobs[job].instance].host if is_own else 0
-                start_work(world, heap, now, job, host, seconds)
+                start_work(world, heap, now, job, host, pause)
                 return
         elif kind == ENTER:
             if not enter(world, heap, now, job, step.target):
@@ -201,42 +190,29 @@ def _advance(
             if not take_turn(world, job):
                 return
         elif kind == TAKE:
-            seconds = take(world, now, step.target, step.amount)
-            if seconds < 0.0:
+            pause = take(world, now, step.target, step.amount)
+            if pause < 0.0:
                 jobs[job].step = step.failure
                 continue
-            if seconds > 0.0:
-                _resume_after(world, heap, now, job, seconds)
-                return
         elif kind == PUSH:
             if not push(world, job, step.target):
                 return
         elif kind == SPEAK:
             voice = world.voices[jobs[job].voice]
-            moment = voice.arrived + voice.spoken if step.target == 0 else now + voice.spoken
-            voice.released = moment
-            if moment > now:
-                _resume_after(world, heap, now, job, moment - now)
-                return
-        elif kind == RELEASE:
-            world.voices[jobs[job].voice].released = now
+            begin = voice.arrived if step.target == 0 else now
+            # An api that answers late keeps the recording waiting.
+            voice.released = begin + voice.spoken
+            pause = max(0.0, voice.released - now)
         elif kind == DEPART:
             if chance.random() < step.amount:
                 jobs[job].step = step.failure
                 continue
-        elif kind == LEAVE:
-            leave(world, heap, now, job)
-        elif kind == ACKNOWLEDGE:
-            acknowledge(world, heap, now, job)
         elif kind == FORK:
             _fork(world, heap, now, job, step.target)
         elif kind == WARM_UP:
             _warm_up(world, heap, now, job, step.target)
-        elif kind == READY:
-            instance = jobs[job].instance
-            forget_job(world, job)
-            make_ready(world, heap, now, instance)
-            return
+        elif kind == ACKNOWLEDGE:
+            acknowledge(world, heap, now, job)
         elif kind == REFUSE_PUSH:
             if jobs[job].instance != NOBODY:
                 leave(world, heap, now, job)
@@ -247,27 +223,29 @@ def _advance(
                 continue
             # The event adds one to the step.
             jobs[job].step -= 1
-            _resume_after(world, heap, now, job, backoff(world, job, subscription))
+            pause = backoff(world, job, subscription)
+        elif kind == READY:
+            instance = jobs[job].instance
+            forget_job(world, job)
+            make_ready(world, heap, now, instance)
             return
-        elif kind == END_WARM_UP:
+        else:
             if jobs[job].instance != NOBODY:
                 leave(world, heap, now, job)
-            world.instances[jobs[job].origin].warming = 0
-            forget_job(world, job)
-            return
-        elif kind == END_VOICE:
-            if jobs[job].instance != NOBODY:
-                leave(world, heap, now, job)
-            _end_voice(world, now, jobs[job].voice, step.target)
-            forget_job(world, job)
-            return
-        else:  # END_JOB
-            forget_job(world, job)
+            if kind != LEAVE:
+                if kind == END_WARM_UP:
+                    world.instances[jobs[job].origin].warming = 0
+                elif kind == END_VOICE:
+                    _end_voice(world, now, jobs[job].voice, step.target)
+                forget_job(world, job)
+                return
+        if pause > 0.0:
+            _resume_after(world, heap, now, job, pause)
             return
         jobs[job].step += 1
 
 
-@compiled
+@inlined
 def _resume_after(
     world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, seconds: float
 ) -> None:
@@ -275,7 +253,7 @@ def _resume_after(
     heappush(heap, (now + seconds, RESUME, int(job), int(world.jobs[job].ticket)))
 
 
-@compiled
+@inlined
 def _fork(
     world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, step: int
 ) -> None:
@@ -284,7 +262,7 @@ def _fork(
     _resume_after(world, heap, now, other, 0.0)
 
 
-@compiled
+@inlined
 def _warm_up(
     world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, step: int
 ) -> None:
@@ -297,7 +275,7 @@ def _warm_up(
         _resume_after(world, heap, now, other, 0.0)
 
 
-@compiled
+@inlined
 def _end_voice(world: World, now: float, voice: int, outcome: int) -> None:
     world.voices[voice].ended = now
     world.voices[voice].outcome = outcome

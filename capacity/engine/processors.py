@@ -10,14 +10,14 @@ from heapq import heappush
 from typing import TYPE_CHECKING
 
 from capacity.engine.accounts import account
-from capacity.engine.compiled import compiled
+from capacity.engine.compiled import inlined
 from capacity.engine.state import NOBODY, WORK_DONE
 
 if TYPE_CHECKING:
     from capacity.engine.state import World
 
 
-@compiled
+@inlined
 def start_work(
     world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, host: int, work: float
 ) -> None:
@@ -38,7 +38,7 @@ def start_work(
     _expect(world, heap, now, host)
 
 
-@compiled
+@inlined
 def finish_work(
     world: World, heap: list[tuple[float, int, int, int]], now: float, host: int
 ) -> int:
@@ -62,14 +62,14 @@ def finish_work(
     return int(job)
 
 
-@compiled
+@inlined
 def _catch_up(world: World, now: float, host: int) -> None:
     hosts = world.hosts
     hosts[host].virtual += (now - hosts[host].updated) * _speed(world, host)
     hosts[host].updated = now
 
 
-@compiled
+@inlined
 def _speed(world: World, host: int) -> float:
     working, cpus = world.hosts[host].working, world.hosts[host].cpus
     if working <= cpus:
@@ -77,7 +77,7 @@ def _speed(world: World, host: int) -> float:
     return float(cpus / working)
 
 
-@compiled
+@inlined
 def _count_working(world: World, now: float, host: int, change: int) -> None:
     hosts, service = world.hosts, world.hosts[host].service
     before = min(float(hosts[host].working), hosts[host].cpus)
@@ -88,7 +88,7 @@ def _count_working(world: World, now: float, host: int, change: int) -> None:
         world.services[service].cpus_working += after - before
 
 
-@compiled
+@inlined
 def _soonest(world: World, host: int) -> int:
     jobs, best = world.jobs, NOBODY
     job = world.hosts[host].head
@@ -99,7 +99,7 @@ def _soonest(world: World, host: int) -> int:
     return int(best)
 
 
-@compiled
+@inlined
 def _expect(world: World, heap: list[tuple[float, int, int, int]], now: float, host: int) -> None:
     hosts = world.hosts
     hosts[host].version += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import heappush
 from typing import TYPE_CHECKING
 
-from capacity.engine.compiled import compiled
+from capacity.engine.compiled import compiled, inlined
 from capacity.engine.queues import append, take_first
 from capacity.engine.state import NOBODY, RESUME
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from capacity.engine.state import World
 
 
-@compiled
+@inlined
 def push(world: World, job: int, subscription: int) -> bool:
     """Put a message under way, or have it wait for the window; return whether it is."""
     one = world.subscriptions[subscription]
@@ -30,7 +30,7 @@ def push(world: World, job: int, subscription: int) -> bool:
     return False
 
 
-@compiled
+@inlined
 def acknowledge(
     world: World, heap: list[tuple[float, int, int, int]], now: float, job: int
 ) -> None:
@@ -61,7 +61,7 @@ def refuse(world: World, heap: list[tuple[float, int, int, int]], now: float, jo
     return int(one.first_step)
 
 
-@compiled
+@inlined
 def backoff(world: World, job: int, subscription: int) -> float:
     """Return how many seconds a message that was refused waits for its next delivery."""
     one = world.subscriptions[subscription]
@@ -69,7 +69,7 @@ def backoff(world: World, job: int, subscription: int) -> float:
     return min(one.maximum_backoff, doubled)
 
 
-@compiled
+@inlined
 def _close(world: World, heap: list[tuple[float, int, int, int]], now: float, job: int) -> None:
     jobs, subscription = world.jobs, world.jobs[job].subscription
     one = world.subscriptions[subscription]

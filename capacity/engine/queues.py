@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from capacity.engine.compiled import compiled
+from capacity.engine.compiled import inlined
 from capacity.engine.state import NOBODY
 
 if TYPE_CHECKING:
     from capacity.engine.state import Records, World
 
 
-@compiled
+@inlined
 def append(owners: Records, owner: int, jobs: Records, job: int) -> None:
     """Put a job at the end of the queue that `head` and `tail` of an owner describe."""
     jobs[job].following = NOBODY
@@ -24,7 +24,7 @@ def append(owners: Records, owner: int, jobs: Records, job: int) -> None:
     owners[owner].waiting += 1
 
 
-@compiled
+@inlined
 def take_first(owners: Records, owner: int, jobs: Records) -> int:
     """Take the first job out of a queue that has one, and return it."""
     job = owners[owner].head
@@ -35,7 +35,7 @@ def take_first(owners: Records, owner: int, jobs: Records) -> int:
     return int(job)
 
 
-@compiled
+@inlined
 def new_job(world: World, voice: int, step: int) -> int:
     """Return a job that begins at a step."""
     clock, jobs = world.clock, world.jobs
@@ -56,7 +56,7 @@ def new_job(world: World, voice: int, step: int) -> int:
     return int(job)
 
 
-@compiled
+@inlined
 def forget_job(world: World, job: int) -> None:
     """Let a job's place be used again."""
     world.jobs[job].ticket += 1

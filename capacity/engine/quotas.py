@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from capacity.engine.compiled import compiled
+from capacity.engine.compiled import inlined
 from capacity.engine.state import PER_PERIOD
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 REFUSED: Final = -1.0
 
 
-@compiled
+@inlined
 def take(world: World, now: float, quota: int, amount: float) -> float:
     """Use a quota; return how many seconds that takes, or `REFUSED`."""
     one = world.quotas[quota]
@@ -38,7 +38,7 @@ def take(world: World, now: float, quota: int, amount: float) -> float:
     return wait
 
 
-@compiled
+@inlined
 def _begin_period(world: World, now: float, quota: int) -> None:
     one = world.quotas[quota]
     periods = math.floor((now - one.begin) / one.period)
@@ -48,20 +48,20 @@ def _begin_period(world: World, now: float, quota: int) -> None:
     one.used = 0.0
 
 
-@compiled
+@inlined
 def _refuse(world: World, now: float, quota: int) -> float:
     world.quotas[quota].refused += 1
     _note_first(world, now, quota)
     return REFUSED
 
 
-@compiled
+@inlined
 def _note_first(world: World, now: float, quota: int) -> None:
     if world.quotas[quota].first_met < 0.0:
         world.quotas[quota].first_met = now
 
 
-@compiled
+@inlined
 def _count(world: World, now: float, quota: int, amount: float) -> None:
     one, second = world.quotas[quota], math.floor(now)
     if second != one.second:
