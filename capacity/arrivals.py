@@ -97,7 +97,9 @@ class Crowd:
                 "at once. Add --minutes 5 to look at the busiest minutes alone."
             )
         count = round(expected) if self.per_day is not None else int(chance.poisson(expected))
-        return Arrivals(_draw(rates, count, chance), speak(parameters, count, chance), seconds, begin)
+        return Arrivals(
+            _draw(rates, count, chance), speak(parameters, count, chance), seconds, begin
+        )
 
     def _rates(self, parameters: Parameters) -> tuple[float, float, Times]:
         """Return begin and length of what is simulated, and the visitors of each of its seconds."""
@@ -113,7 +115,9 @@ class Crowd:
         if self.flash is None:
             return float(middle), float(seconds), np.full(seconds, rates.max())
         # A little of what was before, so that the crowd does not find everything empty.
-        first = max(0, min(int(parameters["arrivals.flash_hour"] * HOUR) - seconds // 4, int(DAY) - seconds))
+        first = max(
+            0, min(int(parameters["arrivals.flash_hour"] * HOUR) - seconds // 4, int(DAY) - seconds)
+        )
         return float(first), float(seconds), rates[first : first + seconds]
 
     def _surge(self, parameters: Parameters) -> Times:
@@ -143,7 +147,7 @@ def speak(parameters: Parameters, count: int, chance: np.random.Generator) -> Ti
     spoken = parameters.duration("visitor.spoken")
     drawn = spoken.median * np.exp(spoken.sigma * chance.standard_normal(count))
     least, most = parameters["visitor.spoken_least"], parameters["visitor.spoken_most"]
-    return np.clip(drawn, least, most)
+    return np.asarray(np.clip(drawn, least, most))
 
 
 def _draw(rates: Times, count: int, chance: np.random.Generator) -> Times:
@@ -151,7 +155,7 @@ def _draw(rates: Times, count: int, chance: np.random.Generator) -> Times:
     cumulated = np.concatenate(([0.0], np.cumsum(rates)))
     points = chance.random(count) * cumulated[-1]
     points.sort()
-    return np.interp(points, cumulated, np.arange(len(cumulated), dtype=float))
+    return np.asarray(np.interp(points, cumulated, np.arange(len(cumulated), dtype=float)))
 
 
 def read_arrivals(path: Path, parameters: Parameters, chance: np.random.Generator) -> Arrivals:

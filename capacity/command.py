@@ -46,7 +46,8 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Plan; return the exit code."""
-    console = Console()
+    # A pipe has no width: what is printed there is read later.
+    console = Console(width=None if sys.stdout.isatty() else 140)
     try:
         wish = parser().parse_args(arguments)
         if wish.sizes:
@@ -183,7 +184,9 @@ def _arrivals(wish: argparse.Namespace, parameters: Parameters) -> Arrivals:
 
 def _title(wish: argparse.Namespace, arrivals: Arrivals) -> str:
     length = (
-        "in a day" if math.isclose(arrivals.seconds, 86_400) else f"in {arrivals.seconds / 60:g} min"
+        "in a day"
+        if math.isclose(arrivals.seconds, 86_400)
+        else f"in {arrivals.seconds / 60:g} min"
     )
     flash = "" if wish.flash is None else f", with a crowd of {wish.flash:g} times within a minute"
     return f"{len(arrivals.times):,} visitors {length}{flash}"

@@ -87,9 +87,14 @@ def bill(simulation: Simulation) -> Bill:
             OBJECT_WRITES * prices["price.object_write"]
             + OBJECT_READS * prices["price.object_read"]
         ),
-        messages=len(done) * prices["voice.messages"] * BYTES_OF_A_MESSAGE / TIB
+        messages=len(done)
+        * prices["voice.messages"]
+        * BYTES_OF_A_MESSAGE
+        / TIB
         * prices["price.message_tib"],
-        results=float(done["spoken"].sum()) * prices["voice.result_bytes"] / GIB
+        results=float(done["spoken"].sum())
+        * prices["voice.result_bytes"]
+        / GIB
         * prices["price.gib_to_the_internet"],
     )
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from capacity.arrivals import Arrivals
+from capacity.arrivals import Arrivals, Crowd
 from capacity.cost import bill
-from capacity.engine import state
+from capacity.errors import PlanningError
 from capacity.settings import BusyHours, Instances, Quota
 from capacity.summary import percentiles, summarise, waits_of
 from capacity.way import QUOTAS
@@ -39,6 +39,9 @@ CPUS: Final = (1, 2, 4)
 
 FUNCTIONS: Final = ((0, 1, 500), (1, 1, 500), (1, 1, 50), (2, 2, 20), (8, 8, 20), (24, 16, 20))
 """Minimum instances of api and on_upload, and the api's concurrency: the dearer, the later."""
+
+FEW: Final = 5_000.0
+"""So few visitors of a day hardly ever meet."""
 
 MOST_CHECKS: Final = 3
 
@@ -95,15 +98,32 @@ class Search:
         """Return the cheapest settings that hold.
 
         Where none do because quotas are in the way, these are lifted, and the search says so.
+
+        Raises:
+            PlanningError: nobody could keep the target, not even for a single visitor.
         """
+        self._require_possible()
         part = _Part.cut(self)
         lifted = self.settings.lifted
         while True:
-            trial = replace(part, settings=replace(self.settings, lifted=lifted)).cheapest()
-            more = () if trial.waits[self.target.percentile] <= self.target.seconds else trial.met
-            if not more:
-                return self._checked(trial, lifted - self.settings.lifted)
-            lifted = lifted | frozenset(more)
+            part = replace(part, settings=replace(self.settings, lifted=lifted))
+            plenty = part.plenty()
+            if self.target.holds(plenty.waits) or not plenty.met:
+                return self._checked(part.cheapest(), lifted - self.settings.lifted)
+            lifted = lifted | frozenset(plenty.met)
+
+    def _require_possible(self) -> None:
+        chance = np.random.default_rng(self.runner.seed)
+        few = Crowd(per_day=FEW).arrivals(self.runner.parameters, chance)
+        idle = replace(self.settings, minimum=Instances(2, 2, 2), lifted=frozenset(Quota))
+        (waits,) = self.runner.run([idle], few, waits_of)
+        alone = percentiles(waits)
+        if not self.target.holds(alone):
+            raise PlanningError(
+                f"No settings can keep {self.target}: p{self.target.percentile} is "
+                f"{alone[self.target.percentile]:.2f} s even where every visitor finds idle "
+                "instances and no quota is near, by the durations in capacity/parameters.toml."
+            )
 
     def _checked(self, trial: Trial, lifted: frozenset[Quota]) -> Found:
         """Simulate the whole day, with more warm converters where the busiest part was too kind."""
@@ -150,6 +170,12 @@ class _Part:
         quiet = Arrivals(whole.times[~is_in], whole.spoken[~is_in], whole.seconds, whole.begin)
         (waits,) = search.runner.run([settings], quiet, waits_of)
         return cls(search, settings, part, waits)
+
+    def plenty(self) -> Trial:
+        """Return the dearest candidate."""
+        cpus = self.settings.convert_cpu
+        (trial,) = self._try([self._candidate(FUNCTIONS[-1], cpus, CONVERTERS[-1])])
+        return trial
 
     def cheapest(self) -> Trial:
         """Return the cheapest candidate that holds, or the best one if none does."""
@@ -221,9 +247,7 @@ class _Part:
     def _tell(self, simulation: Simulation) -> Trial:
         waits = np.concatenate((self.rest, waits_of(simulation)))
         cost, settings = bill(simulation), simulation.settings
-        met = tuple(
-            quota for quota in QUOTAS if float(simulation.quota(quota)["first_met"]) >= 0.0
-        )
+        met = tuple(quota for quota in QUOTAS if float(simulation.quota(quota)["first_met"]) >= 0.0)
         dollars = cost.together - cost.idle + _idle_day(simulation)
         return Trial(settings, percentiles(waits), dollars, met)
 
@@ -233,9 +257,7 @@ def _idle_day(simulation: Simulation) -> float:
     prices, settings = simulation.parameters, simulation.settings
     cpu, memory = prices["price.idle_cpu_second"], prices["price.idle_gib_second"]
     converter = settings.convert_cpu * cpu + settings.gib * memory
-    function = (
-        prices["deployed.function_cpus"] * cpu + prices["deployed.function_gib"] * memory
-    )
+    function = prices["deployed.function_cpus"] * cpu + prices["deployed.function_gib"] * memory
     hours = settings.busy_hours
     more = 0.0 if hours is None else (hours.end - hours.begin) * 3600.0 * hours.min_instances
     return converter * (86_400.0 * settings.minimum.convert + more) + function * 86_400.0 * (

@@ -136,10 +136,14 @@ class Settings:
         most = self.maximum if used is None else _with_room(used, self.maximum)
         lines = [
             f"min_instances          = {self.minimum.convert}",
-            f"max_instances          = {{ api = {most.api}, convert = {most.convert}, "
-            f"on_upload = {most.on_upload} }}",
-            f"function_min_instances = {{ api = {self.minimum.api}, "
-            f"on_upload = {self.minimum.on_upload} }}",
+            (
+                f"max_instances          = {{ api = {most.api}, convert = {most.convert}, "
+                f"on_upload = {most.on_upload} }}"
+            ),
+            (
+                f"function_min_instances = {{ api = {self.minimum.api}, "
+                f"on_upload = {self.minimum.on_upload} }}"
+            ),
             f'convert_cpu            = "{self.convert_cpu}"',
             f'convert_memory         = "{self.gib:g}Gi"',
             f"convert_concurrency    = {self.slots}",

@@ -46,9 +46,7 @@ class Simulation:
     @classmethod
     def prepare(cls, parameters: Parameters, settings: Settings, arrivals: Arrivals) -> Simulation:
         """Set everything to its beginning."""
-        return cls(
-            parameters, settings, arrivals, _Builder(parameters, settings, arrivals).world()
-        )
+        return cls(parameters, settings, arrivals, _Builder(parameters, settings, arrivals).world())
 
     def run(self, seed: int = 0) -> Simulation:
         """Simulate, in place; other threads run meanwhile and may read `progress`."""
@@ -197,7 +195,9 @@ class _Builder:
             self.parameters["quota.storage_period"],
         )
         writes, reads = (self.parameters[f"quota.storage_{name}"] for name in ("writes", "reads"))
-        ramp = tuple(self.parameters[f"quota.firestore_ramp{name}"] for name in ("_growth", "_period"))
+        ramp = tuple(
+            self.parameters[f"quota.firestore_ramp{name}"] for name in ("_growth", "_period")
+        )
         described = (
             (state.PER_PERIOD, self.parameters["quota.sign_blob"], 0.0, 60.0),
             (state.RAMP, self.parameters["quota.firestore_index"], 0.0, 60.0),

@@ -38,9 +38,7 @@ class Study:
     found: Found | None = None
 
 
-def study(
-    runner: Runner, settings: Settings, arrivals: Arrivals, target: Target | None
-) -> Study:
+def study(runner: Runner, settings: Settings, arrivals: Arrivals, target: Target | None) -> Study:
     """Simulate the three deployments, and search if there is a target."""
     deployments = {
         WITHOUT: settings.without_warm_up(),

@@ -149,9 +149,7 @@ def waits_of(simulation: Simulation) -> Numbers:
     """
     voices = simulation.world.voices
     stayed = voices[voices["outcome"] != state.LEFT]
-    waits = np.where(
-        stayed["outcome"] == state.DONE, stayed["ended"] - stayed["released"], np.inf
-    )
+    waits = np.where(stayed["outcome"] == state.DONE, stayed["ended"] - stayed["released"], np.inf)
     return np.asarray(waits, dtype=np.float64)
 
 

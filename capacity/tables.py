@@ -42,7 +42,7 @@ class Table:
         """Return it for the terminal."""
         table = rich.table.Table(title=self.title, title_justify="left")
         for index, column in enumerate(self.columns):
-            table.add_column(column, justify="right" if index else "left")
+            table.add_column(column, justify="right" if index else "left", no_wrap=not index)
         for row in self.rows:
             table.add_row(*row)
         return table
@@ -161,5 +161,3 @@ def moment(second: float | None) -> str:
         return "-"
     whole = int(second)
     return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
-
-

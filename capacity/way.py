@@ -165,9 +165,7 @@ class Way:
         self._wait(program, "google.storage_read")
         conversion = self.parameters.duration("processor.conversion")
         variation = self.parameters["processor.variation"]
-        program.take_time(
-            state.WORK, Duration(conversion.median, variation, conversion.per_spoken)
-        )
+        program.take_time(state.WORK, Duration(conversion.median, variation, conversion.per_spoken))
         self._take(program, Quota.RESULTS_WRITES, again)
         self._wait(program, "google.storage_write")
         self._sign(program, again)

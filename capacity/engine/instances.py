@@ -71,9 +71,7 @@ def occupy(world: World, now: float, job: int, instance: int) -> None:
 
 
 @compiled
-def leave(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int
-) -> None:
+def leave(world: World, heap: list[tuple[float, int, int, int]], now: float, job: int) -> None:
     """Let a job leave its instance, and the next one in."""
     instance = world.jobs[job].instance
     service = world.instances[instance].service
@@ -122,9 +120,7 @@ def take_turn(world: World, job: int) -> bool:
 
 
 @inlined
-def _pass_turn(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int
-) -> None:
+def _pass_turn(world: World, heap: list[tuple[float, int, int, int]], now: float, job: int) -> None:
     jobs = world.jobs
     one = world.instances[jobs[job].instance]
     jobs[job].has_turn = 0

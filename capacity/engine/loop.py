@@ -19,7 +19,6 @@ from capacity.engine.state import (
     ADMIT,
     DELAY,
     DEPART,
-
     END_VOICE,
     END_WARM_UP,
     ENTER,

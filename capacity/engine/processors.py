@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 
 
 @inlined
-def start_work(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, host: int, work: float
+def start_work(  # noqa: PLR0917 - compiled functions take no keywords
+    world: World,
+    heap: list[tuple[float, int, int, int]],
+    now: float,
+    job: int,
+    host: int,
+    work: float,
 ) -> None:
     """Let a job take so many seconds of processor time."""
     jobs, hosts = world.jobs, world.hosts

@@ -66,7 +66,7 @@ def backoff(world: World, job: int, subscription: int) -> float:
     """Return how many seconds a message that was refused waits for its next delivery."""
     one = world.subscriptions[subscription]
     doubled = one.minimum_backoff * 2.0 ** (world.jobs[job].attempts - 1)
-    return min(one.maximum_backoff, doubled)
+    return float(min(one.maximum_backoff, doubled))
 
 
 @inlined

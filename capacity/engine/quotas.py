@@ -35,7 +35,7 @@ def take(world: World, now: float, quota: int, amount: float) -> float:
     if wait > 0.0:
         one.delayed += 1
         _note_first(world, now, quota)
-    return wait
+    return float(wait)
 
 
 @inlined
