@@ -18,7 +18,7 @@ BYTES_OF_A_MESSAGE: Final = 2_000.0
 """Published and delivered, each counted as 1000 bytes at least."""
 
 OBJECT_WRITES: Final = 3
-"""Recording and result; the notification is counted as one more, as in infra/cost.py."""
+"""Recording and result; the notification is counted as one more, as in benchmarks/cost."""
 
 OBJECT_READS: Final = 2
 

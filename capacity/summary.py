@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from capacity.cost import bill
 from capacity.engine import state
-from capacity.settings import Quota
 from capacity.way import QUOTAS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from capacity.cost import Bill
-    from capacity.settings import Instances, Settings
+    from capacity.settings import Instances, Quota, Settings
     from capacity.simulation import Simulation
 
 PERCENTILES: Final = (50, 95, 99)

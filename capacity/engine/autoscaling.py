@@ -74,7 +74,7 @@ def desired_instances(world: World, service: int, now_tick: int) -> int:
     by_cpus = cpus / (one.cpus * one.cpu_target)
     by_slots = slots / (one.slots * one.slot_target)
     # What a rounding error makes of nothing is no reason to start an instance.
-    return int(math.ceil(max(by_cpus, by_slots) - 1e-9))
+    return math.ceil(float(max(by_cpus, by_slots)) - 1e-9)
 
 
 @inlined

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -8,6 +8,9 @@ import pytest
 from capacity.arrivals import Crowd, daily_rates, read_arrivals
 from capacity.errors import PlanningError
 from capacity.parameters import read_parameters
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PARAMETERS = read_parameters()
 

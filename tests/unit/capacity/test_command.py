@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -8,6 +8,9 @@ from capacity.command import main
 from capacity.errors import PlanningError
 from capacity.page import with_part
 from capacity.target import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

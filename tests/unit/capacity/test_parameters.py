@@ -7,10 +7,10 @@ from pathlib import Path
 import hcl2
 import pytest
 
+from benchmarks.cost.run import Prices
 from capacity.errors import PlanningError
 from capacity.parameters import CLOUD, KINDS, Duration, read_parameters
 from capacity.settings import CONVERSIONS_PER_CPU, Settings
-from infra.cost import Prices
 
 ROOT = Path(__file__).parents[3]
 TERRAFORM = ROOT / "infra" / "terraform"
@@ -97,8 +97,10 @@ def test_a_lognormal_duration_has_its_percentiles() -> None:
         ('[a.b]\nvalue = 1.0\nunit = "s"\nsource = "somebody said so"\n', "needs a source"),
         ('[a.b]\nunit = "s"\nsource = "assumed: x"\n', "cannot be read"),
         (
-            '[a.b]\nunit = "s"\nsource = "measured: http"\nbenchmark = "http"\ntable = "x"\n'
-            'row = "y"\ncolumn = "z"\n',
+            (
+                '[a.b]\nunit = "s"\nsource = "measured: http"\nbenchmark = "http"\ntable = "x"\n'
+                'row = "y"\ncolumn = "z"\n'
+            ),
             "has no row 'y'",
         ),
     ],
