@@ -16,6 +16,7 @@ locals {
       "run.googleapis.com",
       "storage.googleapis.com",
     ],
+    var.app_check == null ? [] : ["firebaseappcheck.googleapis.com"],
     var.custom_domain == null ? [] : ["compute.googleapis.com"],
     var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
     var.kms_key == null ? [] : ["cloudkms.googleapis.com"],

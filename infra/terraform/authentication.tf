@@ -16,7 +16,10 @@ resource "google_apikeys_key" "page" {
     }
 
     dynamic "api_targets" {
-      for_each = var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"]
+      for_each = concat(
+        var.app_check == null ? [] : ["firebaseappcheck.googleapis.com"],
+        var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
+      )
       content {
         service = api_targets.value
       }

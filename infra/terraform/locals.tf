@@ -41,6 +41,7 @@ locals {
   }
   environment_api = {
     ALLOWED_ORIGINS         = join(",", local.origins)
+    APP_CHECK               = var.app_check == null ? "off" : "on"
     CONVERT_URL             = google_cloud_run_v2_service.convert.uri
     FIREBASE_AUTH           = var.firebase_authentication == null ? "off" : "on"
     MAX_SECONDS             = tostring(var.recording_seconds.max)

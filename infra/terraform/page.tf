@@ -19,7 +19,8 @@ locals {
   cached_for_ever = "public, max-age=31536000, immutable"
   asked_each_time = "no-cache"
 
-  page_configuration = jsonencode({
+  # For the page's policy an empty appCheck would be one, so that it is left out where there is none.
+  page_configuration = jsonencode(merge(var.app_check == null ? {} : { appCheck = { appId = var.app_check.app_id, siteKey = var.app_check.site_key } }, {
     api = local.api_url
     firebase = {
       # Public by design: every visitor's browser gets it.
@@ -27,7 +28,7 @@ locals {
       projectId = var.project_id
     }
     firestoreEmulator = null
-  })
+  }))
 }
 
 resource "google_storage_bucket" "page" {

@@ -38,6 +38,20 @@ variable "api_concurrency" {
   }
 }
 
+variable "app_check" {
+  description = "Lets only pages of the site call the api about voices: Firebase App Check vouches for them with reCAPTCHA Enterprise. `app_id` and `site_key` are what the Firebase console shows when the page is registered there. null: every page and program may call."
+  type = object({
+    app_id   = string
+    site_key = string
+  })
+  default = null
+
+  validation {
+    condition     = var.app_check == null || try(can(regex("^1:[0-9]+:web:[0-9a-f]+$", var.app_check.app_id)) && can(regex("^[0-9A-Za-z_-]{20,}$", var.app_check.site_key)), false)
+    error_message = "app_check needs the page's app_id (\"1:123456789012:web:0123456789abcdef\") and the site_key of reCAPTCHA Enterprise, both from the Firebase console."
+  }
+}
+
 variable "build_region" {
   description = "Where Cloud Build builds the conversion container's image; null means in the region. Google lets some new projects build in us-central1, us-west2, europe-west1, asia-east1, australia-southeast1 and southamerica-east1 only. The functions are always built in the region."
   type        = string
