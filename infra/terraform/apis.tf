@@ -57,9 +57,9 @@ resource "google_project_service_identity" "this" {
   depends_on = [time_sleep.apis]
 }
 
-# Only to make sure that the agent exists. Who is granted something is local.storage_agent: what is
-# read here is unknown in the plan of every apply that switches on another API, and an unknown member
-# is taken away and granted again.
+# Reading this makes sure that the agent exists. The IAM members use local.storage_agent instead of
+# the value read here: the value is unknown in every plan that enables another API, and Terraform
+# replaces an IAM member whose value is unknown.
 data "google_storage_project_service_account" "this" {
   project = var.project_id
 

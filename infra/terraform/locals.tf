@@ -23,7 +23,7 @@ locals {
   conversions_per_cpu = 2
   convert_concurrency = coalesce(var.convert_concurrency, local.conversions_per_cpu * tonumber(var.convert_cpu))
 
-  # Where pages may lie: those of the variable, and the one that the module hosts.
+  # The origins of the pages: those of the variable, and that of the page that the module hosts.
   origins = distinct(concat(var.allowed_origins, var.page == null ? [] : ["https://${coalesce(var.custom_domain, "unknown.invalid")}"]))
 
   python_version = "3.11"

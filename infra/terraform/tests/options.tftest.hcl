@@ -30,7 +30,7 @@ run "all_off_by_default" {
       && output.page_url == null
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["FIREBASE_AUTH"] == "off"
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["APP_CHECK"] == "off"
-      && !strcontains(output.page_configuration, "appCheck")
+      && jsondecode(output.page_configuration).appCheck == null
     )
     error_message = "an option is on that nobody asked for"
   }
