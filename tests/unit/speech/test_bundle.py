@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -369,6 +371,26 @@ def test_the_command_says_in_one_sentence_that_a_bundle_works_and_how_fast(
         r" factor of \d\.\d{4} \(\d+ ms for 5 s\) and takes \d+ MB of memory\.\n",
         said,
     )
+
+
+def test_the_command_works_on_a_system_that_does_not_measure_memory(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    without_resource = (
+        "import runpy, sys; sys.modules['resource'] = None;"
+        " runpy.run_module('speech.bundles', run_name='__main__')"
+    )
+
+    finished = subprocess.run(
+        [sys.executable, "-c", without_resource, str(bundle)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    assert "Tester works with the engine harmonic" in finished.stdout
+    assert "takes an amount of memory that this system does not measure" in finished.stdout
 
 
 def test_the_command_says_in_one_sentence_what_is_wrong(
