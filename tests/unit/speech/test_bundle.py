@@ -498,4 +498,4 @@ def test_an_engine_from_elsewhere_is_loaded_and_built_when_it_is_passed_in(tmp_p
     engine = build_engine(character, SessionSettings(), engines)
 
     assert engine.sample_rate == character.manifest.sample_rate
-    assert "field 'engine': expected one of harmonic, rvc, waveform, found 'toy'" in refusal(bundle)
+    assert f"field 'engine': expected one of {', '.join(ENGINES)}, found 'toy'" in refusal(bundle)
