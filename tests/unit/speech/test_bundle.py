@@ -116,7 +116,7 @@ def test_a_wrong_hash_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path, engine="opera")
     assert refusal(bundle) == (
-        "character.json: field 'engine': expected one of harmonic, rvc, waveform, found 'opera'."
+        f"character.json: field 'engine': expected one of {', '.join(ENGINES)}, found 'opera'."
     )
 
 
