@@ -176,7 +176,7 @@ ADAPTERS = {
 
 
 @pytest.mark.parametrize("path", sources("shared"), ids=named)
-def test_only_google_and_http_import_shareds_adapters(
+def test_no_other_module_of_shared_imports_google_or_http(
     path: Path,
 ) -> None:
     adapters = {"shared.google", "shared.http"}
