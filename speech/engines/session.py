@@ -7,6 +7,7 @@ forked process (see functions.convert.processes) would be without that thread.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,6 +84,18 @@ class GraphSession:
                 " found others."
             )
         return audio
+
+
+def shared_session(graph: Graph, settings: SessionSettings) -> GraphSession:
+    """Load a graph, or return its session where another engine with these settings runs it.
+
+    Graphs are known by the SHA-256 of their content.
+
+    Raises:
+        BundleError: the runtime refuses the graph.
+    """
+    key = f"session {sha256(graph.content).hexdigest()} {settings.threads}"
+    return settings.sharing.get(key, lambda: GraphSession(graph, settings))
 
 
 def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.SessionOptions:

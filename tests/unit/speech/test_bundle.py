@@ -61,6 +61,30 @@ def test_a_missing_graph_is_refused(tmp_path: Path) -> None:
     assert refusal(bundle).startswith("harmonic.onnx: expected a file in")
 
 
+def test_a_graph_that_characters_share_lies_beside_them_by_its_hash(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    said = json.loads((bundle / "character.json").read_text("utf-8"))["graphs"]["harmonic"]
+    shared = tmp_path / "encoders"
+    shared.mkdir()
+    (bundle / "harmonic.onnx").rename(shared / f"{said['sha256']}.onnx")
+
+    character = load_character(bundle, ENGINES)
+
+    assert len(character.graphs["harmonic"].content) == said["bytes"]
+    assert list(load_characters(tmp_path, ENGINES)) == ["tester"]
+
+
+def test_a_shared_graph_is_checked_as_every_other_one(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    said = json.loads((bundle / "character.json").read_text("utf-8"))["graphs"]["harmonic"]
+    shared = tmp_path / "encoders"
+    shared.mkdir()
+    (bundle / "harmonic.onnx").unlink()
+    (shared / f"{said['sha256']}.onnx").write_bytes(b"x" * said["bytes"])
+
+    assert "harmonic.onnx: expected SHA-256" in refusal(bundle)
+
+
 def test_a_link_out_of_the_bundle_is_refused(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path)
     (bundle / "harmonic.onnx").rename(tmp_path / "outside.onnx")
