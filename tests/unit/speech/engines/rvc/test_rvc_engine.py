@@ -181,7 +181,7 @@ class Quiet:
 
 def golden_voice() -> RvcEngine:
     """The reference voice, with features that say nothing."""
-    synthesizer = golden.GraphSynthesizer(golden.synthesizer_graph(), 40_000)
+    synthesizer = golden.synthesizer("v2-f0-40k.pth")
     return RvcEngine(
         character(sample_rate=40_000), Voice(Quiet(), synthesizer, None, VoiceOptions())
     )
