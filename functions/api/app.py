@@ -9,7 +9,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
-from functions.api import problems
+from functions.api import app_check, problems
 from functions.api.body_limit import BodyLimitMiddleware
 from functions.api.routes import create_router
 from shared.http.trace import TraceMiddleware
@@ -47,7 +47,7 @@ def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> 
         CORSMiddleware,
         allow_origins=allowed_origins,
         allow_methods=["GET", "POST", "PUT", "DELETE"],
-        allow_headers=["Authorization", "Content-Type"],
+        allow_headers=["Authorization", "Content-Type", app_check.HEADER],
         expose_headers=["Retry-After"],
         max_age=3600,
     )

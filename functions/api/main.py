@@ -9,21 +9,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 
 from functions.api.app import create_app, serve_page
+from functions.api.app_check import AppCheck
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
 from functions.api.routes import Dependencies
-from functions.api.settings import ApiSettings, FirebaseAuth
+from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
 from functions.api.sign_in import SignIn
 from functions.api.upload_memory import UploadMemory
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
 from shared.characters import read_manifests
 from shared.google import clients
+from shared.google.app_check import (
+    APP_CHECK_KEYS,
+    AppCheckTokenVerifier,
+    keys_of_set,
+    read_own_key,
+)
 from shared.google.tokens import (
     FIREBASE_CERTIFICATES,
     CertificateCache,
@@ -75,6 +83,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         intake=intake,
         warm_up=open_warm_up(config),
         sign_in=open_sign_in(config),
+        app_check=open_app_check(config),
         limits=Limits(
             per_minute=config.rate_limit_per_minute,
             waiting=config.waiting_per_client,
@@ -105,6 +114,17 @@ def open_sign_in(config: ApiSettings) -> SignIn:
         return SignIn(None)
     certificates = CertificateCache(partial(fetch_certificates, FIREBASE_CERTIFICATES))
     return SignIn(FirebaseTokenVerifier(certificates, project_id=config.project_id))
+
+
+def open_app_check(config: ApiSettings) -> AppCheck:
+    """Return what checks whether a request comes from a page of this site."""
+    if config.app_check is AppCheckEnforcement.OFF:
+        return AppCheck(None)
+    if config.signing_key_file is not None:
+        keys = CertificateCache(partial(read_own_key, Path(config.signing_key_file)))
+    else:
+        keys = CertificateCache(partial(fetch_certificates, APP_CHECK_KEYS, keys_of_set))
+    return AppCheck(AppCheckTokenVerifier(keys, project_id=config.project_id))
 
 
 def open_services(config: ApiSettings) -> Services:

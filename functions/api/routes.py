@@ -23,6 +23,7 @@ from shared.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from functions.api.app_check import AppCheck
     from functions.api.creation import VoiceIntake
     from functions.api.limits import Limits
     from functions.api.sign_in import SignIn
@@ -54,6 +55,7 @@ class Dependencies:
         intake: creates voices, accepts their recordings, erases them.
         warm_up: warms the conversion container up.
         sign_in: checks who a visitor is.
+        app_check: refuses requests that come from no page of this site, where that is asked.
         limits: refuses clients that ask too often.
         upload_memory: refuses recordings for which there is no memory.
         characters: the characters' manifests by id.
@@ -66,6 +68,7 @@ class Dependencies:
     intake: VoiceIntake
     warm_up: WarmUp
     sign_in: SignIn
+    app_check: AppCheck
     limits: Limits
     upload_memory: UploadMemory
     characters: Mapping[str, CharacterManifest]
@@ -84,12 +87,12 @@ def create_router(dependencies: Dependencies) -> APIRouter:
 
 
 def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
-    counted = [_counted(dependencies)]
+    admitted = [_admitted(dependencies)]
 
     @router.post(
         "/voices",
         status_code=201,
-        dependencies=counted,
+        dependencies=admitted,
         responses=models.problem_responses(400, 401, 413, 415, 422, 429, 503),
     )
     async def create_voice(
@@ -111,7 +114,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
     @router.put(
         "/voices",
         status_code=202,
-        dependencies=counted,
+        dependencies=admitted,
         responses=models.problem_responses(401, 403, 404, 408, 409, 413, 415, 422, 429, 503),
         openapi_extra=multipart.OPENAPI,
     )
@@ -140,7 +143,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
     @router.delete(
         "/voices/{voice_id}",
         status_code=204,
-        dependencies=counted,
+        dependencies=admitted,
         responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503),
     )
     async def delete_voice(voice_id: VoiceId, authorization: Authorization = None) -> Response:
@@ -163,7 +166,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
 def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
     @router.get(
         "/conversion/{voice_id}",
-        dependencies=[_counted(dependencies)],
+        dependencies=[_admitted(dependencies)],
         responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503, 504),
     )
     async def wait_for_conversion(
@@ -211,13 +214,14 @@ def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
         return FileResponse(manifest.folder / manifest.preview.portrait, headers=headers)
 
 
-def _counted(dependencies: Dependencies) -> Any:
-    """Return a FastAPI dependency that counts a route's requests before their body is read."""
+def _admitted(dependencies: Dependencies) -> Any:
+    """Return a FastAPI dependency that counts and checks requests before their body is read."""
 
-    async def count(request: Request) -> None:
+    async def admit(request: Request) -> None:
         dependencies.limits.admit(request)
+        await dependencies.app_check.require(request)
 
-    return Depends(count)
+    return Depends(admit)
 
 
 async def _read(dependencies: Dependencies, voice_id: str, authorization: str | None) -> Voice:

@@ -18,6 +18,13 @@ class FirebaseAuth(StrEnum):
     OFF = "off"
 
 
+class AppCheckEnforcement(StrEnum):
+    """Whether requests about voices must carry a token of Firebase App Check."""
+
+    ON = "on"
+    OFF = "off"
+
+
 class ApiSettings(SigningSettings, RecordingSettings):
     """Settings of the api.
 
@@ -35,6 +42,8 @@ class ApiSettings(SigningSettings, RecordingSettings):
             alone, 2 with a load balancer in front of it, 0 for none.
         listen_targets_per_stream: how many watched voices share one stream of Firestore.
         firebase_auth: whether visitors can sign in.
+        app_check: whether requests about voices must come from a page that Firebase App Check
+            vouches for. In the local cloud the tokens are signed with `signing_key_file`.
         web_root: folder of the built page; only in the local cloud.
         page_config: the configuration that the page reads; only in the local cloud.
     """
@@ -49,6 +58,7 @@ class ApiSettings(SigningSettings, RecordingSettings):
     trusted_proxies: Annotated[int, Field(ge=0, le=10)] = 1
     listen_targets_per_stream: Annotated[int, Field(ge=1, le=1000)] = 100
     firebase_auth: FirebaseAuth = FirebaseAuth.OFF
+    app_check: AppCheckEnforcement = AppCheckEnforcement.OFF
     web_root: Path | None = None
     page_config: Json[dict[str, Any]] | None = None
 

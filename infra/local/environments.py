@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from infra.local import names
 from infra.local.addresses import port_of
+from infra.local.keys import read_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,11 @@ def deployable_environments(
     publishing = {"CONVERSIONS_TOPIC": names.CONVERSIONS_TOPIC}
     patience = {"PATIENCE_SECONDS": str(options.patience_seconds)}
     return {
-        "api": common | signing | limits | upload_url | _api_environment(options, addresses),
+        "api": common
+        | signing
+        | limits
+        | upload_url
+        | _api_environment(options, addresses, key_file),
         "on_upload": pushed_to | publishing,
         "convert": pushed_to | signing | limits | _convert_environment(options, addresses),
         "dead_letter": pushed_to | {"RESULTS_BUCKET": names.RESULTS_BUCKET},
@@ -45,10 +50,16 @@ def deployable_environments(
     }
 
 
-def page_config(addresses: Addresses) -> dict[str, Any]:
-    """Return the configuration of the page."""
+def page_config(addresses: Addresses, app_check_token: str | None = None) -> dict[str, Any]:
+    """Return the configuration of the page.
+
+    Args:
+        addresses: where the services listen.
+        app_check_token: what the page proves with that it is this cloud's; None if nobody asks.
+    """
     has_firestore = addresses.firestore is not None
-    return {
+    attested = {} if app_check_token is None else {"appCheck": {"token": app_check_token}}
+    return attested | {
         # The page can be opened as 127.0.0.1 and as localhost: its own origin serves the api.
         "api": "",
         "firebase": {"projectId": names.PROJECT_ID, "apiKey": "local"} if has_firestore else None,
@@ -57,7 +68,7 @@ def page_config(addresses: Addresses) -> dict[str, Any]:
     }
 
 
-def _api_environment(options: CloudOptions, addresses: Addresses) -> dict[str, str]:
+def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path) -> dict[str, str]:
     environment = {
         "CONVERT_URL": addresses.convert,
         "ALLOWED_ORIGINS": ",".join(addresses.origins),
@@ -66,9 +77,13 @@ def _api_environment(options: CloudOptions, addresses: Addresses) -> dict[str, s
         "WAITING_PER_CLIENT": "0",
         "TRUSTED_PROXIES": "0",
     }
+    token = None
+    if options.app_check:
+        environment["APP_CHECK"] = "on"
+        token = read_key(key_file).app_check_token(names.PROJECT_ID)
     if options.web_root is not None:
         environment["WEB_ROOT"] = str(options.web_root)
-        environment["PAGE_CONFIG"] = json.dumps(page_config(addresses))
+        environment["PAGE_CONFIG"] = json.dumps(page_config(addresses, token))
     return environment
 
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from google.auth import jwt
+from google.auth.crypt import RSASigner
 
 from infra.local import names
+from shared.google.app_check import APP_CHECK_ISSUER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+KEY_ID: Final = "local"
+SECONDS_OF_A_DAY: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,22 @@ class SigningKey:
 
     email: str
     private_key: RSAPrivateKey
+
+    def app_check_token(self, project_id: str) -> str:
+        """Return a token like those of Firebase App Check, for the local cloud's own page.
+
+        It is valid for a day.
+        """
+        now = int(time.time())
+        claims = {
+            "iss": f"{APP_CHECK_ISSUER}local",
+            "aud": [f"projects/{project_id}"],
+            "sub": "local",
+            "iat": now,
+            "exp": now + SECONDS_OF_A_DAY,
+        }
+        signer = RSASigner(self.private_key, KEY_ID)
+        return str(jwt.encode(signer, claims).decode())
 
     def write(self, path: Path) -> None:
         """Write it as a service account's key file that only its owner can read."""
@@ -34,7 +57,7 @@ class SigningKey:
         fields = {
             "type": "service_account",
             "project_id": names.PROJECT_ID,
-            "private_key_id": "local",
+            "private_key_id": KEY_ID,
             "private_key": pem.decode(),
             "client_email": self.email,
             "token_uri": "https://oauth2.invalid/token",

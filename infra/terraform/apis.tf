@@ -16,6 +16,7 @@ locals {
       "run.googleapis.com",
       "storage.googleapis.com",
     ],
+    var.app_check == null ? [] : ["firebaseappcheck.googleapis.com"],
     var.custom_domain == null ? [] : ["compute.googleapis.com"],
     var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
     var.kms_key == null ? [] : ["cloudkms.googleapis.com"],
@@ -56,9 +57,9 @@ resource "google_project_service_identity" "this" {
   depends_on = [time_sleep.apis]
 }
 
-# Only to make sure that the agent exists. Who is granted something is local.storage_agent: what is
-# read here is unknown in the plan of every apply that switches on another API, and an unknown member
-# is taken away and granted again.
+# Reading this makes sure that the agent exists. The IAM members use local.storage_agent instead of
+# the value read here: the value is unknown in every plan that enables another API, and Terraform
+# replaces an IAM member whose value is unknown.
 data "google_storage_project_service_account" "this" {
   project = var.project_id
 

@@ -1,7 +1,7 @@
 # The page's key to Firestore and, where owners sign in, to Firebase Authentication. It names the
 # project and grants nothing: the rules decide. So it may be public, and is kept to the sites.
 resource "google_apikeys_key" "page" {
-  # The id of a deleted key is reserved for 30 days.
+  # Google keeps the id of a deleted key reserved for 30 days.
   name         = "${var.name}-page-${random_id.suffix.hex}"
   display_name = "${var.name} page"
   project      = var.project_id
@@ -16,7 +16,10 @@ resource "google_apikeys_key" "page" {
     }
 
     dynamic "api_targets" {
-      for_each = var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"]
+      for_each = concat(
+        var.app_check == null ? [] : ["firebaseappcheck.googleapis.com"],
+        var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
+      )
       content {
         service = api_targets.value
       }
@@ -26,7 +29,8 @@ resource "google_apikeys_key" "page" {
   depends_on = [time_sleep.apis]
 }
 
-# Of a project there is one, for ever: a destroy forgets it, and who had one before imports it.
+# A project has at most one, and it cannot be deleted: a destroy only removes it from the state. If the
+# project already has one, it must be imported.
 resource "google_identity_platform_config" "this" {
   count = var.firebase_authentication == null ? 0 : 1
 

@@ -1,4 +1,4 @@
-# A budget tells, it stops nothing: max_instances is what bounds the cost.
+# A budget only sends mails. max_instances is what limits the cost.
 resource "google_billing_budget" "this" {
   count = var.monthly_budget == null ? 0 : 1
 
@@ -29,7 +29,7 @@ resource "google_billing_budget" "this" {
     }
   }
 
-  # Besides the billing account's administrators, who are always told. A budget takes five channels.
+  # The billing account's administrators get the mails in any case. A budget accepts five channels.
   dynamic "all_updates_rule" {
     for_each = length(var.alert_emails) == 0 ? [] : [1]
     content {

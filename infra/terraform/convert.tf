@@ -28,9 +28,9 @@ locals {
     "4" = { least = 2048, most = 16384 }
     "8" = { least = 4096, most = 32768 }
   }
-  # What all services have at their largest, the functions one CPU and 512 MiB each, the sweep one
-  # instance. Cloud Run compares one service with the quota when it is deployed, and all of them
-  # together when it starts an instance.
+  # The CPUs and the memory of all services at their maximum number of instances. An instance of a
+  # function has one CPU and 512 MiB; the sweep has one instance. Cloud Run checks one service against
+  # the quota when the service is deployed, and all services together when it starts an instance.
   function_instances = var.max_instances.api + var.max_instances.dead_letter + var.max_instances.on_upload + 1
   most_cpus          = var.max_instances.convert * tonumber(var.convert_cpu) + local.function_instances
   most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + local.function_instances * 512

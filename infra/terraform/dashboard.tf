@@ -100,8 +100,8 @@ locals {
   ]
 }
 
-# Cloud Monitoring leaves out what is zero or empty. What it leaves out and the module does not would
-# be a difference in every plan.
+# Cloud Monitoring omits fields that are zero or empty. If the module set them, every plan would show a
+# difference.
 locals {
   tile_places = [
     for index in range(length(local.charts)) : {

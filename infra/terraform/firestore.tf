@@ -81,9 +81,9 @@ resource "google_firebaserules_ruleset" "firestore" {
   depends_on = [google_firestore_database.this]
 }
 
-# Other rules replace the release: the provider deletes it and makes it again
-# (hashicorp/terraform-provider-google#25823), and for that moment Firestore lets no page read. There
-# is one for each database, so that the next one cannot come before this one goes.
+# When the rules change, the provider deletes the release and creates it again
+# (hashicorp/terraform-provider-google#25823). In between, Firestore refuses every page.
+# create_before_destroy is not possible, because a database has exactly one release.
 resource "google_firebaserules_release" "firestore" {
   name         = "cloud.firestore"
   project      = var.project_id

@@ -21,8 +21,8 @@ locals {
     }
   }
 
-  # Cloud Functions would switch the execution id on, and the framework writes an empty line for it
-  # after each of our log entries.
+  # Cloud Functions sets LOG_EXECUTION_ID to true by default. The framework then writes an empty line
+  # after each log entry.
   environment_functions = { FUNCTION_USE_ASGI = "true", LOG_EXECUTION_ID = "false" }
 
   functions = {

@@ -75,8 +75,8 @@ resource "google_artifact_registry_repository_iam_member" "build" {
   member     = google_service_account.this["build"].member
 }
 
-# Erasing means finding objects and deleting them, and neither writing nor changing any. The id of a
-# deleted role is reserved for up to 37 days.
+# Erasing needs the rights to find and delete objects, but not to write or change them. Google keeps
+# the id of a deleted role reserved for up to 37 days.
 resource "google_project_iam_custom_role" "eraser" {
   role_id     = "${replace(var.name, "-", "_")}_eraser_${random_id.suffix.hex}"
   project     = var.project_id
@@ -217,9 +217,9 @@ resource "google_cloud_run_v2_service_iam_member" "public_api" {
   member   = "allUsers"
 }
 
-# Where the organisation refuses allUsers. The resource of a function has no such setting
-# (hashicorp/terraform-provider-google#23360), and what a deployment of the function makes of the
-# service's own is Google's affair: so it is set again after each one.
+# For organisations that refuse allUsers. google_cloudfunctions2_function cannot set this
+# (hashicorp/terraform-provider-google#23360). A deployment of the function may reset the setting of
+# its Cloud Run service, so it is set again after every deployment.
 resource "terraform_data" "invoker_check" {
   count = var.domain_restricted_sharing ? 1 : 0
 

@@ -99,7 +99,7 @@ resource "google_compute_url_map" "api" {
   project         = var.project_id
   default_service = var.page == null ? google_compute_backend_service.api[0].id : google_compute_backend_bucket.page[0].id
 
-  # With the page, the api has the paths that it serves; a test compares them with its routes.
+  # The page gets every path except those of the api; a test compares these with the api's routes.
   dynamic "host_rule" {
     for_each = var.page == null ? [] : [var.custom_domain]
     content {

@@ -23,7 +23,7 @@ locals {
   conversions_per_cpu = 2
   convert_concurrency = coalesce(var.convert_concurrency, local.conversions_per_cpu * tonumber(var.convert_cpu))
 
-  # Where pages may lie: those of the variable, and the one that the module hosts.
+  # The origins of the pages: those of the variable, and that of the page that the module hosts.
   origins = distinct(concat(var.allowed_origins, var.page == null ? [] : ["https://${coalesce(var.custom_domain, "unknown.invalid")}"]))
 
   python_version = "3.11"
@@ -41,6 +41,7 @@ locals {
   }
   environment_api = {
     ALLOWED_ORIGINS         = join(",", local.origins)
+    APP_CHECK               = var.app_check == null ? "off" : "on"
     CONVERT_URL             = google_cloud_run_v2_service.convert.uri
     FIREBASE_AUTH           = var.firebase_authentication == null ? "off" : "on"
     MAX_SECONDS             = tostring(var.recording_seconds.max)

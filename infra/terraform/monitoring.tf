@@ -222,7 +222,7 @@ resource "google_monitoring_alert_policy" "dead_letters" {
     }
   }
 
-  # After seven days a message is gone.
+  # Pub/Sub deletes the message after seven days.
   conditions {
     display_name = "A dead letter has waited for five days"
 
@@ -409,7 +409,7 @@ resource "google_monitoring_alert_policy" "lost" {
   depends_on = [time_sleep.metrics]
 }
 
-# Not /healthz: Cloud Run keeps paths that end in z for itself.
+# It does not ask /healthz, because Cloud Run reserves paths that end in z.
 resource "google_monitoring_uptime_check_config" "api" {
   count = var.public_api ? 1 : 0
 
@@ -473,7 +473,7 @@ resource "google_monitoring_alert_policy" "down" {
   }
 }
 
-# 504 is what a client is told that has waited for long enough, and no failure.
+# 504 does not count: it is the regular answer to a client that has waited for wait_seconds.
 resource "google_monitoring_alert_policy" "failing" {
   project               = var.project_id
   display_name          = "${var.name}: the api fails"
@@ -514,7 +514,7 @@ resource "google_monitoring_alert_policy" "failing" {
   depends_on = [time_sleep.apis]
 }
 
-# Alerts on log entries themselves: they need no metric, and so nothing that must be known first.
+# The last two alerts watch log entries directly. They use no log-based metric, so they need no wait.
 locals {
   api_requests = "resource.type = \"cloud_run_revision\" AND resource.labels.service_name = \"${local.names.api}\" AND metric.type = \"run.googleapis.com/request_count\""
   log_of_ours  = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=(${join(" OR ", [for name in values(local.names) : "\"${name}\""])}) AND severity=ERROR"

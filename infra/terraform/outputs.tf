@@ -32,7 +32,7 @@ output "page_configuration" {
 }
 
 output "page_url" {
-  description = "Where the page is; null where the module does not host it."
+  description = "URL of the page; null if the module does not host it."
   value       = var.page == null ? null : "https://${var.custom_domain}/"
 }
 

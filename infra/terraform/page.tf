@@ -1,11 +1,12 @@
-# The page behind the load balancer, so that page and api have one origin. Off without page.
+# The page in a bucket behind the api's load balancer, so that both have the same origin. Only with
+# var.page.
 locals {
   page = var.page == null ? 0 : 1
 
-  # config.json is the module's own: the build cannot know the key of an api that is not there yet.
+  # The module writes config.json itself: when the page is built, the API key may not exist yet.
   page_files = var.page == null ? toset([]) : setsubtract(fileset(var.page.folder, "**"), ["config.json"])
 
-  # Vite names what lies in assets/ by its content.
+  # The names of the files in assets/ contain a hash of the content, so they can be cached for ever.
   page_content_types = {
     css   = "text/css; charset=utf-8"
     html  = "text/html; charset=utf-8"
@@ -20,7 +21,8 @@ locals {
   asked_each_time = "no-cache"
 
   page_configuration = jsonencode({
-    api = local.api_url
+    api      = local.api_url
+    appCheck = var.app_check == null ? null : { appId = var.app_check.app_id, siteKey = var.app_check.site_key }
     firebase = {
       # Public by design: every visitor's browser gets it.
       apiKey    = nonsensitive(google_apikeys_key.page.key_string)
@@ -31,9 +33,9 @@ locals {
 }
 
 resource "google_storage_bucket" "page" {
-  # checkov:skip=CKV_GCP_62:the load balancer has the log
-  # checkov:skip=CKV_GCP_78:the build makes every file again
-  # checkov:skip=CKV_GCP_114:it holds the public page and nothing else
+  # checkov:skip=CKV_GCP_62:the load balancer writes the access log
+  # checkov:skip=CKV_GCP_78:the build can produce every file again
+  # checkov:skip=CKV_GCP_114:it contains only the public page
   count = local.page
 
   name                        = "${var.project_id}-${var.name}-page"
@@ -58,7 +60,7 @@ resource "google_storage_bucket" "page" {
   depends_on = [time_sleep.apis, time_sleep.key_users]
 }
 
-# Whoever knows a file's name may get it; nobody may list.
+# Everybody may read the files, nobody may list them.
 resource "google_storage_bucket_iam_member" "page_readers" {
   # checkov:skip=CKV_GCP_28:it is the public page
   count = local.page
@@ -95,7 +97,7 @@ resource "google_compute_backend_bucket" "page" {
   project          = var.project_id
   bucket_name      = google_storage_bucket.page[0].name
   compression_mode = "AUTOMATIC"
-  # What a page cannot say of itself in its own policy.
+  # These cannot be set in the page itself.
   custom_response_headers = [
     "Content-Security-Policy: frame-ancestors 'none'",
     "Strict-Transport-Security: max-age=31536000",
@@ -110,7 +112,7 @@ resource "google_compute_backend_bucket" "page" {
   depends_on = [time_sleep.apis]
 }
 
-# A visitor who types the domain comes by http first.
+# Some browsers try http first when a visitor types the domain.
 resource "google_compute_url_map" "to_https" {
   count = local.page
 

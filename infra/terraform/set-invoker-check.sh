@@ -1,10 +1,10 @@
 #!/bin/sh
-# Switches Cloud Run's invoker check of one service on or off. Run by the apply; which service, where
-# and what comes in the environment.
+# Enables or disables Cloud Run's invoker check of one service. The apply runs it and passes the service
+# and the flag in environment variables.
 set -eu
 
 if ! command -v gcloud >/dev/null; then
-    echo "With domain_restricted_sharing the api is opened through gcloud, which is not on the PATH." \
+    echo "domain_restricted_sharing needs gcloud, which is not on the PATH." \
         "Install the Google Cloud CLI." >&2
     exit 1
 fi

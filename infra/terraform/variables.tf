@@ -38,8 +38,22 @@ variable "api_concurrency" {
   }
 }
 
+variable "app_check" {
+  description = "Lets only your own pages use the api: requests about voices must carry a token of Firebase App Check with reCAPTCHA Enterprise. The Firebase console shows `app_id` and `site_key` when you register the page there. null switches this off."
+  type = object({
+    app_id   = string
+    site_key = string
+  })
+  default = null
+
+  validation {
+    condition     = var.app_check == null || try(can(regex("^1:[0-9]+:web:[0-9a-f]+$", var.app_check.app_id)) && can(regex("^[0-9A-Za-z_-]{20,}$", var.app_check.site_key)), false)
+    error_message = "app_check needs the page's app_id (\"1:123456789012:web:0123456789abcdef\") and the site_key of reCAPTCHA Enterprise, both from the Firebase console."
+  }
+}
+
 variable "build_region" {
-  description = "Where Cloud Build builds the conversion container's image; null means in the region. Google lets some new projects build in us-central1, us-west2, europe-west1, asia-east1, australia-southeast1 and southamerica-east1 only. The functions are always built in the region."
+  description = "Region in which Cloud Build builds the conversion container's image; null means `region`. Some new projects can build only in us-central1, us-west2, europe-west1, asia-east1, australia-southeast1 and southamerica-east1. The functions are always built in `region`."
   type        = string
   default     = null
 
@@ -174,7 +188,7 @@ variable "delivery_attempts" {
 }
 
 variable "domain_restricted_sharing" {
-  description = "Whether the organisation refuses members from outside it, and so allUsers. The api is then opened by switching Cloud Run's invoker check off, through gcloud, after each deployment of the api."
+  description = "Whether the organisation's policy refuses allUsers (domain-restricted sharing). The apply then makes the api public by disabling Cloud Run's invoker check with gcloud, after each deployment of the api."
   type        = bool
   default     = false
   nullable    = false
@@ -273,7 +287,7 @@ variable "log_level" {
 }
 
 variable "max_instances" {
-  description = "The most instances of each service: the bound of what an hour can cost. The defaults fit into the quota of a new project; for more, raise `quota` as well."
+  description = "Maximum number of instances of each service, which limits what an hour can cost. The defaults fit into the quota of a new project; to go beyond it, raise `quota`, too."
   type = object({
     api         = optional(number, 4)
     convert     = optional(number, 6)
@@ -314,7 +328,7 @@ variable "min_instances" {
 }
 
 variable "monthly_budget" {
-  description = "What the project should cost in a month at most, in whole units of the billing account's currency: mails go out at half of it, at nine tenths, at all of it, and when all of it is foreseen. Nothing is switched off. null: no budget."
+  description = "Budget for a month, in whole units of the billing account's currency. Mails are sent at 50 %, 90 % and 100 % of it, and when the forecast reaches 100 %. Nothing is switched off. null means no budget."
   type        = number
   default     = null
 
@@ -349,7 +363,7 @@ variable "notification_channels" {
 }
 
 variable "page" {
-  description = "Hosts the built page under custom_domain, beside the api: `folder` is what its build wrote (web/page/dist). null: the page lies elsewhere. Its config.json is written by the module."
+  description = "Hosts the page under custom_domain, together with the api. `folder` is the folder that the page's build has written (web/page/dist); the module writes config.json itself. null means that the page is hosted elsewhere."
   type = object({
     folder = string
   })
@@ -357,17 +371,17 @@ variable "page" {
 
   validation {
     condition     = var.page == null || try(fileexists("${var.page.folder}/index.html"), false)
-    error_message = "page.folder has no index.html; build the page first (npm run build in web/page) and name its dist folder, such as \"../../../../web/page/dist\"."
+    error_message = "page.folder has no index.html; build the page first (npm run build in web) and name its dist folder, such as \"../../../../web/page/dist\"."
   }
 
   validation {
     condition     = var.page == null || var.custom_domain != null
-    error_message = "page needs custom_domain, because a bucket can be served under one's own address only through the load balancer; without a domain, host the page elsewhere (docs/deploy.md shows how)."
+    error_message = "page needs custom_domain, because the page is served by the load balancer; set custom_domain, or host the page elsewhere (docs/deploy.md shows how)."
   }
 
   validation {
     condition     = var.page == null || !var.domain_restricted_sharing
-    error_message = "page needs a bucket that everybody may read, which domain_restricted_sharing says is refused; host the page elsewhere."
+    error_message = "page needs a public bucket, which an organisation with domain_restricted_sharing refuses; host the page elsewhere."
   }
 }
 
@@ -390,7 +404,7 @@ variable "public_api" {
 }
 
 variable "quota" {
-  description = "What Cloud Run lets the project use in the region: CPUs (CpuAllocPerProjectRegion) and GiB of memory (MemAllocPerProjectRegion). The defaults are those of many new projects; older ones have more."
+  description = "The project's quota for Cloud Run in the region: CPUs (CpuAllocPerProjectRegion) and GiB of memory (MemAllocPerProjectRegion). The defaults are what many new projects have; older projects have more."
   type = object({
     cpus       = optional(number, 20)
     memory_gib = optional(number, 40)

@@ -1,6 +1,6 @@
-# What Google knows everywhere only some time after it was made. Each wait is over before the first
-# resource that would fail without it; README.md has the table. A wait begins anew only when what it
-# waits for is new: its triggers say what that is.
+# Some changes take Google a minute or more to apply everywhere. Each wait comes between such a change
+# and the first resource that would fail without it; the table in README.md explains them. The triggers
+# make a wait run again only when what it waits for is new.
 
 resource "time_sleep" "apis" {
   create_duration = "60s"
@@ -9,7 +9,7 @@ resource "time_sleep" "apis" {
   depends_on = [google_project_service.this]
 }
 
-# Accounts, and the roles that deployments and builds use in the first second.
+# New service accounts, and the roles that builds and deployments use as soon as they start.
 resource "time_sleep" "accounts" {
   create_duration = "60s"
   triggers        = { for name, account in google_service_account.this : name => account.unique_id }
@@ -32,7 +32,7 @@ resource "time_sleep" "key_users" {
   depends_on = [google_kms_crypto_key_iam_member.agents]
 }
 
-# Cloud Storage tries the topic when it is told to notify it.
+# Cloud Storage checks its permission to publish when the notification is created.
 resource "time_sleep" "storage_agent" {
   create_duration = "60s"
   triggers        = { topic = google_pubsub_topic.work["uploads"].id }
@@ -40,8 +40,8 @@ resource "time_sleep" "storage_agent" {
   depends_on = [google_pubsub_topic_iam_member.storage_agent]
 }
 
-# Cloud Monitoring answers 404 to an alert on a log-based metric for up to ten minutes after the
-# metric was made. The builds take about as long, and go on meanwhile.
+# For up to ten minutes after a log-based metric was created, Cloud Monitoring answers 404 to an alert
+# on it. The builds run at the same time.
 resource "time_sleep" "metrics" {
   create_duration = "600s"
   triggers        = { metrics = join(",", sort(concat(keys(local.counters), keys(local.durations)))), prefix = var.name }
@@ -49,8 +49,8 @@ resource "time_sleep" "metrics" {
   depends_on = [google_logging_metric.counter, google_logging_metric.duration]
 }
 
-# Some names stay reserved after their resource was deleted: those end in this, which is new in each
-# new deployment.
+# The suffix of names that Google keeps reserved after a deletion. A destroy and a new apply make a new
+# suffix.
 resource "random_id" "suffix" {
   byte_length = 4
 }

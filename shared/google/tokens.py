@@ -57,8 +57,25 @@ class Certificates:
     lifetime_seconds: float
 
 
-def fetch_certificates(address: str) -> Certificates:
+def by_key_id(answer: Any) -> Mapping[str, str]:
+    """Return the certificates of an answer that is a JSON object of them.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(answer, dict):
+        raise TypeError("the answer is not an object of certificates")
+    return answer
+
+
+def fetch_certificates(
+    address: str, read: Callable[[Any], Mapping[str, str]] = by_key_id
+) -> Certificates:
     """Fetch certificates over HTTPS; their lifetime is the response's `max-age`.
+
+    Args:
+        address: where they are.
+        read: turns the answer's JSON into certificates, or public keys, by key id (PEM).
 
     Raises:
         CertificatesUnavailableError: the server did not answer with certificates.
@@ -66,11 +83,9 @@ def fetch_certificates(address: str) -> Certificates:
     try:
         response = requests.get(address, timeout=FETCH_SECONDS)
         response.raise_for_status()
-        certificates = response.json()
-    except (requests.RequestException, ValueError) as error:
+        certificates = read(response.json())
+    except (requests.RequestException, ValueError, TypeError, KeyError) as error:
         raise CertificatesUnavailableError(f"no certificates came from {address}") from error
-    if not isinstance(certificates, dict):
-        raise CertificatesUnavailableError(f"no certificates came from {address}")
     max_age = re.search(r"max-age=(\d+)", response.headers.get("cache-control", ""))
     return Certificates(certificates, float(max_age[1]) if max_age else 0.0)
 
@@ -166,7 +181,8 @@ class GoogleTokenVerifier:
         if self._signature_may_be_removed and _is_signature_removed(authorization):
             claims = _unexpired_claims(authorization, self._audience)
         else:
-            claims = await _verified_claims(authorization, self._certificates, self._audience)
+            token = _token(authorization)
+            claims = await verified_claims(token, self._certificates, self._audience)
         if claims.get("iss") not in GOOGLE_ISSUERS:
             raise TokenRefusedError("the token was not issued by Google")
         # Any Google account can get a token for this audience, so the e-mail decides.
@@ -184,7 +200,8 @@ class FirebaseTokenVerifier:
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
         """Return the token's claims; `sub` is the uid. See `TokenVerifier.verify`."""
-        claims = await _verified_claims(authorization, self._certificates, self._project_id)
+        token = _token(authorization)
+        claims = await verified_claims(token, self._certificates, self._project_id)
         if claims.get("iss") != f"https://securetoken.google.com/{self._project_id}":
             raise TokenRefusedError(f"the token was not issued for project {self._project_id}")
         if not claims.get("sub"):
@@ -216,10 +233,20 @@ def _token(authorization: str | None) -> str:
     return token
 
 
-async def _verified_claims(
-    authorization: str | None, certificates: CertificateCache, audience: str
+async def verified_claims(
+    token: str, certificates: CertificateCache, audience: str | None
 ) -> Mapping[str, Any]:
-    token = _token(authorization)
+    """Return the claims of a token after checking its signature, its times and its audience.
+
+    Args:
+        token: the token, without any scheme before it.
+        certificates: those of its issuer.
+        audience: whom it must be made out to; None if the caller checks that.
+
+    Raises:
+        TokenRefusedError: the token proves nothing.
+        CertificatesUnavailableError: the token could not be checked now.
+    """
     key_id = str(_read(lambda: jwt.decode_header(token).get("kid", "")))
     known = await certificates.for_key(key_id)
     if key_id not in known:

@@ -29,6 +29,8 @@ run "all_off_by_default" {
       && output.load_balancer_address == null
       && output.page_url == null
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["FIREBASE_AUTH"] == "off"
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["APP_CHECK"] == "off"
+      && jsondecode(output.page_configuration).appCheck == null
     )
     error_message = "an option is on that nobody asked for"
   }
@@ -311,5 +313,21 @@ run "a_page_under_the_domain" {
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["ALLOWED_ORIGINS"] == "https://www.example.com,https://voice.example.com"
     )
     error_message = "the hosted page may not upload"
+  }
+}
+
+run "only_pages_of_the_site" {
+  variables {
+    app_check = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+  }
+
+  assert {
+    condition = (
+      google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["APP_CHECK"] == "on"
+      && jsondecode(output.page_configuration).appCheck == { appId = "1:123456789012:web:0123456789abcdef", siteKey = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+      && contains(keys(google_project_service.this), "firebaseappcheck.googleapis.com")
+      && contains([for target in google_apikeys_key.page.restrictions[0].api_targets : target.service], "firebaseappcheck.googleapis.com")
+    )
+    error_message = "the api does not ask for App Check, or the page cannot get its tokens"
   }
 }

@@ -24,6 +24,7 @@ run "bad_values" {
     alert_emails                = ["operator"]
     allowed_origins             = []
     api_concurrency             = 0
+    app_check                   = { app_id = "page", site_key = "" }
     build_region                = "global"
     busy_hours                  = { "Bad Name" = { from = 1, to = 2, min_instances = 1 } }
     conversion_deadline_seconds = 9
@@ -61,6 +62,7 @@ run "bad_values" {
     var.alert_emails,
     var.allowed_origins,
     var.api_concurrency,
+    var.app_check,
     var.build_region,
     var.busy_hours,
     var.conversion_deadline_seconds,

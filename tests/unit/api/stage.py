@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from functions.api.app import create_app
+from functions.api.app_check import AppCheck
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
@@ -96,6 +97,7 @@ class Stage:
 
     folder: Path = Path()
     verifier: TokenVerifier | None = None
+    app_check: TokenVerifier | None = None
     wait_seconds: float = 5.0
     limits: Limits = field(
         default_factory=lambda: Limits(per_minute=0, waiting=0, trusted_proxies=0)
@@ -128,6 +130,7 @@ class Stage:
             intake=intake,
             warm_up=WarmUp(client, "http://convert.test/warmup", NoIdentity()),
             sign_in=SignIn(self.verifier),
+            app_check=AppCheck(self.app_check),
             limits=self.limits,
             upload_memory=self.upload_memory,
             characters=characters,

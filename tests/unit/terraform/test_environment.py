@@ -39,6 +39,7 @@ EXAMPLES = {
     r"^tostring\(local\.trusted_proxies\)$": "1",
     r"^var\.project_id$": "a-project",
     r'^join\(",", local\.origins\)$': "https://voice.example.com",
+    r"^var\.app_check == null \? \"off\" : \"on\"$": "off",
     r"^var\.firebase_authentication == null \? \"off\" : \"on\"$": "off",
 }
 

@@ -25,6 +25,8 @@ export type ServerErrorCode =
   | "unsupported_content_type"
   /** The token that the configuration gave does not hold: the visitor must sign in again. */
   | "token_refused"
+  /** The API asks for App Check, and this page has not proved that it is one of the site's. */
+  | "app_check_refused"
   | "not_owner"
   | "pitch_not_adjustable"
   | "still_converting"

@@ -13,6 +13,11 @@ export interface VoiceAvatarConfig {
    * request to the API and sent nowhere else; where it rejects, so does the call.
    */
   readonly token?: () => Promise<string | null>;
+  /**
+   * How a page proves that it is one of the site's, where the API asks for it: from `config.json`,
+   * or the caller's own App Check. Asked before each request to the API.
+   */
+  readonly appCheck?: AppCheckConfig | (() => Promise<string>) | null;
   /** Listens as the signed-in visitor, in place of `firebase`, which does so as an anonymous one. */
   readonly listen?: Listen;
 }
@@ -22,6 +27,10 @@ export interface FirebaseConfig {
   readonly projectId: string;
   readonly apiKey: string;
 }
+
+/** Firebase App Check with reCAPTCHA Enterprise; `token` is the local cloud's, which needs neither. */
+export type AppCheckConfig =
+  { readonly appId: string; readonly siteKey: string } | { readonly token: string };
 
 /** What can be had: one voice to be converted to. */
 export interface Character {

@@ -49,6 +49,11 @@ export interface Surroundings {
   readonly fetch: typeof fetch;
   /** Resolves to the Firestore listener; called only when a Firebase project is configured. */
   readonly loadListen: (firebase: FirebaseConfig, emulator: string | null) => Promise<Listen>;
+  /** Resolves to what gets App Check's tokens; called before the first request that needs one. */
+  readonly loadAppCheck: (
+    firebase: FirebaseConfig,
+    appCheck: { readonly appId: string; readonly siteKey: string },
+  ) => Promise<() => Promise<string>>;
   /** Puts a recording to its signed address. */
   readonly put: typeof put;
   /** Resolves after so many seconds; rejects with the signal's reason. */
@@ -59,10 +64,13 @@ const BROWSER: Surroundings = {
   fetch: (input, init) => fetch(input, init),
   loadListen: async (firebase, emulator) =>
     (await import("./firestoreListener.js")).createListen(firebase, emulator),
+  loadAppCheck: async (firebase, appCheck) =>
+    (await import("./appCheck.js")).createAppCheck(firebase, appCheck),
   put,
   pause,
 };
 
+const CHARACTERS = "/api/v1/characters";
 /** A listener that has told nothing for this long, loading included, is replaced by the waiting endpoint. */
 const FIRST_SNAPSHOT_SECONDS = 10;
 const WATCH_SECONDS = 300;
@@ -73,6 +81,7 @@ const PATIENCE = 6;
 export class VoiceAvatar {
   readonly #api: string;
   readonly #token: () => Promise<string | null>;
+  readonly #attest: (() => Promise<string>) | null;
   readonly #loadListen: (() => Promise<Listen>) | null;
   readonly #around: Surroundings;
 
@@ -81,6 +90,7 @@ export class VoiceAvatar {
     this.#around = { ...BROWSER, ...surroundings };
     this.#api = config.api.replace(/\/+$/, "");
     this.#token = config.token ?? (() => Promise.resolve(null));
+    this.#attest = attestation(config, this.#around);
     if (listen) this.#loadListen = () => Promise.resolve(listen);
     else if (firebase)
       this.#loadListen = () => this.#around.loadListen(firebase, firestoreEmulator ?? null);
@@ -384,6 +394,9 @@ export class VoiceAvatar {
     const headers = new Headers(init.headers);
     const token = await this.#token();
     if (token !== null) headers.set("authorization", `Bearer ${token}`);
+    // The characters are no secret, and a page shows them before App Check has looked at its visitor.
+    if (this.#attest && !path.startsWith(CHARACTERS))
+      headers.set("x-firebase-appcheck", await this.#attest());
     return await this.#fetched(`${this.#api}${path}`, { ...init, method, headers });
   }
 
@@ -400,6 +413,27 @@ export class VoiceAvatar {
       throw new VoiceAvatarError("network", message, { cause });
     }
   }
+}
+
+/** How a page proves that it is one of the site's; null where the API does not ask. */
+function attestation(
+  { appCheck, firebase }: VoiceAvatarConfig,
+  around: Surroundings,
+): (() => Promise<string>) | null {
+  if (!appCheck) return null;
+  if (typeof appCheck === "function") return appCheck;
+  if ("token" in appCheck) return () => Promise.resolve(appCheck.token);
+  if (!firebase) throw new TypeError("appCheck needs firebase: the project that vouches.");
+  let loading: Promise<() => Promise<string>> | null = null;
+  return async () => {
+    loading ??= around.loadAppCheck(firebase, appCheck).catch((cause: unknown) => {
+      loading = null;
+      throw cause;
+    });
+    return await (
+      await loading
+    )();
+  };
 }
 
 /** The listener is of no use; the waiting endpoint may be. */

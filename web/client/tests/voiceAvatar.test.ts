@@ -4,6 +4,7 @@ import {
   type ServerErrorCode,
   type Surroundings,
   VoiceAvatar,
+  type VoiceAvatarConfig,
   VoiceAvatarError,
   type VoiceUpdate,
 } from "../src/voiceAvatar.js";
@@ -481,4 +482,91 @@ test("deleting a voice that is gone already is no error", async () => {
   const network = new FakeNetwork({ [DELETE]: json(404, { code: "unknown_voice" }) });
   await client({ fetch: network.fetch }).deleteVoice(VOICE_ID);
   expect(network.asked(DELETE)[0]?.keepalive).toBe(true);
+});
+
+describe("where the API asks for App Check", () => {
+  const HEADER = "x-firebase-appcheck";
+  const sent = (network: FakeNetwork): (string | null)[] =>
+    network.requests.map((request) => request.headers.get(HEADER));
+  const page = (network: FakeNetwork, config: Partial<VoiceAvatarConfig>, load = neverLoaded) =>
+    new VoiceAvatar(
+      { api: "https://api.example", ...config },
+      { fetch: network.fetch, loadAppCheck: load, pause: new FakeClock().pause },
+    );
+  const neverLoaded = (): Promise<() => Promise<string>> =>
+    Promise.reject(new Error("the SDK was loaded"));
+
+  test("requests about voices carry a token of their own moment, and the characters none", async () => {
+    const network = new FakeNetwork({
+      "GET /api/v1/characters": json(200, { characters: [] }),
+      [POST]: json(201, CREATED),
+      [DELETE]: new Response(null, { status: 204 }),
+    });
+    let asked = 0;
+    const avatar = page(network, { appCheck: async () => `token-${++asked}` });
+    await avatar.characters();
+    const voice = await avatar.createVoice(OPTIONS);
+    await avatar.deleteVoice(voice.voiceId);
+    expect(sent(network)).toEqual([null, "token-1", "token-2"]);
+  });
+
+  test("Firebase's SDK is loaded once, for the first request that needs it", async () => {
+    const network = new FakeNetwork({
+      "GET /api/v1/characters": json(200, { characters: [] }),
+      [POST]: () => json(201, CREATED),
+    });
+    const loaded: unknown[] = [];
+    const load = async (...given: unknown[]): Promise<() => Promise<string>> => {
+      loaded.push(given);
+      return async () => "of Google";
+    };
+    const appCheck = { appId: "1:2:web:3", siteKey: "s" };
+    const avatar = page(network, { firebase: FIREBASE, appCheck }, load);
+    await avatar.characters();
+    expect(loaded).toEqual([]);
+    await avatar.createVoice(OPTIONS);
+    await avatar.createVoice(OPTIONS);
+    expect(loaded).toEqual([[FIREBASE, appCheck]]);
+    expect(sent(network)).toEqual([null, "of Google", "of Google"]);
+  });
+
+  test("an SDK that could not be loaded is loaded again for the next request", async () => {
+    const network = new FakeNetwork({ [POST]: json(201, CREATED) });
+    let tries = 0;
+    const load = async (): Promise<() => Promise<string>> => {
+      if (++tries === 1) throw new Error("offline");
+      return async () => "later";
+    };
+    const appCheck = { appId: "1:2:web:3", siteKey: "s" };
+    const avatar = page(network, { firebase: FIREBASE, appCheck }, load);
+    await expect(avatar.createVoice(OPTIONS)).rejects.toThrow("offline");
+    expect(network.requests).toEqual([]);
+    await avatar.createVoice(OPTIONS);
+    expect(sent(network)).toEqual(["later"]);
+  });
+
+  test("the local cloud's token is sent as it is", async () => {
+    const network = new FakeNetwork({ [POST]: json(201, CREATED) });
+    await page(network, { appCheck: { token: "local" } }).createVoice(OPTIONS);
+    expect(sent(network)).toEqual(["local"]);
+  });
+
+  test("without it no such header is sent", async () => {
+    const network = new FakeNetwork({ [POST]: json(201, CREATED) });
+    await page(network, { firebase: FIREBASE }).createVoice(OPTIONS);
+    expect(sent(network)).toEqual([null]);
+  });
+
+  test("a site key without a Firebase project is a mistake of the configuration", () => {
+    const appCheck = { appId: "1:2:web:3", siteKey: "s" };
+    expect(() => page(new FakeNetwork({}), { appCheck })).toThrow(/needs firebase/);
+  });
+
+  test("a page that is refused learns it by a code of its own", async () => {
+    const refusal = { code: "app_check_refused", detail: "Only pages of this site may call." };
+    const network = new FakeNetwork({ [POST]: json(401, refusal) });
+    const avatar = page(network, { appCheck: { token: "old" } });
+    const code: ServerErrorCode = "app_check_refused";
+    expect(await failure(avatar.createVoice(OPTIONS))).toMatchObject({ code, status: 401 });
+  });
 });

@@ -95,6 +95,29 @@ describe("the content security policy", () => {
     expect(policy).not.toMatch(/unsafe|\*/);
   });
 
+  test("where App Check vouches for the page, lets reCAPTCHA in and nobody else", () => {
+    const appCheck = { appId: "1:2:web:3", siteKey: "s" };
+    const policy = contentSecurityPolicy({ api: "https://api.example", firebase: {}, appCheck });
+    expect(policy).toContain(
+      "https://firestore.googleapis.com https://content-firebaseappcheck.googleapis.com https://www.google.com/recaptcha/;",
+    );
+    expect(policy).toContain(
+      "script-src 'self' https://www.google.com/recaptcha/ https://www.gstatic.com/recaptcha/;",
+    );
+    expect(policy).toContain(
+      "frame-src https://www.google.com/recaptcha/ https://recaptcha.google.com/recaptcha/;",
+    );
+    expect(policy).not.toContain("require-trusted-types-for");
+    expect(policy).not.toMatch(/unsafe|\*/);
+  });
+
+  test("with the local cloud's own token lets nobody else in", () => {
+    const site = { api: "https://api.example", firebase: {} };
+    expect(contentSecurityPolicy({ ...site, appCheck: { token: "t" } })).toBe(
+      contentSecurityPolicy(site),
+    );
+  });
+
   test("of the local cloud reaches this machine and nothing else", () => {
     expect(contentSecurityPolicy(null)).toContain(
       "connect-src 'self' http://127.0.0.1:* http://localhost:*;",

@@ -3,27 +3,35 @@
 /** The shape of config.json; `storage` only where audio does not lie on Google's own address. */
 export interface SiteConfig {
   readonly api: string;
+  readonly appCheck?: object | null;
   readonly firebase?: object | null;
   readonly firestoreEmulator?: string | null;
   readonly storage?: string;
 }
 
+const APP_CHECK = "https://content-firebaseappcheck.googleapis.com";
+const RECAPTCHA = "https://www.google.com/recaptcha/";
+const RECAPTCHA_FRAMES = [RECAPTCHA, "https://recaptcha.google.com/recaptcha/"];
+const RECAPTCHA_SCRIPTS = [RECAPTCHA, "https://www.gstatic.com/recaptcha/"];
 const LOCAL_CLOUD = ["http://127.0.0.1:*", "http://localhost:*"];
 
 /** The policy for a site; null stands for the local cloud, whose ports are not known beforehand. */
 export function contentSecurityPolicy(config: SiteConfig | null): string {
   const api = config === null ? LOCAL_CLOUD : [new URL(config.api).origin];
   const others = config === null ? [] : services(config);
+  const attested = isAttested(config);
   return Object.entries({
     "default-src": ["'none'"],
     "base-uri": ["'none'"],
     "connect-src": ["'self'", ...api, ...others],
     "font-src": ["'self'"],
     "form-action": ["'none'"],
+    ...(attested ? { "frame-src": RECAPTCHA_FRAMES } : {}),
     "img-src": ["'self'", ...api],
     "media-src": ["blob:"],
-    "require-trusted-types-for": ["'script'"],
-    "script-src": ["'self'"],
+    // reCAPTCHA's script adds others by their address, which trusted types would refuse.
+    ...(attested ? {} : { "require-trusted-types-for": ["'script'"] }),
+    "script-src": ["'self'", ...(attested ? RECAPTCHA_SCRIPTS : [])],
     "style-src": ["'self'"],
   })
     .map(([directive, sources]) => `${directive} ${sources.join(" ")}`)
@@ -32,6 +40,14 @@ export function contentSecurityPolicy(config: SiteConfig | null): string {
 
 function services(config: SiteConfig): string[] {
   const storage = new URL(config.storage ?? "https://storage.googleapis.com").origin;
-  if (config.firestoreEmulator) return [storage, `http://${config.firestoreEmulator}`];
-  return config.firebase ? [storage, "https://firestore.googleapis.com"] : [storage];
+  const attestation = isAttested(config) ? [APP_CHECK, RECAPTCHA] : [];
+  if (config.firestoreEmulator)
+    return [storage, `http://${config.firestoreEmulator}`, ...attestation];
+  const firestore = config.firebase ? ["https://firestore.googleapis.com"] : [];
+  return [storage, ...firestore, ...attestation];
+}
+
+/** Whether Firebase App Check vouches for the page; the local cloud's token needs nobody's. */
+function isAttested(config: SiteConfig | null): boolean {
+  return Boolean(config?.appCheck) && !("token" in (config?.appCheck ?? {}));
 }
