@@ -63,7 +63,7 @@ class Noting:
 @pytest.mark.parametrize(
     "case", [CLASSIC, CLASSIC_EXPORT, MAIN], ids=["2024, .pth", "2024, .onnx", "2026, .pth"]
 )
-def test_a_conversion_says_what_the_original_tools_say(case: Case) -> None:
+def test_a_conversion_equals_that_of_the_original_tools(case: Case) -> None:
     arrays = golden.case(case.name)
     synthesizer = Noting(case.voice)
     options = VoiceOptions(
@@ -93,7 +93,7 @@ def test_a_conversion_says_what_the_original_tools_say(case: Case) -> None:
     assert_same(converted, arrays["out"])
 
 
-def test_an_engine_in_parity_says_what_the_original_tools_say(tmp_path: Path) -> None:
+def test_an_engine_in_parity_equals_the_original_tools(tmp_path: Path) -> None:
     arrays = golden.case(MAIN.name)
     settings = {
         "parity": "main",
