@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from speech.importing.apart import run_apart
 from speech.importing.bundles import Parts, Wishes, write_bundle
 from speech.importing.consent import ask_consent, read_consent
 from speech.importing.content_encoders import MAX_ENCODER_BYTES, inspect_encoder, quantise
@@ -91,8 +92,8 @@ def _parser() -> argparse.ArgumentParser:
 def _add_encoder(options: argparse.Namespace) -> object:
     path: Path = options.file
     try:
-        encoder = inspect_encoder(_read(path, MAX_ENCODER_BYTES))
-        smaller = quantise(encoder) if options.int8 else None
+        encoder = run_apart(inspect_encoder, _read(path, MAX_ENCODER_BYTES))
+        smaller = run_apart(quantise, encoder) if options.int8 else None
     except VoiceFileError as error:
         raise _named(path, error) from error
     kept = encoder if smaller is None else smaller.encoder

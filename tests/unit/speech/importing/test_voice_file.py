@@ -152,6 +152,14 @@ def test_weights_of_other_precisions_are_read(kind: str) -> None:
     assert np.array_equal(voice.weights["dec.cond.weight"], other.weights["dec.cond.weight"])
 
 
+def test_attributes_of_a_state_dictionary_are_passed_over() -> None:
+    weights = Raw(b"}(X\x07\x00\x00\x00enc_q.xK\x01u}X\x09\x00\x00\x00_metadata}sb")
+
+    message = refusal(archive(checkpoint(Kind()) | {"weight": weights}))
+
+    assert message == "tensor 'enc_q.x': expected a tensor, found 1."
+
+
 def test_bfloat16_is_widened() -> None:
     weights = weights_of(Kind())
     exact = np.array([[1.5, -2.0, 0.25, 3.0]] * 3, np.float32)
