@@ -309,6 +309,18 @@ def test_what_is_no_voice_is_refused_in_one_sentence(content: Any, message: str)
     assert refusal(archive(content)) == message
 
 
+@pytest.mark.parametrize("name", ["config", "version", "vocoder", "f0", "sr", "info", "epoch"])
+@pytest.mark.parametrize("value", [[], {}, (1,), b"x", -1, 1e300, True, "\u00e9\n" * 99])
+def test_an_entry_of_any_kind_is_read_or_refused_cleanly(name: str, value: Any) -> None:
+    try:
+        said = list(read(archive(checkpoint(Kind()) | {name: value})).facts.values())
+    except VoiceFileError as error:
+        said = [str(error)]
+
+    assert said
+    assert all(text.isprintable() for text in said)
+
+
 def test_a_pickle_without_an_archive_is_refused_with_what_to_do() -> None:
     assert refusal(pickle.dumps({"weight": {}}, 2)) == (
         "expected a ZIP archive as PyTorch 1.6 and newer write it, found a pickle of PyTorch before"
