@@ -14,6 +14,7 @@ from speech.bundles.__main__ import main
 from speech.bundles.bundle import BundleError
 from speech.bundles.portraits import MAX_PORTRAIT_BYTES
 from speech.bundles.reading import load_character, load_characters
+from speech.bundles.sealing import seal
 from speech.engines.base import SessionSettings
 from speech.engines.registry import ENGINES, build_engine
 from tests.unit.speech import graphs
@@ -72,6 +73,18 @@ def test_a_graph_that_characters_share_lies_beside_them_by_its_hash(tmp_path: Pa
 
     assert len(character.graphs["harmonic"].content) == said["bytes"]
     assert list(load_characters(tmp_path, ENGINES)) == ["tester"]
+
+
+def test_a_bundle_with_a_shared_graph_can_be_sealed(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    before = (bundle / "character.json").read_text("utf-8")
+    said = json.loads(before)["graphs"]["harmonic"]
+    (tmp_path / "encoders").mkdir()
+    (bundle / "harmonic.onnx").rename(tmp_path / "encoders" / f"{said['sha256']}.onnx")
+
+    seal(bundle, 1 << 30)
+
+    assert json.loads((bundle / "character.json").read_text("utf-8")) == json.loads(before)
 
 
 def test_a_shared_graph_is_checked_as_every_other_one(tmp_path: Path) -> None:
