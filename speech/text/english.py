@@ -18,7 +18,7 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _VOWELS = frozenset("aeiouy")
 _UNKNOWN = "フィラー"  # the part of speech that Open JTalk gives to what it has to spell
 _LONGEST_ACRONYM = 5
-_LONGEST_WORD = 24
+_LONGEST_WORD = 40
 _KANA_PER_LETTER = 1.5  # more than any word has that is not spelled
 _ARTICLE = "ア"
 _REMEMBERED = 4_096
@@ -114,12 +114,9 @@ class EnglishReader:
 
     def _ask_network(self, word: str) -> str:
         is_acronym = word.isupper() and len(word) <= _LONGEST_ACRONYM
-        if is_acronym or not _VOWELS & set(word.lower()):
+        if is_acronym or len(word) > _LONGEST_WORD or not _VOWELS & set(word.lower()):
             return _spell(word)
-        pieces = [word[i : i + _LONGEST_WORD] for i in range(0, len(word), _LONGEST_WORD)]
-        return "".join(
-            self._network.convert(piece.lower(), on_incomplete="ignore") for piece in pieces
-        )
+        return str(self._network.convert(word.lower(), on_incomplete="ignore"))
 
 
 def _spell(word: str) -> str:
