@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from speech.text.reading import ReadsText
 
@@ -69,19 +69,31 @@ class EnglishReader:
     Args:
         reader: knows the dictionary.
         words: well-known words, in lower case, and their katakana.
+        is_own: tells the words of a user's own dictionary, which go before everything else.
     """
 
-    def __init__(self, reader: ReadsText, words: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        reader: ReadsText,
+        words: Mapping[str, str],
+        is_own: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         import kanalizer  # noqa: PLC0415 - loads its network
 
         self._network: Any = kanalizer
         self._reader = reader
         self._words = words
+        self._is_own = is_own
         self._remember = lru_cache(_REMEMBERED)(self._write)
 
     def write(self, text: str) -> str:
         """Write the English words of a text in katakana, but those that the dictionary knows."""
-        return _WORD.sub(lambda found: self._remember(found[1], found[2]), text)
+        return _WORD.sub(self._write_found, text)
+
+    def _write_found(self, found: re.Match[str]) -> str:
+        if self._is_own(found[0]) or self._is_own(found[1]):
+            return found[0]
+        return self._remember(found[1], found[2])
 
     def _write(self, word: str, number: str) -> str:
         """Leave what the dictionary knows as it is, because it knows the accent, too."""

@@ -31,7 +31,7 @@ async def served() -> AsyncIterator[str]:
     engine = JapaneseEngine(
         HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())),
         dictionary,
-        EnglishReader(dictionary, read_words()),
+        EnglishReader(dictionary, read_words(), dictionary.has),
         sample_rate=24_000,
     )
     speaker = OfferedSpeaker(

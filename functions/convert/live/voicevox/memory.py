@@ -9,7 +9,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from speech.text.dictionary import compile_dictionary
+from speech.text.dictionary import compile_dictionary, widen
 from speech.text.reading import Reader
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class UserDictionary:
     def __init__(self, make_reader: Callable[[Path | None], ReadsText] = Reader) -> None:
         self._make_reader = make_reader
         self._words: dict[str, DictionaryWord] = {}
+        self._surfaces: frozenset[str] = frozenset()
         self._reader = make_reader(None)
         self._folder: Path | None = None
         self._changing = threading.Lock()
@@ -88,6 +89,10 @@ class UserDictionary:
     def read(self, text: str) -> Reading:
         """Read with the words of now; see speech.text.reading.Reader."""
         return self._reader.read(text)
+
+    def has(self, surface: str) -> bool:
+        """Whether somebody added this word, written like this."""
+        return widen(surface) in self._surfaces
 
     def words(self) -> Mapping[str, DictionaryWord]:
         """List the words by their UUID."""
@@ -141,6 +146,7 @@ class UserDictionary:
         folder = Path(tempfile.mkdtemp(prefix="dictionary-"))
         self._reader = self._make_reader(compile_dictionary(words.values(), folder))
         self._words = words
+        self._surfaces = frozenset(word.surface for word in words.values())
         # The old one stays mapped by those who still read with it, also when it has no name.
         self.close()
         self._folder = folder

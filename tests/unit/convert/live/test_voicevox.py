@@ -41,7 +41,7 @@ def services() -> Iterator[Services]:
     engine = JapaneseEngine(
         HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())),
         dictionary,
-        EnglishReader(dictionary, read_words()),
+        EnglishReader(dictionary, read_words(), dictionary.has),
         sample_rate=24_000,
     )
     styles = (OfferedStyle(STYLE, "ノーマル", engine, 0),)
@@ -200,6 +200,17 @@ async def test_a_word_of_the_dictionary_is_read_from_then_on(client: httpx.Async
     assert (await client.get("/user_dict")).json() == {}
     assert (await client.post("/import_user_dict", json=known)).status_code == 204
     assert kana_of(await query(client, "推し活ん")) == "オシゴト"
+
+
+async def test_a_user_s_english_word_goes_before_the_list_and_the_network(
+    client: httpx.AsyncClient,
+) -> None:
+    assert kana_of(await query(client, "Discord")) == "ディスコオド"
+    word: Query = {"surface": "Discord", "pronunciation": "ディスコ", "accent_type": 1}
+
+    await client.post("/user_dict_word", params=word)
+
+    assert kana_of(await query(client, "Discord")) == "ディスコ"
 
 
 def kana_of(body: dict[str, Any]) -> str:
