@@ -14,7 +14,6 @@ from speech.bundles.bundle import Graph
 from speech.bundles.onnx_model import inspect_model
 from speech.engines.base import SessionSettings
 from speech.engines.japanese import HtsVoice, JapaneseEngine
-from speech.engines.sharing import SessionPool
 from speech.engines.speaking import SpeechOptions, TextError
 from speech.engines.style_bert_vits2.engine import VoiceBundle, build
 from speech.importing.aivmx import parse_aivmx
@@ -46,7 +45,7 @@ def engines() -> dict[str, TextEngine]:
         "japanese": JapaneseEngine(
             voice, reader, EnglishReader(reader, read_words()), sample_rate=24_000
         ),
-        "style_bert_vits2": build(bundle, SessionPool(), reader, SessionSettings()),
+        "style_bert_vits2": build(bundle, reader, SessionSettings()),
     }
 
 
