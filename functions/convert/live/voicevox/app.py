@@ -54,6 +54,7 @@ _LEFT_OUT = (
 )
 _MOST_QUERIES = 32
 _LARGEST_BODY = 8 << 20
+_CLIENT_CLOSED_REQUEST = 499  # nginx's; nobody is there to read it
 
 
 @dataclass(frozen=True)
@@ -298,12 +299,13 @@ async def _say(
     speak = await asyncio.to_thread(
         queries.speak, style.engine, query, style.engine_style, raise_questions=raise_questions
     )
-    pieces = []
-    while (piece := await asyncio.to_thread(next, speak, None)) is not None:
+    pieces: list[NDArray[np.float32]] = []
+    while not await request.is_disconnected():
+        piece = await asyncio.to_thread(next, speak, None)
+        if piece is None:
+            return _wav(np.concatenate(pieces), query.output_sampling_rate)
         pieces.append(piece)
-        if await request.is_disconnected():
-            raise HTTPException(499, "The client closed the connection.")
-    return _wav(np.concatenate(pieces), query.output_sampling_rate)
+    raise HTTPException(_CLIENT_CLOSED_REQUEST, "The client closed the connection.")
 
 
 def _wav(samples: NDArray[np.float32], rate: int) -> bytes:

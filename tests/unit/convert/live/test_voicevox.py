@@ -32,6 +32,8 @@ UUID = "a0000000-0000-4000-8000-000000000000"
 TEXT = "こんにちは、世界。"
 SETTINGS = Settings("0.1.0")
 
+STILL_THERE: dict[str, Any] = {}
+
 Query = dict[str, str | int]
 
 
@@ -278,10 +280,14 @@ async def test_a_client_that_leaves_stops_its_synthesis(services: Services) -> N
     app = build(SETTINGS, replace(services, voices=voices))
     async with client_of(app) as client:
         body = await query(client, "一つ目の文です。二つ目の文です。三つ目の文です。")
-    messages = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
+    request = {"type": "http.request", "body": json.dumps(body).encode()}
+    messages = iter([request, STILL_THERE])
 
     async def receive() -> dict[str, Any]:
-        return next(messages, {"type": "http.disconnect"})
+        message = next(messages, {"type": "http.disconnect"})
+        if message is STILL_THERE:
+            await asyncio.Event().wait()
+        return message
 
     async def send(_: Any) -> None:
         return
