@@ -13,7 +13,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, TypeVar
 
 import requests
 from google.api_core import exceptions as google_errors
@@ -90,6 +90,21 @@ class Signer:
             "access_token": self.credentials.token,
         }
 
+    def sign_url(self, blob: Blob, method: str, expires_at: datetime, **more: Any) -> str:
+        """Return the address for one request about an object; may call IAM's signBlob."""
+        url = blob.generate_signed_url(
+            version="v4", expiration=expires_at, method=method, **self.arguments(), **more
+        )
+        return str(url)
+
+
+class UrlSigner(Protocol):
+    """Signs the address for one request about an object."""
+
+    def sign_url(self, blob: Blob, method: str, expires_at: datetime, **more: Any) -> str:
+        """Return the address; `more` are `headers` and `response_disposition`."""
+        ...
+
 
 class CloudStorageBucket:
     """A `Bucket` in Cloud Storage; see the port for what its methods do.
@@ -105,7 +120,7 @@ class CloudStorageBucket:
         self,
         client: Client,
         name: str,
-        signer: Signer | None = None,
+        signer: UrlSigner | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.name = name
@@ -254,10 +269,7 @@ class CloudStorageBucket:
         signer, blob = self._signer, self._bucket.blob(name)
 
         def sign() -> str:
-            url = blob.generate_signed_url(
-                version="v4", expiration=expires_at, method=method, **signer.arguments(), **more
-            )
-            return str(url)
+            return signer.sign_url(blob, method, expires_at, **more)
 
         # In a thread, because signing through IAM makes a request.
         with _storage_errors(f"{self.name}/{name}"):
