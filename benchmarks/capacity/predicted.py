@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from benchmarks.capacity.measured import (
-    AT_ONCE,
     BASE_LOAD,
     FLASH,
-    LISTENING_SECONDS,
     LOAD,
     OWN,
     SPOKEN_SECONDS,
 )
+from benchmarks.measuring.voice_journeys import AT_ONCE, LISTENING_SECONDS
 from capacity.arrivals import Arrivals
 from capacity.parameters import CLOUD, LOCAL, Duration, read_parameters
 from capacity.settings import Instances, Quota, Settings, Signing
@@ -80,7 +79,7 @@ class Predictor:
 
     def idle(self, count: int) -> Numbers:
         """Predict waits one after another."""
-        return self._waits(WARM, 5.0 * np.arange(count))
+        return self._waits(WARM, np.linspace(0.0, 5.0 * count, count))
 
     def at_random(self, counts: Sequence[int], rates: Sequence[float]) -> Numbers:
         """Predict waits at random times, as often again as makes the percentiles steady."""
@@ -97,7 +96,7 @@ class Predictor:
         """Predict waits for an instance that is scaled to zero, or is being warmed up."""
         settings = replace(WARM, warm_up=warm_up, minimum=Instances(1, 1, 0))
         spoken = SPOKEN_SECONDS if warm_up else LISTENING_SECONDS
-        return self._waits(settings, 100.0 * np.arange(count), spoken)
+        return self._waits(settings, np.linspace(0.0, 100.0 * count, count), spoken)
 
     def saturation(self) -> float:
         """Predict the rate with `AT_ONCE` visitors, each of whom comes again at once.

@@ -90,10 +90,23 @@ class Signer:
             "access_token": self.credentials.token,
         }
 
-    def sign_url(self, blob: Blob, method: str, expires_at: datetime, **more: Any) -> str:
+    def sign_url(
+        self,
+        blob: Blob,
+        method: str,
+        expires_at: datetime,
+        *,
+        headers: dict[str, str] | None = None,
+        response_disposition: str | None = None,
+    ) -> str:
         """Return the address for one request about an object; may call IAM's signBlob."""
         url = blob.generate_signed_url(
-            version="v4", expiration=expires_at, method=method, **self.arguments(), **more
+            version="v4",
+            expiration=expires_at,
+            method=method,
+            headers=headers,
+            response_disposition=response_disposition,
+            **self.arguments(),
         )
         return str(url)
 
@@ -101,8 +114,24 @@ class Signer:
 class UrlSigner(Protocol):
     """Signs the address for one request about an object."""
 
-    def sign_url(self, blob: Blob, method: str, expires_at: datetime, **more: Any) -> str:
-        """Return the address; `more` are `headers` and `response_disposition`."""
+    def sign_url(
+        self,
+        blob: Blob,
+        method: str,
+        expires_at: datetime,
+        *,
+        headers: dict[str, str] | None = None,
+        response_disposition: str | None = None,
+    ) -> str:
+        """Return the address.
+
+        Args:
+            blob: the object.
+            method: of the request, such as GET.
+            expires_at: when the address stops working.
+            headers: that the request must have.
+            response_disposition: the Content-Disposition that the answer shall have.
+        """
         ...
 
 
@@ -263,7 +292,7 @@ class CloudStorageBucket:
             if blob.name != except_for:
                 await self.delete(blob.name)
 
-    async def _sign(self, name: str, method: str, expires_at: datetime, **more: object) -> str:
+    async def _sign(self, name: str, method: str, expires_at: datetime, **more: Any) -> str:
         if self._signer is None:
             raise RuntimeError(f"bucket {self.name} was opened without a Signer and cannot sign")
         signer, blob = self._signer, self._bucket.blob(name)

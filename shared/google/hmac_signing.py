@@ -43,7 +43,7 @@ class HmacSigner:
         method: str,
         expires_at: datetime,
         *,
-        headers: Mapping[str, str] | None = None,
+        headers: dict[str, str] | None = None,
         response_disposition: str | None = None,
     ) -> str:
         """Return the address for one request about an object; makes no request itself.
