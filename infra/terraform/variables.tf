@@ -476,7 +476,7 @@ variable "signing" {
 
   validation {
     condition     = contains(["iam", "hmac"], var.signing)
-    error_message = "signing must be \"iam\" or \"hmac\"."
+    error_message = "signing must be \"iam\", which needs no secret, or \"hmac\", which needs no call for each address."
   }
 }
 
