@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Self
@@ -14,6 +15,10 @@ MOST_INSTANCES: Final = 1000
 
 GIB_OF_CPUS: Final = {1: 1.0, 2: 1.0, 4: 2.0, 8: 4.0}
 """Memory of a converter with so many CPUs: the module's default, or the least Cloud Run gives."""
+
+
+OTHER_FUNCTIONS: Final = 2
+"""Instances of dead_letter and sweep, each with one CPU and half a GiB."""
 
 
 class Signing(StrEnum):
@@ -144,10 +149,12 @@ class Settings:
                 f"function_min_instances = {{ api = {self.minimum.api}, "
                 f"on_upload = {self.minimum.on_upload} }}"
             ),
+            f"quota                  = {self._quota(most)}",
             f'convert_cpu            = "{self.convert_cpu}"',
             f'convert_memory         = "{self.gib:g}Gi"',
             f"convert_concurrency    = {self.slots}",
             f"api_concurrency        = {self.api_concurrency}",
+            f'signing                = "{self.signing}"',
         ]
         if self.busy_hours is not None:
             hours = self.busy_hours
@@ -156,6 +163,13 @@ class Settings:
                 f"min_instances = {hours.min_instances} }} }}"
             )
         return "\n".join(lines)
+
+    def _quota(self, most: Instances) -> str:
+        """Return the quota that so many instances need, beside the module's own small services."""
+        functions = most.api + most.on_upload + OTHER_FUNCTIONS
+        cpus = functions + self.convert_cpu * most.convert
+        memory = math.ceil(functions / 2 + self.gib * most.convert)
+        return f"{{ cpus = {cpus}, memory_gib = {memory} }}"
 
 
 def _with_room(used: Instances, most: Instances) -> Instances:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from capacity.settings import Instances, Quota, Settings
 from capacity.summary import summarise
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from rich.console import Console
@@ -45,7 +47,8 @@ def write_sizes(console: Console, page: Path, seed: int) -> None:
             arrivals = crowd.arrivals(parameters, np.random.default_rng(seed))
             runner = Runner(parameters, watcher, seed)
             (found[rate],) = runner.run([_settings(parameters, rate)], arrivals, summarise)
-    parts = (sizes(found, parameters), calls(parameters), bounds(parameters))
+    limits = _limits(parameters, found)
+    parts = (sizes(found, limits), calls(parameters), bounds(limits))
     for part in parts:
         console.print(part.rich())
     page.write_text(
@@ -65,13 +68,13 @@ def _settings(parameters: Parameters, rate: int) -> Settings:
     )
 
 
-def sizes(found: dict[int, Summary], parameters: Parameters) -> Table:
+def sizes(found: dict[int, Summary], limits: Sequence[Limit]) -> Table:
     """Return instances, wait and cost of each size."""
     rows = []
     for rate, summary in found.items():
         most = summary.most_instances
         month = summary.bill.together * SECONDS_OF_A_MONTH / summary.seconds
-        first, bound = _first_quota(rate, parameters, most)
+        met = [limit for limit in limits if limit.voices <= rate]
         rows.append(
             (
                 f"{rate:,}",
@@ -80,7 +83,7 @@ def sizes(found: dict[int, Summary], parameters: Parameters) -> Table:
                 tables.seconds(summary.waits[50]),
                 tables.seconds(summary.waits[95]),
                 f"{month:,.0f}",
-                f"{first} ({bound})" if first else "none",
+                f"{met[0].name} ({met[0].voices:,.0f})" if met else "none",
             )
         )
     columns = (
@@ -95,49 +98,59 @@ def sizes(found: dict[int, Summary], parameters: Parameters) -> Table:
     return tables.Table("Sizes, no quota binding", columns, tuple(rows))
 
 
-def _first_quota(rate: int, parameters: Parameters, most: Instances) -> tuple[str, str]:
-    reached = [(limit, name) for name, limit, _ in _limits(parameters) if limit <= rate]
-    cpus = 2 * most.convert + most.api + most.on_upload
-    if cpus > read_parameters()["cloud_run.region_cpus"]:
-        reached.append(
-            (rate * read_parameters()["cloud_run.region_cpus"] / cpus, "vCPU in a region")
-        )
-    if not reached:
-        return "", ""
-    limit, name = min(reached)
-    return name, f"{limit:,.0f}"
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A quota by default.
+
+    Attributes:
+        name: of the quota.
+        voices: voices a second at which it is met.
+        remedy: whether it can be raised, or what else helps.
+    """
+
+    name: str
+    voices: float
+    remedy: str
 
 
-def _limits(parameters: Parameters) -> list[tuple[str, float, str]]:
-    """Return the quotas, at how many voices a second each is met, and whether it can be raised."""
+def _limits(parameters: Parameters, found: dict[int, Summary]) -> list[Limit]:
+    """Return the quotas in the order in which a growing service meets them."""
     written = parameters["voice.documents_written"]
-    return [
-        (
+    rate, most = RATES[2], found[RATES[2]].most_instances
+    cpus = (2 * most.convert + most.api + most.on_upload) / rate
+    limits = (
+        Limit(
+            "vCPU of a new project in a region",
+            parameters["cloud_run.new_project_cpus"] / cpus,
+            "yes: `quota`",
+        ),
+        Limit(
             "Firestore writes under the sweep's index",
             parameters["quota.firestore_index"] / written,
             "no: shard the index",
         ),
-        (
+        Limit(
             "Firestore's ramp from a cold start",
             parameters["quota.firestore_ramp"] / written,
             "passes: half as much again every five minutes",
         ),
-        (
+        Limit(
             "signBlob calls, two a voice",
             parameters["quota.sign_blob"] / 60.0 / 2.0,
-            "yes; none at all with an HMAC key",
+            'yes; none at all with `signing = "hmac"`',
         ),
-        (
+        Limit(
             "writes to one bucket from a cold start",
             parameters["quota.storage_writes"],
             "passes: twice as much every twenty minutes",
         ),
-        (
+        Limit(
             "reads of one bucket from a cold start",
             parameters["quota.storage_reads"],
             "passes: twice as much every twenty minutes",
         ),
-    ]
+    )
+    return sorted(limits, key=lambda limit: limit.voices)
 
 
 def calls(parameters: Parameters) -> Table:
@@ -157,11 +170,8 @@ def calls(parameters: Parameters) -> Table:
     return tables.Table("Calls a second", columns, rows)
 
 
-def bounds(parameters: Parameters) -> Table:
+def bounds(limits: Sequence[Limit]) -> Table:
     """Return the quotas in the order in which a growing service meets them."""
-    rows = [
-        (name, f"{limit:,.0f}", remedy)
-        for name, limit, remedy in sorted(_limits(parameters), key=lambda each: each[1])
-    ]
+    rows = tuple((limit.name, f"{limit.voices:,.0f}", limit.remedy) for limit in limits)
     columns = ("quota, by default", "met at voices a second", "can it be raised")
-    return tables.Table("Quotas in the order in which they are met", columns, tuple(rows))
+    return tables.Table("Quotas in the order in which they are met", columns, rows)
