@@ -121,12 +121,13 @@ class Settings:
         return GIB_OF_CPUS[self.convert_cpu]
 
     def without_warm_up(self) -> Self:
-        """Return the deployment that has neither warm-up nor warm instances."""
-        return replace(self, warm_up=False, minimum=Instances(0, 0, 0), busy_hours=None)
+        """Return the deployment that has neither warm-up nor warm converters."""
+        return replace(self.with_warm_up_only(), warm_up=False)
 
     def with_warm_up_only(self) -> Self:
-        """Return the deployment that relies on the warm-up alone."""
-        return replace(self, warm_up=True, minimum=Instances(0, 0, 0), busy_hours=None)
+        """Return the deployment whose converters rely on the warm-up alone."""
+        minimum = replace(self.minimum, convert=0)
+        return replace(self, warm_up=True, minimum=minimum, busy_hours=None)
 
     def with_minimum(self, convert: int) -> Self:
         """Return the deployment with so many warm converters at any hour."""
