@@ -182,6 +182,28 @@ resource "google_cloud_run_v2_service" "convert" {
           value = env.value
         }
       }
+
+      dynamic "env" {
+        for_each = local.environment_signing
+        content {
+          name  = env.key
+          value = env.value
+        }
+      }
+
+      dynamic "env" {
+        for_each = google_secret_manager_secret_version.hmac
+        content {
+          name = "SIGNING_HMAC_SECRET"
+
+          value_source {
+            secret_key_ref {
+              secret  = google_secret_manager_secret.hmac[0].secret_id
+              version = env.value.version
+            }
+          }
+        }
+      }
     }
   }
 
