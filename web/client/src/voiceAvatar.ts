@@ -423,7 +423,8 @@ function attestation(
   if (!appCheck) return null;
   if (typeof appCheck === "function") return appCheck;
   if ("token" in appCheck) return () => Promise.resolve(appCheck.token);
-  if (!firebase) throw new TypeError("appCheck needs firebase: the project in which the page is registered.");
+  if (!firebase)
+    throw new TypeError("appCheck needs firebase: the project in which the page is registered.");
   let loading: Promise<() => Promise<string>> | null = null;
   return async () => {
     loading ??= around.loadAppCheck(firebase, appCheck).catch((cause: unknown) => {
