@@ -150,9 +150,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
     if (WEB_ROOT / "index.html").is_file():
         options = replace(options, web_root=WEB_ROOT, app_check=parsed.app_check)
     elif parsed.app_check:
-        raise UsageError(
-            "--app-check needs the built page, which gets the token: build the page first"
-        )
+        raise UsageError("--app-check gives its token to the page, which is not built: build it")
     async with local_cloud(options, embedded=parsed.embedded, note=_say) as cloud:
         with published_endpoints(cloud, parsed.folder) as path:
             endpoints = cloud.endpoints()

@@ -78,7 +78,7 @@ def keys_of_set(answer: Any) -> Mapping[str, str]:
 
 
 def read_own_key(path: Path) -> Certificates:
-    """Return the public key of a service account's key file; the local cloud signs its tokens with it."""
+    """Return the public key of a service account's key file, for the local cloud's tokens."""
     fields = json.loads(path.read_text())
     private = load_pem_private_key(fields["private_key"].encode(), None)
     public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
