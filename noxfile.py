@@ -131,6 +131,12 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(python=False, default=False)
+def capacity(session: nox.Session) -> None:
+    """Plan for a crowd: nox -s capacity -- --per-day N [--flash 100x] [--target T] [--help]."""
+    Environment(session, "capacity").python("-m", "capacity", *(session.posargs or ["--help"]))
+
+
+@nox.session(python=False, default=False)
 def fuzz(session: nox.Session) -> None:
     """Try malformed inputs of every kind: nox -s fuzz -- --minutes N [--target NAME]."""
     Environment(session, "tests").python("-m", "tests.fuzz", *session.posargs)

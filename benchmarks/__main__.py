@@ -31,6 +31,7 @@ MODULES: Final = {
     "http": "benchmarks.http.run",
     "pipeline": "benchmarks.pipeline.run",
     "cost": "benchmarks.cost.run",
+    "rvc": "benchmarks.rvc.run",
 }
 """The module of each benchmark; its `run` takes `Options` and returns a `Report`.
 

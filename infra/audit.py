@@ -1,8 +1,8 @@
-"""Asks whether the locked dependencies of what is deployed have known vulnerabilities.
+"""Looks for known vulnerabilities in the locked dependencies of everything that is deployed.
 
-pip-audit asks for the deployables' requirements and npm for the page's. What could not be asked is
-never taken for harmless: it is named, and it fails the run where AUDIT_REQUIRED is set, as in a
-pipeline that has access to the advisories.
+pip-audit checks the deployables' requirements, npm those of the page. Packages that cannot be
+checked do not count as safe: they are named, and the run fails if AUDIT_REQUIRED is set, as in a CI
+that can reach the advisories.
 
     python -m infra.audit
 

@@ -1,4 +1,4 @@
-"""The form of a voice in its document: field names and types as Firestore stores them."""
+"""How a voice is stored as a document: its field names and types in Firestore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLLECTION: Final = "voices"
 
 
 def document_path(voice_id: str) -> str:
-    """Return the path a client listens to."""
+    """Return the path of the document that a client listens to."""
     return f"{COLLECTION}/{voice_id}"
 
 
@@ -36,8 +36,8 @@ def to_document(voice: Voice) -> dict[str, Any]:
 def from_document(voice_id: str, document: Mapping[str, Any]) -> Voice:
     """Return the voice of a document.
 
-    Fields that are not known here are left out: a later version of the code may have added them,
-    and another part of the service may run it already, or have run it before a rollback.
+    Unknown fields are ignored. A later version of the code may have added them: another deployable
+    may already run that version, or have run it before a rollback.
 
     Raises:
         KeyError, TypeError, ValueError: the document was not written by `to_document`.

@@ -1,7 +1,7 @@
-"""Containers and media types: what may be uploaded, what is really there, what is sent back.
+"""Containers and media types: which recordings are accepted, and which type a result has.
 
-This module is pure: it looks at bytes and names and decodes nothing. What a recording is gets
-decided by its first bytes (`sniff`), never by what a client calls it.
+This module is pure: it looks only at bytes and names and decodes nothing. The first bytes of a
+recording decide what it is (`sniff`), never the media type that the client has sent.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SNIFF_BYTES: Final = 65_536
-"""How much of a recording's beginning `sniff` wants, so that it can look behind an ID3 tag."""
-
+"""How many bytes of a recording `sniff` needs, so that it can look behind an ID3 tag."""
 
 LONGEST_CONTENT_TYPE: Final = 200
-"""Recorders name a container and two codecs."""
+"""The most characters of a content type; recorders name a container and up to two codecs."""
 
 
 class Container(StrEnum):
-    """The containers that recordings may come in."""
+    """The containers that recordings may have."""
 
     WEBM = "webm"
     MATROSKA = "matroska"
@@ -104,10 +103,10 @@ def parse_content_type(text: str) -> str:
 
 
 def content_type_matches(container: Container, content_type: str) -> bool:
-    """Whether `content_type` (parameters are ignored) names `container`.
+    """Return whether `content_type`, without its parameters, names `container`.
 
-    WebM is a kind of Matroska, and the two are told apart by nothing but a name inside the file,
-    so either type fits either.
+    WebM is a kind of Matroska, and only a name inside the file distinguishes the two, so the types
+    of both match both.
     """
     media_type = _media_type(content_type)
     family = _MATROSKA_FAMILY if container in _MATROSKA_FAMILY else {container}
@@ -115,23 +114,23 @@ def content_type_matches(container: Container, content_type: str) -> bool:
 
 
 def _media_type(text: str) -> str:
-    """The media type without parameters, or nothing if it could not stand in a header."""
+    """Return the media type without parameters, or an empty text if it is no valid header."""
     is_header = len(text) <= LONGEST_CONTENT_TYPE and text.isascii() and text.isprintable()
     return text.partition(";")[0].strip().lower() if is_header else ""
 
 
 def result_content_type(output_format: OutputFormat) -> str:
-    """The media type of a result in `output_format`."""
+    """Return the media type of a result in `output_format`."""
     return _RESULT_TYPES[output_format]
 
 
 def result_extension(output_format: OutputFormat) -> str:
-    """The file name extension of a result in `output_format`, with its dot."""
+    """Return the file name extension of a result in `output_format`, with its dot."""
     return f".{output_format.value}"
 
 
 def sniff(head: bytes) -> Container | None:
-    """Tell a recording's container from its first bytes, or None if it is none of `Container`.
+    """Return a recording's container by its first bytes, None if it is no `Container`.
 
     Args:
         head: the beginning of the recording; `SNIFF_BYTES` of it are enough.
@@ -157,7 +156,7 @@ def _sniff_behind_id3(head: bytes) -> Container:
     rest = head[10 + tag_size :]
     if rest.startswith(b"fLaC"):
         return Container.FLAC
-    # A tag longer than the head is cover art, and files with cover art and a tag are MP3.
+    # Only a tag with cover art is longer than the head, and files with such a tag are MP3.
     return _sniff_mpeg_frame(rest) or Container.MP3
 
 

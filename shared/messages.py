@@ -1,4 +1,4 @@
-"""Messages between the deployables: what they say, and how a push is read."""
+"""The messages between the deployables, and how they are read from a push."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FINALIZE: Final = "OBJECT_FINALIZE"
+"""The event type of a finished upload."""
 
 
 class MalformedMessageError(ValueError):
-    """A message does not have the form it must have; delivering it again cannot help."""
+    """A message has the wrong form; delivering it again cannot help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class PushMessage:
     Attributes:
         data: the message's content.
         attributes: its attributes.
-        message_id: given by Pub/Sub; a duplicate may carry another one.
+        message_id: assigned by Pub/Sub; a duplicate may have a different one.
         subscription: full name of the subscription that pushed it.
     """
 
@@ -39,13 +40,13 @@ class PushMessage:
 
 @dataclass(frozen=True, slots=True)
 class UploadEvent:
-    """A finished upload, as Cloud Storage's notification tells it.
+    """A notification of Cloud Storage about an object.
 
     Attributes:
         event_type: `OBJECT_FINALIZE` for a finished upload.
         name: the object's name.
         upload: the object as the voice's input.
-        happened_at: when, in RFC 3339.
+        happened_at: when it happened, in RFC 3339.
     """
 
     event_type: str
@@ -56,7 +57,7 @@ class UploadEvent:
 
 @dataclass(frozen=True, slots=True)
 class ConversionMessage:
-    """The wish that a voice be converted from exactly this upload."""
+    """A request to convert a voice from exactly this upload."""
 
     voice_id: str
     upload: Input
@@ -70,7 +71,7 @@ def parse_push(body: bytes) -> PushMessage:
     """Read the body of a push request.
 
     Raises:
-        MalformedMessageError: it is not what Pub/Sub sends; the message says why.
+        MalformedMessageError: it is no push of Pub/Sub; the message says why.
     """
     envelope = _json_object(body, "the request's body")
     message = envelope.get("message")
@@ -95,7 +96,7 @@ def parse_upload_event(message: PushMessage) -> UploadEvent:
     """Read a notification of Cloud Storage.
 
     Raises:
-        MalformedMessageError: it is none; the message says why.
+        MalformedMessageError: the message is none; the error says why.
     """
     resource = _json_object(message.data, "the notification's object resource")
     attributes = message.attributes
@@ -121,7 +122,7 @@ def parse_conversion_message(message: PushMessage) -> ConversionMessage:
     """Read a conversion message.
 
     Raises:
-        MalformedMessageError: it is none; the message says why.
+        MalformedMessageError: the message is none; the error says why.
     """
     fields = _json_object(message.data, "the conversion message")
     upload = fields.get("upload")

@@ -1,7 +1,7 @@
-"""Settings that come from the environment: typed, frozen, checked before anything starts.
+"""Settings from the environment: typed, frozen, and checked before anything starts.
 
-Each deployable's `settings.py` adds what it alone needs. A wrong value is refused with a message
-that names the variable, the value and what was expected.
+The `settings.py` of each deployable adds what only that deployable needs. A wrong value is refused
+with a message that names the variable, the value and what was expected.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class PushVerification(StrEnum):
     """Whether a push must carry a valid identity token.
 
     ON checks everything. PLATFORM is for a service that only IAM's invokers may call: Cloud Run has
-    checked the token and removed its signature, so what is left to check is what it says. OFF
-    checks nothing.
+    verified the token and removed its signature, so only the claims are checked. OFF checks
+    nothing.
     """
 
     ON = "on"
@@ -58,15 +58,15 @@ class PushVerification(StrEnum):
 
 
 class SettingsError(ValueError):
-    """The environment does not say what it must; the message has one line per variable."""
+    """A setting is missing or wrong; the message has one line per variable."""
 
 
 class CommonSettings(BaseSettings):
-    """What every deployable needs to know.
+    """The settings that every deployable has.
 
     Attributes:
         project_id: the Google Cloud project.
-        environment: production, or the local cloud, which may do without tokens and keys.
+        environment: production, or the local cloud, which needs no tokens and may use a key file.
         log_level: the least severity that is logged.
         uploads_bucket: the bucket of the recordings.
         conversion_deadline_seconds: the one number that all timeouts derive from.
@@ -95,12 +95,12 @@ class CommonSettings(BaseSettings):
 
 
 class PushSettings(CommonSettings):
-    """What a deployable needs that Pub/Sub pushes to.
+    """The settings of a deployable that receives pushes.
 
     Attributes:
-        push_verification: whether a push must prove that it comes from Pub/Sub.
-        push_audience: what its token must be made out to.
-        push_service_account: the account that must have signed it.
+        push_verification: how the token of a push is verified.
+        push_audience: the audience that the token must name.
+        push_service_account: the service account that the token must name.
     """
 
     push_verification: PushVerification = PushVerification.ON
@@ -119,11 +119,11 @@ class PushSettings(CommonSettings):
 
 
 class SigningSettings(CommonSettings):
-    """What a deployable needs that signs addresses.
+    """The settings of a deployable that signs addresses.
 
     Attributes:
         results_bucket: the bucket of the converted audio.
-        signing_service_account: the account that signs through IAM, without any key.
+        signing_service_account: the account that signs through IAM, without a key.
         signing_key_file: a service account's key file; only for the local cloud.
     """
 
@@ -141,12 +141,12 @@ class SigningSettings(CommonSettings):
 
 
 class RecordingSettings(CommonSettings):
-    """What a deployable needs that says which recordings are converted.
+    """The settings of a deployable that limits which recordings are converted.
 
     Attributes:
-        min_seconds: the shortest recording that is converted.
-        max_seconds: the longest.
-        max_upload_bytes: the largest.
+        min_seconds: the length of the shortest recording.
+        max_seconds: the length of the longest recording.
+        max_upload_bytes: the size of the largest recording.
     """
 
     min_seconds: Annotated[float, Field(gt=0, le=60)] = 1.0
@@ -174,7 +174,7 @@ def load(kind: type[_Settings], **overrides: Any) -> _Settings:
         **overrides: values that replace the environment's.
 
     Raises:
-        SettingsError: something is missing or wrong; one line per variable says what.
+        SettingsError: a setting is missing or wrong; the message has one line per variable.
     """
     try:
         return kind(**overrides)

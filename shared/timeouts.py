@@ -1,7 +1,7 @@
 """The chain of timeouts, derived from one number.
 
-conversion deadline < request timeout <= acknowledgement deadline: a conversion gives up before
-its request is cut off, and a message is not delivered again while its request still runs.
+conversion deadline < request timeout <= acknowledgement deadline. So a conversion ends before its
+request is cut off, and a message is not delivered again while its request still runs.
 Terraform derives the same chain in `infra/terraform/locals.tf`; a test compares the two.
 """
 
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 REQUEST_MARGIN_SECONDS: Final = 25
-"""What a request needs beside the conversion: waiting for a dead worker's lease, and answering."""
+"""How long a request may take beside the conversion; it may wait for a dead worker's lease."""
 
 ACKNOWLEDGEMENT_MARGIN_SECONDS: Final = 30
-"""What a message waits longer than the conversion takes; at least the request's margin."""
+"""How much longer than a conversion Pub/Sub waits; at least as long as the request's margin."""
 
 
 @dataclass(frozen=True, slots=True)

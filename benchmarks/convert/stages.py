@@ -20,7 +20,7 @@ from speech.audio.marking import Marking
 from speech.audio.recording import DecodeLimits
 from speech.engines.base import ConversionOptions, SessionSettings
 from speech.engines.harmonic import ROLE, HarmonicEngine
-from speech.engines.session import GraphSession
+from speech.engines.session import GraphSession, Inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class TimedSession(GraphSession):
 
     milliseconds = 0.0
 
-    def run(self, inputs: dict[str, Samples], output: str) -> Samples:
+    def run(self, inputs: Inputs, output: str) -> Samples:
         """Run the graph and count."""
         begin = time.thread_time()
         audio = super().run(inputs, output)

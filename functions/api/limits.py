@@ -1,7 +1,7 @@
-"""How much one client may ask of this instance: requests a minute, and waiting at the same time.
+"""How many requests one client may send to this instance, and how many may wait at a time.
 
-What the whole service takes on is bounded elsewhere, by the number of its instances: each instance
-counts for itself, so that no request waits for a counter somewhere else.
+Each instance counts for itself, so that no request waits for a counter elsewhere. The number of
+instances limits what the whole service accepts.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MOST_CLIENTS: Final = 20_000
-"""How many clients are remembered: some megabytes, however many addresses somebody has."""
+"""How many clients are remembered; this takes a few megabytes."""
 
 WINDOW_SECONDS: Final = 60.0
 
 WAITING_PAUSE_SECONDS: Final = 5
-"""When to come back with one more waiting request: a conversion has ended by then, as a rule."""
+"""After how many seconds to come back with one more waiting request.
+
+By then a conversion has usually ended.
+"""
 
 _ROUNDING_SECONDS: Final = 1e-6
 _SITE_PREFIX: Final = 64
@@ -36,9 +39,9 @@ class Limits:
     """Refuses clients that ask too often or wait too many times at once.
 
     Args:
-        per_minute: how many requests a minute a client may send, also all at once; 0 for any.
-        waiting: how many of a client's requests may wait at the same time; 0 for any.
-        trusted_proxies: how many proxies of ours have written into `X-Forwarded-For`.
+        per_minute: how many requests a minute a client may send, also all at once; 0 for no limit.
+        waiting: how many of a client's requests may wait at the same time; 0 for no limit.
+        trusted_proxies: how many of our own proxies have written into `X-Forwarded-For`.
         now: a clock in seconds that never goes back.
     """
 
@@ -59,7 +62,7 @@ class Limits:
         """Count a request.
 
         Raises:
-            Problem: `rate_limited`, with the seconds after which the client may go on.
+            Problem: `rate_limited`, with the seconds after which the client may try again.
         """
         if self._tokens is None:
             return
@@ -71,10 +74,10 @@ class Limits:
 
     @contextmanager
     def waiting(self, request: Request) -> Iterator[None]:
-        """Count a request that waits, for as long as it does.
+        """Count a request that waits, for as long as it waits.
 
         Raises:
-            Problem: `rate_limited`, because as many as may wait are waiting.
+            Problem: `rate_limited`: as many as allowed are waiting already.
         """
         client = client_of(request, self._trusted_proxies)
         if self._most_waiting and self._waiting[client] >= self._most_waiting:
@@ -95,10 +98,10 @@ class Limits:
 class TokenBuckets:
     """One token bucket per client, each refilled over a minute.
 
-    A bucket is kept as the generic cell rate algorithm does (ITU-T I.371, virtual scheduling): as
-    the one moment at which it will be full again. Full buckets are forgotten, and so are the least
-    recently used ones when there are too many: memory has a bound, and who is forgotten by mistake
-    may ask for more, not for less.
+    This is the generic cell rate algorithm (ITU-T I.371, virtual scheduling): all that is kept of a
+    bucket is the moment at which it will be full again. Full buckets are forgotten. When there are
+    too many, the least recently used ones are forgotten, too, which bounds the memory; a client
+    that is forgotten early may send more, not less.
 
     Args:
         per_minute: the size of a bucket.
@@ -134,19 +137,19 @@ class TokenBuckets:
 
 
 def client_of(request: Request, trusted_proxies: int) -> str:
-    """Return whom a request counts for: an IPv4 address, or the network of an IPv6 one.
+    """Return the client that a request counts for: an IPv4 address, or an IPv6 network.
 
-    Every proxy appends to `X-Forwarded-For`, so only the last entries are true. An external
+    Every proxy appends to `X-Forwarded-For`, so only the last entries can be trusted. An external
     Application Load Balancer writes two, the visitor's address and its own
     (https://docs.cloud.google.com/load-balancing/docs/https#x-forwarded-for_header). Cloud Run
-    reached at its own address writes one, the visitor's, which Google documents nowhere but others
-    have measured. What comes before is what the visitor has sent, and anything may stand there.
-    Whoever has an IPv6 address has the other 2^64 of its network as well, so they count as one.
+    reached at its own address writes one, the visitor's; Google does not document this, but others
+    have measured it. The entries before come from the visitor and may contain anything. A visitor
+    with one IPv6 address has all 2^64 of its network, so the network counts as one client.
 
     Args:
         request: the request.
-        trusted_proxies: how many of the last entries proxies of ours have written; with 0, or
-            where they are missing, the connection's own address counts.
+        trusted_proxies: how many of the last entries our own proxies have written. With 0, or if
+            entries are missing, the connection's own address counts.
     """
     entries = ",".join(request.headers.getlist("x-forwarded-for")).rsplit(",", trusted_proxies)
     if trusted_proxies and len(entries) >= trusted_proxies:

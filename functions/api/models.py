@@ -1,4 +1,4 @@
-"""What the api is told and what it answers, as its OpenAPI description shows it."""
+"""The bodies of the api's requests and answers, as its OpenAPI description shows them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from shared.media import ALLOWED_UPLOADS, LONGEST_CONTENT_TYPE
 from shared.voice import OutputFormat, Status
 
 VOICE_ID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
-"""Tells readers of the OpenAPI description what a voice_id is; `parse_voice_id` checks it."""
+"""Describes a voice_id in the OpenAPI description; `parse_voice_id` checks it."""
 
 CONTENT_TYPE_PATTERN: Final = f"^({'|'.join(sorted(ALLOWED_UPLOADS))})(;[ -~]*)?$".replace(
     ".", r"\."
 )
-"""Likewise for the media type of a recording, which `parse_content_type` checks."""
+"""Describes the media type of a recording; `parse_content_type` checks it."""
 
-_PASSING: Final = frozenset({429, 503, 504})
+_TRY_AGAIN: Final = frozenset({429, 503, 504})
 
 
 class _Model(BaseModel):
@@ -26,7 +26,7 @@ class _Model(BaseModel):
 
 
 class NewVoice(_Model):
-    """The wish for a voice. Everything has a default."""
+    """The options of a new voice; all of them have defaults."""
 
     character: Annotated[str | None, Field(max_length=64)] = None
     pitch_shift: Literal["auto"] | Annotated[float, Field(ge=-24, le=24, strict=True)] = "auto"
@@ -56,7 +56,7 @@ class VoiceCreated(_Model):
 
 
 class UploadAccepted(_Model):
-    """A recording that was taken in."""
+    """A recording that was accepted."""
 
     voice_id: str
     document: str
@@ -143,7 +143,7 @@ def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def _headers(status: int) -> dict[str, Any]:
-    if status not in _PASSING:
+    if status not in _TRY_AGAIN:
         return {}
-    pause = {"description": "Seconds after which to ask again", "schema": {"type": "integer"}}
+    pause = {"description": "Seconds after which to try again", "schema": {"type": "integer"}}
     return {"Retry-After": pause}

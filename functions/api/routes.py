@@ -175,7 +175,7 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
         """Warm the conversion up and wait until the voice is done. Call again after a 504."""
         wanted, seconds = parse_voice_id(voice_id), dependencies.wait_seconds
 
-        async def greet(voice: Voice) -> None:
+        async def check(voice: Voice) -> None:
             await dependencies.sign_in.require_owner(voice, authorization)
             if not voice.status.is_final:
                 if dependencies.intake.is_expired(voice, datetime.now(UTC)):
@@ -184,7 +184,7 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
 
         with dependencies.limits.waiting(request):
             final = await while_connected(
-                request, lambda: wait_until_final(dependencies.voices, wanted, seconds, greet)
+                request, lambda: wait_until_final(dependencies.voices, wanted, seconds, check)
             )
         return _done(final_voice_or_problem(final))
 

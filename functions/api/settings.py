@@ -1,4 +1,4 @@
-"""What the api needs to know."""
+"""The settings of the api."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.settings import CommaSeparated, RecordingSettings, SigningSettings, 
 
 
 class FirebaseAuth(StrEnum):
-    """Whether visitors may sign in and own their voices."""
+    """Whether visitors can sign in and own their voices."""
 
     ON = "on"
     OFF = "off"
@@ -29,23 +29,23 @@ class ApiSettings(SigningSettings, RecordingSettings):
     """Settings of the api.
 
     Attributes:
-        convert_url: base address of the conversion container, for the warm-up.
+        convert_url: the conversion container's base URL, for the warm-up.
         allowed_origins: the web sites whose pages may call the api.
         characters_dir: folder of the characters' manifests.
         upload_url_seconds: how long an upload address works.
         wait_seconds: how long a client waits for a conversion before it must ask again.
         rate_limit_per_minute: how many requests a minute one address may send to this instance,
-            also all at once; 0 for any number.
+            also all at once; 0 for no limit.
         waiting_per_client: how many requests of one address may wait for a conversion at the same
-            time; 0 for any number.
+            time; 0 for no limit.
         trusted_proxies: how many proxies have written into `X-Forwarded-For`: 1 for Cloud Run
-            alone, 2 with a load balancer before it, 0 for none.
-        listen_targets_per_stream: how many voices share one stream of Firestore.
-        firebase_auth: whether visitors may sign in.
+            alone, 2 with a load balancer in front of it, 0 for none.
+        listen_targets_per_stream: how many watched voices share one stream of Firestore.
+        firebase_auth: whether visitors can sign in.
         app_check: whether requests about voices must carry a token of Firebase App Check. In the
             local cloud, the tokens are signed with `signing_key_file`.
         web_root: folder of the built page; only in the local cloud.
-        page_config: what the page is told about its surroundings; only in the local cloud.
+        page_config: the configuration that the page reads; only in the local cloud.
     """
 
     convert_url: WebAddress

@@ -1,4 +1,4 @@
-"""Waiting for a voice: on a listener, for as long as the client is there."""
+"""Waiting for a voice on a listener, for as long as the client is connected."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
     from shared.voice import Voice
 
 
-PRESENT_SECONDS: Final = 10.0
-"""How long the store may take to say how a voice is at present; longer, and it is out of reach."""
+CURRENT_STATE_SECONDS: Final = 10.0
+"""How long the store may take to send the current state of a voice before it is unavailable."""
 
 
 async def wait_until_final(
     voices: VoiceStore,
     voice_id: str,
     seconds: float,
-    greet: Callable[[Voice], Awaitable[None]],
+    check: Callable[[Voice], Awaitable[None]],
 ) -> Voice:
     """Return a voice as soon as it is done or failed.
 
-    The listener tells how the voice is at present, too, so nobody need read it beforehand.
+    The listener also sends the current state, so the voice need not be read first.
 
     Args:
         voices: the voices' documents.
         voice_id: which voice.
         seconds: how long to wait.
-        greet: is given the voice as it is at present; what it raises ends the waiting.
+        check: is given the current state of the voice; an exception of it ends the waiting.
 
     Raises:
         UnknownVoiceError: there is no such voice, or it was deleted meanwhile.
         StoreUnavailableError: the store does not answer.
-        Problem: `still_converting`, when `seconds` are over.
+        Problem: `still_converting`: the voice was not final after `seconds`.
     """
     try:
         async with asyncio.timeout(seconds) as patience, voices.watch(voice_id) as states:
-            voice = _required(await _present(states), voice_id)
-            await greet(voice)
+            voice = _required(await _current(states), voice_id)
+            await check(voice)
             while not voice.status.is_final:
                 voice = _required(await anext(states), voice_id)
             return voice
@@ -58,12 +58,12 @@ async def wait_until_final(
     raise Problem(504, "still_converting", detail, {"Retry-After": "1"})
 
 
-async def _present(states: AsyncIterator[Voice | None]) -> Voice | None:
+async def _current(states: AsyncIterator[Voice | None]) -> Voice | None:
     try:
-        async with asyncio.timeout(PRESENT_SECONDS):
+        async with asyncio.timeout(CURRENT_STATE_SECONDS):
             return await anext(states)
     except TimeoutError as error:
-        raise StoreUnavailableError("the store does not tell how the voice is") from error
+        raise StoreUnavailableError("the store did not send the state of the voice") from error
 
 
 def _required(voice: Voice | None, voice_id: str) -> Voice:
@@ -76,7 +76,7 @@ def final_voice_or_problem(voice: Voice) -> Voice:
     """Return a voice that is done.
 
     Raises:
-        Problem: it failed; the code is the voice's own.
+        Problem: the voice has failed; the code is that of its error.
     """
     if voice.status is Status.FAILED and voice.error is not None:
         raise Problem(422, voice.error.code, voice.error.message)
@@ -84,10 +84,10 @@ def final_voice_or_problem(voice: Voice) -> Voice:
 
 
 async def while_connected(request: Request, work: Callable[[], Awaitable[Voice]]) -> Voice:
-    """Do some work, but give it up when the client goes away.
+    """Do some work, but cancel it when the client closes its connection.
 
     Raises:
-        ClientGoneError: it went away.
+        ClientGoneError: the client has closed it.
     """
     working = asyncio.ensure_future(work())
     leaving = asyncio.ensure_future(_disconnected(request))

@@ -1,8 +1,8 @@
-"""The conversion container: a recording goes in, the character's voice comes out."""
+"""The conversion container: it converts a recording to the character's voice."""
 
 import os
 
-# Read when numpy is first imported. Its matrix library would start a thread for every processor,
-# and they wait in a loop: for one conversion's small matrices they take more from the others than
-# they give.
+# numpy's matrix library reads this at its first import. Otherwise it starts a thread per processor;
+# these threads wait in a busy loop, which costs other conversions more than it helps the small
+# matrices of this one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -1,4 +1,4 @@
-"""What the conversion container needs to know."""
+"""The settings of the conversion container."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
     """Settings of the conversion container.
 
     Attributes:
-        port: where it listens.
-        host: the address it listens at.
-        workers: how many processes at most; planned from the container's CPUs and memory.
-        concurrency: how many voices are converted at once, in all processes together; likewise.
-        backlog: how many more may wait for that, before messages are sent away.
+        port: the port that it listens on.
+        host: the address that it listens on.
+        workers: the most processes; the default follows from the container's CPUs and memory.
+        concurrency: how many voices are converted at once by all processes together; likewise.
+        backlog: how many more messages may wait; further ones are refused.
         threads: how many threads one conversion's network uses.
-        timeout: after how many seconds of silence one of several processes is replaced; a new one
-            is silent until it can convert.
-        graceful_timeout: how many seconds a process that is told to stop may take; Cloud Run kills
-            an instance ten seconds after SIGTERM.
-        keepalive: how many seconds a connection without requests is kept.
-        max_requests: after how many requests a process is replaced; 0 for never, the default where
-            there is only one.
-        max_requests_jitter: up to how many more, so that not all are replaced at once.
+        timeout: after how many seconds without a heartbeat one of several processes is replaced; a
+            new process must be able to convert within this time.
+        graceful_timeout: how many seconds a process may take to stop; Cloud Run kills an instance
+            ten seconds after SIGTERM.
+        keepalive: how many seconds an idle connection is kept open.
+        max_requests: after how many requests a process is replaced; 0 for never, which is the
+            default for a single process.
+        max_requests_jitter: up to how many requests are added to that at random, so that not all
+            processes are replaced at once.
         result_url_seconds: how long the address of a result works.
         max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
         characters_dir: folder of the character bundles.
     """
 
-    host: str = "0.0.0.0"  # noqa: S104 - a container is reached from outside
+    host: str = "0.0.0.0"  # noqa: S104 - a container must be reachable from outside
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
     workers: Annotated[int, Field(ge=1, le=32)] = Field(
         default_factory=lambda: plan(read_resources()).workers
@@ -67,14 +68,14 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
 
     @property
     def is_alone(self) -> bool:
-        """Whether one process is all there is, and nobody replaces it."""
+        """Whether there is only one process, which is never replaced."""
         return self.processes == 1 and self.max_requests == 0
 
     @property
     def processes(self) -> int:
-        """How many there are: as many as workers, but none without a conversion to do."""
+        """How many processes there are: each of them must be able to run a conversion."""
         return min(self.workers, self.concurrency)
 
     def share(self, number: int) -> int:
-        """Return what one process has of a number that is meant for all of them."""
+        """Return one process's share of a number that is meant for all processes."""
         return math.ceil(number / self.processes)

@@ -1,4 +1,4 @@
-"""What dead_letter needs to know."""
+"""The settings of dead_letter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What on_upload needs to know."""
+"""The settings of on_upload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sweep needs to know."""
+"""The settings of sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.settings import PushSettings
 
 
 class SweepSettings(PushSettings):
-    """Settings of sweep; the token that is checked is Cloud Scheduler's.
+    """Settings of sweep, whose requests carry a token of Cloud Scheduler.
 
     Attributes:
         conversions_topic: short id of the topic of the conversion messages.

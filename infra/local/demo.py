@@ -1,4 +1,4 @@
-"""The demonstration: one recording goes the whole way, and every step is shown with its time."""
+"""The demonstration: converts one recording and shows every step with its time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAMPLE: Final = Path(__file__).parent / "samples" / "hello.webm"
 
 @dataclass(slots=True)
 class Steps:
-    """Prints steps with the seconds since the beginning."""
+    """Prints steps with the seconds since the start."""
 
     console: Console
     begin: float = field(default_factory=time.perf_counter)
@@ -41,7 +41,7 @@ async def run_demo(options: CloudOptions, *, embedded: bool | None, output: Path
     steps.show("starting the local cloud")
     async with local_cloud(options, embedded=embedded, note=steps.show) as cloud:
         await show_conversion(cloud, steps, SAMPLE, output)
-    steps.show("everything is stopped; the converted recording is")
+    steps.show("everything is stopped; the converted recording:")
     steps.console.print(str(output), highlight=False, soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""The key that signs addresses in the local cloud; in production there is none."""
+"""The key that signs URLs in the local cloud; in production IAM signs, without a key file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SigningKey:
         return str(jwt.encode(signer, claims).decode())
 
     def write(self, path: Path) -> None:
-        """Write it as a service account's key file, readable by nobody else."""
+        """Write it as a service account's key file that only its owner can read."""
         pem = self.private_key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,

@@ -1,6 +1,6 @@
-"""Topics in memory that push over HTTP like Pub/Sub: at least once, with backoff and dead letters.
+"""Topics in memory that push over HTTP, like Pub/Sub: at least once, with backoff and dead letters.
 
-The local cloud uses them where Google's emulator is missing, and so do tests.
+Tests use them, and so does the local cloud without Google's emulator.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 ACKNOWLEDGING: Final = frozenset({102, 200, 201, 202, 204})
-"""The only answers that acknowledge a push; every other one means: deliver again."""
+"""The statuses that acknowledge a push; after any other one the message is delivered again."""
 
 
 class Deliver(Protocol):
     """Sends one push request."""
 
     async def __call__(self, endpoint: str, envelope: Mapping[str, Any]) -> int:
-        """POST `envelope` as JSON and return the answer's status; raise OSError if none came."""
+        """POST `envelope` as JSON and return the status; raise OSError if there is no answer."""
         ...
 
 
@@ -37,10 +37,10 @@ class Subscription:
     Attributes:
         name: its full name.
         topic: full name of the topic it belongs to.
-        endpoint: where messages are pushed to.
-        acknowledgement_seconds: how long an answer is waited for.
-        dead_letter_topic: full name of the topic for messages that were never acknowledged.
-        attempts: how often a message is delivered before that.
+        endpoint: the URL that messages are pushed to.
+        acknowledgement_seconds: how long an answer may take.
+        dead_letter_topic: full name of the topic for messages that are never acknowledged.
+        attempts: how often a message is delivered before it becomes a dead letter.
         first_backoff_seconds: the pause after the first failure; it doubles after each.
         longest_backoff_seconds: the longest pause.
     """
@@ -77,7 +77,7 @@ class MemoryTopics:
 
     Args:
         deliver: sends one push request.
-        subscriptions: who gets the messages of which topic.
+        subscriptions: every push subscription.
     """
 
     def __init__(self, deliver: Deliver, subscriptions: tuple[Subscription, ...]) -> None:
@@ -88,7 +88,7 @@ class MemoryTopics:
         self.dead: list[tuple[str, bytes]] = []
 
     def publisher(self, topic: str) -> MemoryPublisher:
-        """Return what puts messages on a topic, given its full name."""
+        """Return the publisher of a topic, given its full name."""
         return MemoryPublisher(self, topic)
 
     def publish(self, topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
@@ -101,7 +101,7 @@ class MemoryTopics:
                 delivery.add_done_callback(self._deliveries.discard)
 
     async def aclose(self) -> None:
-        """Stop delivering; what was not acknowledged is lost with the process's memory."""
+        """Stop delivering; messages that were not acknowledged are lost."""
         deliveries = tuple(self._deliveries)
         for delivery in deliveries:
             delivery.cancel()
@@ -129,7 +129,7 @@ class MemoryTopics:
 
     def _bury(self, subscription: Subscription, message: _Message) -> None:
         if subscription.dead_letter_topic is None:
-            _LOG.error("%s gave a message up: %s", subscription.name, message.message_id)
+            _LOG.error("%s gives up message %s", subscription.name, message.message_id)
             self.dead.append((subscription.topic, message.data))
             return
         origin = {"CloudPubSubDeadLetterSourceSubscription": subscription.name.rpartition("/")[2]}
@@ -148,4 +148,4 @@ class MemoryPublisher:
         self._topics.publish(self._topic, data, attributes)
 
     async def aclose(self) -> None:
-        """Hold nothing open, close nothing."""
+        """Do nothing: nothing is open."""

@@ -1,6 +1,6 @@
 """The voices' documents in memory: a `shared.ports.store.VoiceStore` without Firestore.
 
-The local cloud uses it where Google's emulator is missing, and so do unit tests.
+Unit tests use it, and so does the local cloud without Google's emulator.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class MemoryVoices:
                 del self._waiters[voice_id]
 
     async def aclose(self) -> None:
-        """Hold nothing open, close nothing."""
+        """Do nothing: nothing is open."""
 
     def _write(self, voice: Voice) -> int:
         revision = next(self._revisions)

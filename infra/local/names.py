@@ -1,11 +1,11 @@
-"""What things are called in the local cloud: the same names as in Terraform's defaults."""
+"""The names in the local cloud; they are the same as Terraform's defaults."""
 
 from __future__ import annotations
 
 from typing import Final
 
 PROJECT_ID: Final = "demo-voice-avatar"
-"""Firebase's tools take a project whose name begins with demo- for one that exists only locally."""
+"""Firebase's tools treat a project whose name begins with demo- as one that exists only locally."""
 
 UPLOADS_BUCKET: Final = "voice-avatar-uploads"
 RESULTS_BUCKET: Final = "voice-avatar-results"

@@ -1,4 +1,4 @@
-"""The storage server as a process of its own, beside Google's emulators.
+"""Runs the storage server in a process of its own, beside Google's emulators.
 
 `python -m infra.local.storage_service PORT ROOT KEY_FILE PUBSUB_HOST`
 """
@@ -18,7 +18,7 @@ from infra.local.storage.app import create_app
 
 
 def main(port: str, root: str, key_file: str, pubsub: str) -> None:
-    """Serve Cloud Storage at a port of 127.0.0.1 until told to stop."""
+    """Serve Cloud Storage at a port of 127.0.0.1 until SIGTERM."""
     key = read_key(Path(key_file))
     app = create_app(
         root=Path(root),

@@ -1,4 +1,4 @@
-"""A visitor of the service, as a program: create a voice, upload, watch it, download the result."""
+"""A visitor of the service: creates a voice, uploads, watches it and downloads the result."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Wish:
 
 
 class Visitor:
-    """Speaks to one service.
+    """Uses one service.
 
     Args:
         client: for the HTTP requests; the visitor does not close it.
         api: base address of the api.
-        voices: where a voice is watched.
+        voices: the voices' documents.
     """
 
     def __init__(self, client: httpx.AsyncClient, api: str, voices: VoiceStore) -> None:
@@ -99,10 +99,10 @@ class Visitor:
         _require_success(response)
 
     async def watch(self, voice_id: str, seen: Callable[[Voice], None]) -> Voice:
-        """Follow a voice to its end; `seen` is told of every state.
+        """Follow a voice to its end; `seen` is called with every state.
 
         Raises:
-            RefusedError: it failed, or was deleted.
+            RefusedError: the voice failed or was deleted.
         """
         async with self._voices.watch(voice_id) as states:
             async for voice in states:
@@ -116,7 +116,7 @@ class Visitor:
         raise RefusedError("unavailable", "the listener ended")
 
     async def download(self, voice: Voice, path: Path) -> None:
-        """Download the result into a file, which appears only when it is whole.
+        """Download the result into a file; the file appears only when it is complete.
 
         Raises:
             RefusedError: Cloud Storage refused.

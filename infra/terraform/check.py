@@ -52,7 +52,7 @@ PASSED, FOUND, NOT_CHECKED = 0, 1, 2
 class Run(Protocol):
     """Runs a command in the foreground."""
 
-    def __call__(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+    def __call__(self, command: Sequence[str], environment: Mapping[str, str], /) -> int:
         """Return its exit code; `environment` is added to this process's own."""
         ...
 

@@ -1,9 +1,9 @@
 """Following many documents over few `Listen` streams.
 
-Firestore's asynchronous client has no `on_snapshot`, and the synchronous one keeps a stream and two
-threads per document. A `Listen` stream carries many targets, so this listener puts every document
-that somebody in this process waits for on a shared stream: one target per document, however many
-wait for it, and a new stream only when the others are full.
+Firestore's asynchronous client has no `on_snapshot`, and the synchronous client uses a stream and
+two threads per document. But one `Listen` stream can carry many targets. So this listener watches
+all documents of the process on shared streams: each document is one target, however many clients
+wait for it, and a new stream is opened only when the others are full.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _LOG = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 5.0
 RECONNECTIONS: Final = 8
-"""How many connections in a row may fail before the waiting clients are told."""
+"""How many connections in a row may fail before the waiting clients get an error."""
 
 SILENCE_SECONDS: Final = 10.0
-"""How long a stream may be silent while an answer is due; longer, and its connection is dead.
+"""How long a stream may send nothing while an answer is due, before it is opened again.
 
-A connection can die without a word: a network forgets it, or the instance was frozen meanwhile.
+A connection can break without an error: a network drops it, or the instance was frozen meanwhile.
 """
 
-_HOPELESS: Final = (
+_PERMANENT: Final = (
     google_errors.PermissionDenied,
     google_errors.Unauthenticated,
     google_errors.InvalidArgument,
@@ -56,7 +56,7 @@ _HOPELESS: Final = (
 
 @dataclass(eq=False, slots=True)
 class _WatchedDocument:
-    """A document on a stream, and everybody who waits for it."""
+    """A document on a stream, and the waiting clients' views of it."""
 
     voice_id: str
     target_id: int
@@ -78,7 +78,7 @@ class _WatchedDocument:
 
 
 class DocumentListener:
-    """Follows the documents of voices for any number of waiters.
+    """Follows the documents of voices for any number of waiting clients.
 
     Args:
         client: the client whose connection carries the streams.
@@ -103,7 +103,7 @@ class DocumentListener:
         latest = LatestState()
         document = self._documents.get(voice_id)
         if document is None or document.has_failed:
-            # Of one that failed nothing more is heard; its waiters are about to leave.
+            # No more states come for a document that has failed; its clients are about to leave.
             document = self._start_watching(voice_id)
         document.waiters.add(latest)
         if document.seen:
@@ -117,20 +117,20 @@ class DocumentListener:
                 await self._stop_watching(document)
 
     async def aclose(self) -> None:
-        """Close every stream; whoever still waits is told."""
+        """Close every stream; clients that still wait get an error."""
         for stream in self._streams.copy():
             stream.fail(StoreUnavailableError("the listener was closed"))
             await self._close(stream)
         self._documents.clear()
 
     def _start_watching(self, voice_id: str) -> _WatchedDocument:
-        stream = self._roomy_stream()
+        stream = self._stream_with_space()
         document = _WatchedDocument(voice_id, next(self._target_ids), stream)
         self._documents[voice_id] = document
         stream.add(document)
         return document
 
-    def _roomy_stream(self) -> _Stream:
+    def _stream_with_space(self) -> _Stream:
         for stream in self._streams:
             if stream.is_open and len(stream) < self._targets_per_stream:
                 return stream
@@ -154,7 +154,7 @@ class DocumentListener:
 class _Connection:
     """What a stream needs of the client: its connection, database and metadata.
 
-    The public client hides them; its own `on_snapshot` reaches for the same three.
+    They are private in the client; its own `on_snapshot` uses the same three.
     """
 
     def __init__(self, client: AsyncClient) -> None:
@@ -164,17 +164,17 @@ class _Connection:
     async def listen(
         self, requests: AsyncIterator[ListenRequest]
     ) -> AsyncIterator[AsyncIterator[ListenResponse | None]]:
-        """Open a stream; it hands out None for a message that could not be read."""
+        """Open a stream; it yields None for a message that could not be read."""
         api = cast("FirestoreAsyncClient", self._client._firestore_api)  # noqa: SLF001
         metadata = cast("Sequence[tuple[str, str]]", self._client._rpc_metadata)  # noqa: SLF001
-        # No retry here: the client's own would begin a stream anew without the requests that the
-        # broken one has swallowed, and nobody would ever be told anything.
+        # No retry: the client's own would open a new stream without the requests that the broken
+        # one had already taken, and then no document would be watched.
         opened = await api.listen(requests=requests, metadata=metadata, retry=None)
         stream = cast("GrpcAsyncStream[ListenResponse | None]", opened)
         try:
             yield aiter(stream)
         finally:
-            # Else Firestore would go on with it until the garbage collection.
+            # Otherwise the stream would stay open until the garbage collection.
             stream.cancel()
 
     def request(self, *, add: _WatchedDocument | None = None, remove: int = 0) -> ListenRequest:
@@ -193,14 +193,14 @@ class _Connection:
 
 
 class _Stream:
-    """One `Listen` stream with its targets; connects again when the connection breaks."""
+    """One `Listen` stream with its targets; it connects again when the connection breaks."""
 
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
         self._documents: dict[int, _WatchedDocument] = {}
         self._requests: asyncio.Queue[ListenRequest] = asyncio.Queue()
-        self._heard = False
-        self._patience: asyncio.Timeout | None = None
+        self._has_answered = False
+        self._timeout: asyncio.Timeout | None = None
         self._task = asyncio.create_task(self._run())
 
     def __len__(self) -> int:
@@ -213,8 +213,8 @@ class _Stream:
     def add(self, document: _WatchedDocument) -> None:
         self._documents[document.target_id] = document
         self._requests.put_nowait(self._connection.request(add=document))
-        # Only an answer shows that the connection lives: newcomers give a mute one no more time.
-        if self._patience is not None and self._patience.when() is None:
+        # Only an answer shows that the connection works, so a timeout that runs is not extended.
+        if self._timeout is not None and self._timeout.when() is None:
             self._expect_answers()
 
     def remove(self, document: _WatchedDocument) -> None:
@@ -233,51 +233,51 @@ class _Stream:
     async def _run(self) -> None:
         failures = 0
         while True:
-            self._heard = False
+            self._has_answered = False
             try:
                 await self._follow()
                 error: Exception = StoreUnavailableError("Firestore closed the stream")
             except TimeoutError:
                 error = StoreUnavailableError("Firestore did not answer on the stream")
-            except Exception as broken:  # noqa: BLE001 - whatever it is, nobody may wait in vain
+            except Exception as broken:  # noqa: BLE001 - any error must reach the clients
                 error = broken
             _LOG.info("a stream broke: %s", error, extra={"event": "listen_stream_broken"})
-            failures = 1 if self._heard else failures + 1
-            if isinstance(error, _HOPELESS) or failures > RECONNECTIONS:
+            failures = 1 if self._has_answered else failures + 1
+            if isinstance(error, _PERMANENT) or failures > RECONNECTIONS:
                 self.fail(StoreUnavailableError(f"Firestore cannot be listened to: {error}"))
                 return
             await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2**failures, LONGEST_PAUSE_SECONDS))
 
     async def _follow(self) -> None:
-        # Targets live and die with their connection: a new one asks for all of them again.
+        # Targets belong to one connection, so a new connection must add all of them again.
         self._requests = asyncio.Queue()
         for document in self._documents.values():
             document.seen = False
             self._requests.put_nowait(self._connection.request(add=document))
         requests = self._queued_requests(self._requests)
         try:
-            async with asyncio.timeout(None) as self._patience:
+            async with asyncio.timeout(None) as self._timeout:
                 self._expect_answers()
                 async with self._connection.listen(requests) as responses:
                     await self._take_all(responses)
         finally:
-            self._patience = None
+            self._timeout = None
 
     async def _take_all(self, responses: AsyncIterator[ListenResponse | None]) -> None:
         async for response in responses:
-            self._heard = True
+            self._has_answered = True
             if response is None:
                 raise StoreUnavailableError("a message from Firestore could not be read")
             self._take(response)
             self._expect_answers()
 
     def _expect_answers(self) -> None:
-        """Give Firestore time from now on if an answer is due, else any time it likes."""
-        if self._patience is None or self._patience.expired():
+        """Start the timeout anew if an answer is due, and stop it if none is."""
+        if self._timeout is None or self._timeout.expired():
             return
         is_due = any(not (each.seen or each.has_failed) for each in self._documents.values())
         now = asyncio.get_running_loop().time()
-        self._patience.reschedule(now + SILENCE_SECONDS if is_due else None)
+        self._timeout.reschedule(now + SILENCE_SECONDS if is_due else None)
 
     @staticmethod
     async def _queued_requests(
@@ -302,7 +302,7 @@ class _Stream:
         try:
             voice = self._connection.voice(change.document)
         except (KeyError, TypeError, ValueError) as error:
-            # One unreadable document must not end the stream of all the others.
+            # One unreadable document must not end the stream of the others.
             for document in self._documents_of(change.target_ids):
                 document.fail(UnreadableVoiceError(document.voice_id, error))
             return
@@ -314,7 +314,7 @@ class _Stream:
         documents = self._documents_of(change.target_ids or tuple(self._documents))
         if kind == TargetChange.TargetChangeType.CURRENT:
             for document in documents:
-                # Everything that exists was sent before this; what was not does not exist.
+                # Every existing document was sent before this, so one not seen does not exist.
                 if not document.seen:
                     document.tell(None)
         elif kind == TargetChange.TargetChangeType.RESET:

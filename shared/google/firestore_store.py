@@ -1,7 +1,7 @@
-"""The voices' documents in Firestore.
+"""Firestore: the adapter that implements `shared.ports.store.VoiceStore`.
 
-`replace` carries the document's update time as its precondition: Firestore itself does the
-compare-and-set, without a transaction and its second round trip.
+`replace` sends the document's update time as a precondition. So Firestore itself does the
+compare-and-set, without a transaction, which would need a second round trip.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from shared.voice import Status, Voice
 
 CALL_SECONDS: Final = 10.0
-"""How long one call may take, its retries included; Pub/Sub's redelivery is the longer patience."""
+"""How long one call may take with its retries; after that, Pub/Sub delivers the message again."""
 
-# Every write names the state that it replaces, or that there is none: whether the first one was
-# applied is seen at the second. Unknown and Cancelled: so end calls whose connection is reset.
+# Every write names the state that it replaces, or says that there is none, so the second try shows
+# whether the first one was applied. Calls whose connection is reset end with Unknown or Cancelled.
 _TRIED_AGAIN: Final = (
     google_errors.Cancelled,
     google_errors.InternalServerError,
@@ -67,7 +67,7 @@ class FirestoreVoices:
 
     Args:
         client: the asynchronous Firestore client; the store closes it.
-        listener: follows documents; only the api needs one.
+        listener: watches documents; only the api needs one.
     """
 
     def __init__(self, client: AsyncClient, listener: DocumentListener | None = None) -> None:
@@ -122,7 +122,7 @@ class FirestoreVoices:
         """Read the voices of a status that changed last before `since`, oldest first.
 
         See `VoiceStore.unchanged`. It needs the composite index on `status` and `updated_at`, both
-        ascending; without it, or while Firestore builds it, `StoreUnavailableError` says so.
+        ascending. If that is missing or still being built, the `StoreUnavailableError` says so.
         """
         query = (
             self._client.collection(COLLECTION)
@@ -132,7 +132,7 @@ class FirestoreVoices:
             .limit(limit)
         )
         if after is not None:
-            # The order that Firestore adds anyhow, but a cursor must be told of.
+            # Firestore adds this order anyway, but a cursor needs it written down.
             query = query.order_by(FieldPath.document_id()).start_after(cast("list[Any]", after))
         with _passing_errors(), _missing_index():
             documents = await query.get(retry=self._retry, timeout=CALL_SECONDS)
@@ -148,17 +148,17 @@ class FirestoreVoices:
         """Follow a document; see `VoiceStore.watch`.
 
         Raises:
-            RuntimeError: the store was made without a listener.
+            RuntimeError: the store was opened without a listener.
         """
         if self._listener is None:
-            raise RuntimeError("this store was made without a DocumentListener and cannot watch")
+            raise RuntimeError("this store was opened without a DocumentListener and cannot watch")
         return self._listener.watch(voice_id)
 
     async def aclose(self) -> None:
         """Close the listener's streams and the client's connection."""
         if self._listener is not None:
             await self._listener.aclose()
-        # The client's own `close` leaves the channel open, and asking for its api would make one.
+        # The client's own `close` leaves the channel open; its other properties would open one.
         opened = cast("FirestoreAsyncClient | None", self._client._firestore_api_internal)  # noqa: SLF001
         if opened is not None:
             await opened.transport.close()
@@ -177,7 +177,7 @@ def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
 
 
 def _end_of(documents: Sequence[DocumentSnapshot[Any]], limit: int) -> list[Any] | None:
-    """Return the cursor after a page; None if it is not full, so that nothing comes after it."""
+    """Return the cursor after a page, None if the page is not full and therefore the last."""
     if len(documents) < limit:
         return None
     last = documents[-1]

@@ -30,7 +30,7 @@ _CHUNK: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How one format is made: muxer, codec, and the sample rates that the codec knows."""
+    """How to encode one format: muxer, codec, and the sample rates that the codec supports."""
 
     muxer: str
     codec: str
@@ -48,7 +48,7 @@ _RECIPES: Final[Mapping[OutputFormat, _Recipe]] = MappingProxyType(
             bit_rate=128_000,
             sample_rates=(16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
             muxer_options={"id3v2_version": "3", "write_xing": "1"},
-            # Measured: the searches that this leaves out change nothing at this rate but the time.
+            # Measured: at this rate, the searches that this skips only take time.
             codec_options={"compression_level": "7"},
         ),
         OutputFormat.M4A: _Recipe(
@@ -57,7 +57,7 @@ _RECIPES: Final[Mapping[OutputFormat, _Recipe]] = MappingProxyType(
             bit_rate=96_000,
             sample_rates=(16_000, 22_050, 24_000, 32_000, 44_100, 48_000),
             muxer_options={"movflags": "+faststart"},
-            # The default search takes longer than the conversion, for 0.3 dB closer spectra.
+            # The default search takes longer than the conversion; spectra get 0.3 dB closer.
             codec_options={"aac_coder": "fast"},
         ),
         OutputFormat.OGG: _Recipe(
@@ -79,8 +79,8 @@ def compress(
 ) -> bytes:
     """Return `samples`, float32 [N] with full scale 1.0, as an MP3, M4A or Ogg file.
 
-    The encoder's delay and the padding at the end are written down in the file, so that players
-    which know them (LAME header, edit list, Opus pre-skip) play exactly the samples given.
+    The file states the encoder's delay and the padding at the end (LAME header, edit list, Opus
+    pre-skip), so that players that support this play exactly the given samples.
     """
     recipe = _RECIPES[output_format]
     file = io.BytesIO()
@@ -88,14 +88,14 @@ def compress(
         file,
         mode="w",
         format=recipe.muxer,
-        # No times, no random serial numbers: the same samples give the same bytes.
+        # Leaves out times and random serial numbers: the same samples give the same bytes.
         options={"fflags": "+bitexact", **recipe.muxer_options},
         io_open=lambda *_: _Reader(file),
     ) as container:
         container.metadata.update(_tags(output_format, marking))
         _encode(container, recipe, samples, sample_rate)
     if output_format is OutputFormat.M4A:
-        # Behind everything else, where it moves nothing that is pointed to.
+        # At the end of the file, so that the offsets in it stay right.
         xmp = marking.xmp()
         return file.getvalue() + struct.pack(">I4s", 24 + len(xmp), b"uuid") + _XMP_BOX + xmp
     return file.getvalue()
@@ -104,7 +104,7 @@ def compress(
 class _Reader(io.RawIOBase):
     """A second, independent view of a file in memory that is still being written.
 
-    The muxer asks for one to move the index in front of the samples.
+    The muxer needs one to move the index in front of the samples.
     """
 
     def __init__(self, file: io.BytesIO) -> None:
@@ -169,7 +169,7 @@ def _encode(
 
 
 def _nearest_rate(recipe: _Recipe, sample_rate: int) -> int:
-    """The lowest rate that loses nothing, or the highest there is."""
+    """The lowest rate that loses nothing, or else the highest rate."""
     higher = (rate for rate in recipe.sample_rates if rate >= sample_rate)
     return next(higher, recipe.sample_rates[-1])
 

@@ -1,11 +1,11 @@
 """Takes away from a process everything that decoding a recording does not need.
 
-Limits of the operating system come first and work everywhere: no new file, socket or pipe can be
-opened because the limit of descriptors is zero, the one file that is open cannot grow beyond the
-size of an answer, and processor time and memory end. Where Linux allows it, a system call filter
-(seccomp, see the kernel's Documentation/userspace-api/seccomp_filter.rst) then leaves only calls on
-memory, on the clock and on descriptors that are already open, so that files cannot be touched by
-name either.
+The first protection is limits of the operating system: the limit of descriptors is zero, so that
+no new file, socket or pipe can be opened; the one open file cannot grow beyond the size of an
+answer; processor time and memory are limited. Where Linux supports it, a system call filter
+(seccomp, see the kernel's Documentation/userspace-api/seccomp_filter.rst) then allows only calls
+that concern memory, the clock and descriptors that are already open, so that files cannot be
+changed or removed by name either.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ _MACHINES: Final = {
 
 
 class Confinement:
-    """Confines processes; everything that can be done before they are forked is done when made."""
+    """Confines processes; whatever can be prepared before they are forked is done in advance."""
 
     def __init__(self) -> None:
         is_linux = sys.platform == "linux"
@@ -117,7 +117,7 @@ class Confinement:
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl if is_linux else None
         self._filter = None if machine is None else _Filter.of(_program(machine))
         self._address_space = _address_space()
-        # A process inherits what its parent ignores.
+        # A process inherits the signals that its parent ignores.
         for ends_a_process in (signal.SIGALRM, signal.SIGXCPU):
             signal.signal(ends_a_process, signal.SIG_DFL)
 
@@ -139,7 +139,7 @@ class Confinement:
             answer_bytes: size to which a file that is already open may grow.
         """
         signal.setitimer(signal.ITIMER_REAL, wall_seconds)
-        # At the hard limit comes SIGKILL, at the soft one a signal that tells why.
+        # The soft limit sends SIGXCPU, which tells why the process ended; the hard one SIGKILL.
         _lower(resource.RLIMIT_CPU, cpu_seconds, cpu_seconds + 1)
         _lower(resource.RLIMIT_AS, self._address_space + memory_bytes)
         _lower(resource.RLIMIT_FSIZE, answer_bytes)
@@ -151,7 +151,7 @@ class Confinement:
             _lower(nothing_of, 0)
 
     def filter_system_calls(self) -> bool:
-        """Refuse (EPERM) every system call that decoding does not need; tell if that worked."""
+        """Refuse (EPERM) system calls that decoding does not need; return whether that worked."""
         if self._filter is None:
             return False
         self._control(_PR_SET_NO_NEW_PRIVS, 1)
@@ -174,7 +174,7 @@ class _Filter(ctypes.Structure):
     def of(cls, program: bytes) -> _Filter:
         memory = ctypes.create_string_buffer(program, len(program))
         filter_ = cls(len(program) // _INSTRUCTION_BYTES, ctypes.addressof(memory))
-        # The structure holds an address only: it must not outlive the memory.
+        # The structure holds only an address, so the memory must live as long as the structure.
         filter_.memory = memory
         return filter_
 

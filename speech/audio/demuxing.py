@@ -1,6 +1,6 @@
 """Decodes a recording in memory with FFmpeg's libraries, in the process it is called in.
 
-Only decoding processes call this: what it is given comes from strangers.
+Recordings come from strangers, so this runs only in decoding processes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CODECS: Final = (
 # Browsers send one or two streams, music with cover art three.
 _MAX_STREAMS: Final = 16
 
-# Headers tell everything about the codecs above; looking further only costs time.
+# The headers of the codecs above say everything; reading further only costs time.
 _PROBE_BYTES: Final = 32 * 1024
 
 _OPTIONS: Final = {
@@ -63,7 +63,7 @@ _OPTIONS: Final = {
     "probesize": str(_PROBE_BYTES),
 }
 
-# More broken packets than this, and what is left is not what was said.
+# With more broken packets than this, too much of the speech is missing.
 _MAX_BROKEN_SHARE: Final = 0.2
 _MAX_BROKEN_IN_A_ROW: Final = 200
 
@@ -74,7 +74,7 @@ _SILENT_WAV: Final = (
     + struct.pack("<4sI192x", b"data", 192)
 )
 
-# The letters that Python's buffers have for what wire.SAMPLE_TYPES names.
+# The letters of Python's buffer protocol for wire.SAMPLE_TYPES.
 _BUFFER_TYPES: Final[Mapping[str, str]] = dict(zip(SAMPLE_TYPES, "Bhiqfd", strict=True))
 _WIDTHS: Final[Mapping[str, int]] = {
     name: struct.calcsize(letter) for name, letter in _BUFFER_TYPES.items()
@@ -89,15 +89,15 @@ Buffer = bytes | memoryview
 
 @dataclass(frozen=True)
 class Format:
-    """What the first decoded frame tells about the recording.
+    """The recording's format, from the first decoded frame.
 
     Attributes:
         codec: name of the codec.
-        frame_format: FFmpeg's name of what the samples are and how they lie.
+        frame_format: FFmpeg's name of the sample type and layout.
         sample_rate: in Hz.
         channels: how many there are.
-        sent: the numbers of the channels that are passed on, all of them if there is room.
-        weights: how much of each of these goes into the mix.
+        sent: the numbers of the channels that are passed on; all of them if they fit.
+        weights: the weight of each of these in the mix.
     """
 
     codec: str
@@ -109,29 +109,29 @@ class Format:
 
     @cached_property
     def sample_type(self) -> str:
-        """What the samples are, one of wire.SAMPLE_TYPES."""
+        """The type of the samples, one of wire.SAMPLE_TYPES."""
         return self.frame_format.removesuffix("p")
 
     @cached_property
     def is_ready_made(self) -> bool:
-        """Whether a frame's first plane holds what is passed on, as it is."""
+        """Whether a frame's first plane can be passed on unchanged."""
         is_interleaved = self.channels == 1 or not self.frame_format.endswith("p")
         return is_interleaved and len(self.sent) == self.channels
 
     @cached_property
     def bytes_per_sample(self) -> int:
-        """What one sample of every channel that is passed on takes."""
+        """The bytes of one sample of all channels that are passed on."""
         return len(self.sent) * _WIDTHS[self.sample_type]
 
 
 class Demuxer:
     """Decodes the first audio stream of one recording, piece by piece.
 
-    It computes nothing with the samples: that costs least where all of them are seen at once, and
-    without NumPy the process that decoding processes are forked from is half as large.
+    It does not compute with the samples: the service does that faster, with all samples at once,
+    and without NumPy the zygote is half as large.
 
     Attributes:
-        format: what the recording is, once the first chunk was taken.
+        format: of the recording; None before the first chunk.
         samples: how many samples of each channel were decoded so far.
         damaged: some of the recording could not be decoded.
     """
@@ -149,7 +149,7 @@ class Demuxer:
     def chunks(self, max_seconds: float, max_bytes: int) -> Iterator[Buffer]:
         """Yield interleaved samples, as they were decoded, until the end.
 
-        Where all channels would take more than `max_bytes`, those that weigh most are yielded.
+        If all channels would need more than `max_bytes`, only those with the largest weights are.
 
         Raises:
             VoiceError: `unsupported_format`, `no_audio`, `corrupt`, `too_complex` or `too_long`,
@@ -175,7 +175,7 @@ class Demuxer:
         try:
             yield from source.demux(stream)
         except av.error.FFmpegError as error:
-            # The container broke off in the middle; what came before it stands.
+            # The container breaks off in the middle; what came before is kept.
             _refuse_if_too_complex(error)
             self.damaged = True
 
@@ -229,7 +229,7 @@ def _first_audio_stream(source: InputContainer) -> AudioStream:
     stream = next(iter(source.streams.audio), None)
     if stream is None:
         raise VoiceError(ErrorCode.NO_AUDIO, "The recording holds no audio.")
-    # Without a decoder for it a stream has no context, whatever the library's types say.
+    # A stream without a decoder has no context, although the library's types say that it has one.
     context = cast("AudioCodecContext | None", stream.codec_context)
     if context is None or context.codec.name not in _CODECS:
         raise VoiceError(
@@ -272,14 +272,14 @@ def _accepted_format(frame: AudioFrame, stream: AudioStream, bytes_per_second: f
 
 
 def _weights(frame: AudioFrame) -> list[float]:
-    """How much of each channel goes into one: speech is in the centre."""
+    """The weight of each channel in the mix; speech is mostly in the centre."""
     names = [channel.name for channel in frame.layout.channels]
     known = [_CENTRE_WEIGHTS.get(name, _OTHER_WEIGHT) for name in names]
     return known if any(known) else [1.0] * len(names)
 
 
 def _samples(frame: AudioFrame, expected: Format) -> Buffer:
-    """The frame's samples, interleaved: seen in place if they lie so."""
+    """The frame's samples, interleaved; without a copy if they already are."""
     if frame.sample_rate != expected.sample_rate:
         raise _corrupt("its sample rate changes in the middle")
     if frame.format.name != expected.frame_format or frame.layout.nb_channels != expected.channels:
@@ -292,7 +292,7 @@ def _samples(frame: AudioFrame, expected: Format) -> Buffer:
 
 
 def _channels(frame: AudioFrame) -> list[memoryview]:
-    """The samples of each channel, seen in place."""
+    """The samples of each channel, without a copy."""
     name = frame.format.name
     letter = _BUFFER_TYPES[name.removesuffix("p")]
     planes = [_typed(_buffer(plane), letter) for plane in frame.planes]
@@ -313,14 +313,14 @@ def _interleaved(channels: Sequence[memoryview | array[float]]) -> memoryview:
 
 
 def _typed(buffer: bytes | bytearray, letter: str) -> memoryview:
-    # Types know the letters only one by one.
+    # The type of `cast` accepts only literal letters.
     return cast("memoryview", cast("Any", memoryview(buffer)).cast(letter))
 
 
 def _adapted(frame: AudioFrame, expected: Format) -> memoryview:
-    """The samples of a frame with other channels than the first one's, all mixed into each.
+    """The samples of a frame whose channels differ from the first frame's: a mix in each channel.
 
-    So a recorder's change from one channel to two is heard; it is rare enough to be slow.
+    This happens if a recorder changes from one channel to two, so rarely that it may be slow.
     """
     if frame.format.name.removesuffix("p") != expected.sample_type:
         raise _corrupt("its sample format changes in the middle")
@@ -339,7 +339,7 @@ def _adapted(frame: AudioFrame, expected: Format) -> memoryview:
 
 
 def _buffer(plane: AudioPlane) -> bytes:
-    # A plane is a buffer, which types cannot say before Python 3.12.
+    # A plane supports the buffer protocol, which has no type before Python 3.12.
     return cast("bytes", plane)
 
 
@@ -361,10 +361,10 @@ def _corrupt(why: str) -> VoiceError:
 
 
 def warm_up() -> None:
-    """Do once, before processes are forked, what every first use of the libraries does.
+    """Do what the first use of the libraries does, once, before processes are forked.
 
-    Opens every codec, which fills its tables, and decodes a few samples of silence as often as it
-    takes until the interpreter has adapted its code to them.
+    Opens every codec, which fills its tables, and decodes a little silence until the interpreter
+    has specialised its code.
     """
     av.logging.set_level(None)
     for codec in _CODECS:

@@ -43,18 +43,18 @@ def encode(
     """Encode one channel of speech and mark it as synthetic.
 
     The same samples and marking give the same bytes. Takes a few milliseconds for WAV and some
-    tens for the others: call it in a thread.
+    tens for the other formats: call it in a thread.
 
     Args:
-        samples: float32 [N], full scale 1.0; what is over it is clipped.
+        samples: float32 [N], full scale 1.0; larger samples are clipped.
         sample_rate: in Hz; formats that do not know it get the samples resampled.
-        output_format: what to make of them.
-        marking: what the file says about itself.
+        output_format: of the result.
+        marking: the statement that the file holds synthetic speech.
     """
     if output_format is OutputFormat.WAV:
         data = write_wav(samples, sample_rate, marking)
     else:
-        # FFmpeg's libraries take as long to load as a recording to convert; WAV needs none.
+        # Loading FFmpeg's libraries takes as long as a conversion, and WAV does not need them.
         compression = importlib.import_module("speech.audio.compression")
         data = compression.compress(samples, sample_rate, output_format, marking)
     return Encoded(

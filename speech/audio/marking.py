@@ -1,4 +1,4 @@
-"""The statement, inside a result, that it is synthetic speech: for people and for programs."""
+"""The statement in a result that it is synthetic speech, for people and for programs."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _XMP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """What a result says about itself.
+    """The statement about one result.
 
     Attributes:
         character_id: id of the character.
         character_name: its name, for people.
-        credit: whom the character's voice is owed to, for people; may be empty.
+        credit: the voice owner's credit line, for people; may be empty.
     """
 
     character_id: str
@@ -54,7 +54,7 @@ class Marking:
         return f"{statement} {self.credit}".strip()
 
     def tags(self) -> dict[str, str]:
-        """The statement as names and texts, for containers that keep such, and for documents."""
+        """The statement as names and texts, for containers with tags and for documents."""
         return {
             "title": self.title,
             "artist": self.character_name,

@@ -1,4 +1,4 @@
-"""What a decoded recording is, and which recordings are accepted."""
+"""Decoded recordings, and the checks by which they are accepted."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from shared.media import Container
 
 SHORT_TOLERANCE: Final = 0.9
-"""Recorders deliver a little less than was asked for: this part of the minimum is enough."""
+"""This part of the minimum is enough, because recorders deliver a little less than asked for."""
 
 LONG_TOLERANCE_SECONDS: Final = 0.5
-"""A recorder that is stopped after the maximum delivers a little more."""
+"""How much longer than the maximum a recording may be, because recorders stop a little late."""
 
 SILENCE_DBFS: Final = -60.0
 """Loudness, in dB of full scale, below which a recording holds no voice.
 
-A muted microphone gives -90 dB and less, the noise of a quiet one about -70 dB, and speech that
-is far too quiet still -50 dB. Converted silence has to be below -60 dB, too.
+A muted microphone is at -90 dB or less, the noise of a quiet one at about -70 dB, and even speech
+that is far too quiet at -50 dB. Converted silence has to be below -60 dB, too.
 """
 
 MAX_PEAK: Final = 8.0
-"""Float samples over full scale are kept up to here (+18 dB); more than that is another scale."""
+"""The largest accepted float sample (+18 dB); larger samples mean another full scale."""
 
-# Slow processors decode a hundred and fast ones a thousand.
+# Slow processors decode a hundred seconds per second, fast ones a thousand.
 _SECONDS_DECODED_PER_SECOND: Final = 20
 
 _CANCELLATION: Final = 0.1
-"""Two channels whose mean has less than this part of their level are in opposite phase."""
+"""Two channels are in opposite phase if their mean has less than this part of their level."""
 
 _FRAME_SECONDS: Final = 0.02
 _LOUD_SHARE: Final = 0.95
@@ -45,14 +45,14 @@ _LOUD_SHARE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class DecodeLimits:
-    """What decoding one recording may take.
+    """The limits of one recording and of decoding it.
 
     Attributes:
         min_seconds: the shortest recording; a tenth less is accepted.
         max_seconds: the longest recording; half a second more is accepted.
         max_bytes: the largest encoded recording.
-        cpu_seconds: processor time of the decoding process, beside what long recordings need.
-        wall_seconds: time the decoding process may take altogether, likewise.
+        cpu_seconds: processor time of the decoding process; long recordings get more.
+        wall_seconds: time of the decoding process by the clock; long recordings get more.
         memory_bytes: address space of the decoding process beyond what it starts with.
     """
 
@@ -91,12 +91,12 @@ class Recording:
     Attributes:
         samples: float32 [N], one channel, full scale is 1.0.
         sample_rate: in Hz, the recording's own.
-        container: what the recording came in.
+        container: the recording's container.
         codec: name of the codec it was encoded with.
         channels: how many channels were mixed into the one.
-        damaged: some of the recording could not be decoded and is missing in `samples`.
-        cpu_seconds: processor time that decoding took.
-        confined: the decoding process ran behind a system call filter, not only behind limits.
+        damaged: a part of the recording could not be decoded and is missing in `samples`.
+        cpu_seconds: processor time of decoding; where it is unknown, time by the clock.
+        confined: the decoding process ran behind a system call filter.
     """
 
     samples: npt.NDArray[np.float32]
@@ -115,7 +115,7 @@ class Recording:
 
 
 def as_float(samples: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Bring samples as decoders make them to float32 with full scale 1.0; floats stay as they are.
+    """Convert decoded samples to float32 with full scale 1.0; floats are not scaled.
 
     Args:
         samples: unsigned bytes, signed integers or floats, any shape.
@@ -133,8 +133,8 @@ def downmix(
 ) -> npt.NDArray[np.float32]:
     """Mix channels, float32 [N, channels], into one, float32 [N].
 
-    One channel stays as it is, and two become their mean. Where that cancels out, as with a
-    microphone that is wired in opposite phase, the louder channel is taken instead. More channels
+    One channel is returned unchanged, and two channels as their mean. If the mean cancels out, as
+    with a microphone wired in opposite phase, the louder channel is returned instead. More channels
     are mixed by their weights.
     """
     if frames.shape[1] == 1:
@@ -154,8 +154,8 @@ def downmix(
 def loudness_dbfs(samples: npt.NDArray[np.float32], sample_rate: int) -> float:
     """Loudness of the loud part of `samples`, float32 [N], in dB of full scale.
 
-    The 95th percentile of the RMS of 20 ms frames, after removing a constant offset: one click
-    does not make a recording loud, and long pauses do not make it silent.
+    This is the 95th percentile of the RMS of 20 ms frames without a constant offset, so that a
+    click does not make a recording loud and long pauses do not make it silent.
     """
     frame = max(1, round(_FRAME_SECONDS * sample_rate))
     count = max(1, len(samples) // frame)
@@ -168,7 +168,7 @@ def loudness_dbfs(samples: npt.NDArray[np.float32], sample_rate: int) -> float:
 
 
 def check(recording: Recording, limits: DecodeLimits) -> None:
-    """Accept a recording, or say what is wrong with it.
+    """Check that a recording can be converted.
 
     Raises:
         VoiceError: `too_short`, `too_long`, `corrupt` or `silent`.
@@ -216,7 +216,7 @@ def _too_short(recording: Recording, limits: DecodeLimits) -> VoiceError:
 
 
 def _peak(samples: npt.NDArray[np.float32]) -> float:
-    """The largest magnitude; not a number if one of the samples is none."""
+    """The largest magnitude; NaN if a sample is NaN."""
     return float(np.maximum(samples.max(initial=0.0), -samples.min(initial=0.0)))
 
 

@@ -24,9 +24,9 @@ def write_wav(
 ) -> bytes:
     """Return `samples`, float32 [N] with full scale 1.0, as a WAV file.
 
-    Samples over full scale are clipped, never wrapped. The marking stands in a LIST/INFO chunk
-    and, machine-readable, as XMP in a `_PMX` chunk (XMP specification part 3, RIFF files), before
-    the samples, so that readers of a stream see it first.
+    Samples over full scale are clipped. The marking is in a LIST/INFO chunk and, for programs, as
+    XMP in a `_PMX` chunk (XMP specification part 3, RIFF files). Both come before the samples, so
+    that whoever reads a stream reads them first.
     """
     pcm = to_pcm16(samples).tobytes()
     header = struct.pack(

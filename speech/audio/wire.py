@@ -1,24 +1,28 @@
-"""What goes over the sockets between the decoder, the zygote and a decoding process.
+"""The messages between the decoder, the zygote and a decoding process.
 
-The decoder starts a job by sending the zygote one byte with two sockets and a file in memory. Over
-the first socket it writes a `Job`, then the encoded recording, then nothing more. Over the second
-the process writes its number at once, if the byte asks for it, and the zygote, when the process is
-gone, one `Exit`; closing it kills the process. In the file the process leaves interleaved samples,
-as its decoder made them, and, as the last bytes, a `Verdict`; nobody looks into it before the
-process is gone. Nothing is pickled, and nothing that comes from a decoding process is taken for
-more than numbers and short texts.
+To start a job, the decoder sends the zygote one byte together with two sockets and a file in
+memory. The decoder writes a `Job` and then the encoded recording to the first socket, and closes it
+for writing. On the second socket the process first sends its number, if the byte asks for it; when
+the process has ended, the zygote sends one `Exit`. Closing the second socket kills the process. The
+process writes interleaved samples as they were decoded to the file, and as the last bytes a
+`Verdict`. The decoder reads the file only after the process has ended. All messages are JSON of
+limited length; what comes from a decoding process is checked before it is used.
 """
 
 from __future__ import annotations
 
+import json
 import struct
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Final
 
 from shared.media import Container
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 SAMPLE_TYPES: Final = ("u8", "s16", "s32", "s64", "flt", "dbl")
-"""What samples may be, as FFmpeg names them: integers, and floats of full scale 1.0."""
+"""The types of samples by FFmpeg's names: integers, and floats with full scale 1.0."""
 
 START: Final = b"S"
 START_AND_TELL: Final = b"T"
@@ -28,25 +32,27 @@ MIN_SAMPLE_RATE: Final = 8_000
 MAX_SAMPLE_RATE: Final = 192_000
 MAX_CHANNELS: Final = 8
 
-_JOB: Final = struct.Struct("!16sdIQdQ")
-_VERDICT: Final = struct.Struct(f"!4s24s24s4sIIB{MAX_CHANNELS}dQ??160s")
+LONGEST_MESSAGE: Final = 2048
+LENGTH: Final = struct.Struct("!H")
 PROCESS_ID: Final = struct.Struct("!i")
-_EXIT: Final = struct.Struct("!id")
-_NO_WEIGHTS: Final = (0.0,) * MAX_CHANNELS
-_MAGIC: Final = b"VoV2"
+
+MAX_VERDICT_BYTES: Final = LONGEST_MESSAGE + LENGTH.size
+"""The most that a verdict takes at the end of an answer."""
+
+_LONGEST_SENTENCE: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the decoding process is told.
+    """What a decoding process is to do.
 
     Attributes:
-        container: what the recording is, by its magic bytes.
-        max_seconds: decoding stops after so much audio.
+        container: the recording's container, by its magic bytes.
+        max_seconds: decoding stops after this much audio.
         cpu_seconds: limit of processor time.
-        memory_bytes: limit of address space, beyond what the process starts with.
-        wall_seconds: limit of time altogether.
-        answer_bytes: limit of what it may leave in the file.
+        memory_bytes: limit of address space beyond what the process starts with.
+        wall_seconds: limit of time by the clock.
+        answer_bytes: limit of the answer's size.
     """
 
     container: Container
@@ -56,24 +62,15 @@ class Job:
     wall_seconds: float
     answer_bytes: int
 
-    SIZE = _JOB.size
-
     def pack(self) -> bytes:
-        """The job as `Job.SIZE` bytes."""
-        return _JOB.pack(
-            self.container.value.encode(),
-            self.max_seconds,
-            self.cpu_seconds,
-            self.memory_bytes,
-            self.wall_seconds,
-            self.answer_bytes,
-        )
+        """The job with its length in front."""
+        return _framed(self)
 
     @classmethod
-    def unpack(cls, data: bytes) -> Job:
-        """Read what `pack` wrote."""
-        container, *limits = _JOB.unpack(data)
-        return cls(Container(_text(container)), *limits)
+    def unpack(cls, text: bytes) -> Job:
+        """Read a job, whose length is already read; only the service may have written it."""
+        fields = json.loads(text)
+        return cls(**{**fields, "container": Container(fields["container"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +81,10 @@ class Verdict:
         code: an error code, or "" if the recording was decoded.
         message: the sentence that goes with the code.
         codec: name of the codec.
-        sample_type: what the samples are, one of SAMPLE_TYPES.
+        sample_type: one of SAMPLE_TYPES.
         sample_rate: in Hz.
         channels: how many channels the recording has.
-        weights: how much of each channel that was sent goes into the mix; one number for each.
+        weights: the weight of each channel that was sent in the mix.
         samples: how many samples of each channel were sent.
         damaged: some of the recording could not be decoded.
         confined: the system call filter was in force.
@@ -104,44 +101,11 @@ class Verdict:
     damaged: bool = False
     confined: bool = False
 
-    SIZE = _VERDICT.size
-
     def pack(self) -> bytes:
-        """The verdict as `Verdict.SIZE` bytes; texts that are too long are cut."""
-        return _VERDICT.pack(
-            _MAGIC,
-            self.code.encode(),
-            self.codec.encode(),
-            self.sample_type.encode(),
-            self.sample_rate,
-            self.channels,
-            len(self.weights),
-            *(*self.weights, *_NO_WEIGHTS)[:MAX_CHANNELS],
-            self.samples,
-            self.damaged,
-            self.confined,
-            self.message.encode(),
-        )
-
-    @classmethod
-    def unpack(cls, data: bytes) -> Verdict | None:
-        """Read what `pack` wrote, or None if this is no verdict."""
-        if len(data) != _VERDICT.size or not data.startswith(_MAGIC):
-            return None
-        _, code, codec, kind, rate, channels, sent, *rest = _VERDICT.unpack(data)
-        samples, damaged, confined, message = rest[MAX_CHANNELS:]
-        return cls(
-            code=_text(code),
-            message=_text(message),
-            codec=_text(codec),
-            sample_type=_text(kind),
-            sample_rate=rate,
-            channels=channels,
-            weights=tuple(rest[: min(sent, MAX_CHANNELS)]),
-            samples=samples,
-            damaged=damaged,
-            confined=confined,
-        )
+        """The verdict with its length behind; a sentence that is too long is cut."""
+        fields = {**asdict(self), "message": self.message[:_LONGEST_SENTENCE]}
+        text = json.dumps(fields).encode()
+        return text + LENGTH.pack(len(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +120,25 @@ class Exit:
     status: int
     cpu_seconds: float
 
-    SIZE = _EXIT.size
-
     def pack(self) -> bytes:
-        """The exit as `Exit.SIZE` bytes."""
-        return _EXIT.pack(self.status, self.cpu_seconds)
-
-    @classmethod
-    def unpack(cls, data: bytes) -> Exit | None:
-        """Read what `pack` wrote, or None if this is no exit."""
-        return cls(*_EXIT.unpack(data)) if len(data) == _EXIT.size else None
+        """The exit with its length in front."""
+        return _framed(self)
 
 
-def _text(field: bytes) -> str:
-    return field.rstrip(b"\0").decode(errors="replace")
+def split_answer(answer: memoryview) -> tuple[memoryview, bytes]:
+    """Split what a decoding process wrote into samples and the text of its verdict.
+
+    The text is empty if there is none, or if its length is impossible.
+    """
+    if len(answer) < LENGTH.size:
+        return answer, b""
+    (length,) = LENGTH.unpack(answer[-LENGTH.size :])
+    begin = len(answer) - LENGTH.size - length
+    if length > LONGEST_MESSAGE or begin < 0:
+        return answer, b""
+    return answer[:begin], bytes(answer[begin : begin + length])
+
+
+def _framed(message: DataclassInstance) -> bytes:
+    text = json.dumps(asdict(message)).encode()
+    return LENGTH.pack(len(text)) + text

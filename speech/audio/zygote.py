@@ -1,15 +1,13 @@
 """The process that decoding processes are forked from.
 
-It is started once, with nothing in its environment and nothing imported but what decoding needs,
-and has a single thread, so that forking it is safe and cheap. It does no decoding of its own and
-never looks at a recording. It ends when the other end of its control socket is closed, for
-whatever reason, and takes its children with it.
+It starts once, with an empty environment and only the modules that decoding needs, and has a single
+thread, so that forking it is safe and fast. It never reads a recording itself. When the other end
+of its control socket is closed, for whatever reason, it kills its children and ends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import resource
@@ -17,12 +15,12 @@ import select
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, BinaryIO, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from shared.voice import ErrorCode, VoiceError
 from speech.audio import demuxing
 from speech.audio.confinement import Confinement
-from speech.audio.wire import PROCESS_ID, READY, START, START_AND_TELL, Exit, Job, Verdict
+from speech.audio.judging import decode_into
+from speech.audio.wire import LENGTH, PROCESS_ID, READY, START, START_AND_TELL, Exit, Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,8 +34,8 @@ _WRITE_BYTES: Final = 1 << 16
 class Zygote:
     """Forks one process per recording and reports how each ended.
 
-    What it touches while a decoding process lives is copied, page by page; so it works on bare
-    descriptors.
+    Each memory page that it changes while a decoding process lives has to be copied, so it works
+    with plain descriptors instead of objects.
     """
 
     def __init__(self, control: socket.socket, confinement: Confinement) -> None:
@@ -46,9 +44,6 @@ class Zygote:
         self._children: dict[int, int] = {}
         self._poll = select.poll()
         self._number = os.getpid()
-        # Python's own fork runs what modules have registered for it, such as new locks for threads
-        # and log handlers: half a millisecond for what is not needed here.
-        self._fork = ctypes.PyDLL(None).fork
 
     def serve(self) -> None:
         """Serve until the control socket is closed, then kill what still runs."""
@@ -67,7 +62,7 @@ class Zygote:
                     has_any_ended = True
                 else:
                     self._give_up(descriptor)
-            # Last, because it closes descriptors that may have been among these.
+            # Done last, because it closes descriptors that may be in this list.
             if has_any_ended:
                 self._reap()
         for child in self._children.values():
@@ -87,7 +82,10 @@ class Zygote:
         return True
 
     def _start(self, data: int, answer: int, status: int, *, is_told: bool) -> None:
-        child = self._fork()
+        try:
+            child = os.fork()
+        except OSError:
+            child = -1
         if child == 0:
             told = status if is_told else None
             _become_decoder(data, answer, told, self._number, self._confinement)
@@ -95,7 +93,7 @@ class Zygote:
         os.close(answer)
         os.set_blocking(status, False)
         if child < 0:
-            # The machine has no room for a process now: as if it had been killed at once.
+            # The machine cannot fork now; this is reported like a process that was killed at once.
             number = PROCESS_ID.pack(0) if is_told else b""
             _tell(status, number + Exit(-signal.SIGKILL, 0.0).pack())
             return
@@ -103,8 +101,8 @@ class Zygote:
         self._poll.register(status, select.POLLIN)
 
     def _give_up(self, status: int) -> None:
-        """Kill a process, as nobody waits for its recording any more."""
-        # It is not reaped yet, so its number is still its own.
+        """Kill a process, because nobody waits for its recording any more."""
+        # It has not been reaped yet, so no other process has its number.
         os.kill(self._children[status], signal.SIGKILL)
         self._poll.unregister(status)
 
@@ -120,7 +118,7 @@ class Zygote:
 
 
 def _tell(status: int, report: bytes) -> None:
-    # It fails if nobody waits for the recording any more.
+    # Writing fails if nobody waits for the recording any more.
     with contextlib.suppress(OSError):
         os.write(status, report)
     os.close(status)
@@ -137,7 +135,7 @@ def _wake_on_child() -> int:
 
 
 def _ignore_signal(_number: int, _frame: object) -> None:
-    """Do nothing: the wake-up descriptor tells."""
+    """Do nothing: the signal also writes to the wake-up descriptor."""
 
 
 def _become_decoder(
@@ -148,9 +146,9 @@ def _become_decoder(
     Args:
         data: descriptor of the socket that the recording comes over.
         answer: descriptor of the file for samples and verdict.
-        told: descriptor that this process's number goes to, if anybody wants to know it.
-        zygote: number of the process that this one may not outlive.
-        confinement: what confines it.
+        told: descriptor to which this process's number is written, or None.
+        zygote: number of the process with which this one ends.
+        confinement: takes away what decoding does not need.
     """
     try:
         confinement.die_with_parent(zygote)
@@ -168,7 +166,8 @@ def _become_decoder(
 
 
 def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None:
-    job = Job.unpack(_read(data, Job.SIZE))
+    (length,) = LENGTH.unpack(_read(data, LENGTH.size))
+    job = Job.unpack(_read(data, length))
     confinement.limit(
         cpu_seconds=job.cpu_seconds,
         memory_bytes=job.memory_bytes,
@@ -177,43 +176,8 @@ def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None
     )
     confined = confinement.filter_system_calls()
     with open(answer_descriptor, "wb", buffering=_WRITE_BYTES, closefd=False) as answer:
-        answer.write(_judge(_read(data), job, answer, confined=confined).pack())
-
-
-def _judge(recording: bytes, job: Job, answer: BinaryIO, *, confined: bool) -> Verdict:
-    try:
-        demuxer = demuxing.Demuxer(recording, job.container)
-        answer.writelines(demuxer.chunks(job.max_seconds, job.answer_bytes - Verdict.SIZE))
-    except VoiceError as error:
-        return Verdict(code=error.code, message=error.message, confined=confined)
-    except MemoryError:
-        return Verdict(
-            code=ErrorCode.TOO_COMPLEX,
-            message="The recording needs too much memory to be decoded.",
-            confined=confined,
-        )
-    except OSError:
-        # The answer cannot be written; there is nobody to tell anything.
-        raise
-    except Exception as error:  # noqa: BLE001 - whatever a recording breaks, it is broken
-        return Verdict(
-            code=ErrorCode.CORRUPT,
-            message=f"The recording cannot be decoded ({type(error).__name__}); record it again.",
-            confined=confined,
-        )
-    found = demuxer.format
-    if found is None:
-        raise RuntimeError("a recording without a format was accepted")
-    return Verdict(
-        codec=found.codec,
-        sample_type=found.sample_type,
-        sample_rate=found.sample_rate,
-        channels=found.channels,
-        weights=found.weights,
-        samples=demuxer.samples,
-        damaged=demuxer.damaged,
-        confined=confined,
-    )
+        verdict = decode_into(answer, _read(data), job, confined=confined)
+        answer.write(verdict.pack())
 
 
 def _read(descriptor: int, size: int | None = None) -> bytes:
@@ -236,8 +200,8 @@ def _ignore(signals: Iterable[signal.Signals]) -> None:
 
 def main() -> None:
     """Run the zygote on the control socket that is its standard input."""
-    # When the service is asked to stop it may still finish a recording: the end of the control
-    # socket, which comes with the end of the service, ends the zygote.
+    # A service that is asked to stop may still finish a recording, so these signals do not end the
+    # zygote: it ends when the control socket is closed, which happens when the service ends.
     _ignore((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (_MAX_DESCRIPTORS, most))

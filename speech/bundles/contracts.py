@@ -8,7 +8,7 @@ from shared.characters import MANIFEST, CharacterManifest
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.onnx_model import Tensor
 
-Shape = tuple[int | str, ...]
+Shape = tuple[int | str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class TensorContract:
 
     Attributes:
         name: of the tensor.
-        shapes: the shapes it may have: a number is a fixed size, a name a size that varies.
+        shapes: the shapes it may have: a number is a fixed size, a name a size that varies, None
+            one that may be fixed or vary.
     """
 
     name: str
@@ -25,8 +26,19 @@ class TensorContract:
     element_type: str = "float32"
 
     def __str__(self) -> str:
-        shapes = (f"[{', '.join(str(size) for size in shape)}]" for shape in self.shapes)
+        shapes = (f"[{', '.join(map(_shown, shape))}]" for shape in self.shapes)
         return f"{self.element_type} {' or '.join(shapes)}"
+
+
+class Contract(Protocol):
+    """What an engine expects of one graph."""
+
+    def check(self, graph: Graph) -> None:
+        """Compare a graph with the contract.
+
+        Raises:
+            BundleError: in one sentence, what is wrong with which tensor of the graph.
+        """
 
 
 @dataclass(frozen=True)
@@ -57,7 +69,7 @@ class EngineContracts(Protocol):
     """What reading a bundle needs to know of its engine."""
 
     @property
-    def contracts(self) -> Callable[[CharacterManifest], Mapping[str, GraphContract]]:
+    def contracts(self) -> Callable[[CharacterManifest], Mapping[str, Contract]]:
         """Says which graphs the engine needs for a manifest, by role.
 
         Raises BundleError if the manifest does not suit the engine.
@@ -105,6 +117,10 @@ def _shape_fits(expected: Shape, actual: Sequence[int | str | None]) -> bool:
     )
 
 
-def _size_fits(expected: int | str, actual: int | str | None) -> bool:
+def _size_fits(expected: int | str | None, actual: int | str | None) -> bool:
     """Whether a size fits; a graph whose size varies also takes the fixed size expected."""
-    return actual == expected if isinstance(actual, int) else True
+    return expected is None or actual == expected if isinstance(actual, int) else True
+
+
+def _shown(size: int | str | None) -> str:
+    return "any" if size is None else str(size)

@@ -4,6 +4,9 @@ from pathlib import Path
 
 from speech.bundles.bundle import BundleError
 
+ENCODERS = "encoders"
+"""The folder beside the characters' ones with graphs that several share, named by SHA-256."""
+
 
 def find_file(folder: Path, name: str) -> Path:
     """Find a file of a bundle.
@@ -16,6 +19,26 @@ def find_file(folder: Path, name: str) -> Path:
         kind = "a link" if path.is_symlink() else "none"
         raise BundleError(f"{name}: expected a file in {folder}, found {kind}.")
     return path
+
+
+def find_graph(folder: Path, name: str, sha256: str) -> Path:
+    """Find a graph of a bundle: in its folder, or among the encoders that characters share.
+
+    Args:
+        folder: the bundle.
+        name: of the graph in the bundle's folder.
+        sha256: of its content, by which a shared encoder is named.
+
+    Raises:
+        BundleError: it is in neither place, or is a link or a folder.
+    """
+    shared = folder.parent / ENCODERS / f"{sha256}.onnx"
+    is_elsewhere = not (folder / name).exists() and not (folder / name).is_symlink()
+    return (
+        find_file(shared.parent, shared.name)
+        if is_elsewhere and shared.is_file()
+        else (find_file(folder, name))
+    )
 
 
 def read_file(folder: Path, name: str, max_bytes: int) -> bytes:

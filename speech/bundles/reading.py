@@ -16,7 +16,7 @@ from shared.characters import (
 )
 from speech.bundles.bundle import BundleError, Character, Graph
 from speech.bundles.contracts import EngineContracts
-from speech.bundles.files import find_file, read_file
+from speech.bundles.files import find_graph, read_file
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.bundles.portraits import MAX_PORTRAIT_BYTES, check_portrait
 
@@ -95,7 +95,7 @@ def _load_graphs(
 
 
 def _load_graph(folder: Path, entry: GraphFile) -> Graph:
-    path = find_file(folder, entry.file)
+    path = find_graph(folder, entry.file, entry.sha256)
     size = path.stat().st_size
     if size != entry.bytes:
         raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {size}.")

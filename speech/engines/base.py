@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from shared.characters import CharacterManifest
 from speech.bundles.bundle import Character
-from speech.bundles.contracts import GraphContract
+from speech.bundles.contracts import Contract
+from speech.engines.sharing import Sharing
 
 Samples = NDArray[np.float32]
 
@@ -21,9 +22,11 @@ class SessionSettings:
 
     Attributes:
         threads: how many threads the network of one conversion may use.
+        sharing: keeps the networks that several engines built with these settings use.
     """
 
     threads: int = 1
+    sharing: Sharing = field(default_factory=Sharing, compare=False)
 
 
 @dataclass(frozen=True)
@@ -106,5 +109,5 @@ class EngineKind:
         build: builds the engine of a verified character.
     """
 
-    contracts: Callable[[CharacterManifest], Mapping[str, GraphContract]]
+    contracts: Callable[[CharacterManifest], Mapping[str, Contract]]
     build: EngineBuilder

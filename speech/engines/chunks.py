@@ -58,6 +58,8 @@ def cut_at_pauses(levels: Samples, longest: int = LONGEST) -> list[Chunk]:
 def join(pieces: Sequence[tuple[Chunk, Samples]], hop: int) -> Samples:
     """Join converted pieces with a crossfade of 20 ms at each cut.
 
+    What lies between pieces that do not touch is silent.
+
     Args:
         pieces: each with its samples from its `first` frame to its `last`, in order.
         hop: samples per frame.
@@ -65,7 +67,7 @@ def join(pieces: Sequence[tuple[Chunk, Samples]], hop: int) -> Samples:
     Returns:
         The samples of all frames.
     """
-    if len(pieces) == 1:
+    if len(pieces) == 1 and pieces[0][0].first == 0:
         return pieces[0][1]
     joined = np.zeros(pieces[-1][0].last * hop, np.float32)
     for chunk, samples in pieces:

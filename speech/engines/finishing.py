@@ -7,7 +7,14 @@ from speech.engines.base import Samples
 from speech.engines.chunks import Chunk, join
 from speech.engines.f0 import HOP
 from speech.engines.gate import gate_gains
-from speech.engines.loudness import apply_gains, fade_ends, follow_loudness, limit, match_level
+from speech.engines.loudness import (
+    HALF_WAY,
+    apply_gains,
+    fade_ends,
+    follow_loudness,
+    limit,
+    match_level,
+)
 from speech.engines.samples import fit_length
 
 
@@ -34,7 +41,9 @@ def join_pieces(
     return join(levelled, hop)
 
 
-def finish(voice: Samples, sample_rate: int, length: int, analysis: Analysis) -> Samples:
+def finish(
+    voice: Samples, sample_rate: int, length: int, analysis: Analysis, *, followed: float = HALF_WAY
+) -> Samples:
     """Give a converted voice the recording's silence, loudness and length.
 
     Args:
@@ -42,6 +51,7 @@ def finish(voice: Samples, sample_rate: int, length: int, analysis: Analysis) ->
         sample_rate: of the voice, a multiple of 100 Hz.
         length: how many samples to return.
         analysis: of the recording.
+        followed: how far the voice follows the recording's loudness from word to word, 0 to 1.
 
     Returns:
         float32 [length].
@@ -49,6 +59,6 @@ def finish(voice: Samples, sample_rate: int, length: int, analysis: Analysis) ->
     hop = sample_rate // 100
     gate = gate_gains(analysis.levels, analysis.speech)
     gated = apply_gains(fit_length(voice, len(gate) * hop), gate, hop)
-    loudness = follow_loudness(gated, hop, analysis.levels)
+    loudness = follow_loudness(gated, hop, analysis.levels, followed)
     loud = apply_gains(gated, loudness, hop)
     return fade_ends(limit(fit_length(loud, length), sample_rate), sample_rate)

@@ -11,7 +11,7 @@ _QUIETEST_DB = -13.0
 _LOUDEST_DB = -10.0
 _MOST_RAISED_DB = 40.0
 _FOLLOWED_FRAMES = 41
-_FOLLOWED_SHARE = 0.5
+HALF_WAY = 0.5
 _MOST_FOLLOWED_DB = 6.0
 
 _BLOCK_SECONDS = 0.001
@@ -30,16 +30,19 @@ def match_level(voice: Samples, hop: int, recorded: Samples, recorded_hop: int) 
     return voice * np.float32(10.0 ** (min(wanted - own, _MOST_RAISED_DB) / 20.0))
 
 
-def follow_loudness(samples: Samples, hop: int, levels: SpeechLevels) -> Samples:
+def follow_loudness(
+    samples: Samples, hop: int, levels: SpeechLevels, share: float = HALF_WAY
+) -> Samples:
     """Compute the gain of each frame that gives a voice the loudness of the recording.
 
     The voice as a whole becomes as loud as the recording, within limits. Within the voice, the
-    loudness is moved half-way towards the recording's.
+    loudness is moved by a share towards the recording's.
 
     Args:
         samples: the character's speech at any level.
         hop: its samples per frame.
         levels: of the recording, T frames.
+        share: 1 follows every word's loudness, 0 none's.
 
     Returns:
         float32 [T].
@@ -50,9 +53,7 @@ def follow_loudness(samples: Samples, hop: int, levels: SpeechLevels) -> Samples
     heard = np.float32(10.0) ** (levels.frames / np.float32(10.0))
     recorded_course = decibels(smooth(heard, _FOLLOWED_FRAMES)) - levels.speech
     own_course = decibels(smooth(power, _FOLLOWED_FRAMES)) - speech
-    course = np.clip(
-        _FOLLOWED_SHARE * (recorded_course - own_course), -_MOST_FOLLOWED_DB, _MOST_FOLLOWED_DB
-    )
+    course = np.clip(share * (recorded_course - own_course), -_MOST_FOLLOWED_DB, _MOST_FOLLOWED_DB)
     raised = min(wanted - speech, _MOST_RAISED_DB)
     return (10.0 ** ((raised + course) / 20.0)).astype(np.float32)
 

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from speech.bundles.bundle import Character
-from speech.engines import harmonic, waveform
+from speech.engines import harmonic, rvc, waveform
 from speech.engines.base import Engine, EngineKind, SessionSettings
 
 ENGINES: Mapping[str, EngineKind] = MappingProxyType(
     {
         "harmonic": EngineKind(harmonic.contracts, harmonic.build),
+        "rvc": EngineKind(rvc.contracts, rvc.build),
         "waveform": EngineKind(waveform.contracts, waveform.build),
     }
 )

@@ -6,9 +6,12 @@ forked process (see functions.convert.processes) would be without that thread.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from speech.bundles.bundle import BundleError
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
     from speech.bundles.bundle import Graph
     from speech.engines.base import Samples, SessionSettings
+
+Inputs = Mapping[str, NDArray[Any]]
 
 _FATAL_ONLY = 4  # errors come as exceptions
 
@@ -52,11 +57,15 @@ class GraphSession:
                 f" {onnxruntime.__version__} loads, found: {_first_line(error)}."
             ) from error
 
-    def run(self, inputs: dict[str, Samples], output: str) -> Samples:
-        """Run the graph once and return one of its outputs."""
-        return np.asarray(self._session.run([output], inputs)[0], np.float32)
+    def run(self, inputs: Inputs, output: str) -> Samples:
+        """Run the graph once and return one of its outputs, in single precision."""
+        return np.asarray(self.run_all(inputs, [output])[0], np.float32)
 
-    def try_out(self, inputs: dict[str, Samples], output: str) -> Samples:
+    def run_all(self, inputs: Inputs, outputs: Sequence[str]) -> list[NDArray[Any]]:
+        """Run the graph once and return several of its outputs as they are."""
+        return [np.asarray(value) for value in self._session.run(outputs, inputs)]
+
+    def try_out(self, inputs: Inputs, output: str) -> Samples:
         """Run the graph once on silent inputs and return one of its outputs.
 
         Raises:
@@ -75,6 +84,18 @@ class GraphSession:
                 " found others."
             )
         return audio
+
+
+def shared_session(graph: Graph, settings: SessionSettings) -> GraphSession:
+    """Load a graph, or return its session where another engine with these settings runs it.
+
+    Graphs are known by the SHA-256 of their content.
+
+    Raises:
+        BundleError: the runtime refuses the graph.
+    """
+    key = f"session {sha256(graph.content).hexdigest()} {settings.threads}"
+    return settings.sharing.get(key, lambda: GraphSession(graph, settings))
 
 
 def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.SessionOptions:

@@ -5,31 +5,33 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import io
 import json
 import logging
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 import numpy as np
 from hypothesis import strategies as st
 
 from functions.api.problems import MEDIA_TYPE
-from functions.convert.admission import Admission
-from functions.convert.conversion import Conversion, LoadedCharacter
-from functions.convert.worker import Worker
-from functions.dead_letter.giving_up import DeadLetterHandler
-from functions.on_upload.uploads import UploadHandler
+from functions.convert import main as convert
+from functions.convert.conversion import LoadedCharacter
+from functions.convert.settings import ConvertSettings
+from functions.dead_letter import main as dead_letter
+from functions.dead_letter.settings import DeadLetterSettings
+from functions.on_upload import main as on_upload
+from functions.on_upload.settings import OnUploadSettings
 from infra.local.memory_voices import MemoryVoices
+from shared import settings
 from shared.google.tokens import CertificateCache, FirebaseTokenVerifier, GoogleTokenVerifier
-from shared.http.push import push_app
 from shared.logs import CloudLoggingFormatter
-from shared.ports.tokens import NoTokenNeeded, TokenRefusedError
+from shared.ports.tokens import TokenRefusedError
 from shared.voice import VoiceError
 from speech.audio.decoding import Decoder
 from speech.audio.recording import DecodeLimits
@@ -38,6 +40,11 @@ from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.bundles.portraits import check_portrait
 from speech.bundles.reading import load_character
 from speech.engines.registry import ENGINES
+from speech.importing.errors import VoiceFileError
+from speech.importing.exports.reading import read_export
+from speech.importing.index_file import read_index
+from speech.importing.synthesizer.build import build_synthesizer
+from speech.importing.voice_file import read_voice
 from tests.fuzz.harness import UncleanError
 from tests.fuzz.mutation import documents, mutated
 from tests.hostile import files
@@ -50,6 +57,9 @@ from tests.support.voices import a_waiting, an_upload
 from tests.unit.api.stage import WEBM, Stage
 from tests.unit.speech import graphs
 from tests.unit.speech.bundles import manifest, write_bundle
+from tests.unit.speech.importing import exported, torch_files
+from tests.unit.speech.importing.indexes import Index
+from tests.unit.speech.importing.voices import Kind, voice_bytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -58,6 +68,8 @@ if TYPE_CHECKING:
 
     from shared.voice import Voice
     from tests.fuzz.harness import Target
+
+_Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 
 MIB = 1 << 20
 
@@ -184,44 +196,59 @@ class PushTarget:
     def open(self) -> Iterator[Callable[[bytes], str]]:
         """Build the three services over voices in memory."""
         with asyncio.Runner() as runner, _logged():
-            voices, uploads = MemoryVoices(), MemoryBucket("uploads")
-            handlers = (
-                UploadHandler(voices, RecordingPublisher(), lambda: uploads).handle,
-                DeadLetterHandler(voices, MemoryBucket("results")).handle,
-                _worker(voices, uploads).handle,
-            )
-            apps = [push_app(NoTokenNeeded(), handler) for handler in handlers]
+            voices = MemoryVoices()
+            apps = _push_apps(voices, MemoryBucket("uploads"), MemoryBucket("results"))
             yield lambda data: runner.run(self._push(apps, voices, data))
 
-    async def _push(self, apps: list[Starlette], voices: MemoryVoices, data: bytes) -> str:
+    async def _push(self, apps: Mapping[str, Starlette], voices: MemoryVoices, data: bytes) -> str:
         answers = []
-        for app in apps:
+        for url, app in apps.items():
             await voices.delete(self._voice.voice_id)
             await voices.create(self._voice)
-            answers.append(await _post(app, data))
+            answers.append(await _post(app, url, data))
         return ", ".join(answers)
 
 
-async def _post(app: Starlette, data: bytes) -> str:
+async def _post(app: Starlette, url: str, data: bytes) -> str:
     transport = httpx.ASGITransport(app)
-    request = httpx.Request("POST", "http://push.test/", content=data)
+    request = httpx.Request("POST", url, content=data)
     response = await transport.handle_async_request(request)
     if response.status_code not in {204, 422}:
         raise UncleanError(f"answered {response.status_code}")
     return str(response.status_code)
 
 
-def _worker(voices: MemoryVoices, uploads: MemoryBucket) -> Worker:
-    conversion = Conversion(
-        uploads=uploads,
-        results=MemoryBucket("results"),
-        # No object is there, so that nothing comes as far as these.
-        decoder=Decoder(),
-        characters={"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())},
-        limits=DecodeLimits(),
-        result_lifetime=timedelta(hours=1),
+def _push_apps(
+    voices: MemoryVoices, uploads: MemoryBucket, results: MemoryBucket
+) -> dict[str, Starlette]:
+    """Build the three services that are pushed to, by the URL of their push endpoint."""
+    on_upload_services = on_upload.Services(voices, RecordingPublisher(), lambda: uploads)
+    # No object is there, so that nothing is decoded or converted.
+    tools = convert.Tools(Decoder(), {"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())})
+    convert_services = convert.Services(convert.Stores(voices, uploads, results), tools)
+    return {
+        "http://on-upload.test/": on_upload.build(
+            _settings(OnUploadSettings, conversions_topic="conversions"), on_upload_services
+        ),
+        "http://dead-letter.test/": dead_letter.build(
+            _settings(DeadLetterSettings), dead_letter.Services(voices, results)
+        ),
+        "http://convert.test/push": convert.build(
+            _settings(ConvertSettings, signing_key_file="none"), convert_services
+        ),
+    }
+
+
+def _settings(kind: type[_Settings], **more: str) -> _Settings:
+    return settings.load(
+        kind,
+        project_id="p",
+        environment="local",
+        push_verification="off",
+        uploads_bucket="uploads",
+        results_bucket="results",
+        **more,
     )
-    return Worker(voices, conversion, Admission(running=1, waiting=1), 60.0)
 
 
 class _NoEngine:
@@ -629,6 +656,107 @@ def _require_sentence(text: str) -> None:
         raise UncleanError(f"an error that is no sentence: {text[:200]!r}")
 
 
+@dataclass
+class VoiceTarget:
+    """Voices of RVC (`.pth`): archives, and pickles in archives that are whole."""
+
+    name: str = "voice"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Voices with damage, and pickles with damage in sound archives."""
+        kinds = {"with pitch": Kind(channels=16), "without": Kind(has_pitch=False, channels=16)}
+        seeds = {name: voice_bytes(kind) for name, kind in kinds.items()}
+        pickles = {name: torch_files.pickle_of(seed) for name, seed in seeds.items()}
+        calls = {"call": b"\x80\x02cposix\nsystem\n(X\x04\x00\x00\x00truetR."}
+        whole = seeds["with pitch"]
+        inside = mutated(pickles | calls, most=3).map(
+            lambda content: torch_files.with_pickle(whole, content)
+        )
+        return st.one_of(inside, inside, mutated(seeds, most=2))
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _read_voice
+
+
+def _read_voice(data: bytes) -> str:
+    try:
+        build_synthesizer(read_voice(io.BytesIO(data)))
+    except VoiceFileError as error:
+        _require_sentence(str(error))
+        return "refused"
+    return "result"
+
+
+@dataclass
+class IndexTarget:
+    """Retrieval indexes of RVC (`.index`)."""
+
+    name: str = "index"
+    seconds: float = 5.0
+    memory_bytes: int = 64 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Indexes with damage."""
+        kinds = {"full": Index(), "sparse": Index(is_sparse=True), "mapped": Index(direct_map=5)}
+        return mutated({name: index.content() for name, index in kinds.items()}, most=2)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _read_index
+
+
+def _read_index(data: bytes) -> str:
+    try:
+        index = read_index(data)
+    except VoiceFileError as error:
+        _require_sentence(str(error))
+        return "refused"
+    if not np.isfinite(index.vectors).all() or index.cells.max() >= len(index.centroids):
+        raise UncleanError("vectors that are no numbers, or in cells that are not there")
+    return "result"
+
+
+@dataclass
+class ExportTarget:
+    """Exported voices (`.onnx`), read, changed and tried."""
+
+    name: str = "export"
+    seconds: float = 20.0
+    memory_bytes: int = 256 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Exports of several families with damage."""
+        silent = Kind(has_pitch=False, channels=16)
+        seeds = {
+            "official": exported.official(silent).content(),
+            "voice-changer": exported.voice_changer(silent).content(),
+            "fork": exported.fork(silent).content(),
+        }
+        return mutated(seeds, most=2)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _read_export
+
+
+def _read_export(data: bytes) -> str:
+    try:
+        read_export(data)
+    except VoiceFileError as error:
+        _require_sentence(str(error))
+        return "refused"
+    return "result"
+
+
 def targets() -> dict[str, Target]:
     """Every target by its name."""
     kinds: list[Target] = [
@@ -639,5 +767,8 @@ def targets() -> dict[str, Target]:
         ManifestTarget(),
         GraphTarget(),
         PortraitTarget(),
+        VoiceTarget(),
+        IndexTarget(),
+        ExportTarget(),
     ]
     return {target.name: target for target in kinds}

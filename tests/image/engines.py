@@ -107,14 +107,11 @@ class Buildah:
         )
 
     def terminate(self, running: subprocess.Popen[str]) -> None:
-        # Buildah does not pass signals on: without namespaces it ends itself instead.
+        # With the isolation chroot, buildah does not pass signals on: its own processes end.
         descendants = psutil.Process(running.pid).children(recursive=True)
-        contained = next(process for process in descendants if process.exe() != self._executable)
+        own = ("buildah-chroot-runtime", "buildah-chroot-exec")
+        contained = next(one for one in descendants if one.cmdline()[0] not in own)
         contained.terminate()
-
-    @property
-    def _executable(self) -> str:
-        return str(Path(self.program).resolve())
 
     def _image_command(self, container: str) -> Sequence[str]:
         command: list[str] = json.loads(self._output("inspect", container))["OCIv1"]["config"][

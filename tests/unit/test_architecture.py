@@ -23,8 +23,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "functions": {"shared", "speech"},
     "infra": {"functions", "shared", "speech"},
     "training": {"shared", "speech"},
-    "benchmarks": {"functions", "infra", "shared", "speech"},
-    "tests": {"benchmarks", "functions", "infra", "shared", "speech", "training"},
+    "capacity": set(),
+    "benchmarks": {"capacity", "functions", "infra", "shared", "speech"},
+    "tests": {"benchmarks", "capacity", "functions", "infra", "shared", "speech", "training"},
 }
 """The top-level packages, from the bottom to the top, and which others each of them may import."""
 
@@ -142,11 +143,16 @@ def test_a_function_imports_no_other_function(path: Path) -> None:
 
 
 PURE = {
+    "shared/conversion_requests.py",
+    "shared/documents.py",
     "shared/errors.py",
+    "shared/latest_state.py",
     "shared/media.py",
     "shared/messages.py",
     "shared/objects.py",
+    "shared/ports/bucket.py",
     "shared/ports/store.py",
+    "shared/ports/tokens.py",
     "shared/ports/topic.py",
     "shared/timeouts.py",
     "shared/voice.py",
@@ -159,6 +165,39 @@ def test_a_pure_module_imports_no_client_library(name: str) -> None:
     found = {module.partition(".")[0] for module in imports(ROOT / name)}
 
     assert not found & CLIENTS
+
+
+ADAPTERS = {
+    node.name
+    for path in sources("shared/google")
+    for node in ast.parse(path.read_text()).body
+    if isinstance(node, ast.ClassDef)
+}
+
+
+@pytest.mark.parametrize("path", sources("shared"), ids=named)
+def test_in_shared_google_and_http_are_known_to_no_other_layer(
+    path: Path,
+) -> None:
+    adapters = {"shared.google", "shared.http"}
+    own = ".".join(path.relative_to(ROOT).parts[:2])
+
+    found = {name for name in ours(path) if ".".join(name.split(".")[:2]) in adapters - {own}}
+    assert not found
+
+
+@pytest.mark.parametrize("path", sources("functions"), ids=named)
+def test_only_composition_roots_open_adapters(path: Path) -> None:
+    if path.name != "main.py":
+        assert not {name for name in ours(path) if name.startswith("shared.google")}
+
+
+@pytest.mark.parametrize("path", sources("tests/support"), ids=named)
+def test_a_test_double_is_made_of_a_port_and_not_of_an_adapter(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef):
+            bases = {ast.unparse(base) for base in node.bases}
+            assert not bases & ADAPTERS, f"{named(path)}: {node.name}"
 
 
 def calls_at_import(tree: ast.Module) -> Iterator[ast.Call]:

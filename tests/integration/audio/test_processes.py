@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from speech.audio.decoding import Decoder
-from speech.audio.outcome import DecoderUnavailableError
+from speech.audio.process_answer import DecoderUnavailableError
 from speech.audio.recording import DecodeLimits
 from tests.integration.audio.recordings import recording
 

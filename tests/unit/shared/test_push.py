@@ -14,7 +14,7 @@ from shared.objects import StorageUnavailableError
 from shared.ports.store import ConflictError, StoreUnavailableError
 from shared.ports.tokens import CertificatesUnavailableError, NoTokenNeeded
 from shared.voice import LeaseHeldError, LeaseLostError
-from speech.audio.outcome import DecoderUnavailableError
+from speech.audio.process_answer import DecoderUnavailableError
 from tests.support.logs import log_book
 from tests.support.messages import envelope
 from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims

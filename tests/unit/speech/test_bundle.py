@@ -61,6 +61,30 @@ def test_a_missing_graph_is_refused(tmp_path: Path) -> None:
     assert refusal(bundle).startswith("harmonic.onnx: expected a file in")
 
 
+def test_a_graph_that_characters_share_lies_beside_them_by_its_hash(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    said = json.loads((bundle / "character.json").read_text("utf-8"))["graphs"]["harmonic"]
+    shared = tmp_path / "encoders"
+    shared.mkdir()
+    (bundle / "harmonic.onnx").rename(shared / f"{said['sha256']}.onnx")
+
+    character = load_character(bundle, ENGINES)
+
+    assert len(character.graphs["harmonic"].content) == said["bytes"]
+    assert list(load_characters(tmp_path, ENGINES)) == ["tester"]
+
+
+def test_a_shared_graph_is_checked_as_every_other_one(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    said = json.loads((bundle / "character.json").read_text("utf-8"))["graphs"]["harmonic"]
+    shared = tmp_path / "encoders"
+    shared.mkdir()
+    (bundle / "harmonic.onnx").unlink()
+    (shared / f"{said['sha256']}.onnx").write_bytes(b"x" * said["bytes"])
+
+    assert "harmonic.onnx: expected SHA-256" in refusal(bundle)
+
+
 def test_a_link_out_of_the_bundle_is_refused(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path)
     (bundle / "harmonic.onnx").rename(tmp_path / "outside.onnx")
@@ -88,9 +112,9 @@ def test_a_wrong_hash_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:
-    bundle = write_bundle(tmp_path, engine="rvc")
+    bundle = write_bundle(tmp_path, engine="opera")
     assert refusal(bundle) == (
-        "character.json: field 'engine': expected one of harmonic, waveform, found 'rvc'."
+        "character.json: field 'engine': expected one of harmonic, rvc, waveform, found 'opera'."
     )
 
 
@@ -452,4 +476,4 @@ def test_an_engine_from_elsewhere_is_loaded_and_built_when_it_is_passed_in(tmp_p
     engine = build_engine(character, SessionSettings(), engines)
 
     assert engine.sample_rate == character.manifest.sample_rate
-    assert "field 'engine': expected one of harmonic, waveform, found 'toy'" in refusal(bundle)
+    assert "field 'engine': expected one of harmonic, rvc, waveform, found 'toy'" in refusal(bundle)

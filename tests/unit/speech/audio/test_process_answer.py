@@ -10,9 +10,10 @@ import pytest
 
 from shared.media import Container
 from shared.voice import ErrorCode, VoiceError
-from speech.audio.outcome import DecoderUnavailableError, Outcome
+from speech.audio.process_answer import DecoderUnavailableError, read_exit, read_verdict
+from speech.audio.process_answer import ProcessAnswer as Answer
 from speech.audio.recording import DecodeLimits
-from speech.audio.wire import Exit, Job, Verdict
+from speech.audio.wire import LENGTH, LONGEST_MESSAGE, MAX_VERDICT_BYTES, Exit, Job, Verdict
 from tests.integration.audio.recordings import voice_like
 
 LIMITS = DecodeLimits(max_seconds=10, cpu_seconds=4)
@@ -28,14 +29,14 @@ BODY = memoryview(voice_like(2, 16_000).tobytes())
 CLEAN = Exit(0, 0.01)
 
 
-def error_of(outcome: Outcome) -> VoiceError:
+def error_of(answer: Answer) -> VoiceError:
     with pytest.raises(VoiceError) as raised:
-        outcome.conclude(Container.WEBM, LIMITS)
+        answer.conclude(Container.WEBM, LIMITS)
     return raised.value
 
 
 def test_samples_and_a_verdict_that_fit_together_are_a_recording() -> None:
-    recording = Outcome(BODY, VERDICT, CLEAN).conclude(Container.WEBM, LIMITS)
+    recording = Answer(BODY, VERDICT, CLEAN).conclude(Container.WEBM, LIMITS)
     np.testing.assert_array_equal(recording.samples, voice_like(2, 16_000))
     assert recording.seconds == 2.0
     assert recording.codec == "opus"
@@ -57,7 +58,7 @@ def test_samples_of_every_type_become_floats_of_full_scale_one(
     samples = voice_like(2, 16_000)
     sent = (samples.astype(np.float64) * scale + offset).astype(dtype)
     verdict = replace(VERDICT, sample_type=sample_type)
-    recording = Outcome(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
+    recording = Answer(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
     full = 2.0 ** (8 * sent.itemsize - 1) if sent.dtype.kind in "iu" else 1.0
     np.testing.assert_allclose(recording.samples, samples * (scale / full), atol=1.01 / full)
     assert recording.samples.dtype == np.float32
@@ -67,7 +68,7 @@ def test_more_than_two_channels_are_mixed_by_their_weights() -> None:
     samples = voice_like(2, 16_000)
     sent = np.stack([samples, np.zeros_like(samples), samples / 2], axis=1)
     verdict = replace(VERDICT, channels=6, weights=(0.5, 1.0, 0.5))
-    recording = Outcome(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
+    recording = Answer(memoryview(sent.tobytes()), verdict, CLEAN).conclude(Container.WEBM, LIMITS)
     np.testing.assert_allclose(recording.samples, samples * (0.75 / 2), atol=1e-6)
     assert recording.channels == 6
 
@@ -93,53 +94,53 @@ def test_more_than_two_channels_are_mixed_by_their_weights() -> None:
     ],
 )
 def test_a_process_that_lies_is_not_believed(lie: dict[str, Any]) -> None:
-    outcome = Outcome(BODY, replace(VERDICT, **lie), CLEAN)
-    assert error_of(outcome).code == ErrorCode.CORRUPT
+    answer = Answer(BODY, replace(VERDICT, **lie), CLEAN)
+    assert error_of(answer).code == ErrorCode.CORRUPT
 
 
 def test_a_process_cannot_name_an_error_that_does_not_exist() -> None:
-    outcome = Outcome(BODY, Verdict(code="all_is_well", message="x"), CLEAN)
-    assert error_of(outcome).code == ErrorCode.CORRUPT
+    answer = Answer(BODY, Verdict(code="all_is_well", message="x"), CLEAN)
+    assert error_of(answer).code == ErrorCode.CORRUPT
 
 
 def test_the_error_a_process_names_is_passed_on_with_its_sentence() -> None:
     verdict = Verdict(code=ErrorCode.NO_AUDIO, message="The recording holds no audio.")
-    error = error_of(Outcome(memoryview(b""), verdict, CLEAN))
+    error = error_of(Answer(memoryview(b""), verdict, CLEAN))
     assert error.code == ErrorCode.NO_AUDIO
     assert error.message == "The recording holds no audio."
 
 
 def test_too_long_names_the_limit() -> None:
     verdict = Verdict(code=ErrorCode.TOO_LONG, message="The recording is too long.")
-    assert "10 s" in error_of(Outcome(BODY, verdict, CLEAN)).message
+    assert "10 s" in error_of(Answer(BODY, verdict, CLEAN)).message
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE])
 def test_a_crash_means_corrupt_even_after_a_good_verdict(number: signal.Signals) -> None:
-    assert error_of(Outcome(BODY, VERDICT, Exit(-number, 0.1))).code == ErrorCode.CORRUPT
+    assert error_of(Answer(BODY, VERDICT, Exit(-number, 0.1))).code == ErrorCode.CORRUPT
 
 
 @pytest.mark.parametrize(
     "ending", [Exit(-signal.SIGXCPU, 4.0), Exit(-signal.SIGKILL, 5.0), Exit(70, 0.1)]
 )
 def test_running_into_a_limit_means_too_complex(ending: Exit) -> None:
-    outcome = Outcome(BODY, None, ending)
-    assert not outcome.was_killed(LIMITS)
-    assert error_of(outcome).code == ErrorCode.TOO_COMPLEX
+    answer = Answer(BODY, None, ending)
+    assert not answer.was_killed(LIMITS)
+    assert error_of(answer).code == ErrorCode.TOO_COMPLEX
 
 
 def test_running_out_of_time_without_using_it_is_the_machines_fault() -> None:
     with pytest.raises(DecoderUnavailableError):
-        Outcome(BODY, None, Exit(-signal.SIGALRM, 0.1)).conclude(Container.WEBM, LIMITS)
+        Answer(BODY, None, Exit(-signal.SIGALRM, 0.1)).conclude(Container.WEBM, LIMITS)
 
 
 @pytest.mark.parametrize("ending", [None, Exit(-signal.SIGKILL, 0.1)])
 def test_being_killed_by_somebody_is_recognised(ending: Exit | None) -> None:
-    assert Outcome(BODY, None, ending).was_killed(LIMITS)
+    assert Answer(BODY, None, ending).was_killed(LIMITS)
 
 
 def test_a_clean_end_is_not_being_killed() -> None:
-    assert not Outcome(BODY, VERDICT, CLEAN).was_killed(LIMITS)
+    assert not Answer(BODY, VERDICT, CLEAN).was_killed(LIMITS)
 
 
 def test_what_is_packed_is_unpacked_the_same() -> None:
@@ -154,21 +155,52 @@ def test_what_is_packed_is_unpacked_the_same() -> None:
         confined=True,
     )
     ending = Exit(-9, 0.25)
-    assert Job.unpack(job.pack()) == job
-    assert Verdict.unpack(verdict.pack()) == verdict
-    assert Exit.unpack(ending.pack()) == ending
+    assert Job.unpack(job.pack()[LENGTH.size :]) == job
+    assert read_verdict(verdict.pack()[: -LENGTH.size]) == verdict
+    assert read_exit(ending.pack()[LENGTH.size :]) == ending
 
 
-@pytest.mark.parametrize("data", [b"", b"x", bytes(Verdict.SIZE), VERDICT.pack()[:-1]])
-def test_what_is_no_verdict_is_not_taken_for_one(data: bytes) -> None:
-    assert Verdict.unpack(data) is None
+def test_an_answer_is_split_into_samples_and_verdict() -> None:
+    answer = Answer.read(memoryview(bytes(BODY) + VERDICT.pack()), CLEAN)
+    assert answer.body == BODY
+    assert answer.verdict == VERDICT
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"",
+        b"x",
+        bytes(LENGTH.size),
+        bytes(1000),
+        b"\xff" * 1000,
+        VERDICT.pack()[:-1],
+        VERDICT.pack()[1:],
+        b"{}" + LENGTH.pack(3),
+        b"{}" + LENGTH.pack(LONGEST_MESSAGE + 1),
+        b" " * LONGEST_MESSAGE + b"[]" + LENGTH.pack(LONGEST_MESSAGE + 2),
+        b"[" * 2000 + LENGTH.pack(2000),
+        b'{"channels": "2"}' + LENGTH.pack(17),
+        b'{"samples": true}' + LENGTH.pack(17),
+        b'{"samples": 1.25}' + LENGTH.pack(17),
+        b'{"message": null}' + LENGTH.pack(17),
+        b'{"weights": "ab"}' + LENGTH.pack(17),
+    ],
+)
+def test_what_is_no_verdict_is_not_taken_for_one(written: bytes) -> None:
+    assert Answer.read(memoryview(written), CLEAN).verdict is None
 
 
 def test_half_an_exit_is_none() -> None:
-    assert Exit.unpack(Exit(0, 1.0).pack()[:-1]) is None
+    assert read_exit(Exit(0, 1.0).pack()[LENGTH.size : -1]) is None
 
 
 def test_a_sentence_too_long_for_the_wire_is_cut() -> None:
-    cut = Verdict.unpack(Verdict(code="corrupt", message="x" * 1000).pack())
+    cut = read_verdict(Verdict(code="corrupt", message="x" * 1000).pack()[: -LENGTH.size])
     assert cut is not None
     assert cut.message == "x" * 160
+
+
+def test_the_longest_verdict_fits_into_its_limit() -> None:
+    longest = replace(VERDICT, message="\u00fc" * 1000, weights=(1 / 3,) * 8, samples=2**63)
+    assert len(longest.pack()) <= MAX_VERDICT_BYTES

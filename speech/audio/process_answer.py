@@ -1,4 +1,4 @@
-"""What a decoding process left behind, and what that means for the recording."""
+"""The answer of a decoding process, and what it means for the recording."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from shared.errors import PassingError
 from shared.voice import ErrorCode, VoiceError
 from speech.audio.recording import DecodeLimits, Recording, as_float, check, downmix, too_long
-from speech.audio.wire import MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, SAMPLE_TYPES
+from speech.audio.wire import (
+    MAX_CHANNELS,
+    MAX_SAMPLE_RATE,
+    MIN_SAMPLE_RATE,
+    SAMPLE_TYPES,
+    Exit,
+    Verdict,
+    split_answer,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from shared.media import Container
-    from speech.audio.wire import Exit, Verdict
 
 _DTYPES: Final = dict(
     zip(
@@ -28,51 +36,57 @@ _DTYPES: Final = dict(
     )
 )
 
-# What a program dies of when its input makes it do what it must not.
+# The signals that end a program when its input makes it misbehave. Not every system has all.
+_CRASH_SIGNALS: Final = ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
 _CRASHES: Final = frozenset(
-    -number
-    for number in (
-        signal.SIGABRT,
-        signal.SIGBUS,
-        signal.SIGFPE,
-        signal.SIGILL,
-        signal.SIGSEGV,
-        signal.SIGSYS,
-        signal.SIGTRAP,
-    )
+    -signal.Signals[name] for name in _CRASH_SIGNALS if hasattr(signal, name)
 )
+_KILLED: Final = -9  # the numbers are the same on all systems that have these signals
+_OUT_OF_TIME: Final = -14
+
+# On Windows a crash ends a process with a status from here on (NTSTATUS values of severity error).
+_FIRST_WINDOWS_CRASH: Final = 0xC0000000
+
+
+_VERDICT: Final = TypeAdapter(Verdict)
+_EXIT: Final = TypeAdapter(Exit)
 
 
 class DecoderUnavailableError(PassingError):
-    """A recording could not be decoded for reasons that are not its own; trying again may help."""
+    """The machine, not the recording, is the reason why decoding failed; trying again may help."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came back from one decoding process.
+class ProcessAnswer:
+    """What one decoding process returned.
 
     Attributes:
         body: interleaved samples.
         verdict: what it said, or None if it ended before it could say anything.
-        exit: how it ended, or None if the zygote ended, too.
+        exit: how it ended, or None if nobody could tell because the zygote ended, too.
     """
 
     body: memoryview
     verdict: Verdict | None
     exit: Exit | None
 
+    @classmethod
+    def read(cls, written: memoryview, exit_: Exit) -> ProcessAnswer:
+        """Read what an ended process has written: samples, then its verdict."""
+        body, text = split_answer(written)
+        return cls(body, read_verdict(text), exit_)
+
     def was_killed(self, limits: DecodeLimits) -> bool:
-        """Whether somebody else ended the process, so that the recording need not be to blame."""
+        """Whether another program killed the process, so that the recording may be fine."""
         if self.exit is None:
             return True
         in_time = self.exit.cpu_seconds < limits.cpu_allowance
-        return self.exit.status == -signal.SIGKILL and in_time
+        return self.exit.status == _KILLED and in_time
 
     def conclude(self, container: Container, limits: DecodeLimits) -> Recording:
-        """Turn the outcome into a recording, or into the error it stands for.
+        """Turn the answer into a recording, or into the error it means.
 
-        The process may have been taken over by what it decoded: nothing it says is believed that
-        does not fit together.
+        A hostile recording may have taken over the process, so everything in the answer is checked.
 
         Raises:
             VoiceError: the recording is the reason.
@@ -99,13 +113,13 @@ class Outcome:
         return recording
 
     def _failure(self) -> Exception:
-        """What it means that the process ended without a verdict."""
+        """The error to raise when a process ended without a verdict."""
         status = None if self.exit is None else self.exit.status
-        if status in _CRASHES:
+        if status in _CRASHES or (status or 0) >= _FIRST_WINDOWS_CRASH:
             return VoiceError(
                 ErrorCode.CORRUPT, "The recording is damaged so that it cannot be read."
             )
-        if status == -signal.SIGALRM:
+        if status == _OUT_OF_TIME:
             return DecoderUnavailableError("the decoding process got too little processor time")
         return VoiceError(
             ErrorCode.TOO_COMPLEX,
@@ -113,11 +127,27 @@ class Outcome:
         )
 
 
+def read_verdict(text: bytes) -> Verdict | None:
+    """Read the verdict of a process that is not trusted; None if this is no verdict."""
+    try:
+        return _VERDICT.validate_json(text, strict=True)
+    except ValidationError:
+        return None
+
+
+def read_exit(text: bytes) -> Exit | None:
+    """Read how the zygote says that a process ended; None if this is not complete."""
+    try:
+        return _EXIT.validate_json(text, strict=True)
+    except ValidationError:
+        return None
+
+
 def _frames(body: memoryview, verdict: Verdict) -> npt.NDArray[np.float32]:
     """The samples as float32 [N, channels that were sent].
 
     Raises:
-        VoiceError: there are not as many as the verdict says, or it says what cannot be.
+        VoiceError: their number differs from the verdict's, or the verdict is impossible.
     """
     sent = len(verdict.weights)
     dtype = np.dtype(_DTYPES.get(verdict.sample_type, np.float32))

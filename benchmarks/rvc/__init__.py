@@ -1,0 +1,1 @@
+"""What an RVC voice of full size costs on a processor, and what makes it cost less."""

@@ -1,0 +1,291 @@
+"""What an RVC voice of full size costs on a processor, and what makes it cost less.
+
+The voice has random weights: what it says is noise, and how good it sounds is not measured.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+from benchmarks.measuring.recordings import SAMPLE_RATE, speech
+from benchmarks.measuring.report import Report, Table
+from benchmarks.rvc import graphs, pytorch
+from shared.characters import CharacterManifest, read_manifest
+from speech.bundles.bundle import Graph
+from speech.bundles.onnx_model import inspect_model
+from speech.engines.base import ConversionOptions, SessionSettings
+from speech.engines.rvc.engine import RvcEngine
+from speech.engines.rvc.features import frame_count
+from speech.engines.rvc.networks import OnnxContentEncoder, OnnxSynthesizer
+from speech.engines.rvc.pitch import contour
+from speech.engines.rvc.voice import Voice, VoiceOptions, draw_noise
+from speech.engines.session import GraphSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from benchmarks.measuring.report import Cell, Options
+    from speech.engines.base import Samples
+    from speech.engines.rvc.settings import Parity
+
+MANIFEST: Final = Path(__file__).parents[2] / "characters" / "mei"
+"""Any manifest will do: what an RVC voice needs otherwise is put into it."""
+
+SECONDS: Final = 5.0
+THREADS: Final = (1, 2)
+_NETWORK_RATE: Final = 16_000
+_HERTZ: Final = 150.0
+_ORIGINAL_PADDING_SECONDS: Final = 1.0
+_AS_CONVERTED: Final = "as the engine does"
+_WITH_INT8: Final = "int8 weights of the encoder"
+_IN_PYTORCH: Final = "PyTorch, padded by 1 s: encoder and decoder alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        seconds: of the speech that the networks are given.
+        rounds: runs of each choice, in turns.
+    """
+
+    seconds: float
+    rounds: int
+
+
+FULL: Final = Plan(SECONDS, rounds=3)
+QUICK: Final = Plan(1.0, rounds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Seconds by the clock and of the processor, per second of the recording."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """The files of the networks, by how they are made."""
+
+    encoder: bytes
+    small_encoder: bytes
+    plain_synthesizer: bytes
+    synthesizer: bytes
+
+
+def run(options: Options) -> Report:
+    """Measure the networks one by one, and whole conversions."""
+    plan = QUICK if options.quick else FULL
+    networks = _make_networks()
+    by_network = _measure(_network_runs(networks, plan), plan)
+    conversions = _measure(_conversions(networks, plan), plan)
+    ours = by_network["synthesizer, 4-D convolutions", 1]
+    plain = by_network["synthesizer, plain convolutions", 1]
+    encoder = by_network["content encoder, float32", 1]
+    return Report(
+        "rvc",
+        (
+            _table(f"the networks, for {plan.seconds:g} s of speech", by_network),
+            _table(f"a whole conversion of {plan.seconds:g} s of speech", conversions),
+        ),
+        facts={
+            "content encoder, MB": len(networks.encoder) / 1e6,
+            "content encoder with int8 weights, MB": len(networks.small_encoder) / 1e6,
+            "synthesizer, MB": len(networks.synthesizer) / 1e6,
+            **_beside_pytorch(conversions),
+            "runs that each figure is the median of": plan.rounds,
+            "load average of the machine meanwhile": os.getloadavg()[1],
+        },
+        ratios={
+            "synthesizer, 4-D / plain convolutions": ours.cpu / plain.cpu,
+            "content encoder / synthesizer": encoder.cpu / ours.cpu,
+        },
+    )
+
+
+def _beside_pytorch(conversions: Costs) -> dict[str, Cell]:
+    if (_IN_PYTORCH, 1) not in conversions:
+        return {"PyTorch was installed": False}
+    theirs = conversions[_IN_PYTORCH, 1].cpu
+    return {
+        f"CPU time of a conversion, {name} / PyTorch": conversions[name, 1].cpu / theirs
+        for name in (_AS_CONVERTED, _WITH_INT8)
+    }
+
+
+def _make_networks() -> Networks:
+    encoder = graphs.content_encoder()
+    return Networks(
+        encoder, _with_int8_weights(encoder), graphs.synthesizer(3), graphs.synthesizer(4)
+    )
+
+
+def _with_int8_weights(encoder: bytes) -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        plain, small = Path(name) / "plain.onnx", Path(name) / "small.onnx"
+        plain.write_bytes(encoder)
+        quantize_dynamic(
+            plain,
+            small,
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            op_types_to_quantize=["MatMul"],
+        )
+        return small.read_bytes()
+
+
+Runs = dict[tuple[str, int], "Callable[[], object]"]
+Costs = dict[tuple[str, int], Cost]
+
+
+def _network_runs(networks: Networks, plan: Plan) -> Runs:
+    samples = round(plan.seconds * _NETWORK_RATE)
+    encoders = {
+        "content encoder, float32": networks.encoder,
+        "content encoder, int8 weights": networks.small_encoder,
+    }
+    synthesizers = {
+        "synthesizer, plain convolutions": networks.plain_synthesizer,
+        "synthesizer, 4-D convolutions": networks.synthesizer,
+    }
+    wave = _at_network_rate(plan.seconds)
+    frames = frame_count(samples)
+    runs: Runs = {}
+    for threads in THREADS:
+        for name, content in encoders.items():
+            runs[name, threads] = partial(_encoder(content, threads).encode, wave)
+        for name, content in synthesizers.items():
+            runs[name, threads] = _speaking(_synthesizer(content, threads), frames)
+        if pytorch.is_installed():
+            runs["content encoder, PyTorch", threads] = pytorch.content_encoder(samples, threads)
+            runs["decoder alone, PyTorch", threads] = pytorch.decoder(frames, threads)
+    return runs
+
+
+def _speaking(synthesizer: OnnxSynthesizer, frames: int) -> Callable[[], object]:
+    random = np.random.default_rng(0)
+    features = random.standard_normal((frames, graphs.CONTENT_CHANNELS), np.float32)
+    told = contour(np.full(frames, _HERTZ, np.float32))
+    noise = draw_noise(random, frames, synthesizer)
+    return lambda: synthesizer.speak(features, told, 0, noise)
+
+
+def _at_network_rate(seconds: float) -> Samples:
+    return np.ascontiguousarray(speech(seconds)[:: SAMPLE_RATE // _NETWORK_RATE])
+
+
+def _graph(name: str, content: bytes) -> Graph:
+    return Graph(f"{name}.onnx", content, inspect_model(content))
+
+
+def _encoder(content: bytes, threads: int) -> OnnxContentEncoder:
+    graph = _graph("content", content)
+    session = GraphSession(graph, SessionSettings(threads=threads))
+    return OnnxContentEncoder(graph, session, graphs.CONTENT_CHANNELS, None)
+
+
+def _synthesizer(content: bytes, threads: int) -> OnnxSynthesizer:
+    graph = _graph("synthesizer", content)
+    session = GraphSession(graph, SessionSettings(threads=threads))
+    return OnnxSynthesizer(graph, session, graphs.SAMPLE_RATE)
+
+
+def _conversions(networks: Networks, plan: Plan) -> Runs:
+    """Return whole conversions, one choice after the other."""
+    recording = speech(plan.seconds)
+    halves = np.array_split(recording, 2)
+    runs: Runs = {}
+    for threads in THREADS:
+        engine = partial(_engine, threads=threads)
+        choices = {
+            _AS_CONVERTED: engine(networks.encoder, networks.synthesizer),
+            "plain convolutions": engine(networks.encoder, networks.plain_synthesizer),
+            _WITH_INT8: engine(networks.small_encoder, networks.synthesizer),
+            "padded by 1 s, as the originals": engine(
+                networks.encoder, networks.synthesizer, parity="classic"
+            ),
+            "as the originals, plain convolutions": engine(
+                networks.encoder, networks.plain_synthesizer, parity="classic"
+            ),
+        }
+        for name, chosen in choices.items():
+            runs[name, threads] = partial(_convert, chosen, recording)
+        if pytorch.is_installed():
+            runs[_IN_PYTORCH, threads] = _networks_in_pytorch(plan.seconds, threads)
+    alone = _engine(networks.encoder, networks.synthesizer, threads=1)
+    runs["two halves side by side, a thread each", 2] = partial(_convert_together, alone, halves)
+    return runs
+
+
+def _networks_in_pytorch(seconds: float, threads: int) -> Callable[[], object]:
+    """Return what a conversion in PyTorch takes at least: its networks, over the padding, too."""
+    samples = round((seconds + 2 * _ORIGINAL_PADDING_SECONDS) * _NETWORK_RATE)
+    encode = pytorch.content_encoder(samples, threads)
+    decode = pytorch.decoder(frame_count(samples), threads)
+    return lambda: (encode(), decode())
+
+
+def _engine(
+    encoder: bytes, synthesizer: bytes, *, threads: int, parity: Parity = "none"
+) -> RvcEngine:
+    voice = Voice(
+        _encoder(encoder, threads), _synthesizer(synthesizer, threads), None, VoiceOptions()
+    )
+    return RvcEngine(_manifest(), voice, parity=parity)
+
+
+def _manifest() -> CharacterManifest:
+    changes = {"engine": "rvc", "sample_rate": graphs.SAMPLE_RATE, "pitch": None}
+    return read_manifest(MANIFEST).model_copy(update=changes)
+
+
+def _convert(engine: RvcEngine, recording: Samples) -> object:
+    return engine.convert(recording, SAMPLE_RATE, ConversionOptions())
+
+
+def _convert_together(engine: RvcEngine, parts: Sequence[Samples]) -> object:
+    with ThreadPoolExecutor(len(parts)) as threads:
+        return list(threads.map(partial(_convert, engine), parts))
+
+
+def _measure(runs: Runs, plan: Plan) -> Costs:
+    """Run everything in turns; each cost is the median, and the first round does not count."""
+    seen: dict[tuple[str, int], list[Cost]] = {key: [] for key in runs}
+    for _ in range(plan.rounds + 1):
+        for key, run_once in runs.items():
+            cpu, wall = time.process_time(), time.perf_counter()
+            run_once()
+            elapsed = time.perf_counter() - wall
+            used = time.process_time() - cpu
+            seen[key].append(Cost(elapsed / plan.seconds, used / plan.seconds))
+    return {
+        key: Cost(median(cost.wall for cost in costs[1:]), median(cost.cpu for cost in costs[1:]))
+        for key, costs in seen.items()
+    }
+
+
+def _table(title: str, costs: Mapping[tuple[str, int], Cost]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for name in dict.fromkeys(name for name, _ in costs):
+        one, two = (costs.get((name, threads)) for threads in THREADS)
+        rows.append((name, *_cells(one), *_cells(two)))
+    columns = ("1 thread, CPU s", "1 thread, wall s", "2 threads, CPU s", "2 threads, wall s")
+    return Table(f"{title}; per second of it", ("what", *columns), tuple(rows))
+
+
+def _cells(cost: Cost | None) -> tuple[Cell, Cell]:
+    return (None, None) if cost is None else (cost.cpu, cost.wall)

@@ -1,0 +1,225 @@
+"""The command: `python -m capacity --per-day 1000000 --flash 100x --target "p95 <= 1.0 s"`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import numpy as np
+from rich.console import Console
+
+from capacity import tables
+from capacity.arrivals import Crowd, read_arrivals
+from capacity.errors import PlanningError
+from capacity.page import with_part
+from capacity.parameters import read_parameters
+from capacity.picture import draw
+from capacity.running import Runner, shown
+from capacity.settings import BusyHours, Instances, Quota, Settings, Signing
+from capacity.study import MINIMUM, study
+from capacity.target import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from capacity.arrivals import Arrivals
+    from capacity.parameters import Parameters
+    from capacity.study import Study
+
+ROOT: Final = Path(__file__).parents[1]
+PAGE: Final = ROOT / "docs" / "scale.md"
+PAGE_PICTURE: Final = ROOT / "docs" / "images" / "scale.svg"
+PICTURE: Final = ROOT / ".local" / "capacity.svg"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the arguments."""
+        raise PlanningError(f"{message[:1].upper()}{message[1:]}; --help shows what can be said.")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Plan; return the exit code."""
+    # A pipe has no width: what is printed there is read later.
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    try:
+        wish = parser().parse_args(arguments)
+        if wish.sizes:
+            from capacity.sizes import write_sizes  # noqa: PLC0415 - it is only for the page
+
+            write_sizes(console, PAGE, wish.seed)
+        else:
+            plan(wish, console)
+    except PlanningError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - it is a command
+        return 2
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return what reads the arguments."""
+    parser = _Parser(prog="nox -s capacity --", description="Plan for a crowd.")
+    crowd = parser.add_argument_group("who comes")
+    crowd.add_argument("--per-day", type=_number, metavar="N", help="visitors of a day")
+    crowd.add_argument("--peak", type=_number, metavar="R", help="visitors a second at the busiest")
+    crowd.add_argument("--flash", type=_times, metavar="100x", help="a crowd within a minute")
+    text = "CSV with the column seconds (since midnight), perhaps also spoken"
+    crowd.add_argument("--arrivals", type=Path, metavar="FILE", help=text)
+    text = "simulate only the busiest minutes"
+    crowd.add_argument("--minutes", type=_number, metavar="M", help=text)
+    crowd.add_argument("--leaving", type=_number, metavar="SHARE", help="of the visitors")
+    deployed = parser.add_argument_group("what is deployed (defaults of the Terraform module)")
+    deployed.add_argument("--min-instances", type=int, default=1, metavar="N")
+    deployed.add_argument("--api-min-instances", type=int, default=0, metavar="N")
+    deployed.add_argument("--on-upload-min-instances", type=int, default=1, metavar="N")
+    text = "of each service; the planner says how many it took"
+    deployed.add_argument("--max-instances", type=int, default=1000, metavar="N", help=text)
+    deployed.add_argument("--busy-hours", type=_hours, metavar="FROM-TO=N")
+    deployed.add_argument("--convert-cpu", type=int, default=2, choices=(1, 2, 4, 8))
+    deployed.add_argument("--convert-concurrency", type=int, metavar="N")
+    deployed.add_argument("--api-concurrency", type=int, default=500, metavar="N")
+    deployed.add_argument("--signing", type=Signing, choices=tuple(Signing), default=Signing.IAM)
+    text = "take all quotas for raised"
+    deployed.add_argument("--without-quotas", action="store_true", help=text)
+    wanted = parser.add_argument_group("what is wanted")
+    text = 'search the cheapest settings, as in "p95 <= 1.0 s"'
+    wanted.add_argument("--target", type=str, metavar="TARGET", help=text)
+    wanted.add_argument("--picture", type=Path, default=PICTURE, metavar="FILE.svg")
+    text = "bring table and picture into docs/scale.md"
+    wanted.add_argument("--write", action="store_true", help=text)
+    text = "simulate 1 to 10 000 voices a second for docs/scale.md"
+    wanted.add_argument("--sizes", action="store_true", help=text)
+    wanted.add_argument("--seed", type=int, default=0, help="of everything random")
+    return parser
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+def _times(text: str) -> float:
+    return _number(text.strip().removesuffix("x"))
+
+
+def _hours(text: str) -> BusyHours:
+    try:
+        hours, _, count = text.partition("=")
+        begin, _, end = hours.partition("-")
+        busy = BusyHours(int(begin), int(end), int(count))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not written like 20-22=50") from None
+    if not 0 <= busy.begin < busy.end <= 24 or busy.min_instances < 0:  # noqa: PLR2004 - hours
+        raise argparse.ArgumentTypeError(f"{text!r} needs 0 <= FROM < TO <= 24 and N >= 0")
+    return busy
+
+
+def plan(wish: argparse.Namespace, console: Console) -> None:
+    """Simulate what was asked for, print it and draw it."""
+    begin = time.perf_counter()
+    parameters = _parameters(wish)
+    target = None if wish.target is None else Target.parse(wish.target)
+    settings = _settings(wish)
+    arrivals = _arrivals(wish, parameters)
+    with shown(console) as watcher:
+        result = study(Runner(parameters, watcher, wish.seed), settings, arrivals, target)
+    title = _title(wish, arrivals)
+    picture = PAGE_PICTURE if wish.write else wish.picture
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    named = dict(result.summaries)
+    if result.found is not None:
+        named["as found"] = result.found.summary
+    draw(picture, title, named)
+    _show(console, title, result)
+    console.print(f"{picture}, after {time.perf_counter() - begin:.0f} s")
+    if wish.write:
+        PAGE.write_text(with_part(PAGE.read_text(), "day", markdown(title, result)))
+
+
+def _parameters(wish: argparse.Namespace) -> Parameters:
+    from capacity.parameters import Duration  # noqa: PLC0415
+
+    parameters = read_parameters()
+    if wish.leaving is None:
+        return parameters
+    if not 0 <= wish.leaving < 1:
+        raise PlanningError(f"--leaving is {wish.leaving:g}; it is a share from 0 to below 1.")
+    return parameters.replaced({"visitor.leaving": Duration(wish.leaving)})
+
+
+def _settings(wish: argparse.Namespace) -> Settings:
+    if wish.convert_concurrency is not None and wish.convert_concurrency < 1:
+        raise PlanningError("--convert-concurrency must be 1 or more.")
+    if not 1 <= wish.api_concurrency <= 1000:  # noqa: PLR2004 - Cloud Run's bound
+        raise PlanningError("--api-concurrency must be from 1 to 1000, the most of Cloud Run.")
+    most = wish.max_instances
+    return Settings(
+        minimum=Instances(wish.api_min_instances, wish.on_upload_min_instances, wish.min_instances),
+        maximum=Instances(most, most, most),
+        busy_hours=wish.busy_hours,
+        convert_cpu=wish.convert_cpu,
+        convert_concurrency=wish.convert_concurrency,
+        api_concurrency=wish.api_concurrency,
+        signing=wish.signing,
+        lifted=frozenset(Quota) if wish.without_quotas else frozenset(),
+    )
+
+
+def _arrivals(wish: argparse.Namespace, parameters: Parameters) -> Arrivals:
+    chance = np.random.default_rng(wish.seed)
+    if wish.arrivals is None:
+        return Crowd(wish.per_day, wish.peak, wish.flash, wish.minutes).arrivals(parameters, chance)
+    if any(each is not None for each in (wish.per_day, wish.peak, wish.flash, wish.minutes)):
+        raise PlanningError("--arrivals says who comes; leave --per-day, --peak and --flash out.")
+    return read_arrivals(wish.arrivals, parameters, chance)
+
+
+def _title(wish: argparse.Namespace, arrivals: Arrivals) -> str:
+    length = (
+        "in a day"
+        if math.isclose(arrivals.seconds, 86_400)
+        else f"in {arrivals.seconds / 60:g} min"
+    )
+    flash = "" if wish.flash is None else f", with a crowd of {wish.flash:g} times within a minute"
+    return f"{len(arrivals.times):,} visitors {length}{flash}"
+
+
+def _show(console: Console, title: str, result: Study) -> None:
+    console.print(f"[bold]{title}[/bold]")
+    console.print(tables.comparison(result).rich())
+    met = tables.quotas(list(result.summaries.items()))
+    if met.rows:
+        console.print(met.rich())
+    chosen = result.summaries[MINIMUM] if result.found is None else result.found.summary
+    console.print(tables.costs(chosen).rich())
+    if result.found is not None:
+        console.print(tables.advice(result), highlight=False)
+        console.print(chosen.settings.terraform(chosen.most_instances), highlight=False)
+
+
+def markdown(title: str, result: Study) -> str:
+    """Return what the page shows of a study."""
+    parts = [
+        f"{title}.",
+        "![Visitors, waits, converters and lost voices over the day](images/scale.svg)",
+        tables.comparison(result).markdown(),
+    ]
+    met = tables.quotas(list(result.summaries.items()))
+    if met.rows:
+        parts.append(met.markdown())
+    if result.found is not None:
+        summary = result.found.summary
+        parts += [
+            tables.advice(result),
+            f"```hcl\n{summary.settings.terraform(summary.most_instances)}\n```",
+            tables.costs(summary).markdown(),
+        ]
+    return "\n\n".join(parts)

@@ -1,0 +1,283 @@
+"""The event loop: the next arrival or the next event, and the steps that follow from it."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+import numpy as np
+
+from capacity.engine.accounts import account, count_voice
+from capacity.engine.autoscaling import scale_on_demand, tick
+from capacity.engine.compiled import borrowed, compiled, inlined
+from capacity.engine.instances import enter, leave, make_ready, start_instance, take_turn
+from capacity.engine.processors import finish_work, start_work
+from capacity.engine.pushing import acknowledge, backoff, push, refuse
+from capacity.engine.queues import forget_job, new_job, take_first
+from capacity.engine.quotas import take
+from capacity.engine.state import (
+    ACKNOWLEDGE,
+    ADMIT,
+    DELAY,
+    DEPART,
+    END_VOICE,
+    END_WARM_UP,
+    ENTER,
+    FORK,
+    GIVE_UP,
+    LEAVE,
+    MACHINE_WORK,
+    NOBODY,
+    ON_DEMAND,
+    PUSH,
+    READY,
+    REFUSE_PUSH,
+    RESUME,
+    SPEAK,
+    TAKE,
+    TICK,
+    TURN,
+    WARM_UP,
+    WORK,
+    WORK_DONE,
+    World,
+)
+
+
+@compiled
+def run(owned: World, chance: np.random.Generator) -> None:
+    """Simulate until every voice has had its end, but no longer than to the clock's horizon.
+
+    Args:
+        owned: its initial state; afterwards its final one.
+        chance: the source of everything random.
+    """
+    world = World(
+        borrowed(owned.clock),
+        borrowed(owned.steps),
+        borrowed(owned.voices),
+        borrowed(owned.jobs),
+        borrowed(owned.instances),
+        borrowed(owned.hosts),
+        borrowed(owned.services),
+        borrowed(owned.levels),
+        borrowed(owned.quotas),
+        borrowed(owned.subscriptions),
+        borrowed(owned.samples),
+        borrowed(owned.progress),
+    )
+    clock, voices = world.clock, world.voices
+    heap = [(0.0, TICK, 0, 0)]
+    _start_minimum(world, heap)
+    while clock[0].ended < len(voices) or heap[0][0] <= clock[0].end:
+        clock[0].events += 1
+        arrival = voices[clock[0].arrived].arrived if clock[0].arrived < len(voices) else np.inf
+        job = NOBODY
+        if arrival <= heap[0][0]:
+            now = arrival
+            job = _arrive(world, now)
+        else:
+            now, kind, subject, ticket = heappop(heap)
+            if now > clock[0].horizon:
+                break
+            if kind == RESUME:
+                if world.jobs[subject].ticket == ticket:
+                    job = subject
+                    world.jobs[job].step += 1
+            elif kind == WORK_DONE:
+                if world.hosts[subject].version == ticket:
+                    job = finish_work(world, heap, now, subject)
+                    world.jobs[job].step += 1
+            elif kind == GIVE_UP:
+                if world.jobs[subject].ticket == ticket:
+                    job = _give_up(world, subject)
+            elif kind == ON_DEMAND:
+                scale_on_demand(world, heap, now, subject)
+            elif kind == TICK:
+                tick(world, heap, now)
+        clock[0].now = now
+        if job != NOBODY:
+            _advance(world, heap, chance, now, job)
+    for service in range(len(world.services)):
+        account(world, clock[0].now, service)
+
+
+@compiled
+def _start_minimum(world: World, heap: list[tuple[float, int, int, int]]) -> None:
+    for service in range(len(world.services)):
+        for _ in range(world.services[service].minimum):
+            if not start_instance(world, heap, 0.0, service):
+                break
+            # They have been there for long.
+            _, _, job, _ = heappop(heap)
+            instance = world.jobs[job].instance
+            forget_job(world, job)
+            make_ready(world, heap, 0.0, instance)
+            world.services[service].starts -= 1
+
+
+@inlined
+def _arrive(world: World, now: float) -> int:
+    clock = world.clock
+    job = new_job(world, clock[0].arrived, clock[0].begin_step)
+    clock[0].arrived += 1
+    count_voice(world, now, 1)
+    return job
+
+
+@inlined
+def _give_up(world: World, job: int) -> int:
+    """End the waiting of a request that has waited in front of a service for too long.
+
+    All have the same patience, so it is the one that came first.
+    """
+    step = world.steps[world.jobs[job].step]
+    take_first(world.services, step.target, world.jobs)
+    world.services[step.target].given_up += 1
+    world.jobs[job].step = step.failure
+    return job
+
+
+@inlined
+def _duration(world: World, chance: np.random.Generator, index: int, job: int) -> float:
+    step = world.steps[index]
+    seconds = step.minimum
+    if step.spread > 0.0:
+        seconds += step.spread * chance.random()
+    typical = step.median
+    voice = world.jobs[job].voice
+    if voice != NOBODY:
+        typical += step.per_spoken * world.voices[voice].spoken
+    if typical > 0.0:
+        seconds += typical * np.exp(step.sigma * chance.standard_normal())
+    return float(seconds)
+
+
+@inlined
+def _advance(
+    world: World,
+    heap: list[tuple[float, int, int, int]],
+    chance: np.random.Generator,
+    now: float,
+    job: int,
+) -> None:
+    """Do a job's steps until one of them takes time or ends it.
+
+    One function for all kinds of steps: a call for each would take longer than the step.
+    """
+    jobs, steps = world.jobs, world.steps
+    while True:
+        index = jobs[job].step
+        step = steps[index]
+        kind = step.kind
+        pause = 0.0
+        if kind in (DELAY, WORK, MACHINE_WORK):
+            pause = _duration(world, chance, index, job)
+            if kind != DELAY and pause > 0.0:
+                is_own = kind == WORK and jobs[job].instance != NOBODY
+                host = world.instances[jobs[job].instance].host if is_own else 0
+                start_work(world, heap, now, job, host, pause)
+                return
+        elif kind == ENTER:
+            if not enter(world, heap, now, job, step.target):
+                return
+        elif kind == ADMIT:
+            inside = world.instances[jobs[job].instance].busy
+            if inside > world.services[step.target].places:
+                jobs[job].step = step.failure
+                continue
+        elif kind == TURN:
+            if not take_turn(world, job):
+                return
+        elif kind == TAKE:
+            pause = take(world, now, step.target, step.amount)
+            if pause < 0.0:
+                jobs[job].step = step.failure
+                continue
+        elif kind == PUSH:
+            if not push(world, job, step.target):
+                return
+        elif kind == SPEAK:
+            voice = world.voices[jobs[job].voice]
+            begin = voice.arrived if step.target == 0 else now
+            # An api that answers late keeps the recording waiting.
+            voice.released = begin + voice.spoken
+            pause = max(0.0, voice.released - now)
+        elif kind == DEPART:
+            if chance.random() < step.amount:
+                jobs[job].step = step.failure
+                continue
+        elif kind == FORK:
+            _fork(world, heap, now, job, step.target)
+        elif kind == WARM_UP:
+            _warm_up(world, heap, now, job, step.target)
+        elif kind == ACKNOWLEDGE:
+            acknowledge(world, heap, now, job)
+        elif kind == REFUSE_PUSH:
+            if jobs[job].instance != NOBODY:
+                leave(world, heap, now, job)
+            subscription = jobs[job].subscription
+            world.voices[jobs[job].voice].attempts += 1
+            jobs[job].step = refuse(world, heap, now, job)
+            if jobs[job].step == world.subscriptions[subscription].dead_step:
+                continue
+            # The event adds one to the step.
+            jobs[job].step -= 1
+            pause = backoff(world, job, subscription)
+        elif kind == READY:
+            instance = jobs[job].instance
+            forget_job(world, job)
+            make_ready(world, heap, now, instance)
+            return
+        else:
+            if jobs[job].instance != NOBODY:
+                leave(world, heap, now, job)
+            if kind != LEAVE:
+                if kind == END_WARM_UP:
+                    world.instances[jobs[job].origin].warming = 0
+                elif kind == END_VOICE:
+                    _end_voice(world, now, jobs[job].voice, step.target)
+                forget_job(world, job)
+                return
+        if pause > 0.0:
+            _resume_after(world, heap, now, job, pause)
+            return
+        jobs[job].step += 1
+
+
+@inlined
+def _resume_after(
+    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, seconds: float
+) -> None:
+    world.jobs[job].ticket += 1
+    heappush(heap, (now + seconds, RESUME, int(job), int(world.jobs[job].ticket)))
+
+
+@inlined
+def _fork(
+    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, step: int
+) -> None:
+    """Begin another job for the same voice."""
+    other = new_job(world, world.jobs[job].voice, step - 1)
+    _resume_after(world, heap, now, other, 0.0)
+
+
+@inlined
+def _warm_up(
+    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, step: int
+) -> None:
+    """Send a warm-up, unless one of the same instance is under way."""
+    origin = world.jobs[job].instance
+    if world.instances[origin].warming == 0:
+        world.instances[origin].warming = 1
+        other = new_job(world, world.jobs[job].voice, step - 1)
+        world.jobs[other].origin = origin
+        _resume_after(world, heap, now, other, 0.0)
+
+
+@inlined
+def _end_voice(world: World, now: float, voice: int, outcome: int) -> None:
+    world.voices[voice].ended = now
+    world.voices[voice].outcome = outcome
+    world.clock[0].ended += 1
+    world.progress[0] = world.clock[0].ended
+    count_voice(world, now, -1)

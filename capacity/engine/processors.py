@@ -1,0 +1,115 @@
+"""Sharing processors: every job of a host gets the same, and none more than one processor.
+
+Egalitarian processor sharing in virtual time: the host notes how much each of its jobs has had
+since the beginning, and a job's end in that time never changes (Kleinrock, Queueing Systems II, 4).
+"""
+
+from __future__ import annotations
+
+from heapq import heappush
+from typing import TYPE_CHECKING
+
+from capacity.engine.accounts import account
+from capacity.engine.compiled import inlined
+from capacity.engine.state import NOBODY, WORK_DONE
+
+if TYPE_CHECKING:
+    from capacity.engine.state import World
+
+
+@inlined
+def start_work(  # noqa: PLR0917 - compiled functions take no keywords
+    world: World,
+    heap: list[tuple[float, int, int, int]],
+    now: float,
+    job: int,
+    host: int,
+    work: float,
+) -> None:
+    """Let a job take so many seconds of processor time."""
+    jobs, hosts = world.jobs, world.hosts
+    _catch_up(world, now, host)
+    jobs[job].finish = hosts[host].virtual + work
+    head = hosts[host].head
+    jobs[job].following = head
+    jobs[job].preceding = NOBODY
+    if head != NOBODY:
+        jobs[head].preceding = job
+    hosts[host].head = job
+    _count_working(world, now, host, 1)
+    first = hosts[host].first
+    if first == NOBODY or jobs[job].finish < jobs[first].finish:
+        hosts[host].first = job
+    _expect(world, heap, now, host)
+
+
+@inlined
+def finish_work(
+    world: World, heap: list[tuple[float, int, int, int]], now: float, host: int
+) -> int:
+    """Take the job whose work is over off its host, and return it."""
+    jobs, hosts = world.jobs, world.hosts
+    _catch_up(world, now, host)
+    job = hosts[host].first
+    following, preceding = jobs[job].following, jobs[job].preceding
+    if preceding == NOBODY:
+        hosts[host].head = following
+    else:
+        jobs[preceding].following = following
+    if following != NOBODY:
+        jobs[following].preceding = preceding
+    _count_working(world, now, host, -1)
+    hosts[host].first = _soonest(world, host)
+    if hosts[host].first == NOBODY:
+        # Small numbers stay exact.
+        hosts[host].virtual = 0.0
+    _expect(world, heap, now, host)
+    return int(job)
+
+
+@inlined
+def _catch_up(world: World, now: float, host: int) -> None:
+    hosts = world.hosts
+    hosts[host].virtual += (now - hosts[host].updated) * _speed(world, host)
+    hosts[host].updated = now
+
+
+@inlined
+def _speed(world: World, host: int) -> float:
+    working, cpus = world.hosts[host].working, world.hosts[host].cpus
+    if working <= cpus:
+        return 1.0
+    return float(cpus / working)
+
+
+@inlined
+def _count_working(world: World, now: float, host: int, change: int) -> None:
+    hosts, service = world.hosts, world.hosts[host].service
+    before = min(float(hosts[host].working), hosts[host].cpus)
+    hosts[host].working += change
+    if service != NOBODY:
+        account(world, now, service)
+        after = min(float(hosts[host].working), hosts[host].cpus)
+        world.services[service].cpus_working += after - before
+
+
+@inlined
+def _soonest(world: World, host: int) -> int:
+    jobs, best = world.jobs, NOBODY
+    job = world.hosts[host].head
+    while job != NOBODY:
+        if best == NOBODY or jobs[job].finish < jobs[best].finish:
+            best = job
+        job = jobs[job].following
+    return int(best)
+
+
+@inlined
+def _expect(world: World, heap: list[tuple[float, int, int, int]], now: float, host: int) -> None:
+    hosts = world.hosts
+    hosts[host].version += 1
+    first = hosts[host].first
+    if first != NOBODY:
+        left = max(0.0, world.jobs[first].finish - hosts[host].virtual)
+        moment = now + left / _speed(world, host)
+        heappush(heap, (moment, WORK_DONE, int(host), int(hosts[host].version)))

@@ -1,0 +1,273 @@
+"""Looking for the cheapest settings that keep a target.
+
+Simulating the whole day for each candidate would take too long, so candidates are compared on the
+busiest part of it, in which all but a few of the long waits lie; the waits of the other hours are
+taken from one simulation of the whole day. What is found is simulated over the whole day at last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from capacity.arrivals import Arrivals, Crowd
+from capacity.cost import bill
+from capacity.errors import PlanningError
+from capacity.settings import BusyHours, Instances, Quota
+from capacity.summary import percentiles, summarise, waits_of
+from capacity.way import QUOTAS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from capacity.running import Runner
+    from capacity.settings import Settings
+    from capacity.simulation import Simulation
+    from capacity.summary import Numbers, Summary
+    from capacity.target import Target
+
+BUSIEST_SECONDS: Final = 1_800.0
+BEFORE_SECONDS: Final = 300.0
+"""How long before the busiest moment the busiest part begins."""
+
+CONVERTERS: Final = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Minimum instances of the converter in the busiest hours."""
+
+CPUS: Final = (1, 2, 4)
+
+FUNCTIONS: Final = ((0, 1, 500), (1, 1, 500), (1, 1, 50), (2, 2, 20), (8, 8, 20), (24, 16, 20))
+"""Minimum instances of api and on_upload, and the api's concurrency: the dearer, the later."""
+
+FEW: Final = 5_000.0
+"""So few visitors of a day hardly ever meet."""
+
+MOST_CHECKS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A candidate on the busiest part.
+
+    Attributes:
+        settings: the deployment.
+        waits: percentiles of the wait over the day, the other hours included.
+        dollars: what the busiest part costs at work, and a day's idle instances.
+        met: the quotas that were met.
+    """
+
+    settings: Settings
+    waits: dict[int, float]
+    dollars: float
+    met: tuple[Quota, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search came to.
+
+    Attributes:
+        summary: of the cheapest settings that were found, over the whole day.
+        holds: whether they keep the target.
+        in_the_way: quotas that had to be taken not to bind.
+    """
+
+    summary: Summary
+    holds: bool
+    in_the_way: tuple[Quota, ...]
+
+
+@dataclass(slots=True)
+class Search:
+    """A search for the cheapest settings.
+
+    Attributes:
+        runner: runs the simulations.
+        target: what is wanted.
+        arrivals: the visitors of the whole time.
+        settings: what is not searched for.
+    """
+
+    runner: Runner
+    target: Target
+    arrivals: Arrivals
+    settings: Settings
+
+    def run(self) -> Found:
+        """Return the cheapest settings that hold.
+
+        Where none do because quotas are in the way, these are lifted, and the search says so.
+
+        Raises:
+            PlanningError: nobody could keep the target, not even for a single visitor.
+        """
+        self._require_possible()
+        part = _Part.cut(self)
+        lifted = self.settings.lifted
+        while True:
+            part = replace(part, settings=replace(self.settings, lifted=lifted))
+            plenty = part.plenty()
+            if self.target.holds(plenty.waits) or not plenty.met:
+                return self._checked(part.cheapest(), lifted - self.settings.lifted)
+            lifted = lifted | frozenset(plenty.met)
+
+    def _require_possible(self) -> None:
+        chance = np.random.default_rng(self.runner.seed)
+        few = Crowd(per_day=FEW).arrivals(self.runner.parameters, chance)
+        idle = replace(self.settings, minimum=Instances(2, 2, 2), lifted=frozenset(Quota))
+        (waits,) = self.runner.run([idle], few, waits_of)
+        alone = percentiles(waits)
+        if not self.target.holds(alone):
+            raise PlanningError(
+                f"No settings can keep {self.target}: p{self.target.percentile} is "
+                f"{alone[self.target.percentile]:.2f} s even where every visitor finds idle "
+                "instances and no quota is near, by the durations in capacity/parameters.toml."
+            )
+
+    def _checked(self, trial: Trial, lifted: frozenset[Quota]) -> Found:
+        """Simulate the whole day, with more warm converters where the busiest part was too kind."""
+        settings = trial.settings
+        in_the_way = tuple(quota for quota in QUOTAS if quota in lifted)
+        for _ in range(MOST_CHECKS):
+            (summary,) = self.runner.run([settings], self.arrivals, summarise)
+            if self.target.holds(summary.waits):
+                return Found(summary, holds=True, in_the_way=in_the_way)
+            settings = _warmer(settings)
+        return Found(summary, holds=False, in_the_way=in_the_way)
+
+
+def _warmer(settings: Settings) -> Settings:
+    hours = settings.busy_hours
+    if hours is None:
+        return settings.with_minimum(min(1000, 2 * settings.minimum.convert + 1))
+    more = min(1000, 2 * hours.min_instances + 1)
+    return replace(settings, busy_hours=replace(hours, min_instances=more))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The busiest part of the simulated time, and the waits of the rest of it."""
+
+    search: Search
+    settings: Settings
+    arrivals: Arrivals
+    rest: Numbers
+
+    @classmethod
+    def cut(cls, search: Search) -> _Part:
+        """Take the busiest part out, and simulate what is left of the day once and for all."""
+        settings, whole = search.settings, search.arrivals
+        begin = _busiest(whole)
+        end = min(whole.seconds, begin + BUSIEST_SECONDS)
+        is_in = (whole.times >= begin) & (whole.times < end)
+        part = Arrivals(
+            whole.times[is_in] - begin, whole.spoken[is_in], end - begin, whole.begin + begin
+        )
+
+        if part.seconds >= whole.seconds:
+            return cls(search, settings, part, np.empty(0))
+        quiet = Arrivals(whole.times[~is_in], whole.spoken[~is_in], whole.seconds, whole.begin)
+        (waits,) = search.runner.run([settings], quiet, waits_of)
+        return cls(search, settings, part, waits)
+
+    def plenty(self) -> Trial:
+        """Return the dearest candidate."""
+        cpus = self.settings.convert_cpu
+        (trial,) = self._try([self._candidate(FUNCTIONS[-1], cpus, CONVERTERS[-1])])
+        return trial
+
+    def cheapest(self) -> Trial:
+        """Return the cheapest candidate that holds, or the best one if none does."""
+        functions = self._least_functions()
+        found = [self._least_converters(functions, cpus) for cpus in CPUS]
+        holding = [trial for trial in found if self._holds(trial)]
+        if holding:
+            return min(holding, key=lambda trial: trial.dollars)
+        return min(found, key=lambda trial: trial.waits[self.search.target.percentile])
+
+    def _least_functions(self) -> tuple[int, int, int]:
+        """Return the least of the functions' settings that hold with converters in plenty."""
+        low, high = 0, len(FUNCTIONS) - 1
+        plenty, cpus = CONVERTERS[-1], self.settings.convert_cpu
+        while low < high:
+            middle = (low + high) // 2
+            (trial,) = self._try([self._candidate(FUNCTIONS[middle], cpus, plenty)])
+            if self._holds(trial):
+                high = middle
+            else:
+                low = middle + 1
+        return FUNCTIONS[low]
+
+    def _least_converters(self, functions: tuple[int, int, int], cpus: int) -> Trial:
+        """Return the candidate with the fewest warm converters that hold; three at a time."""
+        low, high = 0, len(CONVERTERS) - 1
+        best: Trial | None = None
+        while low <= high:
+            places = sorted({low + (high - low) // 3, low + 2 * (high - low) // 3})
+            trials = self._try(
+                [self._candidate(functions, cpus, CONVERTERS[place]) for place in places]
+            )
+            for place, trial in zip(places, trials, strict=True):
+                if self._holds(trial):
+                    best, high = trial, place - 1
+                    break
+                low = place + 1
+                if best is None:
+                    failed = trial
+        return best or failed
+
+    def _holds(self, trial: Trial) -> bool:
+        return self.search.target.holds(trial.waits)
+
+    def _candidate(self, functions: tuple[int, int, int], cpus: int, converters: int) -> Settings:
+        api, on_upload, concurrency = functions
+        maximum = self.settings.maximum
+        always = min(1, converters)
+        begin, seconds = self.arrivals.begin, self.arrivals.seconds
+        first, last = int(begin // 3600), int(min(24, -(-(begin + seconds) // 3600)))
+        is_whole = self.search.arrivals.seconds <= self.arrivals.seconds
+        hours = BusyHours(first, last, min(converters, maximum.convert))
+        return replace(
+            self.settings,
+            minimum=Instances(
+                min(api, maximum.api),
+                min(on_upload, maximum.on_upload),
+                min(converters if is_whole else always, maximum.convert),
+            ),
+            busy_hours=None if is_whole or converters <= 1 else hours,
+            convert_cpu=cpus,
+            convert_concurrency=None,
+            api_concurrency=concurrency,
+        )
+
+    def _try(self, candidates: Sequence[Settings]) -> list[Trial]:
+        return self.search.runner.run(candidates, self.arrivals, self._tell)
+
+    def _tell(self, simulation: Simulation) -> Trial:
+        waits = np.concatenate((self.rest, waits_of(simulation)))
+        cost, settings = bill(simulation), simulation.settings
+        met = tuple(quota for quota in QUOTAS if float(simulation.quota(quota)["first_met"]) >= 0.0)
+        dollars = cost.together - cost.idle + _idle_day(simulation)
+        return Trial(settings, percentiles(waits), dollars, met)
+
+
+def _idle_day(simulation: Simulation) -> float:
+    """Return what a day's minimum instances cost that have nothing to do."""
+    prices, settings = simulation.parameters, simulation.settings
+    cpu, memory = prices["price.idle_cpu_second"], prices["price.idle_gib_second"]
+    converter = settings.convert_cpu * cpu + settings.gib * memory
+    function = prices["deployed.function_cpus"] * cpu + prices["deployed.function_gib"] * memory
+    hours = settings.busy_hours
+    more = 0.0 if hours is None else (hours.end - hours.begin) * 3600.0 * hours.min_instances
+    return converter * (86_400.0 * settings.minimum.convert + more) + function * 86_400.0 * (
+        settings.minimum.api + settings.minimum.on_upload
+    )
+
+
+def _busiest(arrivals: Arrivals) -> float:
+    """Return when the busiest part begins: a little before the busiest minute."""
+    minutes = max(1, round(arrivals.seconds / 60))
+    counts = np.histogram(arrivals.times, bins=minutes, range=(0.0, arrivals.seconds))[0]
+    busiest = 60.0 * float(counts.argmax())
+    return max(0.0, min(busiest - BEFORE_SECONDS, arrivals.seconds - BUSIEST_SECONDS))

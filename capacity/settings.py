@@ -1,0 +1,166 @@
+"""What an operator can choose, with the names that Terraform's variables have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final, Self
+
+from capacity.errors import PlanningError
+
+CONVERSIONS_PER_CPU: Final = 2
+MOST_INSTANCES: Final = 1000
+"""The most that Terraform's variable allows."""
+
+GIB_OF_CPUS: Final = {1: 1.0, 2: 1.0, 4: 2.0, 8: 4.0}
+"""Memory of a converter with so many CPUs: the module's default, or the least Cloud Run gives."""
+
+
+class Signing(StrEnum):
+    """How addresses are signed."""
+
+    IAM = "iam"
+    HMAC = "hmac"
+
+
+class Quota(StrEnum):
+    """The quotas that the simulation knows, in the order in which the way meets them."""
+
+    SIGN_BLOB = "signBlob calls"
+    FIRESTORE_INDEX = "Firestore writes under the sweep's index"
+    FIRESTORE_RAMP = "Firestore's write ramp"
+    UPLOADS_WRITES = "writes to the bucket uploads"
+    UPLOADS_READS = "reads of the bucket uploads"
+    RESULTS_WRITES = "writes to the bucket results"
+
+
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """How many instances of each service.
+
+    Attributes:
+        api: of the function api.
+        on_upload: of the function on_upload.
+        convert: of the conversion container.
+    """
+
+    api: int
+    on_upload: int
+    convert: int
+
+
+@dataclass(frozen=True, slots=True)
+class BusyHours:
+    """Hours of the day with more warm instances of the converter.
+
+    Attributes:
+        begin: full hour.
+        end: full hour, later.
+        min_instances: how many then.
+    """
+
+    begin: int
+    end: int
+    min_instances: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A deployment.
+
+    Attributes:
+        warm_up: whether the api sends warm-ups.
+        minimum: warm instances at any hour.
+        maximum: the most instances.
+        busy_hours: hours with more of them, if there are any.
+        convert_cpu: CPUs of a converter.
+        convert_concurrency: its slots; twice its CPUs if None.
+        api_concurrency: slots of the api.
+        signing: how addresses are signed.
+        delivery_attempts: how often a message is delivered.
+        lifted: quotas that are taken not to bind.
+    """
+
+    warm_up: bool = True
+    minimum: Instances = Instances(api=0, on_upload=1, convert=1)
+    maximum: Instances = Instances(MOST_INSTANCES, MOST_INSTANCES, MOST_INSTANCES)
+    busy_hours: BusyHours | None = None
+    convert_cpu: int = 2
+    convert_concurrency: int | None = None
+    api_concurrency: int = 500
+    signing: Signing = Signing.IAM
+    delivery_attempts: int = 10
+    lifted: frozenset[Quota] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        if self.convert_cpu not in GIB_OF_CPUS:
+            raise PlanningError(
+                f"convert_cpu is {self.convert_cpu}; Cloud Run has 1, 2, 4 and 8 CPUs."
+            )
+        for name in ("api", "on_upload", "convert"):
+            least, most = getattr(self.minimum, name), getattr(self.maximum, name)
+            if not 0 <= least <= most or most < 1:
+                raise PlanningError(
+                    f"{name} has at least {least} and at most {most} instances; "
+                    "the least must not be negative or more than the most."
+                )
+
+    @property
+    def slots(self) -> int:
+        """Conversions at once in one converter."""
+        return self.convert_concurrency or CONVERSIONS_PER_CPU * self.convert_cpu
+
+    @property
+    def gib(self) -> float:
+        """Memory of a converter."""
+        return GIB_OF_CPUS[self.convert_cpu]
+
+    def without_warm_up(self) -> Self:
+        """Return the deployment that has neither warm-up nor warm instances."""
+        return replace(self, warm_up=False, minimum=Instances(0, 0, 0), busy_hours=None)
+
+    def with_warm_up_only(self) -> Self:
+        """Return the deployment that relies on the warm-up alone."""
+        return replace(self, warm_up=True, minimum=Instances(0, 0, 0), busy_hours=None)
+
+    def with_minimum(self, convert: int) -> Self:
+        """Return the deployment with so many warm converters at any hour."""
+        return replace(self, minimum=replace(self.minimum, convert=convert))
+
+    def terraform(self, used: Instances | None = None) -> str:
+        """Return these settings as Terraform variables.
+
+        Args:
+            used: the most instances that the simulation had; `max_instances` leaves a fifth more.
+        """
+        most = self.maximum if used is None else _with_room(used, self.maximum)
+        lines = [
+            f"min_instances          = {self.minimum.convert}",
+            (
+                f"max_instances          = {{ api = {most.api}, convert = {most.convert}, "
+                f"on_upload = {most.on_upload} }}"
+            ),
+            (
+                f"function_min_instances = {{ api = {self.minimum.api}, "
+                f"on_upload = {self.minimum.on_upload} }}"
+            ),
+            f'convert_cpu            = "{self.convert_cpu}"',
+            f'convert_memory         = "{self.gib:g}Gi"',
+            f"convert_concurrency    = {self.slots}",
+            f"api_concurrency        = {self.api_concurrency}",
+        ]
+        if self.busy_hours is not None:
+            hours = self.busy_hours
+            lines.append(
+                f"busy_hours             = {{ crowd = {{ from = {hours.begin}, to = {hours.end}, "
+                f"min_instances = {hours.min_instances} }} }}"
+            )
+        return "\n".join(lines)
+
+
+def _with_room(used: Instances, most: Instances) -> Instances:
+    def room(name: str) -> int:
+        count = int(getattr(used, name))
+        return min(int(getattr(most, name)), count + -(-count // 5) + 1)
+
+    return Instances(room("api"), room("on_upload"), room("convert"))

@@ -1,0 +1,50 @@
+"""What one call of the planner looks at: three deployments side by side, and a search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from capacity.search import Search
+from capacity.summary import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from capacity.arrivals import Arrivals
+    from capacity.running import Runner
+    from capacity.search import Found
+    from capacity.settings import Settings
+    from capacity.summary import Summary
+    from capacity.target import Target
+
+WITHOUT: str = "without warm-up"
+WITH: str = "with warm-up"
+MINIMUM: str = "with minimum instances"
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """The outcome.
+
+    Attributes:
+        summaries: by the deployment's name.
+        target: what was searched for, if anything.
+        found: what was found.
+    """
+
+    summaries: Mapping[str, Summary]
+    target: Target | None = None
+    found: Found | None = None
+
+
+def study(runner: Runner, settings: Settings, arrivals: Arrivals, target: Target | None) -> Study:
+    """Simulate the three deployments, and search if there is a target."""
+    deployments = {
+        WITHOUT: settings.without_warm_up(),
+        WITH: settings.with_warm_up_only(),
+        MINIMUM: settings,
+    }
+    summaries = runner.run(list(deployments.values()), arrivals, summarise)
+    found = None if target is None else Search(runner, target, arrivals, settings).run()
+    return Study(dict(zip(deployments, summaries, strict=True)), target, found)

@@ -1,0 +1,253 @@
+"""The way of a voice, written down as steps: from the visitor's click to `done` at the listener.
+
+One step a line, in the order of design and code: functions/api (create), the visitor's upload,
+functions/on_upload, functions/convert (worker and conversion), and the listener.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from capacity.engine import state
+from capacity.parameters import Duration
+from capacity.settings import Quota, Signing
+
+if TYPE_CHECKING:
+    from capacity.engine.state import Records
+    from capacity.parameters import Parameters
+    from capacity.settings import Settings
+
+NOTHING: Final = Duration(0.0)
+QUOTAS: Final = tuple(Quota)
+
+
+class Service(IntEnum):
+    """The services, by their index in the simulation."""
+
+    API = 0
+    ON_UPLOAD = 1
+    CONVERT = 2
+
+
+class Subscription(IntEnum):
+    """The subscriptions, likewise."""
+
+    UPLOADS = 0
+    CONVERSIONS = 1
+
+
+@dataclass(slots=True)
+class Program:
+    """Steps under construction; a label stands for the index of the step that follows it."""
+
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+
+    def label(self, name: str) -> None:
+        """Give the next step a name."""
+        self.labels[name] = len(self.steps)
+
+    def add(
+        self, kind: int, target: int | str = 0, failure: int | str = 0, amount: float = 0.0
+    ) -> None:
+        """Add a step that takes no time of its own."""
+        self.steps.append({"kind": kind, "target": target, "failure": failure, "amount": amount})
+
+    def take_time(self, kind: int, duration: Duration, spread: float = 0.0) -> None:
+        """Add a delay, or work on a processor; nothing where it takes none."""
+        if duration == NOTHING and not spread:
+            return
+        self.steps.append(
+            {
+                "kind": kind,
+                "spread": spread,
+                "median": duration.median,
+                "sigma": duration.sigma,
+                "per_spoken": duration.per_spoken,
+            }
+        )
+
+    def records(self) -> Records:
+        """Return the steps as the engine reads them."""
+        records = np.zeros(len(self.steps), state.STEP)
+        for index, step in enumerate(self.steps):
+            for name, value in step.items():
+                records[index][name] = self.labels[value] if isinstance(value, str) else value
+        return records
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Writes the programs down.
+
+    Args:
+        parameters: how long what takes.
+        settings: the deployment.
+    """
+
+    parameters: Parameters
+    settings: Settings
+
+    def write(self) -> Program:
+        """Return all programs; the labels name where each begins."""
+        program = Program()
+        self._create(program)
+        self._upload(program)
+        self._on_upload(program)
+        self._convert(program)
+        self._listen(program)
+        self._warm_up(program)
+        self._starts(program)
+        self._ends(program)
+        return program
+
+    def _create(self, program: Program) -> None:
+        program.label("begin")
+        self._stand_in(program, "visitor")
+        self._wait(program, "visitor.way")
+        program.add(state.ENTER, Service.API, "refused")
+        self._work(program, "processor.api")
+        self._sign(program, "refused")
+        self._write_document(program, "refused")
+        if self.settings.warm_up:
+            program.add(state.WARM_UP, "warm_up")
+        program.add(state.LEAVE)
+        self._wait(program, "visitor.way")
+        from_the_click = self.parameters["deployed.records_from_the_click"]
+        program.add(state.SPEAK, 0 if from_the_click else 1)
+        program.add(state.DEPART, 0, "left", self.parameters["visitor.leaving"])
+
+    def _upload(self, program: Program) -> None:
+        start = self.parameters.duration("visitor.upload_start")
+        longer = self.parameters["visitor.upload_per_spoken"]
+        program.take_time(state.DELAY, Duration(start.median, start.sigma, longer))
+        self._take(program, Quota.UPLOADS_WRITES, "refused")
+        self._wait(program, "google.storage_write")
+        self._stand_in(program, "storage")
+        self._wait(program, "google.notification")
+
+    def _on_upload(self, program: Program) -> None:
+        program.label("uploads")
+        program.add(state.PUSH, Subscription.UPLOADS)
+        self._deliver(program)
+        program.add(state.ENTER, Service.ON_UPLOAD, "uploads_refused")
+        self._work(program, "processor.on_upload")
+        self._read_document(program)
+        self._wait(program, "google.publish")
+        program.add(state.FORK, "conversions")
+        # The message is out: whatever comes of the record, the conversion goes on.
+        program.label("record")
+        self._write_document(program, "recorded")
+        program.label("recorded")
+        program.add(state.LEAVE)
+        program.add(state.ACKNOWLEDGE)
+        program.add(state.END_JOB)
+        program.label("uploads_refused")
+        program.add(state.REFUSE_PUSH)
+
+    def _convert(self, program: Program) -> None:
+        again = "conversions_refused"
+        before, after = self._around_the_conversion()
+        program.label("conversions")
+        program.add(state.PUSH, Subscription.CONVERSIONS)
+        self._deliver(program)
+        program.add(state.ENTER, Service.CONVERT, again)
+        program.add(state.ADMIT, Service.CONVERT, again)
+        program.take_time(state.WORK, before)
+        self._read_document(program)
+        self._write_document(program, again)
+        program.add(state.TURN, Service.CONVERT)
+        self._take(program, Quota.UPLOADS_READS, again)
+        self._wait(program, "google.storage_read")
+        conversion = self.parameters.duration("processor.conversion")
+        variation = self.parameters["processor.variation"]
+        program.take_time(state.WORK, Duration(conversion.median, variation, conversion.per_spoken))
+        self._take(program, Quota.RESULTS_WRITES, again)
+        self._wait(program, "google.storage_write")
+        self._sign(program, again)
+        program.take_time(state.WORK, after)
+        self._write_document(program, again)
+        program.add(state.FORK, "listener")
+        program.add(state.LEAVE)
+        program.add(state.ACKNOWLEDGE)
+        program.add(state.END_JOB)
+        program.label(again)
+        program.add(state.REFUSE_PUSH)
+
+    def _listen(self, program: Program) -> None:
+        program.label("listener")
+        self._stand_in(program, "visitor")
+        self._stand_in(program, "firestore")
+        self._wait(program, "google.listener")
+        program.add(state.END_VOICE, state.DONE)
+
+    def _warm_up(self, program: Program) -> None:
+        program.label("warm_up")
+        program.add(state.ENTER, Service.CONVERT, "warmed_up")
+        self._work(program, "processor.warm_up")
+        program.label("warmed_up")
+        program.add(state.END_WARM_UP)
+
+    def _starts(self, program: Program) -> None:
+        boost = self.parameters["start.boost"]
+        for service in Service:
+            name = service.name.lower()
+            program.label(f"start_{name}")
+            self._wait(program, "start.platform")
+            seconds = self.parameters[f"start.{name}"] / boost
+            program.take_time(state.WORK, Duration(seconds, 0.1))
+            program.add(state.READY)
+
+    def _ends(self, program: Program) -> None:
+        for name, outcome in (
+            ("refused", state.REFUSED),
+            ("left", state.LEFT),
+            ("dead", state.DEAD),
+        ):
+            program.label(name)
+            program.add(state.END_VOICE, outcome)
+
+    def _around_the_conversion(self) -> tuple[Duration, Duration]:
+        """Return what a converter works before and after the conversion itself."""
+        spoken = 3.0
+        whole = self.parameters["processor.converter"]
+        rest = max(0.0, whole - self.parameters.duration("processor.conversion").at(spoken))
+        return Duration(rest / 2), Duration(rest / 2)
+
+    def _deliver(self, program: Program) -> None:
+        self._stand_in(program, "pubsub")
+        push = self.parameters.duration("google.push")
+        program.take_time(state.DELAY, push, self.parameters["google.push_spread"])
+
+    def _sign(self, program: Program, failure: str) -> None:
+        if self.settings.signing is Signing.IAM:
+            self._take(program, Quota.SIGN_BLOB, failure)
+            self._wait(program, "google.sign_blob")
+
+    def _write_document(self, program: Program, failure: str) -> None:
+        self._take(program, Quota.FIRESTORE_INDEX, failure)
+        self._take(program, Quota.FIRESTORE_RAMP, failure)
+        self._stand_in(program, "firestore")
+        self._wait(program, "google.firestore_write")
+
+    def _read_document(self, program: Program) -> None:
+        self._stand_in(program, "firestore")
+        self._wait(program, "google.firestore_read")
+
+    def _take(self, program: Program, quota: Quota, failure: str) -> None:
+        if quota not in self.settings.lifted:
+            program.add(state.TAKE, QUOTAS.index(quota), failure, 1.0)
+
+    def _wait(self, program: Program, name: str) -> None:
+        program.take_time(state.DELAY, self.parameters.duration(name))
+
+    def _work(self, program: Program, name: str) -> None:
+        program.take_time(state.WORK, self.parameters.duration(name))
+
+    def _stand_in(self, program: Program, name: str) -> None:
+        """Add what a stand-in for a service of Google's takes of the machine that all share."""
+        program.take_time(state.MACHINE_WORK, self.parameters.duration(f"stand_in.{name}"))

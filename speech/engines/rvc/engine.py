@@ -1,0 +1,213 @@
+"""The engine of an RVC voice: a recording in, the same sentence in the voice out."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.random import default_rng  # at once: numpy imports it only when it is asked for
+from numpy.typing import NDArray
+
+from shared.characters import MANIFEST, CharacterManifest
+from shared.voice import ErrorCode, VoiceError
+from speech.bundles.bundle import BundleError
+from speech.engines.analysis import Analysis, analyse
+from speech.engines.base import (
+    ConversionOptions,
+    NoClock,
+    Samples,
+    StageClock,
+)
+from speech.engines.chunks import Chunk, join
+from speech.engines.f0 import HOP, SAMPLE_RATE, F0Track, track
+from speech.engines.finishing import finish
+from speech.engines.levels import FRAMES_PER_SECOND
+from speech.engines.pitch import plan_pitch
+from speech.engines.rvc.filters import high_pass
+from speech.engines.rvc.loudness import loudness_gains
+from speech.engines.rvc.original import convert_as_original, divide_peak
+from speech.engines.rvc.pieces import PADDING, plan_pieces
+from speech.engines.rvc.pitch import Contour, contour, fill_unvoiced, shift
+from speech.engines.rvc.settings import Parity
+from speech.engines.rvc.voice import Voice
+from speech.engines.samples import check_samples, converted_length, fit_length, resample
+
+# With so many samples more than its frames, a content encoder gives a feature for every two frames,
+# also for the last of an odd number.
+_TAIL = 240
+_INT16 = np.float32(32_768)
+
+
+class PitchModel(Protocol):
+    """Follows the fundamental frequency."""
+
+    @property
+    def hears_voicing(self) -> bool:
+        """Whether it tells voiced frames from unvoiced ones."""
+
+    def track(self, wave: Samples) -> Samples:
+        """Follow it: float32 [N] at 16 kHz -> Hz, 0 where unvoiced, float32 [N // 160 + 1]."""
+
+
+def check_manifest(manifest: CharacterManifest) -> None:
+    """Refuse a manifest that does not suit the engine.
+
+    Raises:
+        BundleError: its sample rate cannot be that of an RVC voice.
+    """
+    if manifest.sample_rate % FRAMES_PER_SECOND:
+        raise BundleError(
+            f"{MANIFEST}: field 'sample_rate': expected a multiple of {FRAMES_PER_SECOND},"
+            f" found {manifest.sample_rate}."
+        )
+
+
+class RvcEngine:
+    """Converts with an RVC voice; see Engine.
+
+    It differs from the original tools where these are complained about: what is silent in the
+    recording stays silent and is not even converted, pieces of a long recording are joined by a
+    fade, and the result is exactly as long as the recording.
+
+    Args:
+        manifest: of the character.
+        voice: its networks.
+        pitch_model: follows the pitch, or None for our own tracker.
+        parity: whether to convert as the original tools do instead; see RvcSettings.
+    """
+
+    def __init__(
+        self,
+        manifest: CharacterManifest,
+        voice: Voice,
+        pitch_model: PitchModel | None = None,
+        parity: Parity = "none",
+    ) -> None:
+        self._manifest = manifest
+        self._voice = voice
+        self._pitch_model = pitch_model
+        self._parity = parity
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the converted audio in Hz."""
+        return self._manifest.sample_rate
+
+    def convert(
+        self,
+        samples: Samples,
+        sample_rate: int,
+        options: ConversionOptions,
+        stopwatch: StageClock | None = None,
+    ) -> Samples:
+        """Convert one recording; see Engine. A voice that takes no pitch cannot be steered."""
+        if options.pitch_shift is not None and self._voice.synthesizer.harmonics == 0:
+            raise VoiceError(
+                ErrorCode.INTERNAL,
+                f"{self._manifest.name.en} takes its pitch from nothing that can be steered; leave"
+                " pitch_shift at auto.",
+            )
+        clock = stopwatch or NoClock()
+        check_samples(samples, sample_rate, self._manifest)
+        if self._parity != "none":
+            return self._convert_as_original(samples, sample_rate, options, clock)
+
+        length = converted_length(len(samples), sample_rate, self.sample_rate)
+        analysis = analyse(samples, sample_rate, clock)
+        if not analysis.has_speech():
+            return np.zeros(length, np.float32)
+        with clock.stage("f0"):
+            told = self._contour(analysis, options)
+        with clock.stage("network"):
+            voice = self._speak(analysis, told, options)
+        with clock.stage("post"):
+            return finish(voice, self.sample_rate, length, analysis, followed=0.0)
+
+    def _contour(self, analysis: Analysis, options: ConversionOptions) -> Contour | None:
+        """Plan the pitch of all T frames of a recording."""
+        if self._voice.synthesizer.harmonics == 0:
+            return None
+        heard = self._track(analysis)
+        pitch = self._manifest.pitch
+        if pitch is None:
+            moved = shift(heard, options.pitch_shift or 0.0)
+        else:
+            voiced = heard > 0
+            moving = F0Track(heard, voiced.astype(np.float32))
+            planned = plan_pitch(moving, pitch, options.pitch_shift)
+            moved = np.where(voiced, planned, np.float32(0))
+        if self._voice.options.unvoiced == "fill":
+            moved = fill_unvoiced(moved)
+        return contour(moved)
+
+    def _track(self, analysis: Analysis) -> Samples:
+        """Follow the fundamental frequency: Hz, 0 where unvoiced, [T]."""
+        own = analysis.track.hertz
+        if self._pitch_model is None:
+            return own
+        heard = self._pitch_model.track(analysis.wave)[: len(own)]
+        if self._pitch_model.hears_voicing:
+            return heard
+        return np.where(own > 0, heard, np.float32(0))
+
+    def _speak(
+        self, analysis: Analysis, told: Contour | None, options: ConversionOptions
+    ) -> Samples:
+        """Speak all of a recording, piece by piece: float32 [T hop]."""
+        hop = self._voice.hop
+        frames = len(analysis.speech)
+        pieces = plan_pieces(analysis.speech, analysis.levels.frames)
+        heard = high_pass(divide_peak(analysis.wave))
+        padded = np.pad(heard, (PADDING * HOP, PADDING * HOP + _TAIL), mode="reflect").astype(
+            np.float32
+        )
+        padded_contour = told and _pad(told)
+        random = default_rng(options.seed)
+        spoken = []
+        for piece in pieces:
+            wave = padded[piece.first * HOP : piece.last * HOP + _TAIL]
+            part = padded_contour and padded_contour.cut(piece.first, piece.last + 2)
+            audio = self._voice.speak(wave, part, random)
+            spoken.append((piece, audio[: (piece.last - piece.first) * hop]))
+        voice = fit_length(join(spoken, hop)[PADDING * hop :], frames * hop)
+        return self._mix_loudness(voice, heard, pieces)
+
+    def _mix_loudness(
+        self, voice: Samples, heard: NDArray[np.float64], pieces: list[Chunk]
+    ) -> Samples:
+        mix = self._voice.options.loudness_mix
+        if mix == 1:
+            return voice
+        # What is not converted must not be compared with the silence in its place.
+        converted = np.zeros_like(heard)
+        for piece in pieces:
+            own = slice((piece.begin - PADDING) * HOP, (piece.end - PADDING) * HOP)
+            converted[own] = heard[own]
+        gains = loudness_gains(converted, SAMPLE_RATE, voice, self.sample_rate, mix)
+        return voice * gains
+
+    def _convert_as_original(
+        self, samples: Samples, sample_rate: int, options: ConversionOptions, clock: StageClock
+    ) -> Samples:
+        """Convert as the original tools do; the policy "auto" leaves the pitch as it is."""
+        length = converted_length(len(samples), sample_rate, self.sample_rate)
+        with clock.stage("resample"):
+            wave = resample(samples, sample_rate, SAMPLE_RATE)
+        pitch = self._manifest.pitch
+        policy = 0.0 if pitch is None or pitch.policy == "auto" else pitch.policy
+        semitones = policy if options.pitch_shift is None else options.pitch_shift
+        random = default_rng(options.seed)
+        with clock.stage("network"):
+            said = convert_as_original(wave, self._voice, self._track_wave, semitones, random)
+        return fit_length(said.astype(np.float32) / _INT16, length)
+
+    def _track_wave(self, wave: Samples) -> Samples:
+        if self._pitch_model is not None:
+            return self._pitch_model.track(wave)
+        return track(wave).hertz
+
+
+def _pad(told: Contour) -> Contour:
+    """Reflect a contour as the recording is, with frames enough for the longest wave."""
+    around = (PADDING, PADDING + 2)
+    return Contour(
+        np.pad(told.hertz, around, mode="reflect"), np.pad(told.coarse, around, mode="reflect")
+    )

@@ -1,0 +1,80 @@
+"""What the settings in the manifest of an RVC voice say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+from shared.characters import MANIFEST, CharacterManifest, Setting
+from speech.bundles.bundle import BundleError
+from speech.engines.rvc.voice import VoiceOptions
+
+Parity = Literal["none", "classic", "main"]
+
+_SHARES = {"index_rate": 1.0, "protect": 0.5, "loudness_mix": 1.0}
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "search": ("exact", "cell"),
+    "unvoiced": ("zero", "fill"),
+    "parity": ("none", "classic", "main"),
+}
+_MOST_SPEAKERS = 10_000
+_LONGEST_NAME = 200
+_KNOWN = (*(option.name for option in fields(VoiceOptions)), "content_output", "parity")
+_PIPELINES: Mapping[str, Literal["zero", "fill"]] = {"classic": "zero", "main": "fill"}
+
+
+@dataclass(frozen=True)
+class RvcSettings:
+    """What the manifest's settings say.
+
+    Attributes:
+        options: how the voice is used.
+        content_output: the output of the content encoder, or None for the first that fits.
+        parity: "classic" and "main" convert as the original tools of 2024 and of 2026 do, to
+            compare with them; "none" converts better.
+    """
+
+    options: VoiceOptions
+    content_output: str | None
+    parity: Parity
+
+
+def read_settings(manifest: CharacterManifest) -> RvcSettings:
+    """Read the engine's settings from a manifest; all may be left out.
+
+    Raises:
+        BundleError: one is unknown or wrong.
+    """
+    said = manifest.settings
+    for name, value in said.items():
+        _check(name, value)
+    options = VoiceOptions(**{name: said[name] for name in said if name in _OPTIONS})  # type: ignore[arg-type] # checked
+    parity: Parity = said.get("parity", "none")  # type: ignore[assignment] # checked above
+    if parity in _PIPELINES:
+        options = replace(options, search="cell", unvoiced=_PIPELINES[parity])
+    output = said.get("content_output")
+    return RvcSettings(options, None if output is None else str(output), parity)
+
+
+_OPTIONS = frozenset(option.name for option in fields(VoiceOptions))
+
+
+def _check(name: str, value: Setting) -> None:
+    """Refuse a setting that is unknown or wrong."""
+    if name not in _KNOWN:
+        _refuse(name, f"only {', '.join(_KNOWN)}", name)
+    if name in _SHARES:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= float(value) <= _SHARES[name]:
+            _refuse(name, f"a number from 0 to {_SHARES[name]:g}", value)
+    elif name in _WORDS:
+        if value not in _WORDS[name]:
+            _refuse(name, " or ".join(f'"{word}"' for word in _WORDS[name]), value)
+    elif name == "speaker":
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST_SPEAKERS:
+            _refuse(name, f"a whole number from 0 to {_MOST_SPEAKERS - 1}", value)
+    elif not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NAME:
+        _refuse(name, "the name of an output", value)
+
+
+def _refuse(name: str, expected: str, found: object) -> None:
+    raise BundleError(f"{MANIFEST}: field 'settings.{name}': expected {expected}, found {found!r}.")

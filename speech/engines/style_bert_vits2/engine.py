@@ -1,0 +1,198 @@
+"""The engine `style_bert_vits2`: speaks any text with one voice of Style-Bert-VITS2 (JP-Extra)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from speech.bundles.bundle import Graph
+from speech.engines.base import Samples, SessionSettings
+from speech.engines.delivery import Piece, deliver, to_full_scale
+from speech.engines.prosody import change_pitch
+from speech.engines.session import shared_session
+from speech.engines.speaking import (
+    SpeechOptions,
+    TextError,
+    TextErrorCode,
+    check_length,
+    nothing_to_say,
+    sentences_of,
+)
+from speech.engines.style_bert_vits2 import encoder as bert
+from speech.engines.style_bert_vits2 import synthesis
+from speech.engines.style_bert_vits2.encoder import BertEncoder
+from speech.engines.style_bert_vits2.synthesis import Inference, Synthesis
+from speech.engines.style_bert_vits2.voice import Speaker, Style, Voice
+from speech.text.accents import AccentPhrase, accent_phrases, phonemes_of
+from speech.text.normalisation import normalise
+from speech.text.phonemes import Phonemes, phonemes
+from speech.text.reading import ReadsText
+from speech.text.sentences import split_sentences
+from speech.text.tokens import Vocabulary
+
+_LEAST_SPEED = 0.1
+_PAUSE_SECONDS = 0.2
+_LONGEST_WHOLE = 500
+_TRIAL = "あ"
+
+
+@dataclass(frozen=True, eq=False)
+class VoiceBundle:
+    """What a voice is built from.
+
+    Attributes:
+        voice: what is known of it.
+        synthesis: its own graph.
+        encoder: the graph of the BERT that it was trained with.
+        vocabulary: of the BERT.
+    """
+
+    voice: Voice
+    synthesis: Graph
+    encoder: Graph
+    vocabulary: Vocabulary
+
+
+def build(
+    bundle: VoiceBundle, reader: ReadsText, settings: SessionSettings
+) -> "StyleBertVits2Engine":
+    """Build the engine of a voice, and let it try its graphs.
+
+    Args:
+        bundle: what the voice is built from.
+        reader: of the texts.
+        settings: of the graphs; voices built with the same settings share their encoder.
+
+    Raises:
+        BundleError: a graph does not fit its contract, does not load, or does not give what it
+            must.
+    """
+    bert.CONTRACT.check(bundle.encoder)
+    synthesis.CONTRACT.check(bundle.synthesis)
+    encoder = BertEncoder(shared_session(bundle.encoder, settings), bundle.vocabulary)
+    encoder.try_out(bundle.encoder)
+    voice = Synthesis(bundle.voice, shared_session(bundle.synthesis, settings), encoder)
+    voice.try_out(phonemes(reader.read(_TRIAL)), bundle.synthesis.file)
+    return StyleBertVits2Engine(bundle.voice, voice, reader)
+
+
+class StyleBertVits2Engine:
+    """Speaks text with one voice; see TextEngine.
+
+    Args:
+        voice: what is known of the voice.
+        synthesis: its graph and its encoder.
+        reader: of the texts.
+    """
+
+    def __init__(self, voice: Voice, synthesis: Synthesis, reader: ReadsText) -> None:
+        self._voice = voice
+        self._synthesis = synthesis
+        self._reader = reader
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the speech in Hz."""
+        return self._voice.sample_rate
+
+    def read(self, text: str) -> Phonemes:
+        """Find the phones of a text as the voice has learnt them."""
+        return phonemes(self._reader.read(normalise(text)))
+
+    def infer(self, text: str, inference: Inference) -> Samples:
+        """Speak a text in one piece and as it comes from the graph: float32 [samples].
+
+        This is what Style-Bert-VITS2 does, up to its normalisation to the peak.
+        """
+        return self._synthesis.speak(self.read(text), inference)
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        """Speak a text sentence by sentence; see TextEngine."""
+        check_length(text)
+        inference = self.inference(options)
+        sentences = self._sentences(text)
+        if not sentences:
+            raise nothing_to_say(text)
+        return self.speak_phonemes(sentences, inference, options)
+
+    def _sentences(self, text: str) -> list[Phonemes]:
+        sentences = (self.read(sentence) for sentence in split_sentences(text))
+        return [sentence for sentence in sentences if sentence.has_sound]
+
+    def read_phrases(self, text: str) -> list[AccentPhrase]:
+        """Find the accent phrases of a text; see PhraseEngine."""
+        check_length(text)
+        return accent_phrases(self._reader.read(normalise(text)))
+
+    def speak_phrases(
+        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        """Speak accent phrases; see PhraseEngine.
+
+        The features of BERT come from the text where there is one, and else from the kana.
+        """
+        inference = self.inference(options)
+        if text is not None and list(phrases) == self.read_phrases(text):
+            return self.speak_phonemes(self._sentences(text), inference, options)
+        if text is None or len(text) > _LONGEST_WHOLE:
+            spoken = [phonemes_of(sentence) for sentence in sentences_of(phrases)]
+        else:
+            spoken = [phonemes_of(phrases, self.read(text))]
+        return self.speak_phonemes(
+            [sentence for sentence in spoken if sentence.has_sound], inference, options
+        )
+
+    def speak_phonemes(
+        self, sentences: Sequence[Phonemes], inference: Inference, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        """Speak sentences whose phones are known, one after the other; see TextEngine.
+
+        Args:
+            sentences: in order.
+            inference: how they are spoken.
+            options: what else is asked for; its speed and style are not looked at.
+        """
+        rate = self.sample_rate
+        waves = (self._synthesis.speak(sentence, inference) for sentence in sentences)
+        pause = _PAUSE_SECONDS / max(options.speed, _LEAST_SPEED)
+        pieces = (
+            Piece(change_pitch(wave, rate, options.pitch, 1.0), pause)
+            for wave in to_full_scale(waves)
+        )
+        return deliver(pieces, rate, options)
+
+    def inference(self, options: SpeechOptions) -> Inference:
+        """Say in the voice's terms what is asked for, as AivisSpeech Engine maps it.
+
+        Raises:
+            TextError: the voice has no such style.
+        """
+        speaker, style = self._find_style(options.style)
+        return Inference(
+            speaker=speaker.local_id,
+            style=style.local_id,
+            style_weight=_style_weight(options.intonation),
+            sdp_ratio=_sdp_ratio(options.tempo_dynamics),
+            length_scale=1.0 / max(options.speed, _LEAST_SPEED),
+            seed=options.seed,
+        )
+
+    def _find_style(self, style_id: int) -> tuple[Speaker, Style]:
+        if style_id == SpeechOptions.style:  # nobody asked for one
+            speaker = self._voice.speakers[0]
+            return speaker, speaker.styles[0]
+        found = self._voice.find_style(style_id)
+        if found is None:
+            raise TextError(
+                TextErrorCode.UNKNOWN_STYLE,
+                f"The voice has no style {style_id}; ask for one of those that it lists.",
+            )
+        return found
+
+
+def _style_weight(intonation: float) -> float:
+    return intonation if intonation <= 1 else 1 + (intonation - 1) * 9
+
+
+def _sdp_ratio(tempo_dynamics: float) -> float:
+    if tempo_dynamics <= 1:
+        return 0.2 * tempo_dynamics
+    return 0.2 + (min(tempo_dynamics, 2.0) - 1) * 0.8

@@ -1,0 +1,184 @@
+"""Brings a voice or an encoder into the folder of characters.
+
+python -m speech.importing import FILE... --as ID
+python -m speech.importing encoder FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from speech.importing.bundles import Parts, Wishes, write_bundle
+from speech.importing.consent import ask_consent, read_consent
+from speech.importing.content_encoders import MAX_ENCODER_BYTES, inspect_encoder, quantise
+from speech.importing.encoder_store import EncoderStore
+from speech.importing.errors import VoiceFileError
+from speech.importing.index_file import MAX_INDEX_BYTES, RetrievalIndex, read_index
+from speech.importing.measuring import measure
+from speech.importing.report import encoder_table, import_table
+from speech.importing.retrieval_graph import build_retrieval
+from speech.importing.voices import import_voice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from speech.bundles.trial import TrialReport
+    from speech.importing.consent import Ask
+
+CHARACTERS = Path("characters")
+THREADS = (1, 2)
+
+
+def main(arguments: Sequence[str], ask: Ask, measuring: Callable[[Path, int], TrialReport]) -> int:
+    """Do what is asked for; exit with 0 if it was done, otherwise 1.
+
+    Args:
+        arguments: of the command line.
+        ask: shows a question and returns the answer.
+        measuring: converts a recording with a bundle, given the number of threads.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        if options.command == "encoder":
+            table = _add_encoder(options)
+        else:
+            table = _import(options, ask, measuring)
+    except VoiceFileError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    Console().print(table)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="character", description=(__doc__ or "").split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    voice = commands.add_parser("import", help="make a character of a voice that you have")
+    voice.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="one .pth or .onnx, perhaps an .index"
+    )
+    voice.add_argument("--as", dest="character", required=True, metavar="ID", help="its id")
+    voice.add_argument("--name", help="shown to visitors (default: the id)")
+    voice.add_argument("--name-ja", help="the same in Japanese (default: the name)")
+    voice.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
+    voice.add_argument("--encoder", metavar="SHA256", help="which encoder, if there are several")
+    voice.add_argument("--speaker", type=int, default=0, help="of a voice with several")
+    voice.add_argument(
+        "--median-hz", type=float, help="how high the character speaks; visitors are moved to it"
+    )
+    voice.add_argument(
+        "--unvoiced",
+        choices=("zero", "fill"),
+        default="zero",
+        help="what the voice was trained with; RVC of July 2026 and newer: fill",
+    )
+    encoder = commands.add_parser("encoder", help="add an encoder that voices share")
+    encoder.add_argument("file", type=Path, metavar="FILE", help="ContentVec or HuBERT as .onnx")
+    encoder.add_argument(
+        "--int8", action="store_true", help="store weights in 8 bits: smaller, about twice as fast"
+    )
+    for each in (voice, encoder):
+        each.add_argument("--into", type=Path, default=CHARACTERS, help="folder of the characters")
+    return parser
+
+
+def _add_encoder(options: argparse.Namespace) -> object:
+    path: Path = options.file
+    try:
+        encoder = inspect_encoder(_read(path, MAX_ENCODER_BYTES))
+        smaller = quantise(encoder) if options.int8 else None
+    except VoiceFileError as error:
+        raise _named(path, error) from error
+    kept = encoder if smaller is None else smaller.encoder
+    origin = path.name if smaller is None else f"{path.name}, 8 bits"
+    return encoder_table(encoder, EncoderStore(options.into).add(kept, origin), smaller)
+
+
+def _import(
+    options: argparse.Namespace, ask: Ask, measuring: Callable[[Path, int], TrialReport]
+) -> object:
+    voice_path, index_path = _sort_files(options.files)
+    voice = import_voice(voice_path)
+    if not 0 <= options.speaker < voice.speakers:
+        raise VoiceFileError(
+            f"--speaker {options.speaker}: expected 0 to {voice.speakers - 1}, as many as the voice"
+            " has."
+        )
+    index = None if index_path is None else _read_index(index_path, voice.features)
+    retrieval = None if index is None else build_retrieval(index)
+    encoder = EncoderStore(options.into).choose(voice.features, options.encoder)
+    consent = read_consent(options.consent) if options.consent else ask_consent(ask)
+    name = options.name or options.character
+    wishes = Wishes(
+        character=options.character,
+        name=name,
+        name_ja=options.name_ja or name,
+        median_hz=options.median_hz,
+        settings={"speaker": options.speaker, "unvoiced": options.unvoiced},
+    )
+    folder = write_bundle(options.into, wishes, Parts(voice, encoder, retrieval), consent)
+    try:
+        reports = {threads: measuring(folder, threads) for threads in THREADS}
+    except VoiceFileError:
+        # One bundle that does not work would keep the service from starting.
+        shutil.rmtree(folder)
+        raise
+    return import_table(voice, encoder, index, reports)
+
+
+def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
+    """Tell the voice from its index.
+
+    Raises:
+        VoiceFileError: there is not exactly one voice, or more than one index.
+    """
+    indexes = [path for path in paths if path.suffix.lower() == ".index"]
+    voices = [path for path in paths if path not in indexes]
+    if len(voices) != 1 or len(indexes) > 1:
+        raise VoiceFileError(
+            "expected one voice (.pth or .onnx) and at most one .index, found"
+            f" {', '.join(path.name for path in paths)}."
+        )
+    return voices[0], indexes[0] if indexes else None
+
+
+def _read_index(path: Path, width: int) -> RetrievalIndex:
+    try:
+        return read_index(_read(path, MAX_INDEX_BYTES), width)
+    except VoiceFileError as error:
+        raise _named(path, error) from error
+
+
+def _read(path: Path, most: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise VoiceFileError(f"expected a readable file, found none ({error.strerror}).") from error
+    if len(content) > most:
+        raise VoiceFileError(f"expected at most {most} bytes, found more.")
+    return content
+
+
+def _named(path: Path, error: VoiceFileError) -> VoiceFileError:
+    return VoiceFileError(f"{path.name}: {error}")
+
+
+def _ask(question: str) -> str:
+    try:
+        return input(f"{question}\n> ")
+    except EOFError as error:
+        raise VoiceFileError(
+            "expected answers about the voice's owner, found none; answer the questions, or give a"
+            " file with --consent."
+        ) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], _ask, measure))

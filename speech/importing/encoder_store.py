@@ -1,0 +1,118 @@
+"""The encoders that characters share: each kept once, named by its SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from speech.bundles.files import ENCODERS
+from speech.importing.content_encoders import ContentEncoder, FeatureOutput
+from speech.importing.errors import VoiceFileError
+from speech.importing.writing import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_SHORTEST_PREFIX = 6
+
+
+@dataclass(frozen=True)
+class StoredEncoder:
+    """An encoder that is kept.
+
+    Attributes:
+        sha256: of the ONNX file.
+        bytes: its size.
+        origin: the name of the file that it was made of, and how.
+        outputs: those with features.
+    """
+
+    sha256: str
+    bytes: int
+    origin: str
+    outputs: Sequence[FeatureOutput]
+
+    def output_for(self, width: int) -> FeatureOutput | None:
+        """Return the output whose features a voice takes, if there is one."""
+        return next((output for output in self.outputs if output.width == width), None)
+
+
+class EncoderStore:
+    """The encoders beside the characters.
+
+    Args:
+        characters: the folder of the characters' bundles.
+    """
+
+    def __init__(self, characters: Path) -> None:
+        self._folder = characters / ENCODERS
+
+    def add(self, encoder: ContentEncoder, origin: str) -> StoredEncoder:
+        """Keep an encoder; the same one again is kept once."""
+        sha256 = hashlib.sha256(encoder.content).hexdigest()
+        stored = StoredEncoder(sha256, len(encoder.content), origin, encoder.outputs)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self._folder / f"{sha256}.onnx", encoder.content)
+        write_whole(self._folder / f"{sha256}.json", _as_json(stored))
+        return stored
+
+    def choose(self, width: int, prefix: str | None) -> StoredEncoder:
+        """Choose the encoder for a voice.
+
+        Args:
+            width: of the features that the voice takes.
+            prefix: how the encoder's SHA-256 begins, or None if there is but one that fits.
+
+        Raises:
+            VoiceFileError: none fits, or several do.
+        """
+        fitting = [each for each in self._all() if each.output_for(width) is not None]
+        if prefix is not None:
+            if len(prefix) < _SHORTEST_PREFIX:
+                raise VoiceFileError(
+                    f"encoder '{prefix}': expected at least {_SHORTEST_PREFIX} digits of its"
+                    " SHA-256."
+                )
+            fitting = [each for each in fitting if each.sha256.startswith(prefix.lower())]
+        if not fitting:
+            raise VoiceFileError(
+                f"expected an encoder of {width} features, found none; add one with:"
+                " nox -s character -- encoder FILE."
+            )
+        if len(fitting) > 1:
+            names = ", ".join(f"{each.sha256[:12]} ({each.origin})" for each in fitting)
+            raise VoiceFileError(
+                f"expected one encoder of {width} features, found {names}; choose one with"
+                " --encoder."
+            )
+        return fitting[0]
+
+    def _all(self) -> list[StoredEncoder]:
+        paths = sorted(self._folder.glob("*.json"))
+        return [_read(path) for path in paths if path.with_suffix(".onnx").is_file()]
+
+
+def _as_json(stored: StoredEncoder) -> bytes:
+    outputs = [
+        {"name": each.name, "width": each.width, "channels_first": each.channels_first}
+        for each in stored.outputs
+    ]
+    said = {"bytes": stored.bytes, "origin": stored.origin, "outputs": outputs}
+    return (json.dumps(said, indent=2) + "\n").encode()
+
+
+def _read(path: Path) -> StoredEncoder:
+    try:
+        said = json.loads(path.read_text("utf-8"))
+        outputs = [
+            FeatureOutput(str(each["name"]), int(each["width"]), bool(each["channels_first"]))
+            for each in said["outputs"]
+        ]
+        return StoredEncoder(path.stem, int(said["bytes"]), str(said["origin"]), outputs)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise VoiceFileError(
+            f"{path.name}: expected what is known of an encoder, found {error!r}; add it anew."
+        ) from error

@@ -1,0 +1,57 @@
+"""Measures a bundle in a process of its own: python -m speech.importing.measuring FOLDER THREADS.
+
+A process that has just written a large graph has had all the memory already that running it takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from speech.bundles.bundle import BundleError
+from speech.bundles.trial import TrialReport, try_bundle
+from speech.engines.base import SessionSettings
+from speech.engines.registry import ENGINES
+from speech.importing.errors import VoiceFileError
+
+_SECONDS = 600
+
+
+def measure(folder: Path, threads: int) -> TrialReport:
+    """Convert a speech-like recording with a bundle.
+
+    Raises:
+        VoiceFileError: the bundle does not work; in one sentence, why.
+    """
+    command = [sys.executable, "-m", "speech.importing.measuring", str(folder), str(threads)]
+    try:
+        ended = subprocess.run(  # noqa: S603 - this very module
+            command, capture_output=True, check=False, timeout=_SECONDS, text=True
+        )
+    except subprocess.TimeoutExpired as error:
+        raise VoiceFileError(
+            f"expected seven conversions of 5 s within {_SECONDS} s, found a slower voice."
+        ) from error
+    if ended.returncode:
+        lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
+        raise VoiceFileError(lines[-1])
+    return TrialReport(**json.loads(ended.stdout))
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, and write the report as JSON."""
+    folder, threads = arguments
+    try:
+        report = try_bundle(Path(folder), ENGINES, SessionSettings(threads=int(threads)))
+    except BundleError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    json.dump(dataclasses.asdict(report), sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,101 @@
+"""The table that an import ends with: what was found, what was repaired, how fast it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from speech.bundles.trial import SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from speech.bundles.trial import TrialReport
+    from speech.importing.content_encoders import ContentEncoder, Quantisation
+    from speech.importing.encoder_store import StoredEncoder
+    from speech.importing.index_file import RetrievalIndex
+    from speech.importing.voices import ImportedVoice
+
+_MEGABYTE = 1_000_000
+_DIGITS = 12
+
+
+def import_table(
+    voice: ImportedVoice,
+    encoder: StoredEncoder,
+    index: RetrievalIndex | None,
+    reports: Mapping[int, TrialReport],
+) -> Table:
+    """Make the table of an imported voice.
+
+    Args:
+        voice: the voice.
+        encoder: that it uses.
+        index: its index, or None.
+        reports: of the finished bundle, by the number of threads.
+    """
+    table = _table("imported")
+    pitch = "with pitch" if voice.has_pitch else "without pitch"
+    speakers = "1 speaker" if voice.speakers == 1 else f"{voice.speakers} speakers"
+    table.add_row("found", f"{voice.kind}: {voice.version}, {pitch}, {speakers}")
+    table.add_row("sample rate", f"{voice.sample_rate} Hz")
+    for name, value in voice.facts.items():
+        table.add_row(name, value)
+    for repair in voice.repairs or ["nothing"]:
+        table.add_row("repaired", repair)
+    table.add_row("encoder", f"{encoder.sha256[:_DIGITS]} ({encoder.origin})")
+    table.add_row("index", "none" if index is None else _about(index))
+    for threads, report in reports.items():
+        name = f"{threads} thread" if threads == 1 else f"{threads} threads"
+        seconds = report.real_time_factor * SECONDS
+        table.add_row(
+            name,
+            f"real-time factor {report.real_time_factor:.3f}: {seconds:.2f} s for a recording of"
+            f" {SECONDS:g} s, {report.peak_megabytes:.0f} MB of memory",
+        )
+    return table
+
+
+def encoder_table(
+    encoder: ContentEncoder, stored: StoredEncoder, smaller: Quantisation | None
+) -> Table:
+    """Make the table of an encoder that was added.
+
+    Args:
+        encoder: as it came.
+        stored: what was kept.
+        smaller: what it became with weights of 8 bits, or None.
+    """
+    table = _table("encoder added")
+    table.add_row("SHA-256", stored.sha256)
+    table.add_row("input", f"'{encoder.input}', {encoder.rank} axes, 16 kHz")
+    for output in encoder.outputs:
+        order = "[1, C, T]" if output.channels_first else "[1, T, C]"
+        table.add_row(
+            "features",
+            f"'{output.name}': {output.width} per frame of 20 ms, {order}, for {output.version}",
+        )
+    table.add_row("size", f"{stored.bytes / _MEGABYTE:.1f} MB")
+    table.add_row("real-time factor", f"{encoder.real_time_factor:.3f} with 1 thread")
+    if smaller is not None:
+        table.add_row(
+            "weights of 8 bits",
+            f"real-time factor {smaller.encoder.real_time_factor:.3f}; features differ by"
+            f" {smaller.distance:.2%} of their size, worst frame's cosine"
+            f" {smaller.least_cosine:.4f}",
+        )
+    return table
+
+
+def _about(index: RetrievalIndex) -> str:
+    return (
+        f"{len(index.vectors)} vectors of {index.vectors.shape[1]} in {len(index.centroids)} cells"
+    )
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title, show_header=False)
+    table.add_column("what")
+    table.add_column("is", overflow="fold")
+    return table

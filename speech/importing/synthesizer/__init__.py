@@ -1,0 +1,1 @@
+"""Writes the synthesizer of an RVC voice as an ONNX graph, straight from the weights."""

@@ -1,0 +1,50 @@
+"""A text cut into pieces that are spoken one after the other."""
+
+import re
+from collections.abc import Iterator
+
+_ENDS = re.compile(
+    r"(?:[。．！？!?…\r\n\u2028\u2029]+|(?:(?<![0-9.])|(?<=[0-9])(?=\.(?:\s|$)))\.+(?=\s|$))"
+    r"[」』）)】〉》\"”’'\s]*"
+)
+_BREATHS = re.compile(r"[、，,；;：:・]\s*|\s+")
+_SHORTEST = 8
+_LONGEST = 120
+
+
+def split_sentences(text: str) -> list[str]:
+    """Cut a text after its sentences.
+
+    Short sentences go together with the next: a voice speaks one syllable badly when it is alone.
+    Sentences that nobody can say in one breath are cut at a comma, or wherever they are too long.
+
+    Returns:
+        Pieces of 1 to 120 characters that make up the text, but for white space at their ends.
+    """
+    pieces: list[str] = []
+    for sentence in _sentences(text):
+        for piece in _breaths(sentence):
+            if pieces and len(pieces[-1]) < _SHORTEST and len(pieces[-1] + piece) <= _LONGEST:
+                pieces[-1] += piece
+            else:
+                pieces.append(piece)
+    return [piece.strip() for piece in pieces if piece.strip()]
+
+
+def _sentences(text: str) -> Iterator[str]:
+    begin = 0
+    for end in _ENDS.finditer(text):
+        yield text[begin : end.end()]
+        begin = end.end()
+    yield text[begin:]
+
+
+def _breaths(sentence: str) -> Iterator[str]:
+    """Cut a long sentence at the last comma that leaves a piece short enough."""
+    while len(sentence) > _LONGEST:
+        commas = [found.end() for found in _BREATHS.finditer(sentence, 0, _LONGEST)]
+        cut = commas[-1] if commas else _LONGEST
+        yield sentence[:cut]
+        sentence = sentence[cut:]
+    if sentence:
+        yield sentence

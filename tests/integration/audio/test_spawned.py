@@ -1,0 +1,170 @@
+"""Decoding where Linux's means are missing: ordinary processes with a time limit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from shared.media import Container
+from shared.voice import ErrorCode, VoiceError
+from speech.audio.decoding import Decoder
+from speech.audio.process_answer import DecoderUnavailableError
+from speech.audio.process_environment import bare_environment
+from speech.audio.protection import missing_protection
+from speech.audio.recording import DecodeLimits
+from speech.audio.spawned import SpawnedProcesses
+from speech.audio.wire import Job
+from tests.integration.audio.recordings import recording
+from tests.support.logs import log_book
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIMITS = DecodeLimits()
+
+needs_signals = pytest.mark.skipif(sys.platform == "win32", reason="sends signals to processes")
+
+
+@pytest.fixture(autouse=True)
+def _system_without_linux_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(socket, "MSG_CMSG_CLOEXEC", raising=False)
+
+
+async def test_a_recording_is_decoded_to_the_same_samples_as_with_all_protection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = recording("webm from Chrome or Firefox")
+    async with Decoder() as decoder:
+        spawned = await decoder.decode(data, limits=LIMITS)
+    monkeypatch.undo()
+    async with Decoder() as decoder:
+        protected = await decoder.decode(data, limits=LIMITS)
+
+    assert not spawned.confined
+    np.testing.assert_array_equal(spawned.samples, protected.samples)
+    assert (spawned.sample_rate, spawned.codec) == (protected.sample_rate, protected.codec)
+
+
+async def test_one_line_says_which_protection_is_missing() -> None:
+    with log_book() as book:
+        async with Decoder() as decoder:
+            assert decoder.is_ready
+            await decoder.decode(recording("mp3"), limits=LIMITS)
+            await decoder.decode(recording("flac"), limits=LIMITS)
+
+    (entry,) = book.of("decoding_unprotected")
+    assert "no safe passing of files between processes" in entry["message"]
+    assert (
+        "Limits of memory and files and the filter of system calls are missing"
+        in (entry["message"])
+    )
+
+
+def test_every_missing_means_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "fork", raising=False)
+    monkeypatch.setitem(sys.modules, "resource", None)
+
+    assert missing_protection(tmp_path / "statm") == (
+        "fork",
+        "safe passing of files between processes",
+        "/proc",
+        "limits of resources",
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"OggS" + bytes(1000), ErrorCode.CORRUPT),
+        (b"no recording", ErrorCode.UNSUPPORTED_FORMAT),
+        (b"", ErrorCode.NO_AUDIO),
+    ],
+)
+async def test_a_bad_recording_gets_the_same_error(data: bytes, code: ErrorCode) -> None:
+    async with Decoder() as decoder:
+        with pytest.raises(VoiceError) as raised:
+            await decoder.decode(data, limits=LIMITS)
+    assert raised.value.code == code
+
+
+@needs_signals
+async def test_a_process_that_takes_too_long_is_killed_and_the_recording_is_too_complex() -> None:
+    stopped: list[int] = []
+
+    def stop(process: int) -> None:
+        os.kill(process, signal.SIGSTOP)
+        stopped.append(process)
+
+    async with Decoder(on_process=stop) as decoder:
+        with pytest.raises(VoiceError) as raised:
+            await decoder.decode(recording("mp3"), limits=DecodeLimits(wall_seconds=0.1))
+    assert raised.value.code == ErrorCode.TOO_COMPLEX
+    with pytest.raises(ProcessLookupError):
+        os.kill(stopped[0], 0)
+
+
+@needs_signals
+async def test_a_process_that_is_killed_is_replaced() -> None:
+    seen: list[int] = []
+
+    def kill_the_first(process: int) -> None:
+        seen.append(process)
+        if len(seen) == 1:
+            os.kill(process, signal.SIGKILL)
+
+    async with Decoder(on_process=kill_the_first) as decoder:
+        assert (await decoder.decode(recording("mp3"), limits=LIMITS)).seconds == 2.0
+    assert len(seen) == 2
+
+
+@needs_signals
+async def test_a_process_that_crashes_means_a_corrupt_recording() -> None:
+    async with Decoder(on_process=lambda process: os.kill(process, signal.SIGSEGV)) as decoder:
+        with pytest.raises(VoiceError) as raised:
+            await decoder.decode(recording("mp3"), limits=LIMITS)
+    assert raised.value.code == ErrorCode.CORRUPT
+
+
+async def test_an_answer_larger_than_allowed_is_not_kept() -> None:
+    job = Job(Container.MP3, 10.5, 4, 1 << 28, 15.0, answer_bytes=1000)
+    answer = await SpawnedProcesses().run(recording("mp3"), job, LIMITS)
+
+    assert len(answer.body) == 0
+    assert not answer.was_killed(LIMITS)
+    with pytest.raises(VoiceError) as raised:
+        answer.conclude(Container.MP3, LIMITS)
+    assert raised.value.code == ErrorCode.TOO_COMPLEX
+
+
+@needs_signals
+async def test_closing_ends_what_is_being_decoded() -> None:
+    started: asyncio.Queue[int] = asyncio.Queue()
+
+    def stop(process: int) -> None:
+        os.kill(process, signal.SIGSTOP)
+        started.put_nowait(process)
+
+    decoder = Decoder(on_process=stop)
+    await decoder.start()
+    decoding = asyncio.create_task(decoder.decode(recording("mp3"), limits=LIMITS))
+    process = await started.get()
+    await decoder.aclose()
+
+    with pytest.raises(DecoderUnavailableError):
+        await decoding
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    assert not decoder.is_ready
+
+
+def test_the_processes_know_nothing_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_SERVICE", "do not tell")
+
+    assert "SECRET_OF_THE_SERVICE" not in bare_environment()

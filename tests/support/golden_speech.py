@@ -1,0 +1,23 @@
+"""The reference outputs of Style-Bert-VITS2; see tests/data/aivmx/README.md."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+from speech.text.tokens import Vocabulary
+
+FOLDER = Path(__file__).parents[1] / "data" / "aivmx"
+REFERENCE: dict[str, Any] = json.loads((FOLDER / "text.json").read_text("utf-8"))
+SENTENCES: list[dict[str, Any]] = REFERENCE["sentences"]
+
+
+def vocabulary() -> Vocabulary:
+    """Make a vocabulary of the sentences' characters alone."""
+    ids = {"[CLS]": 1, "[SEP]": 2, "[UNK]": 3}
+    for sentence in SENTENCES:
+        characters = unicodedata.normalize("NFKC", sentence["bert_text"])
+        ids |= dict(zip(characters, sentence["bert_input_ids"][1:-1], strict=True))
+    return Vocabulary(ids)

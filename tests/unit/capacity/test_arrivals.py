@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from capacity.arrivals import Crowd, daily_rates, read_arrivals
+from capacity.errors import PlanningError
+from capacity.parameters import read_parameters
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PARAMETERS = read_parameters()
+
+
+def drawn(crowd: Crowd) -> np.ndarray:
+    return crowd.arrivals(PARAMETERS, np.random.default_rng(0)).times
+
+
+def test_a_day_has_as_many_visitors_as_are_expected_in_order() -> None:
+    times = drawn(Crowd(per_day=20_000))
+    assert len(times) == 20_000
+    assert (np.diff(times) >= 0).all()
+    assert times[0] >= 0
+    assert times[-1] < 86_400
+
+
+def test_a_day_follows_its_curve() -> None:
+    counts = np.histogram(drawn(Crowd(per_day=400_000)), bins=24, range=(0, 86_400))[0]
+    expected = daily_rates().reshape(24, 3600).sum(axis=1) / 86_400 * 400_000
+    assert counts == pytest.approx(expected, rel=0.05)
+    assert daily_rates().mean() == pytest.approx(1.0)
+
+
+def test_a_peak_is_the_rate_of_the_busiest_moment() -> None:
+    times = drawn(Crowd(peak=20.0))
+    busiest = np.histogram(times, bins=288, range=(0, 86_400))[0].max() / 300
+    assert busiest == pytest.approx(20.0, rel=0.06)
+
+
+def test_a_crowd_comes_within_a_minute_and_goes_again() -> None:
+    times = drawn(Crowd(per_day=1_000_000, flash=100.0))
+    assert len(times) == 1_000_000
+    evening = 20 * 3600
+
+    def rate(begin: float, seconds: float = 10.0) -> float:
+        return float(((times >= begin) & (times < begin + seconds)).sum() / seconds)
+
+    before = rate(evening - 600, 600)
+    assert rate(evening + 55) == pytest.approx(92 * before, rel=0.1)
+    assert rate(evening + 115) == pytest.approx(rate(evening + 55) / 2, rel=0.15)
+    assert rate(evening + 1800, 600) == pytest.approx(before, rel=0.1)
+
+
+def test_the_busiest_minutes_alone_keep_the_rate_and_the_time_of_day() -> None:
+    arrivals = Crowd(peak=50.0, minutes=5).arrivals(PARAMETERS, np.random.default_rng(0))
+    assert len(arrivals.times) == pytest.approx(15_000, rel=0.05)
+    assert arrivals.seconds == 300
+    assert 19 * 3600 < arrivals.begin < 22 * 3600
+
+
+def test_nobody_speaks_for_shorter_or_longer_than_is_converted() -> None:
+    arrivals = Crowd(per_day=50_000).arrivals(PARAMETERS, np.random.default_rng(0))
+    assert arrivals.spoken.min() >= 1.0
+    assert arrivals.spoken.max() <= 10.0
+    assert np.median(arrivals.spoken) == pytest.approx(3.0, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("crowd", "said"),
+    [
+        ({"per_day": -1.0}, "--per-day is -1"),
+        ({"peak": 0.0}, "--peak is 0"),
+        ({"peak": float("nan")}, "--peak is nan"),
+        ({"per_day": 10.0, "flash": 0.5}, "--flash is 0.5x"),
+        ({"per_day": 10.0, "minutes": -3.0}, "--minutes is -3"),
+        ({}, "either --per-day N or --peak R"),
+        ({"per_day": 10.0, "peak": 1.0}, "either --per-day N or --peak R"),
+    ],
+)
+def test_a_crowd_that_cannot_be_is_refused(crowd: dict[str, float], said: str) -> None:
+    with pytest.raises(PlanningError, match=said):
+        Crowd(**crowd)
+
+
+def test_more_voices_than_memory_has_room_for_are_refused() -> None:
+    with pytest.raises(PlanningError, match="Add --minutes 5"):
+        drawn(Crowd(peak=10_000.0))
+
+
+def test_visitors_can_come_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "visitors.csv"
+    path.write_text("seconds,spoken\n20,2\n10,3.5\n")
+    arrivals = read_arrivals(path, PARAMETERS, np.random.default_rng(0))
+    assert arrivals.times.tolist() == [10.0, 20.0]
+    assert arrivals.spoken.tolist() == [3.5, 2.0]
+
+
+def test_a_file_need_not_say_for_how_long_visitors_speak(tmp_path: Path) -> None:
+    path = tmp_path / "visitors.csv"
+    path.write_text("seconds\n20\n10\n")
+    arrivals = read_arrivals(path, PARAMETERS, np.random.default_rng(0))
+    assert (arrivals.spoken >= 1.0).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "has no visitors"),
+        ("seconds\n", "has no visitors"),
+        ("seconds,mood\n1,good\n", "has the column 'mood'"),
+        ("spoken\n1\n", "has no column 'seconds'"),
+        ("seconds\nnoon\n", "line 2: seconds is 'noon', which is no number"),
+        ("seconds\n1\n-5\n", "line 3: seconds is -5; it must be from 0 to 86400"),
+        ("seconds\n1\nnan\n", "line 3: seconds is nan"),
+        ("seconds,spoken\n1,60\n", "line 2: spoken is 60; it must be from 1 to 10"),
+        ("seconds\n1,2\n", "only seconds and spoken are known"),
+    ],
+)
+def test_a_wrong_file_gets_one_clear_sentence(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "visitors.csv"
+    path.write_text(text)
+    with pytest.raises(PlanningError, match=said) as refused:
+        read_arrivals(path, PARAMETERS, np.random.default_rng(0))
+    assert str(refused.value).count("\n") == 0
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PlanningError, match=r"nobody\.csv cannot be read"):
+        read_arrivals(tmp_path / "nobody.csv", PARAMETERS, np.random.default_rng(0))

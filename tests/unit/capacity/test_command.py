@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from capacity.command import main
+from capacity.errors import PlanningError
+from capacity.page import with_part
+from capacity.target import Target
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 2
+    return capsys.readouterr().err.strip()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--per-day", "many"], "'many' is no number"),
+        (["--per-day", "-5"], "--per-day is -5; it must be a number above 0."),
+        (["--per-day", "10", "--flash", "0x"], "--flash is 0x; it must be 1x or more"),
+        (["--per-day", "10", "--target", "fast"], 'write it like "p95 <= 1.0 s"'),
+        (["--per-day", "10", "--target", "p95 <= 0 s"], "nobody's wait is 0 or less"),
+        (["--per-day", "10", "--busy-hours", "9-8=3"], "needs 0 <= FROM < TO <= 24"),
+        (["--per-day", "10", "--min-instances", "-1"], "the least must not be negative"),
+        (["--per-day", "10", "--min-instances", "5", "--max-instances", "3"], "more than the most"),
+        (["--per-day", "10", "--leaving", "1.5"], "it is a share from 0 to below 1"),
+        (["--per-day", "10", "--api-concurrency", "0"], "must be from 1 to 1000"),
+        (["--arrivals", "nobody.csv"], "nobody.csv cannot be read"),
+        (["--arrivals", "nobody.csv", "--per-day", "3"], "--arrivals says who comes"),
+        (["--visitors", "3"], "--help shows what can be said"),
+        ([], "either --per-day N or --peak R"),
+    ],
+)
+def test_wrong_input_gets_one_clear_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    message = said(capsys, *arguments)
+    assert sentence in message
+    assert "\n" not in message
+
+
+def test_an_impossible_target_gets_one_clear_sentence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    picture = str(tmp_path / "picture.svg")
+    message = said(capsys, "--per-day", "500", "--target", "p95 <= 10 ms", "--picture", picture)
+    assert "No settings can keep p95 <= 0.01 s" in message
+    assert "\n" not in message
+
+
+def test_a_plan_is_printed_and_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    picture = tmp_path / "picture.svg"
+    arguments = ["--per-day", "4000", "--target", "p95 <= 1.5 s", "--picture", str(picture)]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    for expected in (
+        "without warm-up",
+        "with warm-up",
+        "with minimum instances",
+        "cheapest that keeps the target",
+        "min_instances ",
+        "max_instances ",
+    ):
+        assert expected in printed
+    drawn = picture.read_text()
+    assert drawn.startswith("<?xml")
+    assert "visitors a second" in drawn
+
+
+def test_the_same_plan_draws_the_same_picture(tmp_path: Path) -> None:
+    pictures = [tmp_path / "one.svg", tmp_path / "two.svg"]
+    for picture in pictures:
+        assert main(["--per-day", "300", "--picture", str(picture)]) == 0
+    assert pictures[0].read_bytes() == pictures[1].read_bytes()
+
+
+def test_a_target_is_read_in_seconds_and_milliseconds() -> None:
+    assert Target.parse("p95 <= 1.0 s") == Target(95, 1.0)
+    assert Target.parse(" p99<=800ms ") == Target(99, 0.8)
+    assert str(Target(95, 1.0)) == "p95 <= 1 s"
+
+
+def test_a_part_of_a_page_is_replaced_and_the_rest_stays() -> None:
+    text = "before\n<!-- planned day: begin -->\nold\n<!-- planned day: end -->\nafter\n"
+    written = with_part(text, "day", "new \\1")
+    assert "old" not in written
+    assert "new \\1" in written
+    assert written.startswith("before\n")
+    assert written.endswith("after\n")
+
+
+def test_a_page_without_its_marks_is_refused() -> None:
+    with pytest.raises(PlanningError, match="planned day: begin"):
+        with_part("nothing here", "day", "new")

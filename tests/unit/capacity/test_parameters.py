@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import hcl2
+import pytest
+
+from benchmarks.cost.run import Prices
+from capacity.errors import PlanningError
+from capacity.parameters import CLOUD, KINDS, Duration, read_parameters
+from capacity.settings import CONVERSIONS_PER_CPU, Settings
+
+ROOT = Path(__file__).parents[3]
+TERRAFORM = ROOT / "infra" / "terraform"
+
+
+def test_every_parameter_says_where_it_comes_from() -> None:
+    kinds = {name: parameter.kind for name, parameter in read_parameters()}
+    assert set(kinds.values()) == set(KINDS)
+
+
+def test_a_documented_parameter_names_its_page_or_its_rule() -> None:
+    documented = [each for _, each in read_parameters() if each.kind == "documented"]
+    assert documented
+    for each in documented:
+        assert "https://" in each.source or "500/50/5" in each.source
+
+
+def test_a_measured_parameter_is_what_the_benchmark_found(tmp_path: Path) -> None:
+    report = json.loads((ROOT / "benchmarks/results/pipeline.json").read_text())
+    (table,) = (each for each in report["tables"] if each["title"].startswith("Processor time"))
+    for row in table["rows"]:
+        if row[0] == "api":
+            row[1] = 99.0
+    for path in (ROOT / "benchmarks/results").glob("*.json"):
+        (tmp_path / path.name).write_text(path.read_text())
+    (tmp_path / "pipeline.json").write_text(json.dumps(report))
+    assert read_parameters(results=tmp_path)["processor.api"] == pytest.approx(0.099)
+
+
+def test_a_conversion_costs_what_was_measured_for_each_length() -> None:
+    report = json.loads((ROOT / "benchmarks/results/convert.json").read_text())
+    (row,) = (row for row in report["tables"][0]["rows"] if row[0] == "**decode to encode**")
+    conversion = read_parameters().duration("processor.conversion")
+    for spoken, measured in zip((1.0, 3.0, 5.0, 10.0), row[1:], strict=True):
+        assert conversion.at(spoken) == pytest.approx(measured / 1000, rel=0.12)
+
+
+def test_prices_are_those_of_the_page_about_deploying() -> None:
+    parameters, prices = read_parameters(), Prices()
+    for name in (
+        "cpu_second",
+        "gib_second",
+        "idle_cpu_second",
+        "idle_gib_second",
+        "request",
+        "document_read",
+        "document_write",
+        "document_expiry",
+        "object_write",
+        "object_read",
+        "gib_to_the_internet",
+    ):
+        assert parameters[f"price.{name}"] == pytest.approx(getattr(prices, name)), name
+
+
+def test_defaults_are_those_of_the_terraform_module() -> None:
+    parsed = hcl2.loads((TERRAFORM / "variables.tf").read_text())
+    variables = {
+        name.strip('"'): body for each in parsed["variable"] for name, body in each.items()
+    }
+    settings = Settings()
+    assert settings.minimum.convert == variables["min_instances"]["default"]
+    assert settings.api_concurrency == variables["api_concurrency"]["default"]
+    assert str(settings.convert_cpu) == str(variables["convert_cpu"]["default"]).strip('"')
+    parameters = read_parameters()
+    assert parameters["visitor.patience"] == variables["wait_objective_seconds"]["default"]
+    text = (TERRAFORM / "locals.tf").read_text()
+    assert f"conversions_per_cpu = {CONVERSIONS_PER_CPU}" in text
+    text = (TERRAFORM / "pubsub.tf").read_text()
+    assert f'minimum_backoff = "{parameters["pubsub.minimum_backoff"]:g}s"' in text
+    assert f'maximum_backoff = "{parameters["pubsub.maximum_backoff"]:g}s"' in text
+
+
+def test_a_lognormal_duration_has_its_percentiles() -> None:
+    duration = Duration.of(0.1, 0.3)
+    assert duration.median == 0.1
+    assert duration.median * math.exp(1.6448536 * duration.sigma) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ('[a.b]\nvalue = 1.0\nunit = "s"\n', "needs a source"),
+        ('[a.b]\nvalue = 1.0\nunit = "s"\nsource = "somebody said so"\n', "needs a source"),
+        ('[a.b]\nunit = "s"\nsource = "assumed: x"\n', "cannot be read"),
+        (
+            (
+                '[a.b]\nunit = "s"\nsource = "measured: http"\nbenchmark = "http"\ntable = "x"\n'
+                'row = "y"\ncolumn = "z"\n'
+            ),
+            "has no row 'y'",
+        ),
+    ],
+)
+def test_a_wrong_entry_is_named(tmp_path: Path, entry: str, said: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(entry)
+    with pytest.raises(PlanningError, match=said) as refused:
+        read_parameters(CLOUD, path)
+    assert "a.b" in str(refused.value)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from speech.engines.rvc.pieces import PADDING, plan_pieces
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def spoken(*parts: tuple[int, bool]) -> NDArray[np.bool_]:
+    return np.concatenate([np.full(frames, is_speech) for frames, is_speech in parts])
+
+
+def own_frames(speech: NDArray[np.bool_], longest: int) -> list[tuple[int, int]]:
+    pieces = plan_pieces(speech, np.zeros(len(speech), np.float32), longest)
+    return [(piece.begin - PADDING, piece.end - PADDING) for piece in pieces]
+
+
+def test_silence_makes_no_pieces() -> None:
+    assert own_frames(spoken((100, False)), 1_000) == []
+
+
+def test_a_piece_begins_and_ends_with_the_speech() -> None:
+    assert own_frames(spoken((20, False), (100, True), (30, False)), 1_000) == [(20, 120)]
+
+
+@pytest.mark.parametrize(
+    ("pause", "expected"),
+    [(2 * PADDING - 1, [(0, 50 + 2 * PADDING - 1 + 50)]), (90, [(0, 50), (140, 190)])],
+)
+def test_only_a_pause_longer_than_two_paddings_is_left_out(
+    pause: int, expected: list[tuple[int, int]]
+) -> None:
+    assert own_frames(spoken((50, True), (pause, False), (50, True)), 1_000) == expected
+
+
+def test_every_piece_has_its_context_on_both_sides() -> None:
+    speech = spoken((300, True), (90, False), (50, True))
+
+    for piece in plan_pieces(speech, np.zeros(len(speech), np.float32), 100):
+        assert piece.begin - piece.first == PADDING
+        assert piece.last - piece.end == PADDING
+        assert piece.first >= 0
+
+
+def test_long_speech_is_cut_at_its_quietest_frame() -> None:
+    levels = np.full(250, -20, np.float32)
+    levels[73:88] = -60
+
+    pieces = plan_pieces(np.full(250, fill_value=True), levels, 100)
+
+    assert pieces[0].end - PADDING == 80
+    assert [piece.begin for piece in pieces[1:]] == [piece.end for piece in pieces[:-1]]
+    assert max(piece.end - piece.begin for piece in pieces) <= 100

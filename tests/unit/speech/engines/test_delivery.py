@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from speech.engines.delivery import Piece, deliver, to_full_scale, trim
+from speech.engines.speaking import SpeechOptions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+RATE = 1_000
+OPTIONS = SpeechOptions(silence_before=0.2, silence_after=0.3)
+
+
+def tone(level: float, seconds: float = 0.5) -> NDArray[np.float32]:
+    times = np.arange(round(seconds * RATE)) / RATE
+    wave: NDArray[np.float32] = (level * np.sin(2 * np.pi * 50 * times + 0.5)).astype(np.float32)
+    return wave
+
+
+def peaks(*levels: float) -> list[float]:
+    return [float(np.abs(piece).max()) for piece in to_full_scale(tone(level) for level in levels)]
+
+
+def test_the_silences_stand_where_they_were_asked_for() -> None:
+    pieces = [Piece(tone(0.9), pause=0.1), Piece(tone(0.9), pause=0.1)]
+
+    first, second, after = deliver(pieces, RATE, OPTIONS)
+
+    assert (len(first), len(second), len(after)) == (700, 600, 300)
+    assert not first[:200].any()
+    assert not second[:100].any()
+    assert not after.any()
+
+
+def test_pauses_are_as_long_as_was_asked_for() -> None:
+    pieces = [Piece(tone(0.9), pause=0.1), Piece(tone(0.9), pause=0.1)]
+
+    _, second, _ = deliver(pieces, RATE, SpeechOptions(pause=3.0))
+
+    assert len(second) == 800
+
+
+def test_what_is_too_loud_is_turned_down() -> None:
+    loud, _ = deliver([Piece(tone(0.9), 0.0)], RATE, SpeechOptions(volume=4.0))
+
+    assert 0.9 < np.abs(loud).max() <= 0.99
+
+
+def test_later_pieces_keep_their_level_beside_the_first() -> None:
+    assert peaks(0.02, 0.01) == pytest.approx([1.0, 0.5])
+
+
+def test_a_later_piece_that_is_louder_is_turned_down() -> None:
+    assert peaks(0.1, 0.4, 0.1) == pytest.approx([1.0, 1.0, 0.25])
+
+
+def test_silence_is_not_made_louder() -> None:
+    assert peaks(0.0, 0.1, 0.0) == pytest.approx([0.0, 1.0, 0.0])
+
+
+def test_a_piece_of_silence_is_left_out() -> None:
+    silence = np.zeros(500, np.float32)
+
+    pieces = list(deliver([Piece(silence, 0.1), Piece(tone(0.9), 0.1)], RATE, OPTIONS))
+
+    assert [len(piece) for piece in pieces] == [700, 300]
+
+
+def test_nothing_but_silence_is_the_silence_after() -> None:
+    (only,) = deliver([Piece(np.zeros(500, np.float32), 0.1)], RATE, OPTIONS)
+
+    assert len(only) == 300
+
+
+def test_silence_is_trimmed_but_soft_beginnings_stay() -> None:
+    silence = np.zeros(300, np.float32)
+
+    assert len(trim(np.concatenate([silence, tone(1), silence]), RATE)) == 540
+    assert len(trim(silence, RATE)) == 0

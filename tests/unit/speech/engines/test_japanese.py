@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyopenjtalk
+import pytest
+
+from speech.engines import f0
+from speech.engines.japanese import HtsVoice, JapaneseEngine, split_breaths
+from speech.engines.samples import resample
+from speech.engines.speaking import SpeechOptions, TextError, TextErrorCode
+from speech.text.english import EnglishReader, read_words
+from speech.text.reading import Reader
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+RATE = 24_000
+SENTENCE = "今日は、とてもいい天気ですね。"
+
+
+@pytest.fixture(scope="module")
+def engine() -> JapaneseEngine:
+    reader = Reader()
+    voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
+    return JapaneseEngine(voice, reader, EnglishReader(reader, read_words()), sample_rate=RATE)
+
+
+def whole(engine: JapaneseEngine, text: str = SENTENCE, **options: Any) -> NDArray[np.float32]:
+    return np.concatenate(list(engine.speak(text, SpeechOptions(**options))))
+
+
+def octaves(wave: NDArray[np.float32]) -> NDArray[np.float32]:
+    hertz = f0.track(resample(wave, RATE, f0.SAMPLE_RATE)).hertz
+    voiced: NDArray[np.float32] = np.log2(hertz[hertz > 0])
+    return voiced
+
+
+def test_a_sentence_is_heard_for_as_long_as_it_takes_to_say_it(engine: JapaneseEngine) -> None:
+    wave = whole(engine)
+
+    assert 2.0 < len(wave) / RATE < 4.5
+    assert 0.3 < np.abs(wave).max() <= 1.0
+
+
+def test_the_same_text_gives_the_same_samples(engine: JapaneseEngine) -> None:
+    np.testing.assert_array_equal(whole(engine), whole(engine))
+
+
+def test_options_of_one_call_do_not_reach_the_next(engine: JapaneseEngine) -> None:
+    usual = whole(engine)
+    whole(engine, speed=2.0, pitch=5.0)
+
+    np.testing.assert_array_equal(whole(engine), usual)
+
+
+def test_twice_as_fast_is_half_as_long(engine: JapaneseEngine) -> None:
+    usual, fast = (
+        len(whole(engine, speed=speed, silence_before=0.0, silence_after=0.0))
+        for speed in (1.0, 2.0)
+    )
+
+    assert fast / usual == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_pitch_is_as_many_semitones_higher(engine: JapaneseEngine) -> None:
+    usual, high = (np.median(octaves(whole(engine, pitch=pitch))) for pitch in (0.0, 4.0))
+
+    assert (high - usual) * 12 == pytest.approx(4.0, abs=0.4)
+
+
+def test_less_intonation_is_flatter(engine: JapaneseEngine) -> None:
+    usual, flat = (np.std(octaves(whole(engine, intonation=value))) for value in (1.0, 0.2))
+
+    assert flat < 0.5 * usual
+
+
+def test_the_volume_scales_the_samples(engine: JapaneseEngine) -> None:
+    usual, soft = (np.abs(whole(engine, volume=value)).max() for value in (1.0, 0.5))
+
+    assert soft == pytest.approx(usual / 2, rel=0.05)
+
+
+def test_longer_pauses_make_a_longer_sentence(engine: JapaneseEngine) -> None:
+    usual, long = (len(whole(engine, pause=value)) for value in (1.0, 3.0))
+
+    assert (long - usual) / RATE == pytest.approx(0.5, abs=0.01)
+
+
+def test_each_breath_comes_as_soon_as_it_is_ready(engine: JapaneseEngine) -> None:
+    assert len(list(engine.speak("はい、そうです。次の文です。", SpeechOptions()))) == 4
+
+
+def test_many_threads_get_what_one_gets(engine: JapaneseEngine) -> None:
+    texts = [SENTENCE, "こんにちは。", "明日は雨が降るそうです。"] * 4
+    alone = {text: whole(engine, text) for text in texts}
+
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(lambda text: whole(engine, text), texts))
+
+    for text, wave in zip(texts, together, strict=True):
+        np.testing.assert_array_equal(wave, alone[text])
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", TextErrorCode.NOTHING_TO_SAY),
+        ("!?", TextErrorCode.NOTHING_TO_SAY),
+        ("привет", TextErrorCode.TEXT_UNREADABLE),
+        ("あ" * 2_001, TextErrorCode.TEXT_TOO_LONG),
+    ],
+)
+def test_a_text_that_cannot_be_spoken_is_refused(
+    text: str, code: TextErrorCode, engine: JapaneseEngine
+) -> None:
+    with pytest.raises(TextError) as caught:
+        engine.speak(text, SpeechOptions())
+
+    assert caught.value.code == code
+
+
+def test_another_style_is_refused(engine: JapaneseEngine) -> None:
+    with pytest.raises(TextError, match="The voice has one style, 0; found 3"):
+        engine.speak(SENTENCE, SpeechOptions(style=3))
+
+
+def test_the_labels_of_a_breath_have_silence_at_both_ends() -> None:
+    labels = Reader().read(SENTENCE).labels
+
+    breaths = split_breaths(labels)
+
+    assert len(breaths) == 2
+    assert ["-sil+" in breaths[0][0], "-pau+" in breaths[0][-1]] == [True, True]
+    assert ["-pau+" in breaths[1][0], "-sil+" in breaths[1][-1]] == [True, True]
+    assert split_breaths(()) == []
