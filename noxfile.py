@@ -151,8 +151,10 @@ def image(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
-    """Check a character bundle and measure its speed: nox -s character -- FOLDER."""
-    Environment(session, "local").python("-m", "speech.bundles", *session.posargs)
+    """Check a character bundle, or import FILE... --as ID, or encoder FILE: see characters/."""
+    imports = session.posargs[:1] in (["import"], ["encoder"])
+    module = "speech.importing" if imports else "speech.bundles"
+    Environment(session, "local").python("-m", module, *session.posargs)
 
 
 @nox.session(python=False, default=False)

@@ -299,9 +299,9 @@ def _storage_errors(what: str) -> Iterator[None]:
     try:
         yield
     except google_errors.NotFound as error:
-        raise ObjectMissingError(f"{what} does not exist") from error
+        raise ObjectMissingError(f"{what} is not there") from error
     except google_errors.PreconditionFailed as error:
-        raise ObjectExistsError(f"{what} exists already") from error
+        raise ObjectExistsError(f"{what} is there already") from error
     except (
         google_errors.GoogleAPICallError,
         google_errors.RetryError,

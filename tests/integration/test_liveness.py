@@ -1,0 +1,85 @@
+"""The local cloud restarts a converter that no longer answers its liveness probe."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from infra.local.liveness import wait_until_stuck
+from infra.local.options import CloudOptions, LivenessProbe
+from infra.local.starting import local_cloud
+from infra.local.visitor import Visitor, Wish
+from shared.voice import Status
+from tests.integration.served import SAMPLE, require_emulators
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from infra.local.cloud import LocalCloud
+    from shared.voice import Voice
+
+PATIENCE_SECONDS = 90
+PROBE = LivenessProbe(period_seconds=0.2, timeout_seconds=2.0, failure_threshold=2)
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set back the variables that a local cloud sets for the client libraries."""
+    for name in ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
+        monkeypatch.setenv(name, "")
+
+
+async def converted(cloud: LocalCloud, client: httpx.AsyncClient) -> Voice:
+    """Send the sample recording and wait for its result."""
+    visitor = Visitor(client, cloud.addresses.api, cloud.voices)
+    created = await visitor.create(Wish(), "audio/webm")
+    await visitor.upload(created, await asyncio.to_thread(SAMPLE.read_bytes))
+    return await visitor.watch(created["voice_id"], lambda _voice: None)
+
+
+@pytest.mark.emulators
+@pytest.mark.usefixtures("environment")
+async def test_a_converter_that_hangs_is_restarted_and_converts_again(tmp_path: Path) -> None:
+    require_emulators()
+    options = CloudOptions(folder=tmp_path, liveness=PROBE)
+    async with (
+        local_cloud(options, embedded=False, note=print) as cloud,
+        httpx.AsyncClient() as client,
+        asyncio.timeout(PATIENCE_SECONDS),
+    ):
+        crash = asyncio.ensure_future(cloud.crashed())
+        os.kill(cloud.pids["convert"], signal.SIGSTOP)
+        await wait_until_stuck(cloud.addresses.convert, PROBE)
+
+        voice = await converted(cloud, client)
+
+        assert voice.status is Status.DONE
+        assert not crash.done()
+        crash.cancel()
+
+
+@pytest.mark.usefixtures("environment")
+async def test_a_converter_in_this_process_is_restarted_and_converts_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # No answer comes within a nanosecond: every probe fails.
+    probe = LivenessProbe(period_seconds=2.0, timeout_seconds=1e-9, failure_threshold=2)
+    options = CloudOptions(folder=tmp_path, liveness=probe)
+    async with (
+        local_cloud(options, embedded=True, note=print) as cloud,
+        httpx.AsyncClient() as client,
+        asyncio.timeout(PATIENCE_SECONDS),
+    ):
+        # The local cloud began to probe earlier, so that it is restarting the converter after this.
+        await wait_until_stuck(cloud.addresses.convert, probe)
+
+        voice = await converted(cloud, client)
+
+        assert voice.status is Status.DONE
+    assert caplog.text.count("it is restarted") >= 2  # by the test's own probes and the cloud's
+    assert "could not be restarted" not in caplog.text
