@@ -84,8 +84,6 @@ async def emulated_cloud(
 
 def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceStore:
     """Open the voices in the emulator, to watch them from this process."""
-    # A converter can be restarted while gRPC's threads run; its fork handlers can end such a child.
-    environment.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     # Imported here: the services start while the client library is imported.
     from google.cloud.firestore_v1 import AsyncClient  # noqa: PLC0415
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import signal
 import socket
 import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import httpx
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
 STOP_SECONDS: Final = 6.0
 """How long a process may take to stop before it is killed."""
@@ -24,6 +23,7 @@ STOP_SECONDS: Final = 6.0
 READY_SECONDS: Final = 90.0
 PROBE_PAUSE_SECONDS: Final = 0.05
 _LOG_TAIL_CHARACTERS: Final = 2000
+_LAUNCHER: Final = Path(__file__).with_name("ending_with_parent.py")
 
 
 class StartError(Exception):
@@ -129,14 +129,13 @@ class Supervisor:
         log = self._logs / f"{program.name}.log"
         with log.open(log_mode) as output:
             running = await asyncio.create_subprocess_exec(
-                *program.command,
+                *_ending_with_us(program.command),
                 env=dict(program.environment),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=asyncio.subprocess.STDOUT,
                 # Ctrl-C reaches only us, so that everything is stopped in order.
                 start_new_session=True,
-                preexec_fn=_die_with_parent(),
             )
         process = Process(program, running, log)
         self.processes.append(process)
@@ -201,18 +200,12 @@ def free_ports(count: int) -> list[int]:
         return [opened.getsockname()[1] for opened in sockets]
 
 
-def _die_with_parent() -> Callable[[], None] | None:
-    """Return a function that makes a new process end with this one, even if this one is killed."""
+def _ending_with_us(command: Sequence[str]) -> Sequence[str]:
+    """Return the command that makes a program end with this process, even if this one is killed."""
     if sys.platform != "linux":
-        return None
-    libc = ctypes.CDLL(None)
-    pr_set_pdeathsig = 1
-
-    def end_with_parent() -> None:
-        # Not SIGKILL: a server with worker processes must be able to stop them.
-        libc.prctl(pr_set_pdeathsig, signal.SIGTERM)
-
-    return end_with_parent
+        return command
+    # -S and -E: the launcher needs no packages, and starts faster without looking for them.
+    return (sys.executable, "-S", "-E", str(_LAUNCHER), str(os.getpid()), *command)
 
 
 async def _is_ready(client: httpx.AsyncClient, process: Process, url: str) -> bool:
