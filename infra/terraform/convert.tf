@@ -7,7 +7,7 @@ locals {
     "functions/__init__.py",
     "functions/convert/**",
     "shared/**/*.py",
-    "speech/**/*.py",
+    "speech/**",
   ]
   image_files = [
     for path in sort(setunion([for pattern in local.image_patterns : fileset(local.source_root, pattern)]...)) :

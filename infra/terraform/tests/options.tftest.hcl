@@ -188,12 +188,6 @@ run "watching" {
     ])
     error_message = "a log-based metric is shown nowhere"
   }
-}
-
-run "the_api_is_watched_from_outside" {
-  variables {
-    labels = { service = "voice" }
-  }
 
   assert {
     condition = (
