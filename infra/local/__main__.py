@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, StartError, SettingsError, EmulatorsMissingError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the output of a command
         return 2
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, KeyboardInterrupt):
         return INTERRUPTED
 
 
@@ -167,11 +168,16 @@ def _say(sentence: str) -> None:
 
 
 async def _until_signal(work: Coroutine[None, None, int]) -> int:
-    """Run some work; SIGINT, SIGTERM and SIGHUP cancel it, so that everything is stopped."""
+    """Run some work; SIGINT, SIGTERM and SIGHUP cancel it, so that everything is stopped.
+
+    Windows has no such handlers: there asyncio itself cancels the work at Ctrl-C.
+    """
     running = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, running.cancel)
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    with suppress(NotImplementedError):
+        for number in (getattr(signal, name) for name in names if hasattr(signal, name)):
+            loop.add_signal_handler(number, running.cancel)
     return await running
 
 

@@ -1,6 +1,6 @@
 """Tries a character bundle: does it convert, how fast, and with how much memory."""
 
-import resource
+import importlib.util
 import sys
 import time
 from collections.abc import Mapping
@@ -35,7 +35,8 @@ class TrialReport:
         load_milliseconds: time from reading the folder to an engine that is ready.
         real_time_factor: seconds of work per second of recording in the fastest of several
             conversions, because other work on the machine slows down the rest.
-        peak_megabytes: memory that loading and converting added.
+        peak_megabytes: memory that loading and converting added, or None where the system does not
+            measure it (Windows).
     """
 
     name: str
@@ -43,15 +44,22 @@ class TrialReport:
     megabytes: float
     load_milliseconds: float
     real_time_factor: float
-    peak_megabytes: float
+    peak_megabytes: float | None
 
     def __str__(self) -> str:
         return (
             f"{self.name} works with the engine {self.engine}: {self.megabytes:.1f} MB, loaded in"
             f" {self.load_milliseconds:.0f} ms, converts at a real-time factor of"
             f" {self.real_time_factor:.4f} ({self.real_time_factor * SECONDS * 1000:.0f} ms for"
-            f" {SECONDS:g} s) and takes {self.peak_megabytes:.0f} MB of memory."
+            f" {SECONDS:g} s) and takes {self.memory}."
         )
+
+    @property
+    def memory(self) -> str:
+        """How much memory was added, in words."""
+        if self.peak_megabytes is None:
+            return "an amount of memory that this system does not measure"
+        return f"{self.peak_megabytes:.0f} MB of memory"
 
 
 def try_bundle(
@@ -79,13 +87,16 @@ def try_bundle(
     loaded = time.perf_counter()
     times = _time_conversions(engine, recording)
     graphs = character.manifest.graphs.values()
+    memory = _peak_memory()
     return TrialReport(
         name=character.manifest.name.en,
         engine=character.manifest.engine,
         megabytes=sum(graph.bytes for graph in graphs) / _MEGABYTE,
         load_milliseconds=(loaded - begin) * 1000,
         real_time_factor=min(times) / SECONDS,
-        peak_megabytes=(_peak_memory() - memory_before) / _MEGABYTE,
+        peak_megabytes=None
+        if memory is None or memory_before is None
+        else (memory - memory_before) / _MEGABYTE,
     )
 
 
@@ -128,11 +139,15 @@ def _time_conversion(engine: Engine, recording: Samples) -> float:
     return elapsed
 
 
-def _peak_memory() -> int:
-    """The most memory in bytes that this program has used so far."""
+def _peak_memory() -> int | None:
+    """Return the most memory in bytes that this program has used so far; None on Windows."""
     # The kernel's other figure also counts what the process used before it began this program.
     with suppress(OSError):
         status = Path("/proc/self/status").read_text("ascii")
         return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+    if importlib.util.find_spec("resource") is None:
+        return None
+    import resource  # noqa: PLC0415 - Windows does not have it
+
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

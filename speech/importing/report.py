@@ -54,7 +54,7 @@ def import_table(
         table.add_row(
             name,
             f"real-time factor {report.real_time_factor:.3f}: {seconds:.2f} s for a recording of"
-            f" {SECONDS:g} s, {report.peak_megabytes:.0f} MB of memory",
+            f" {SECONDS:g} s, {report.memory}",
         )
     return table
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import av
@@ -196,3 +197,40 @@ def test_ctrl_c_during_a_conversion_stops_everything(tmp_path: Path) -> None:
     _, alive = psutil.wait_procs(children, timeout=20)
     assert alive == []
     assert not output.exists()
+
+
+# What Windows and, in part, macOS lack.
+WITHOUT_LINUX = """
+import asyncio, os, runpy, signal, socket, sys
+
+del socket.MSG_CMSG_CLOEXEC, os.fork, os.memfd_create, os.pidfd_open, os.sched_getaffinity
+del signal.SIGHUP
+for module in ("fcntl", "grp", "pwd", "resource"):
+    sys.modules[module] = None
+
+def refuse(*_arguments):
+    raise NotImplementedError
+
+asyncio.SelectorEventLoop.add_signal_handler = refuse
+runpy.run_module("infra.local", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_the_demo_works_without_the_means_that_only_linux_has(tmp_path: Path) -> None:
+    output = tmp_path / "demo.wav"
+
+    finished = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LINUX, "demo", "--embedded", "--output", output],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    said = finished.stdout + finished.stderr
+    assert finished.returncode == 0, said
+    assert said.count("Recordings are decoded in ordinary processes with a time limit") == 1, said
+    with av.open(str(output)) as container:
+        frames = [frame.to_ndarray() for frame in container.decode(audio=0)]
+    assert np.abs(np.concatenate(frames, axis=1)).max() > 1000

@@ -1,11 +1,14 @@
-"""The virtual environments of the commands."""
+"""The commands: their virtual environments, and the pages that name them."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
+import nox
+import nox.registry
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -79,3 +82,22 @@ def test_the_running_python_identifies_the_environment(noxfile: Any) -> None:
     import platform  # noqa: PLC0415
 
     assert platform.python_version() in noxfile.describe_python()
+
+
+@pytest.mark.usefixtures("noxfile")
+def test_the_readme_and_contributing_name_only_commands_that_exist() -> None:
+    for page in ("README.md", "CONTRIBUTING.md"):
+        named = set(re.findall(r"nox -s ([a-z_]+)", (ROOT / page).read_text("utf-8")))
+
+        assert named, page
+        assert named - set(nox.registry.get()) == set(), page
+
+
+@pytest.mark.usefixtures("noxfile")
+def test_the_readme_s_table_has_every_command() -> None:
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    cells = [line.split(" | ")[0] for line in lines if line.startswith("| `nox -s ")]
+
+    named = {name for cell in cells for name in re.findall(r"nox -s ([a-z_]+)", cell)}
+
+    assert named == set(nox.registry.get())

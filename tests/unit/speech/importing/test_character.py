@@ -39,7 +39,7 @@ def test_a_voice_and_its_index_say_what_the_original_tool_says_with_them() -> No
     )
     said = Voice(
         golden.RecordedEncoder(arrays),
-        golden.GraphSynthesizer(voice.synthesizer, voice.sample_rate),
+        golden.synthesizer("v2-f0-40k.pth"),
         Retrieval(index.vectors.astype(np.float16), index.centroids, index.cells),
         options,
     )

@@ -20,6 +20,7 @@ def test_the_memory_of_a_bundle_is_not_hidden_by_what_the_import_has_used(tmp_pa
 
     assert len(used) == 400 << 20
     assert report.real_time_factor > 0
+    assert report.peak_megabytes is not None
     assert report.peak_megabytes > 1
 
 
