@@ -130,7 +130,7 @@ class Crowd:
         since = np.arange(int(DAY)) + 0.5 - begin
         rising = np.clip(since / rise, 0.0, 1.0)
         falling = 0.5 ** (np.maximum(0.0, since - rise) / half_life)
-        return surge + (self.flash - 1.0) * rising * falling
+        return np.asarray(surge + (self.flash - 1.0) * rising * falling)
 
 
 def daily_rates() -> Times:

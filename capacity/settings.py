@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Self
@@ -14,6 +15,10 @@ MOST_INSTANCES: Final = 1000
 
 GIB_OF_CPUS: Final = {1: 1.0, 2: 1.0, 4: 2.0, 8: 4.0}
 """Memory of a converter with so many CPUs: the module's default, or the least Cloud Run gives."""
+
+
+OTHER_FUNCTIONS: Final = 2
+"""Instances of dead_letter and sweep, each with one CPU and half a GiB."""
 
 
 class Signing(StrEnum):
@@ -116,12 +121,13 @@ class Settings:
         return GIB_OF_CPUS[self.convert_cpu]
 
     def without_warm_up(self) -> Self:
-        """Return the deployment that has neither warm-up nor warm instances."""
-        return replace(self, warm_up=False, minimum=Instances(0, 0, 0), busy_hours=None)
+        """Return the deployment that has neither warm-up nor warm converters."""
+        return replace(self.with_warm_up_only(), warm_up=False)
 
     def with_warm_up_only(self) -> Self:
-        """Return the deployment that relies on the warm-up alone."""
-        return replace(self, warm_up=True, minimum=Instances(0, 0, 0), busy_hours=None)
+        """Return the deployment whose converters rely on the warm-up alone."""
+        minimum = replace(self.minimum, convert=0)
+        return replace(self, warm_up=True, minimum=minimum, busy_hours=None)
 
     def with_minimum(self, convert: int) -> Self:
         """Return the deployment with so many warm converters at any hour."""
@@ -144,10 +150,12 @@ class Settings:
                 f"function_min_instances = {{ api = {self.minimum.api}, "
                 f"on_upload = {self.minimum.on_upload} }}"
             ),
+            f"quota                  = {self._quota(most)}",
             f'convert_cpu            = "{self.convert_cpu}"',
             f'convert_memory         = "{self.gib:g}Gi"',
             f"convert_concurrency    = {self.slots}",
             f"api_concurrency        = {self.api_concurrency}",
+            f'signing                = "{self.signing}"',
         ]
         if self.busy_hours is not None:
             hours = self.busy_hours
@@ -156,6 +164,13 @@ class Settings:
                 f"min_instances = {hours.min_instances} }} }}"
             )
         return "\n".join(lines)
+
+    def _quota(self, most: Instances) -> str:
+        """Return the quota that so many instances need, beside the module's own small services."""
+        functions = most.api + most.on_upload + OTHER_FUNCTIONS
+        cpus = functions + self.convert_cpu * most.convert
+        memory = math.ceil(functions / 2 + self.gib * most.convert)
+        return f"{{ cpus = {cpus}, memory_gib = {memory} }}"
 
 
 def _with_room(used: Instances, most: Instances) -> Instances:

@@ -162,11 +162,13 @@ class Way:
         self._write_document(program, again)
         program.add(state.TURN, Service.CONVERT)
         self._take(program, Quota.UPLOADS_READS, again)
+        self._stand_in(program, "storage")
         self._wait(program, "google.storage_read")
         conversion = self.parameters.duration("processor.conversion")
         variation = self.parameters["processor.variation"]
         program.take_time(state.WORK, Duration(conversion.median, variation, conversion.per_spoken))
         self._take(program, Quota.RESULTS_WRITES, again)
+        self._stand_in(program, "storage")
         self._wait(program, "google.storage_write")
         self._sign(program, again)
         program.take_time(state.WORK, after)

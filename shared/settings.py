@@ -9,7 +9,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from shared.timeouts import Timeouts
@@ -125,14 +132,25 @@ class SigningSettings(CommonSettings):
         results_bucket: the bucket of the converted audio.
         signing_service_account: the account that signs through IAM, without a key.
         signing_key_file: a service account's key file; only for the local cloud.
+        signing_hmac_access_id: names the HMAC key that signs instead, without any call to IAM.
+        signing_hmac_secret: that key, from Secret Manager.
     """
 
     results_bucket: BucketName
     signing_service_account: ServiceAccount | None = None
     signing_key_file: str | None = None
+    signing_hmac_access_id: Annotated[str, Field(pattern=r"^[A-Z0-9]{24,128}$")] | None = None
+    signing_hmac_secret: Annotated[SecretStr, Field(min_length=16)] | None = None
 
     @model_validator(mode="after")
     def _check_signing(self) -> Self:
+        if (self.signing_hmac_access_id is None) != (self.signing_hmac_secret is None):
+            raise ValueError(
+                "SIGNING_HMAC_ACCESS_ID and SIGNING_HMAC_SECRET must be set both or neither: "
+                "one names the key, the other is it"
+            )
+        if self.signing_hmac_access_id is not None:
+            return self
         if self.signing_key_file is not None:
             self.require_local("SIGNING_KEY_FILE", self.signing_key_file)
         elif self.signing_service_account is None:

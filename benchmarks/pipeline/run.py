@@ -14,6 +14,7 @@ from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.voice_journeys import running_emulators, told_of_emulators, visited_cloud
 from benchmarks.pipeline.delivery import Deliveries
 from benchmarks.pipeline.firestore_calls import READ, WRITE, CountingProxy
+from benchmarks.pipeline.signatures import counted_signatures
 from infra.local import names
 from shared.voice import Status
 
@@ -120,10 +121,12 @@ async def run(options: Options) -> Report:
     plan = QUICK if options.quick else FULL
     async with visited_cloud(embedded=True) as visitors:
         await visitors.one_by_one(plan.warm_ups)
-        in_memory = Measured(await visitors.one_by_one(plan.idle))
+        with counted_signatures() as signatures:
+            in_memory = Measured(await visitors.one_by_one(plan.idle))
     async with visited_cloud(embedded=False) as visitors:
         await visitors.one_by_one(plan.warm_ups)
         emulated = await measure_emulated(visitors, plan)
+    signed = signatures.total() / plan.idle
     counts = await measure_counts(plan)
     idle = emulated.ways[EMULATORS_PUSH].idle
     return Report(
@@ -131,7 +134,7 @@ async def run(options: Options) -> Report:
         (
             overhead_table({**emulated.ways, IN_MEMORY: in_memory}),
             hops_table(emulated.hops),
-            counts_table(counts),
+            counts_table(counts, signed),
             processor_table(emulated.processor),
         ),
         facts={
@@ -281,13 +284,14 @@ def hops_table(hops: Mapping[str, Sequence[Sequence[float]]]) -> Table:
     return Table(title, tuple(columns), tuple(map(tuple, cells)))
 
 
-def counts_table(counts: Counts) -> Table:
-    """Return what one voice asks for."""
+def counts_table(counts: Counts, signed: float) -> Table:
+    """Return what one voice asks for, and how many addresses are signed for it."""
     rows: tuple[tuple[Cell, ...], ...] = (
         ("Firestore documents written", counts.writes),
         ("Firestore documents read by the service", counts.reads),
         ("Firestore documents read by the visitor's listener", counts.listened),
         ("Pub/Sub messages", counts.messages),
+        ("addresses signed, each a call of signBlob unless signing is hmac", signed),
     )
     return Table("What one voice asks for", ("what", "per voice"), rows)
 

@@ -30,6 +30,7 @@ from speech.engines.rvc.features import frame_count
 from speech.engines.rvc.networks import OnnxContentEncoder, OnnxSynthesizer
 from speech.engines.rvc.pitch import contour
 from speech.engines.rvc.voice import Voice, VoiceOptions, draw_noise
+from speech.engines.samples import resample
 from speech.engines.session import GraphSession
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ MANIFEST: Final = Path(__file__).parents[2] / "characters" / "mei"
 """Any manifest will do: what an RVC voice needs otherwise is put into it."""
 
 SECONDS: Final = 5.0
-THREADS: Final = (1, 2)
 _NETWORK_RATE: Final = 16_000
 _HERTZ: Final = 150.0
 _ORIGINAL_PADDING_SECONDS: Final = 1.0
@@ -59,14 +59,16 @@ class Plan:
     Attributes:
         seconds: of the speech that the networks are given.
         rounds: runs of each choice, in turns.
+        threads: that a network is run with, one number after the other.
     """
 
     seconds: float
     rounds: int
+    threads: tuple[int, ...]
 
 
-FULL: Final = Plan(SECONDS, rounds=3)
-QUICK: Final = Plan(1.0, rounds=1)
+FULL: Final = Plan(SECONDS, rounds=3, threads=(1, 2))
+QUICK: Final = Plan(1.0, rounds=1, threads=(1,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Networks:
+class Files:
     """The files of the networks, by how they are made."""
 
     encoder: bytes
@@ -87,12 +89,23 @@ class Networks:
     synthesizer: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The same, ready to run on some threads."""
+
+    encoder: OnnxContentEncoder
+    small_encoder: OnnxContentEncoder
+    plain_synthesizer: OnnxSynthesizer
+    synthesizer: OnnxSynthesizer
+
+
 def run(options: Options) -> Report:
     """Measure the networks one by one, and whole conversions."""
     plan = QUICK if options.quick else FULL
-    networks = _make_networks()
-    by_network = _measure(_network_runs(networks, plan), plan)
-    conversions = _measure(_conversions(networks, plan), plan)
+    files = _make_files()
+    loaded = {threads: _load(files, threads) for threads in plan.threads}
+    by_network = _measure(_network_runs(loaded, plan), plan)
+    conversions = _measure(_conversions(loaded, plan), plan)
     ours = by_network["synthesizer, 4-D convolutions", 1]
     plain = by_network["synthesizer, plain convolutions", 1]
     encoder = by_network["content encoder, float32", 1]
@@ -103,9 +116,9 @@ def run(options: Options) -> Report:
             _table(f"a whole conversion of {plan.seconds:g} s of speech", conversions),
         ),
         facts={
-            "content encoder, MB": len(networks.encoder) / 1e6,
-            "content encoder with int8 weights, MB": len(networks.small_encoder) / 1e6,
-            "synthesizer, MB": len(networks.synthesizer) / 1e6,
+            "content encoder, MB": len(files.encoder) / 1e6,
+            "content encoder with int8 weights, MB": len(files.small_encoder) / 1e6,
+            "synthesizer, MB": len(files.synthesizer) / 1e6,
             **_beside_pytorch(conversions),
             "runs that each figure is the median of": plan.rounds,
             "load average of the machine meanwhile": os.getloadavg()[1],
@@ -127,11 +140,9 @@ def _beside_pytorch(conversions: Costs) -> dict[str, Cell]:
     }
 
 
-def _make_networks() -> Networks:
+def _make_files() -> Files:
     encoder = graphs.content_encoder()
-    return Networks(
-        encoder, _with_int8_weights(encoder), graphs.synthesizer(3), graphs.synthesizer(4)
-    )
+    return Files(encoder, _with_int8_weights(encoder), graphs.synthesizer(3), graphs.synthesizer(4))
 
 
 def _with_int8_weights(encoder: bytes) -> bytes:
@@ -152,27 +163,21 @@ Runs = dict[tuple[str, int], "Callable[[], object]"]
 Costs = dict[tuple[str, int], Cost]
 
 
-def _network_runs(networks: Networks, plan: Plan) -> Runs:
-    samples = round(plan.seconds * _NETWORK_RATE)
-    encoders = {
-        "content encoder, float32": networks.encoder,
-        "content encoder, int8 weights": networks.small_encoder,
-    }
-    synthesizers = {
-        "synthesizer, plain convolutions": networks.plain_synthesizer,
-        "synthesizer, 4-D convolutions": networks.synthesizer,
-    }
-    wave = _at_network_rate(plan.seconds)
-    frames = frame_count(samples)
+def _network_runs(loaded: Mapping[int, Loaded], plan: Plan) -> Runs:
+    wave = resample(speech(plan.seconds), SAMPLE_RATE, _NETWORK_RATE)
+    frames = frame_count(len(wave))
     runs: Runs = {}
-    for threads in THREADS:
-        for name, content in encoders.items():
-            runs[name, threads] = partial(_encoder(content, threads).encode, wave)
-        for name, content in synthesizers.items():
-            runs[name, threads] = _speaking(_synthesizer(content, threads), frames)
+    for threads, networks in loaded.items():
+        choices: dict[str, Callable[[], object]] = {
+            "content encoder, float32": partial(networks.encoder.encode, wave),
+            "content encoder, int8 weights": partial(networks.small_encoder.encode, wave),
+            "synthesizer, plain convolutions": _speaking(networks.plain_synthesizer, frames),
+            "synthesizer, 4-D convolutions": _speaking(networks.synthesizer, frames),
+        }
         if pytorch.is_installed():
-            runs["content encoder, PyTorch", threads] = pytorch.content_encoder(samples, threads)
-            runs["decoder alone, PyTorch", threads] = pytorch.decoder(frames, threads)
+            choices["content encoder, PyTorch"] = pytorch.content_encoder(len(wave), threads)
+            choices["decoder alone, PyTorch"] = pytorch.decoder(frames, threads)
+        runs |= {(name, threads): choice for name, choice in choices.items()}
     return runs
 
 
@@ -184,8 +189,13 @@ def _speaking(synthesizer: OnnxSynthesizer, frames: int) -> Callable[[], object]
     return lambda: synthesizer.speak(features, told, 0, noise)
 
 
-def _at_network_rate(seconds: float) -> Samples:
-    return np.ascontiguousarray(speech(seconds)[:: SAMPLE_RATE // _NETWORK_RATE])
+def _load(files: Files, threads: int) -> Loaded:
+    return Loaded(
+        _encoder(files.encoder, threads),
+        _encoder(files.small_encoder, threads),
+        _synthesizer(files.plain_synthesizer, threads),
+        _synthesizer(files.synthesizer, threads),
+    )
 
 
 def _graph(name: str, content: bytes) -> Graph:
@@ -204,29 +214,25 @@ def _synthesizer(content: bytes, threads: int) -> OnnxSynthesizer:
     return OnnxSynthesizer(graph, session, graphs.SAMPLE_RATE)
 
 
-def _conversions(networks: Networks, plan: Plan) -> Runs:
+def _conversions(loaded: Mapping[int, Loaded], plan: Plan) -> Runs:
     """Return whole conversions, one choice after the other."""
     recording = speech(plan.seconds)
-    halves = np.array_split(recording, 2)
     runs: Runs = {}
-    for threads in THREADS:
-        engine = partial(_engine, threads=threads)
-        choices = {
-            _AS_CONVERTED: engine(networks.encoder, networks.synthesizer),
-            "plain convolutions": engine(networks.encoder, networks.plain_synthesizer),
-            _WITH_INT8: engine(networks.small_encoder, networks.synthesizer),
-            "padded by 1 s, as the originals": engine(
-                networks.encoder, networks.synthesizer, parity="classic"
-            ),
-            "as the originals, plain convolutions": engine(
-                networks.encoder, networks.plain_synthesizer, parity="classic"
-            ),
+    for threads, networks in loaded.items():
+        ours, plain = networks.synthesizer, networks.plain_synthesizer
+        engines = {
+            _AS_CONVERTED: _engine(networks.encoder, ours),
+            "plain convolutions": _engine(networks.encoder, plain),
+            _WITH_INT8: _engine(networks.small_encoder, ours),
+            "padded by 1 s, as the originals": _engine(networks.encoder, ours, "classic"),
+            "as the originals, plain convolutions": _engine(networks.encoder, plain, "classic"),
         }
-        for name, chosen in choices.items():
-            runs[name, threads] = partial(_convert, chosen, recording)
+        for name, engine in engines.items():
+            runs[name, threads] = partial(_convert, engine, recording)
         if pytorch.is_installed():
             runs[_IN_PYTORCH, threads] = _networks_in_pytorch(plan.seconds, threads)
-    alone = _engine(networks.encoder, networks.synthesizer, threads=1)
+    alone = _engine(loaded[1].encoder, loaded[1].synthesizer)
+    halves = np.array_split(recording, 2)
     runs["two halves side by side, a thread each", 2] = partial(_convert_together, alone, halves)
     return runs
 
@@ -240,11 +246,9 @@ def _networks_in_pytorch(seconds: float, threads: int) -> Callable[[], object]:
 
 
 def _engine(
-    encoder: bytes, synthesizer: bytes, *, threads: int, parity: Parity = "none"
+    encoder: OnnxContentEncoder, synthesizer: OnnxSynthesizer, parity: Parity = "none"
 ) -> RvcEngine:
-    voice = Voice(
-        _encoder(encoder, threads), _synthesizer(synthesizer, threads), None, VoiceOptions()
-    )
+    voice = Voice(encoder, synthesizer, None, VoiceOptions())
     return RvcEngine(_manifest(), voice, parity=parity)
 
 
@@ -281,7 +285,7 @@ def _measure(runs: Runs, plan: Plan) -> Costs:
 def _table(title: str, costs: Mapping[tuple[str, int], Cost]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name in dict.fromkeys(name for name, _ in costs):
-        one, two = (costs.get((name, threads)) for threads in THREADS)
+        one, two = (costs.get((name, threads)) for threads in (1, 2))
         rows.append((name, *_cells(one), *_cells(two)))
     columns = ("1 thread, CPU s", "1 thread, wall s", "2 threads, CPU s", "2 threads, wall s")
     return Table(f"{title}; per second of it", ("what", *columns), tuple(rows))

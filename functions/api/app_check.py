@@ -1,4 +1,4 @@
-"""Whether a request comes from a page of this site, where Firebase App Check is asked."""
+"""Accepts only requests of the site's own pages, where Firebase App Check is on."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ HEADER: Final = "X-Firebase-AppCheck"
 
 
 class AppCheck:
-    """Lets in the pages that App Check vouches for.
+    """Checks the App Check token of a request.
 
     Args:
-        verifier: checks the tokens; None where every page is let in.
+        verifier: verifies the tokens; None accepts every request.
     """
 
     def __init__(self, verifier: TokenVerifier | None) -> None:
         self._verifier = verifier
 
     async def require(self, request: Request) -> None:
-        """Refuse a request that does not come from a page of this site.
+        """Refuse a request without a valid App Check token.
 
         Raises:
             Problem: `app_check_refused`.
@@ -37,5 +37,5 @@ class AppCheck:
         try:
             await self._verifier.verify(request.headers.get(HEADER))
         except TokenRefusedError as error:
-            detail = f"Only pages of this site may call, with a token of App Check: {error}."
+            detail = f"Only this site's own pages may send this request: {error}."
             raise Problem(401, "app_check_refused", detail) from error

@@ -117,7 +117,7 @@ def open_sign_in(config: ApiSettings) -> SignIn:
 
 
 def open_app_check(config: ApiSettings) -> AppCheck:
-    """Return what checks whether a request comes from a page of this site."""
+    """Return what checks the App Check token of a request."""
     if config.app_check is AppCheckEnforcement.OFF:
         return AppCheck(None)
     if config.signing_key_file is not None:

@@ -55,7 +55,7 @@ class Dependencies:
         intake: creates voices, accepts their recordings, erases them.
         warm_up: warms the conversion container up.
         sign_in: checks who a visitor is.
-        app_check: refuses requests that come from no page of this site, where that is asked.
+        app_check: refuses requests without an App Check token, where App Check is on.
         limits: refuses clients that ask too often.
         upload_memory: refuses recordings for which there is no memory.
         characters: the characters' manifests by id.

@@ -42,8 +42,8 @@ class ApiSettings(SigningSettings, RecordingSettings):
             alone, 2 with a load balancer in front of it, 0 for none.
         listen_targets_per_stream: how many watched voices share one stream of Firestore.
         firebase_auth: whether visitors can sign in.
-        app_check: whether requests about voices must come from a page that Firebase App Check
-            vouches for. In the local cloud the tokens are signed with `signing_key_file`.
+        app_check: whether requests about voices must carry a token of Firebase App Check. In the
+            local cloud, the tokens are signed with `signing_key_file`.
         web_root: folder of the built page; only in the local cloud.
         page_config: the configuration that the page reads; only in the local cloud.
     """

@@ -111,7 +111,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
     _add_scaling(parser)
     parser.add_argument("--port", type=int, default=None, help="port of the api and the page")
-    text = "let the api accept requests about voices only from the page, as with App Check"
+    text = "accept requests about voices only from the page, as with Firebase App Check"
     parser.add_argument("--app-check", action="store_true", help=text)
     text = "folder for endpoints.json and the logs"
     parser.add_argument("--folder", type=Path, default=ROOT / ".local", help=text)
@@ -151,7 +151,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
     if (WEB_ROOT / "index.html").is_file():
         options = replace(options, web_root=WEB_ROOT, app_check=parsed.app_check)
     elif parsed.app_check:
-        raise UsageError("--app-check needs the page, which gets the token: build it first")
+        raise UsageError("--app-check gives its token to the page, which is not built: build it")
     async with local_cloud(options, embedded=parsed.embedded, note=_say) as cloud:
         with published_endpoints(cloud, parsed.folder) as path:
             endpoints = cloud.endpoints()

@@ -55,7 +55,7 @@ def page_config(addresses: Addresses, app_check_token: str | None = None) -> dic
 
     Args:
         addresses: where the services listen.
-        app_check_token: what the page proves with that it is this cloud's; None if nobody asks.
+        app_check_token: the App Check token for the page; None if App Check is off.
     """
     has_firestore = addresses.firestore is not None
     attested = {} if app_check_token is None else {"appCheck": {"token": app_check_token}}

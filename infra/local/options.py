@@ -60,8 +60,8 @@ class CloudOptions:
             any number, because here every visitor has the same address.
         sweep_period_seconds: the time between two sweeps; as in Terraform's schedule.
         patience_seconds: the sweep puts a voice back that has not changed for this long.
-        app_check: whether the api asks for tokens of App Check; the local cloud signs its own and
-            gives one to its page.
+        app_check: whether the api requires App Check tokens. The local cloud signs one and gives it
+            to its page.
         web_root: folder of the built page, or None to serve none.
         api_port: the api's port; a free one if None.
         scaling: how the conversion container starts and stops; None to keep it running.

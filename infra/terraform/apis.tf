@@ -20,6 +20,7 @@ locals {
     var.custom_domain == null ? [] : ["compute.googleapis.com"],
     var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
     var.kms_key == null ? [] : ["cloudkms.googleapis.com"],
+    local.signs_with_hmac ? ["secretmanager.googleapis.com"] : [],
     var.monthly_budget == null ? [] : ["billingbudgets.googleapis.com"],
   ))
 
@@ -32,6 +33,7 @@ locals {
       "firestore.googleapis.com",
       "run.googleapis.com",
     ],
+    var.kms_key != null && local.signs_with_hmac ? ["secretmanager.googleapis.com"] : [],
   ))
 }
 

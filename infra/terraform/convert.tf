@@ -7,7 +7,7 @@ locals {
     "functions/__init__.py",
     "functions/convert/**",
     "shared/**/*.py",
-    "speech/**/*.py",
+    "speech/**",
   ]
   image_files = [
     for path in sort(setunion([for pattern in local.image_patterns : fileset(local.source_root, pattern)]...)) :
@@ -180,6 +180,28 @@ resource "google_cloud_run_v2_service" "convert" {
         content {
           name  = env.key
           value = env.value
+        }
+      }
+
+      dynamic "env" {
+        for_each = local.environment_signing
+        content {
+          name  = env.key
+          value = env.value
+        }
+      }
+
+      dynamic "env" {
+        for_each = google_secret_manager_secret_version.hmac
+        content {
+          name = "SIGNING_HMAC_SECRET"
+
+          value_source {
+            secret_key_ref {
+              secret  = google_secret_manager_secret.hmac[0].secret_id
+              version = env.value.version
+            }
+          }
         }
       }
     }

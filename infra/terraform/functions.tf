@@ -133,13 +133,23 @@ resource "google_cloudfunctions2_function" "this" {
     all_traffic_on_latest_revision   = true
     available_cpu                    = "1"
     available_memory                 = each.value.memory
-    environment_variables            = merge(each.value.environment, local.environment_functions)
+    environment_variables            = merge(each.value.environment, local.environment_functions, each.key == "api" ? local.environment_signing : {})
     ingress_settings                 = each.value.ingress
     max_instance_count               = each.value.max_instances
     max_instance_request_concurrency = each.value.concurrency
     min_instance_count               = each.value.min_instances
     service_account_email            = google_service_account.this[each.key].email
     timeout_seconds                  = each.value.timeout
+
+    dynamic "secret_environment_variables" {
+      for_each = each.key == "api" ? google_secret_manager_secret_version.hmac : []
+      content {
+        key        = "SIGNING_HMAC_SECRET"
+        project_id = var.project_id
+        secret     = google_secret_manager_secret.hmac[0].secret_id
+        version    = secret_environment_variables.value.version
+      }
+    }
   }
 
   depends_on = [time_sleep.accounts, time_sleep.key_users]

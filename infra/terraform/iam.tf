@@ -10,6 +10,7 @@ locals {
       sweep       = "Puts lost voices back"
       sweep_timer = "Cloud Scheduler's identity when it starts a sweep"
     },
+    local.signs_with_hmac ? { signer = "Signs addresses with an HMAC key" } : {},
     length(var.busy_hours) == 0 ? {} : { schedule = "Raises the minimum instances for busy hours" },
   )
 

@@ -468,6 +468,18 @@ variable "result_url_seconds" {
   }
 }
 
+variable "signing" {
+  description = "How addresses are signed: \"iam\" calls signBlob twice for each voice and needs no secret; \"hmac\" makes no call, with an HMAC key of an account of its own in Secret Manager, which Terraform's state holds, too."
+  type        = string
+  default     = "iam"
+  nullable    = false
+
+  validation {
+    condition     = contains(["iam", "hmac"], var.signing)
+    error_message = "signing must be \"iam\", which needs no secret, or \"hmac\", which needs no call for each address."
+  }
+}
+
 variable "upload_url_seconds" {
   description = "How long the address for an upload works."
   type        = number

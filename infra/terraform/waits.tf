@@ -18,6 +18,7 @@ resource "time_sleep" "accounts" {
     google_artifact_registry_repository_iam_member.build,
     google_project_iam_member.build_logs,
     google_project_iam_member.build_sources,
+    google_secret_manager_secret_iam_member.reads_hmac,
     google_service_account_iam_member.signs_for_itself,
     google_storage_bucket_iam_member.build_sources,
   ]

@@ -1,6 +1,6 @@
-"""Verifying the tokens with which Firebase App Check vouches for a page.
+"""Verifying tokens of Firebase App Check, which prove that a request comes from a known page.
 
-The checks are those of Google's own server SDK, which fetches the keys with a client of its own:
+The checks are the same as in Google's server SDK (firebase-admin):
 https://firebase.google.com/docs/app-check/custom-resource-backend
 """
 
@@ -36,7 +36,7 @@ class AppCheckTokenVerifier:
 
     Args:
         keys: App Check's public keys.
-        project_id: the project whose pages are let in.
+        project_id: the project in which the pages are registered.
     """
 
     def __init__(self, keys: CertificateCache, *, project_id: str) -> None:
@@ -78,7 +78,7 @@ def keys_of_set(answer: Any) -> Mapping[str, str]:
 
 
 def read_own_key(path: Path) -> Certificates:
-    """Return the public part of a service account's key file, for the local cloud's own tokens."""
+    """Return the public key of a service account's key file, for the local cloud's tokens."""
     fields = json.loads(path.read_text())
     private = load_pem_private_key(fields["private_key"].encode(), None)
     public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from shared.settings import PushVerification
 
 if TYPE_CHECKING:
-    from shared.google.cloud_storage import Signer
+    from shared.google.cloud_storage import UrlSigner
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
     from shared.ports.tokens import TokenVerifier
@@ -40,7 +40,7 @@ def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = No
     return FirestoreVoices(client, DocumentListener(client, targets_per_stream=targets_per_stream))
 
 
-def open_bucket(settings: CommonSettings, name: str, signer: Signer | None = None) -> Bucket:
+def open_bucket(settings: CommonSettings, name: str, signer: UrlSigner | None = None) -> Bucket:
     """Open a bucket; with a signer, it can also sign addresses."""
     from google.cloud.storage import Client
 
@@ -49,10 +49,15 @@ def open_bucket(settings: CommonSettings, name: str, signer: Signer | None = Non
     return CloudStorageBucket(Client(project=settings.project_id), name, signer)
 
 
-def open_signer(settings: SigningSettings) -> Signer:
-    """Return what signs addresses: with the local key, or through IAM as the service account."""
+def open_signer(settings: SigningSettings) -> UrlSigner:
+    """Return what signs addresses: with the HMAC key, the local key, or through IAM."""
     from shared.google.cloud_storage import Signer
 
+    if settings.signing_hmac_access_id is not None and settings.signing_hmac_secret is not None:
+        from shared.google.hmac_signing import HmacSigner
+
+        secret = settings.signing_hmac_secret.get_secret_value()
+        return HmacSigner(settings.signing_hmac_access_id, secret)
     if settings.signing_key_file is not None:
         from google.oauth2.service_account import Credentials
 

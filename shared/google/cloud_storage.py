@@ -13,7 +13,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, TypeVar
 
 import requests
 from google.api_core import exceptions as google_errors
@@ -90,6 +90,50 @@ class Signer:
             "access_token": self.credentials.token,
         }
 
+    def sign_url(
+        self,
+        blob: Blob,
+        method: str,
+        expires_at: datetime,
+        *,
+        headers: dict[str, str] | None = None,
+        response_disposition: str | None = None,
+    ) -> str:
+        """Return the address for one request about an object; may call IAM's signBlob."""
+        url = blob.generate_signed_url(
+            version="v4",
+            expiration=expires_at,
+            method=method,
+            headers=headers,
+            response_disposition=response_disposition,
+            **self.arguments(),
+        )
+        return str(url)
+
+
+class UrlSigner(Protocol):
+    """Signs the address for one request about an object."""
+
+    def sign_url(
+        self,
+        blob: Blob,
+        method: str,
+        expires_at: datetime,
+        *,
+        headers: dict[str, str] | None = None,
+        response_disposition: str | None = None,
+    ) -> str:
+        """Return the address.
+
+        Args:
+            blob: the object.
+            method: of the request, such as GET.
+            expires_at: when the address stops working.
+            headers: that the request must have.
+            response_disposition: the Content-Disposition that the answer shall have.
+        """
+        ...
+
 
 class CloudStorageBucket:
     """A `Bucket` in Cloud Storage; see the port for what its methods do.
@@ -105,7 +149,7 @@ class CloudStorageBucket:
         self,
         client: Client,
         name: str,
-        signer: Signer | None = None,
+        signer: UrlSigner | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.name = name
@@ -248,16 +292,13 @@ class CloudStorageBucket:
             if blob.name != except_for:
                 await self.delete(blob.name)
 
-    async def _sign(self, name: str, method: str, expires_at: datetime, **more: object) -> str:
+    async def _sign(self, name: str, method: str, expires_at: datetime, **more: Any) -> str:
         if self._signer is None:
             raise RuntimeError(f"bucket {self.name} was opened without a Signer and cannot sign")
         signer, blob = self._signer, self._bucket.blob(name)
 
         def sign() -> str:
-            url = blob.generate_signed_url(
-                version="v4", expiration=expires_at, method=method, **signer.arguments(), **more
-            )
-            return str(url)
+            return signer.sign_url(blob, method, expires_at, **more)
 
         # In a thread, because signing through IAM makes a request.
         with _storage_errors(f"{self.name}/{name}"):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from shared.characters import MANIFEST
 from speech.bundles.bundle import BundleError
-from speech.bundles.files import read_file
+from speech.bundles.files import find_graph, read_file
 
 
 def seal(folder: Path, max_bytes: int) -> None:
@@ -19,11 +19,12 @@ def seal(folder: Path, max_bytes: int) -> None:
     Raises:
         BundleError: the manifest has no graphs, or a file is missing or too large.
     """
-    path = folder / MANIFEST
+    said = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_text("utf-8"))
+        manifest = json.loads(said.read_text("utf-8"))
         for entry in manifest["graphs"].values():
-            content = read_file(folder, entry["file"], max_bytes)
+            path = find_graph(folder, entry["file"], entry["sha256"])
+            content = read_file(path.parent, path.name, max_bytes)
             entry.update(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
     except BundleError:
         raise
@@ -31,4 +32,4 @@ def seal(folder: Path, max_bytes: int) -> None:
         raise BundleError(
             f"{MANIFEST}: expected a manifest whose graphs name their files, found {error!r}."
         ) from error
-    path.write_text(json.dumps(manifest, ensure_ascii=False, indent=2) + "\n", "utf-8")
+    said.write_text(json.dumps(manifest, ensure_ascii=False, indent=2) + "\n", "utf-8")

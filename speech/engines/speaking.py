@@ -139,7 +139,7 @@ def check_length(text: str) -> None:
 
 def nothing_to_say(text: str) -> TextError:
     """Say why a text holds nothing that can be spoken."""
-    if any(character.isalpha() for character in text):
+    if any(character.isalpha() and not _is_kana(character) for character in text):
         return TextError(
             TextErrorCode.TEXT_UNREADABLE,
             "The text is in a script that the voice cannot read; write it in Japanese.",
@@ -148,3 +148,7 @@ def nothing_to_say(text: str) -> TextError:
         TextErrorCode.NOTHING_TO_SAY,
         "The text holds nothing that can be spoken; write at least one word in Japanese.",
     )
+
+
+def _is_kana(character: str) -> bool:
+    return "\u3041" <= character <= "\u30ff" or "\uff66" <= character <= "\uff9f"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from speech.importing.apart import run_apart
 from speech.importing.bundles import Parts, Wishes, write_bundle
 from speech.importing.consent import ask_consent, read_consent
 from speech.importing.content_encoders import MAX_ENCODER_BYTES, inspect_encoder, quantise
@@ -21,7 +22,8 @@ from speech.importing.encoder_store import EncoderStore
 from speech.importing.errors import VoiceFileError
 from speech.importing.index_file import MAX_INDEX_BYTES, RetrievalIndex, read_index
 from speech.importing.measuring import measure
-from speech.importing.report import encoder_table, import_table
+from speech.importing.pitch_models import inspect_pitch_model, is_pitch_model
+from speech.importing.report import encoder_table, import_table, pitch_model_table
 from speech.importing.retrieval_graph import build_retrieval
 from speech.importing.voices import import_voice
 
@@ -68,6 +70,9 @@ def _parser() -> argparse.ArgumentParser:
     voice.add_argument("--name-ja", help="the same in Japanese (default: the name)")
     voice.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
     voice.add_argument("--encoder", metavar="SHA256", help="which encoder, if there are several")
+    voice.add_argument(
+        "--pitch-model", metavar="SHA256", help="of those added (default: the engine's own tracker)"
+    )
     voice.add_argument("--speaker", type=int, default=0, help="of a voice with several")
     voice.add_argument(
         "--median-hz", type=float, help="how high the character speaks; visitors are moved to it"
@@ -79,9 +84,11 @@ def _parser() -> argparse.ArgumentParser:
         help="what the voice was trained with; RVC of July 2026 and newer: fill",
     )
     encoder = commands.add_parser("encoder", help="add an encoder that voices share")
-    encoder.add_argument("file", type=Path, metavar="FILE", help="ContentVec or HuBERT as .onnx")
     encoder.add_argument(
-        "--int8", action="store_true", help="store weights in 8 bits: smaller, about twice as fast"
+        "file", type=Path, metavar="FILE", help="ContentVec, HuBERT, RMVPE or FCPE as .onnx"
+    )
+    encoder.add_argument(
+        "--int8", action="store_true", help="store the weights of a content encoder in 8 bits"
     )
     for each in (voice, encoder):
         each.add_argument("--into", type=Path, default=CHARACTERS, help="folder of the characters")
@@ -90,14 +97,25 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_encoder(options: argparse.Namespace) -> object:
     path: Path = options.file
+    store = EncoderStore(options.into)
     try:
-        encoder = inspect_encoder(_read(path, MAX_ENCODER_BYTES))
-        smaller = quantise(encoder) if options.int8 else None
+        content = _read(path, MAX_ENCODER_BYTES)
+        if is_pitch_model(content):
+            return _add_pitch_model(store, content, options)
+        encoder = run_apart(inspect_encoder, content)
+        smaller = run_apart(quantise, encoder) if options.int8 else None
     except VoiceFileError as error:
         raise _named(path, error) from error
     kept = encoder if smaller is None else smaller.encoder
     origin = path.name if smaller is None else f"{path.name}, 8 bits"
-    return encoder_table(encoder, EncoderStore(options.into).add(kept, origin), smaller)
+    return encoder_table(encoder, store.add(kept.content, origin, kept.outputs), smaller)
+
+
+def _add_pitch_model(store: EncoderStore, content: bytes, options: argparse.Namespace) -> object:
+    if options.int8:
+        raise VoiceFileError("expected a content encoder for --int8, found a pitch model.")
+    model = run_apart(inspect_pitch_model, content)
+    return pitch_model_table(model, store.add(content, options.file.name))
 
 
 def _import(
@@ -112,7 +130,9 @@ def _import(
         )
     index = None if index_path is None else _read_index(index_path, voice.features)
     retrieval = None if index is None else build_retrieval(index)
-    encoder = EncoderStore(options.into).choose(voice.features, options.encoder)
+    store, model = EncoderStore(options.into), options.pitch_model
+    encoder = store.choose(voice.features, options.encoder)
+    pitch_model = None if model is None else store.choose_pitch_model(model)
     consent = read_consent(options.consent) if options.consent else ask_consent(ask)
     name = options.name or options.character
     wishes = Wishes(
@@ -122,7 +142,8 @@ def _import(
         median_hz=options.median_hz,
         settings={"speaker": options.speaker, "unvoiced": options.unvoiced},
     )
-    folder = write_bundle(options.into, wishes, Parts(voice, encoder, retrieval), consent)
+    parts = Parts(voice, encoder, retrieval, pitch_model)
+    folder = write_bundle(options.into, wishes, parts, consent)
     try:
         reports = {threads: measuring(folder, threads) for threads in THREADS}
     except VoiceFileError:

@@ -54,11 +54,19 @@ class Parts:
         voice: with the synthesizer.
         encoder: of the features that the voice takes.
         retrieval: the graph with the vectors of the voice's recordings, or None.
+        pitch_model: that follows the visitor's pitch, or None for the engine's own tracker.
     """
 
     voice: ImportedVoice
     encoder: StoredEncoder
     retrieval: bytes | None
+    pitch_model: StoredEncoder | None = None
+
+    @property
+    def shared(self) -> dict[str, StoredEncoder]:
+        """The graphs that characters share, by role."""
+        optional = {} if self.pitch_model is None else {"pitch": self.pitch_model}
+        return {"content": self.encoder} | optional
 
     @property
     def graphs(self) -> dict[str, bytes]:
@@ -116,11 +124,7 @@ def _manifest(wishes: Wishes, parts: Parts, consent: Consent) -> dict[str, Any]:
         "engine": ENGINE,
         "sample_rate": voice.sample_rate,
         "graphs": {
-            "content": {
-                "file": "content.onnx",
-                "sha256": encoder.sha256,
-                "bytes": encoder.bytes,
-            },
+            **{role: _shared_entry(role, stored) for role, stored in parts.shared.items()},
             **{role: _entry(role, content) for role, content in parts.graphs.items()},
         },
         "pitch": _pitch(wishes.median_hz),
@@ -145,6 +149,10 @@ def _manifest(wishes: Wishes, parts: Parts, consent: Consent) -> dict[str, Any]:
 def _entry(role: str, content: bytes) -> dict[str, Any]:
     digest = hashlib.sha256(content).hexdigest()
     return {"file": f"{role}.onnx", "sha256": digest, "bytes": len(content)}
+
+
+def _shared_entry(role: str, stored: StoredEncoder) -> dict[str, Any]:
+    return {"file": f"{role}.onnx", "sha256": stored.sha256, "bytes": stored.bytes}
 
 
 def _pitch(median_hz: float | None) -> dict[str, Any] | None:

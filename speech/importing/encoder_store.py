@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from speech.bundles.files import ENCODERS
-from speech.importing.content_encoders import ContentEncoder, FeatureOutput
+from speech.importing.content_encoders import FeatureOutput
 from speech.importing.errors import VoiceFileError
 from speech.importing.writing import write_whole
 
@@ -27,13 +27,13 @@ class StoredEncoder:
         sha256: of the ONNX file.
         bytes: its size.
         origin: the name of the file that it was made of, and how.
-        outputs: those with features.
+        outputs: those with features; none if it is a pitch model.
     """
 
     sha256: str
     bytes: int
     origin: str
-    outputs: Sequence[FeatureOutput]
+    outputs: Sequence[FeatureOutput] = ()
 
     def output_for(self, width: int) -> FeatureOutput | None:
         """Return the output whose features a voice takes, if there is one."""
@@ -50,12 +50,20 @@ class EncoderStore:
     def __init__(self, characters: Path) -> None:
         self._folder = characters / ENCODERS
 
-    def add(self, encoder: ContentEncoder, origin: str) -> StoredEncoder:
-        """Keep an encoder; the same one again is kept once."""
-        sha256 = hashlib.sha256(encoder.content).hexdigest()
-        stored = StoredEncoder(sha256, len(encoder.content), origin, encoder.outputs)
+    def add(
+        self, content: bytes, origin: str, outputs: Sequence[FeatureOutput] = ()
+    ) -> StoredEncoder:
+        """Keep an encoder; the same one again is kept once.
+
+        Args:
+            content: the ONNX file.
+            origin: the name of the file that it was made of, and how.
+            outputs: those with features; none if it is a pitch model.
+        """
+        sha256 = hashlib.sha256(content).hexdigest()
+        stored = StoredEncoder(sha256, len(content), origin, outputs)
         self._folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self._folder / f"{sha256}.onnx", encoder.content)
+        write_whole(self._folder / f"{sha256}.onnx", content)
         write_whole(self._folder / f"{sha256}.json", _as_json(stored))
         return stored
 
@@ -70,29 +78,42 @@ class EncoderStore:
             VoiceFileError: none fits, or several do.
         """
         fitting = [each for each in self._all() if each.output_for(width) is not None]
-        if prefix is not None:
-            if len(prefix) < _SHORTEST_PREFIX:
-                raise VoiceFileError(
-                    f"encoder '{prefix}': expected at least {_SHORTEST_PREFIX} digits of its"
-                    " SHA-256."
-                )
-            fitting = [each for each in fitting if each.sha256.startswith(prefix.lower())]
-        if not fitting:
-            raise VoiceFileError(
-                f"expected an encoder of {width} features, found none; add one with:"
-                " nox -s character -- encoder FILE."
-            )
-        if len(fitting) > 1:
-            names = ", ".join(f"{each.sha256[:12]} ({each.origin})" for each in fitting)
-            raise VoiceFileError(
-                f"expected one encoder of {width} features, found {names}; choose one with"
-                " --encoder."
-            )
-        return fitting[0]
+        return _only(fitting, prefix, f"encoder of {width} features", "--encoder")
+
+    def choose_pitch_model(self, prefix: str) -> StoredEncoder:
+        """Choose a pitch model.
+
+        Args:
+            prefix: how its SHA-256 begins.
+
+        Raises:
+            VoiceFileError: there is none, or there are several.
+        """
+        models = [each for each in self._all() if not each.outputs]
+        return _only(models, prefix, "pitch model", "--pitch-model")
 
     def _all(self) -> list[StoredEncoder]:
         paths = sorted(self._folder.glob("*.json"))
         return [_read(path) for path in paths if path.with_suffix(".onnx").is_file()]
+
+
+def _only(
+    fitting: list[StoredEncoder], prefix: str | None, what: str, option: str
+) -> StoredEncoder:
+    if prefix is not None:
+        if len(prefix) < _SHORTEST_PREFIX:
+            raise VoiceFileError(
+                f"{option} {prefix}: expected at least {_SHORTEST_PREFIX} digits of a SHA-256."
+            )
+        fitting = [each for each in fitting if each.sha256.startswith(prefix.lower())]
+    if not fitting:
+        raise VoiceFileError(
+            f"expected one {what}, found none; add one with: nox -s character -- encoder FILE."
+        )
+    if len(fitting) > 1:
+        names = ", ".join(f"{each.sha256[:12]} ({each.origin})" for each in fitting)
+        raise VoiceFileError(f"expected one {what}, found {names}; choose one with {option}.")
+    return fitting[0]
 
 
 def _as_json(stored: StoredEncoder) -> bytes:

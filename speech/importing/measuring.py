@@ -33,7 +33,7 @@ def measure(folder: Path, threads: int) -> TrialReport:
         )
     except subprocess.TimeoutExpired as error:
         raise VoiceFileError(
-            f"expected seven conversions of 5 s within {_SECONDS} s, found a slower voice."
+            f"expected two conversions of 5 s within {_SECONDS} s, found a slower voice."
         ) from error
     if ended.returncode:
         lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from speech.bundles.trial import SECONDS
+from speech.importing.pitch_models import TONE_HZ
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from speech.importing.content_encoders import ContentEncoder, Quantisation
     from speech.importing.encoder_store import StoredEncoder
     from speech.importing.index_file import RetrievalIndex
+    from speech.importing.pitch_models import PitchModel
     from speech.importing.voices import ImportedVoice
 
 _MEGABYTE = 1_000_000
@@ -85,6 +87,18 @@ def encoder_table(
             f" {smaller.distance:.2%} of their size, worst frame's cosine"
             f" {smaller.least_cosine:.4f}",
         )
+    return table
+
+
+def pitch_model_table(model: PitchModel, stored: StoredEncoder) -> Table:
+    """Make the table of a pitch model that was added."""
+    table = _table("pitch model added")
+    table.add_row("SHA-256", stored.sha256)
+    table.add_row(f"a tone of {TONE_HZ:g} Hz", f"is heard as {model.tone_hz:.1f} Hz")
+    voicing = "told apart from voiced ones" if model.hears_voicing else "not told apart"
+    table.add_row("unvoiced frames", voicing)
+    table.add_row("size", f"{stored.bytes / _MEGABYTE:.1f} MB")
+    table.add_row("real-time factor", f"{model.real_time_factor:.3f} with 1 thread")
     return table
 
 

@@ -132,12 +132,12 @@ def _tensor_places(content: Mapping[object, object]) -> dict[str, TensorPlace]:
 
 def _declared_version(content: Mapping[object, object]) -> str:
     version = content.get("version", "v1")
-    if version not in FEATURE_SIZES:
+    if not isinstance(version, str) or version not in FEATURE_SIZES:
         raise VoiceFileError(
             f"'version': expected 'v1' or 'v2', found {shown(version)}, which is another kind of"
             " network."
         )
-    return str(version)
+    return version
 
 
 def _vocoder(content: Mapping[object, object], places: Mapping[str, object]) -> str:

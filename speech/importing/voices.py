@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from speech.importing.apart import run_apart
 from speech.importing.errors import VoiceFileError
 from speech.importing.exports.reading import MAX_EXPORT_BYTES, read_export
 from speech.importing.synthesizer.build import build_synthesizer
@@ -94,7 +95,7 @@ def _from_export(path: Path) -> ImportedVoice:
     if path.stat().st_size > MAX_EXPORT_BYTES:
         raise VoiceFileError(f"expected at most {MAX_EXPORT_BYTES} bytes, found more.")
     content = path.read_bytes()
-    voice = read_export(content)
+    voice = run_apart(read_export, content)
     return ImportedVoice(
         synthesizer=voice.graph,
         sha256=hashlib.sha256(content).hexdigest(),

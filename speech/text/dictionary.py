@@ -94,7 +94,7 @@ def make_word(
     Raises:
         WordError: one of these is not as it must be.
     """
-    wide = unicodedata.normalize("NFC", surface).strip().translate(_WIDE)
+    wide = widen(surface.strip())
     if not 1 <= len(wide) <= LONGEST_SURFACE or _CONTROL.search(wide):
         raise WordError(
             f"surface: expected 1 to {LONGEST_SURFACE} visible characters, found {surface[:40]!r}."
@@ -108,6 +108,11 @@ def make_word(
     if not 0 <= priority <= _HIGHEST_PRIORITY:
         raise WordError(f"priority: expected 0 to {_HIGHEST_PRIORITY}, found {priority}.")
     return word
+
+
+def widen(text: str) -> str:
+    """Write a text in wide characters, as Open JTalk does before it looks for words."""
+    return unicodedata.normalize("NFC", text).translate(_WIDE)
 
 
 def katakana(kana: str) -> str:

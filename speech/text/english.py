@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from speech.text.reading import ReadsText
 
@@ -18,7 +18,7 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _VOWELS = frozenset("aeiouy")
 _UNKNOWN = "フィラー"  # the part of speech that Open JTalk gives to what it has to spell
 _LONGEST_ACRONYM = 5
-_LONGEST_WORD = 24
+_LONGEST_WORD = 40
 _KANA_PER_LETTER = 1.5  # more than any word has that is not spelled
 _ARTICLE = "ア"
 _REMEMBERED = 4_096
@@ -69,19 +69,31 @@ class EnglishReader:
     Args:
         reader: knows the dictionary.
         words: well-known words, in lower case, and their katakana.
+        is_own: tells the words of a user's own dictionary, which go before everything else.
     """
 
-    def __init__(self, reader: ReadsText, words: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        reader: ReadsText,
+        words: Mapping[str, str],
+        is_own: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         import kanalizer  # noqa: PLC0415 - loads its network
 
         self._network: Any = kanalizer
         self._reader = reader
         self._words = words
+        self._is_own = is_own
         self._remember = lru_cache(_REMEMBERED)(self._write)
 
     def write(self, text: str) -> str:
         """Write the English words of a text in katakana, but those that the dictionary knows."""
-        return _WORD.sub(lambda found: self._remember(found[1], found[2]), text)
+        return _WORD.sub(self._write_found, text)
+
+    def _write_found(self, found: re.Match[str]) -> str:
+        if self._is_own(found[0]) or self._is_own(found[1]):
+            return found[0]
+        return self._remember(found[1], found[2])
 
     def _write(self, word: str, number: str) -> str:
         """Leave what the dictionary knows as it is, because it knows the accent, too."""
@@ -114,12 +126,9 @@ class EnglishReader:
 
     def _ask_network(self, word: str) -> str:
         is_acronym = word.isupper() and len(word) <= _LONGEST_ACRONYM
-        if is_acronym or not _VOWELS & set(word.lower()):
+        if is_acronym or len(word) > _LONGEST_WORD or not _VOWELS & set(word.lower()):
             return _spell(word)
-        pieces = [word[i : i + _LONGEST_WORD] for i in range(0, len(word), _LONGEST_WORD)]
-        return "".join(
-            self._network.convert(piece.lower(), on_incomplete="ignore") for piece in pieces
-        )
+        return str(self._network.convert(word.lower(), on_incomplete="ignore"))
 
 
 def _spell(word: str) -> str:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from infra.local.storage.signatures import HmacKey
+
 
 # Begins the links in notifications of what no request caused.
 _NO_REQUEST_URL = "http://127.0.0.1"
@@ -55,7 +57,7 @@ def create_app(
     *,
     root: Path,
     publish: Publish,
-    keys: Mapping[str, RSAPublicKey],
+    keys: Mapping[str, RSAPublicKey | HmacKey],
     signers: Mapping[str, RSAPrivateKey] | None = None,
     now: Callable[[], datetime] = current_time,
     backoff: Backoff | None = None,
@@ -69,7 +71,8 @@ def create_app(
     Args:
         root: the folder for objects and catalogue; made if missing; for one server at a time.
         publish: publishes notifications.
-        keys: the service accounts whose signed URLs are obeyed: public keys by e-mail address.
+        keys: whose signed URLs are obeyed: public keys by the service account's e-mail address, and
+            HMAC keys by their access id.
         signers: the service accounts that `signBlob` signs for: private keys by e-mail address.
         now: the clock, with a time zone.
         backoff: how long to wait before a failed notification is repeated.
@@ -118,7 +121,7 @@ def _api(
     catalogue: Catalogue,
     contents: Contents,
     notifications: Notifications,
-    keys: Mapping[str, RSAPublicKey],
+    keys: Mapping[str, RSAPublicKey | HmacKey],
     signers: Mapping[str, RSAPrivateKey],
     now: Callable[[], datetime],
 ) -> Starlette:

@@ -1,4 +1,4 @@
-"""Verification of V4 signed URLs (GOOG4-RSA-SHA256), without I/O.
+"""Verification of V4 signed URLs (GOOG4-RSA-SHA256 and GOOG4-HMAC-SHA256), without I/O.
 
 Sources: https://cloud.google.com/storage/docs/authentication/signatures and
 https://cloud.google.com/storage/docs/authentication/canonical-requests
@@ -7,9 +7,10 @@ https://cloud.google.com/storage/docs/authentication/canonical-requests
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote, unquote_plus
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-ALGORITHM = "GOOG4-RSA-SHA256"
+RSA_ALGORITHM = "GOOG4-RSA-SHA256"
+HMAC_ALGORITHM = "GOOG4-HMAC-SHA256"
+ALGORITHMS = (RSA_ALGORITHM, HMAC_ALGORITHM)
 UNSIGNED_PAYLOAD = "UNSIGNED-PAYLOAD"
 MAX_LIFETIME = timedelta(days=7)
 MAX_CLOCK_SKEW = timedelta(minutes=15)
@@ -61,9 +64,28 @@ class ReceivedRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class HmacKey:
+    """An HMAC key of a service account.
+
+    Attributes:
+        secret: what signer and server both know.
+    """
+
+    secret: str = field(repr=False)
+
+    def sign(self, scope: str, message: bytes) -> bytes:
+        """Return a message's signature by the key that the parts of the scope derive."""
+        key = f"GOOG4{self.secret}".encode()
+        for part in scope.split("/"):
+            key = hmac.digest(key, part.encode(), hashlib.sha256)
+        return hmac.digest(key, message, hashlib.sha256)
+
+
+@dataclass(frozen=True, slots=True)
 class SignedUrl:
     """What a signed URL's query says about its signature."""
 
+    algorithm: str
     email: str
     scope: str
     date: str
@@ -81,8 +103,9 @@ class SignedUrl:
             MalformedSecurityHeaderError: a parameter is missing, repeated or malformed.
         """
         values = _signature_parameters(raw_query)
-        if values["x-goog-algorithm"] != ALGORITHM:
-            raise _malformed("X-Goog-Algorithm", f"The algorithm must be {ALGORITHM}.")
+        if values["x-goog-algorithm"] not in ALGORITHMS:
+            known = " or ".join(ALGORITHMS)
+            raise _malformed("X-Goog-Algorithm", f"The algorithm must be {known}.")
         email, _, scope = values["x-goog-credential"].partition("/")
         date = values["x-goog-date"]
         if tuple(scope.split("/")) != (date[:8], *_SCOPE_SUFFIX):
@@ -90,6 +113,7 @@ class SignedUrl:
                 "X-Goog-Credential", "The scope must be DATE/auto/storage/goog4_request."
             )
         return cls(
+            algorithm=values["x-goog-algorithm"],
             email=email,
             scope=scope,
             date=date,
@@ -101,13 +125,14 @@ class SignedUrl:
 
 
 def verify(
-    request: ReceivedRequest, keys: Mapping[str, RSAPublicKey], now: datetime
+    request: ReceivedRequest, keys: Mapping[str, RSAPublicKey | HmacKey], now: datetime
 ) -> dict[str, str]:
     """Check that a request is exactly what a known account signed, and in time.
 
     Args:
         request: what was received.
-        keys: each service account's public key, by its e-mail address.
+        keys: each service account's public key, by its e-mail address, and each HMAC key, by its
+            access id.
         now: the current time, with a time zone.
 
     Returns:
@@ -130,14 +155,23 @@ def verify(
         raise InvalidSecurityError(f"The service account {url.email!r} is not known here.")
     signed = {name: headers[name] for name in url.signed_headers}
     try:
-        keys[url.email].verify(
-            url.signature, _string_to_sign(url, request, signed), PKCS1v15(), SHA256()
-        )
+        _check_signature(url, keys[url.email], _string_to_sign(url, request, signed))
     except InvalidSignature:
         raise SignatureDoesNotMatchError(
             "Signed were method, path, query and headers: none of them may be altered."
         ) from None
     return signed
+
+
+def _check_signature(url: SignedUrl, key: RSAPublicKey | HmacKey, signed: bytes) -> None:
+    """Raise InvalidSignature unless the key has signed that, with the algorithm that is its own."""
+    is_hmac = url.algorithm == HMAC_ALGORITHM
+    if is_hmac != isinstance(key, HmacKey):
+        raise InvalidSignature
+    if not isinstance(key, HmacKey):
+        key.verify(url.signature, signed, PKCS1v15(), SHA256())
+    elif not hmac.compare_digest(url.signature, key.sign(url.scope, signed)):
+        raise InvalidSignature
 
 
 def _signature_parameters(raw_query: str) -> dict[str, str]:
@@ -236,7 +270,7 @@ def _string_to_sign(url: SignedUrl, request: ReceivedRequest, signed: Mapping[st
         ]
     )
     digest = hashlib.sha256(canonical_request.encode("latin-1")).hexdigest()
-    return f"{ALGORITHM}\n{url.date}\n{url.scope}\n{digest}".encode()
+    return f"{url.algorithm}\n{url.date}\n{url.scope}\n{digest}".encode()
 
 
 def _canonical_query(raw_query: str) -> str:

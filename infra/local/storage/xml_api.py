@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from infra.local.storage.contents import Contents
     from infra.local.storage.objects import Objects
     from infra.local.storage.resources import StoredObject
+    from infra.local.storage.signatures import HmacKey
 
 _LENGTH_RANGE = re.compile(r"(\d{1,18}),(\d{1,18})")
 _RESPONSE_OVERRIDES = {
@@ -69,7 +70,7 @@ class XmlApi:
         buckets: Buckets,
         objects: Objects,
         contents: Contents,
-        keys: Mapping[str, RSAPublicKey],
+        keys: Mapping[str, RSAPublicKey | HmacKey],
         now: Callable[[], datetime],
     ) -> None:
         self._buckets = buckets

@@ -23,7 +23,7 @@ variables {
   region          = "europe-west1"
 }
 
-run "the_first" {
+run "the_first_and_the_one_after_a_destroy" {
   assert {
     condition = (
       time_sleep.metrics.create_duration == "600s"
@@ -43,6 +43,11 @@ run "the_first" {
       && toset(split(",", time_sleep.apis.triggers["apis"])) == toset(keys(google_project_service.this))
     )
     error_message = "a permission or an API is used before Google knows it everywhere"
+  }
+
+  assert {
+    condition     = endswith(google_apikeys_key.page.name, "-1a2b3c4d") && endswith(google_project_iam_custom_role.eraser.role_id, "_1a2b3c4d")
+    error_message = "a name that Google keeps for a month after a destroy is used again"
   }
 }
 
@@ -72,18 +77,12 @@ run "the_second_shows_no_difference_in_the_dashboard" {
   }
 }
 
-run "the_one_after_a_destroy" {
-  assert {
-    condition     = endswith(google_apikeys_key.page.name, "-1a2b3c4d") && endswith(google_project_iam_custom_role.eraser.role_id, "_1a2b3c4d")
-    error_message = "a name that Google keeps for a month after a destroy is used again"
-  }
-}
-
-run "the_longest_name_of_a_key" {
+run "the_longest_name_and_another_api" {
   command = plan
 
   variables {
-    name = "a-name-of-18-chars"
+    kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/key"
+    name    = "a-name-of-18-chars"
   }
 
   override_resource {
@@ -95,14 +94,6 @@ run "the_longest_name_of_a_key" {
   assert {
     condition     = can(regex("^[a-z][a-z0-9-]{0,61}[a-z0-9]$", google_apikeys_key.page.name)) && can(regex("^[a-zA-Z0-9_.]{3,64}$", google_project_iam_custom_role.eraser.role_id))
     error_message = "a name with its suffix is longer than Google accepts"
-  }
-}
-
-run "another_api" {
-  command = plan
-
-  variables {
-    kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/key"
   }
 
   assert {

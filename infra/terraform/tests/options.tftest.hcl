@@ -23,6 +23,8 @@ run "all_off_by_default" {
       && length(google_kms_crypto_key_iam_member.agents) == 0
       && length(google_billing_budget.this) == 0
       && length(google_storage_bucket.page) == 0
+      && length(google_secret_manager_secret.hmac) == 0
+      && length(google_storage_hmac_key.signer) == 0
       && length(google_compute_url_map.to_https) == 0
       && length(terraform_data.invoker_check) == 0
       && length(time_sleep.key_users) == 0
@@ -186,12 +188,6 @@ run "watching" {
     ])
     error_message = "a log-based metric is shown nowhere"
   }
-}
-
-run "the_api_is_watched_from_outside" {
-  variables {
-    labels = { service = "voice" }
-  }
 
   assert {
     condition = (
@@ -329,5 +325,33 @@ run "only_pages_of_the_site" {
       && contains([for target in google_apikeys_key.page.restrictions[0].api_targets : target.service], "firebaseappcheck.googleapis.com")
     )
     error_message = "the api does not ask for App Check, or the page cannot get its tokens"
+  }
+}
+
+run "addresses_signed_with_an_hmac_key" {
+  variables {
+    signing = "hmac"
+  }
+
+  assert {
+    condition = (
+      google_storage_hmac_key.signer[0].service_account_email == google_service_account.this["signer"].email
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["SIGNING_HMAC_ACCESS_ID"] == google_storage_hmac_key.signer[0].access_id
+      && one(google_cloudfunctions2_function.this["api"].service_config[0].secret_environment_variables).key == "SIGNING_HMAC_SECRET"
+      && length(google_cloudfunctions2_function.this["on_upload"].service_config[0].secret_environment_variables) == 0
+      && length([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env if env.name == "SIGNING_HMAC_SECRET" && length(env.value_source) == 1]) == 1
+      && keys(google_secret_manager_secret_iam_member.reads_hmac) == tolist(["api", "convert"])
+    )
+    error_message = "api and convert are not given the key, or others are"
+  }
+
+  assert {
+    condition = (
+      google_storage_bucket_iam_member.signer_creates_uploads[0].bucket == google_storage_bucket.uploads.name
+      && google_storage_bucket_iam_member.signer_creates_uploads[0].role == "roles/storage.objectCreator"
+      && google_storage_bucket_iam_member.signer_reads_results[0].bucket == google_storage_bucket.results.name
+      && google_storage_bucket_iam_member.signer_reads_results[0].role == "roles/storage.legacyObjectReader"
+    )
+    error_message = "the key can do something else than what addresses are for"
   }
 }

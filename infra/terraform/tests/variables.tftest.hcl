@@ -232,3 +232,15 @@ run "a_public_page_where_nothing_may_be_public" {
     var.page,
   ]
 }
+
+run "a_way_of_signing_that_there_is_not" {
+  command = plan
+
+  variables {
+    signing = "rsa"
+  }
+
+  expect_failures = [
+    var.signing,
+  ]
+}

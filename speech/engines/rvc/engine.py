@@ -1,4 +1,4 @@
-"""The engine of an RVC voice: a recording in, the same sentence in the voice out."""
+"""The engine of an RVC voice: it turns a recording into the same sentence in that voice."""
 
 from typing import Protocol
 
@@ -63,9 +63,9 @@ def check_manifest(manifest: CharacterManifest) -> None:
 class RvcEngine:
     """Converts with an RVC voice; see Engine.
 
-    It differs from the original tools where these are complained about: what is silent in the
-    recording stays silent and is not even converted, pieces of a long recording are joined by a
-    fade, and the result is exactly as long as the recording.
+    It does better than the original tools where their users complain: silence in the recording
+    stays silent and is not converted at all, the pieces of a long recording are joined with a fade,
+    and the result is exactly as long as the recording.
 
     Args:
         manifest: of the character.
@@ -102,8 +102,7 @@ class RvcEngine:
         if options.pitch_shift is not None and self._voice.synthesizer.harmonics == 0:
             raise VoiceError(
                 ErrorCode.INTERNAL,
-                f"{self._manifest.name.en} takes its pitch from nothing that can be steered; leave"
-                " pitch_shift at auto.",
+                f"{self._manifest.name.en} does not take a pitch; leave pitch_shift at auto.",
             )
         clock = stopwatch or NoClock()
         check_samples(samples, sample_rate, self._manifest)

@@ -23,15 +23,15 @@ def frame_count(samples: int) -> int:
 
 
 def to_frames(features: Array, frames: int) -> Array:
-    """Say each feature twice, which makes 50 in a second into 100: [T50, C] to [frames, C]."""
+    """Repeat each feature, so that 50 per second become 100: [T50, C] to [frames, C]."""
     return np.repeat(features, 2, axis=0)[:frames]
 
 
 def protect_unvoiced(retrieved: Array, heard: Array, hertz: Array, protect: float) -> Array:
-    """Lead frames without voice back to the features that were heard in the recording.
+    """Use less of the retrieved features in unvoiced frames.
 
-    Consonants and breath in the neighbours from a voice's training sound smeared; what is unvoiced
-    keeps only the share `protect` of them.
+    Retrieval smears consonants and breath. So unvoiced frames take only the share `protect` of the
+    retrieved features, and the rest from the features of the recording.
 
     Args:
         retrieved: features after the retrieval, [T, C].

@@ -1,4 +1,4 @@
-"""The high-pass filter through which every RVC voice heard its training recordings."""
+"""The high-pass filter that RVC applies to recordings, in training and in conversion."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,8 +22,9 @@ def high_pass(samples: NDArray[np.floating]) -> Array64:
     A Butterworth filter of order 5 runs forward and backward. Either end is continued by up to 18
     samples, mirrored through its last sample, and both passes begin in the state into which their
     first sample has settled (see Gustafsson, "Determining the initial states in forward-backward
-    filtering", 1996). Recordings of at least 19 samples come out as from SciPy's
-    `filtfilt(*butter(5, 48, "high", fs=16000))`; shorter ones are continued by less.
+    filtering", 1996). For recordings of at least 19 samples the result equals
+    that of SciPy's `filtfilt(*butter(5, 48, "high", fs=16000))`; shorter ones are continued by
+    less.
 
     Args:
         samples: mono audio at 16 kHz, [N].

@@ -1,8 +1,8 @@
 """The pipeline of the original tools, kept so that a voice can be compared with what they make.
 
-It says what the original pipelines say to within rounding: those of RVC's releases of 2024
-("classic", unvoiced frames at 0 Hz) and of 2026 ("main", unvoiced frames filled in). Its weaknesses
-are theirs: noise in silence, clicks at cuts, a result up to 20 ms shorter than the recording.
+Up to rounding, its output equals that of RVC's releases of 2024 ("classic", unvoiced frames at
+0 Hz) and of 2026 ("main", unvoiced frames filled in). It also has their faults: noise in silence,
+clicks at cuts, and a result up to 20 ms shorter than the recording.
 """
 
 from collections.abc import Callable, Iterator
@@ -71,7 +71,7 @@ def convert_as_original(
 
     Args:
         audio: mono audio at 16 kHz, [N].
-        voice: which says it.
+        voice: to convert with.
         track: follows the fundamental frequency of audio at 16 kHz, float32 [M] -> Hz every 160
             samples, 0 where unvoiced, at least [M // 160]. Not asked if the synthesizer takes none.
         semitones: by how much the pitch is moved.

@@ -1,4 +1,4 @@
-"""What an RVC synthesizer is told about pitch: hertz, and a coarse number from 1 to 255."""
+"""The pitch as RVC synthesizers take it: in hertz, and as a coarse number from 1 to 255."""
 
 from dataclasses import dataclass
 from typing import Literal

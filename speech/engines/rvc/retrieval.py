@@ -1,4 +1,4 @@
-"""Retrieval: features of the speaker are mixed with their neighbours in the voice's training."""
+"""Retrieval: mixes the speaker's features with similar ones from the voice's training."""
 
 from typing import Literal
 

@@ -59,7 +59,7 @@ class ContentEncoder(Protocol):
 
 
 class Synthesizer(Protocol):
-    """Speaks features in the character's voice."""
+    """Turns features into audio in the character's voice."""
 
     @property
     def sample_rate(self) -> int:
@@ -127,7 +127,7 @@ class Voice:
         return self.synthesizer.sample_rate // 100
 
     def speak(self, wave: Array, contour: Contour | None, random: Generator) -> Array:
-        """Say one piece of speech in this voice.
+        """Convert one piece of speech.
 
         Args:
             wave: mono audio at 16 kHz, float32 [N], at least 400 samples.

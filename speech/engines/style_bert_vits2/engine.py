@@ -25,7 +25,7 @@ from speech.text.accents import AccentPhrase, accent_phrases, phonemes_of
 from speech.text.normalisation import normalise
 from speech.text.phonemes import Phonemes, phonemes
 from speech.text.reading import ReadsText
-from speech.text.sentences import split_sentences
+from speech.text.sentences import read_sentences, split_sentences
 from speech.text.tokens import Vocabulary
 
 _LEAST_SPEED = 0.1
@@ -114,7 +114,8 @@ class StyleBertVits2Engine:
         return self.speak_phonemes(sentences, inference, options)
 
     def _sentences(self, text: str) -> list[Phonemes]:
-        sentences = (self.read(sentence) for sentence in split_sentences(text))
+        normalised = (normalise(sentence) for sentence in split_sentences(text))
+        sentences = map(phonemes, read_sentences(self._reader, normalised))
         return [sentence for sentence in sentences if sentence.has_sound]
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:

@@ -19,6 +19,7 @@ from google.oauth2 import service_account
 
 from infra.local.storage.app import create_app
 from infra.local.storage.notifications import Backoff
+from infra.local.storage.signatures import HmacKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 PROJECT = "local-project"
 SITE = "https://site.example"
 UPLOADER = "uploader@local-project.iam.gserviceaccount.com"
+ACCESS_ID = "GOOG1EXAMPLEEXAMPLEEXAMPLEEXAMPLE"
+SECRET = "a secret of forty characters, made up"
 DEADLINE_S = 20
 
 
@@ -114,7 +117,7 @@ def served(
     app = create_app(
         root=root,
         publish=topic.publish,
-        keys={UPLOADER: key.public_key()},
+        keys={UPLOADER: key.public_key(), ACCESS_ID: HmacKey(SECRET)},
         signers={UPLOADER: key},
         now=clock,
         backoff=Backoff(first=0.01, longest=0.05, attempt=1.0),

@@ -27,7 +27,7 @@ def exact_parameters(**changes: float) -> Parameters:
 
 def evenly(count: int, every: float, spoken: float = 3.0, seconds: float | None = None) -> Arrivals:
     """Return visitors at a constant distance."""
-    times = np.arange(count) * every
+    times = np.arange(count, dtype=np.float64) * np.float64(every)
     end = float(times[-1]) + 60.0 if seconds is None else seconds
     return Arrivals(times, np.full(count, spoken), end)
 

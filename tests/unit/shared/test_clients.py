@@ -9,7 +9,9 @@ import pytest
 from functions.convert.settings import ConvertSettings
 from infra.local.keys import make_key
 from shared.google import clients
+from shared.google.cloud_storage import Signer
 from shared.google.firestore_store import FirestoreVoices
+from shared.google.hmac_signing import HmacSigner
 from shared.google.pubsub import PubSubPublisher
 from shared.google.tokens import GoogleTokenVerifier
 from shared.ports.tokens import NoTokenNeeded
@@ -50,9 +52,24 @@ def test_a_key_file_signs_by_itself(tmp_path: Path) -> None:
 
     signer = clients.open_signer(a_config(signing_key_file=str(tmp_path / "key.json")))
 
+    assert isinstance(signer, Signer)
     assert signer.service_account is None
     assert set(signer.arguments()) == {"credentials"}
     assert getattr(signer.credentials, "signer_email", None) == key.email
+
+
+def test_an_hmac_key_signs_by_itself() -> None:
+    signer = clients.open_signer(
+        a_config(
+            signing_key_file=None,
+            signing_hmac_access_id="GOOG1EXAMPLEEXAMPLEEXAMPLE",
+            signing_hmac_secret="made up, forty characters long or so",
+        )
+    )
+
+    assert isinstance(signer, HmacSigner)
+    assert signer.access_id == "GOOG1EXAMPLEEXAMPLEEXAMPLE"
+    assert signer.secret == "made up, forty characters long or so"
 
 
 def test_without_a_key_the_machines_own_account_signs(
@@ -66,6 +83,7 @@ def test_without_a_key_the_machines_own_account_signs(
         a_config(signing_key_file=None, signing_service_account="signer@p.example")
     )
 
+    assert isinstance(signer, Signer)
     assert signer.service_account == "signer@p.example"
 
 

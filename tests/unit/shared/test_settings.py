@@ -256,3 +256,24 @@ def test_the_local_cloud_sets_every_variable_that_a_deployable_needs(
         monkeypatch.setenv(variable, value)
 
     assert settings.load(kind).environment is Environment.LOCAL
+
+
+@pytest.mark.parametrize("alone", ["SIGNING_HMAC_ACCESS_ID", "SIGNING_HMAC_SECRET"])
+def test_an_hmac_key_needs_its_name_and_itself(monkeypatch: pytest.MonkeyPatch, alone: str) -> None:
+    with pytest.raises(SettingsError, match="must be set both or neither"):
+        loaded(monkeypatch, ConvertSettings, **{alone: "GOOG1EXAMPLEEXAMPLEEXAMPLE"})
+
+
+def test_an_hmac_key_takes_the_place_of_the_signing_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (PUSH | SIGNING).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("SIGNING_SERVICE_ACCOUNT")
+    monkeypatch.setenv("SIGNING_HMAC_ACCESS_ID", "GOOG1EXAMPLEEXAMPLEEXAMPLE")
+    monkeypatch.setenv("SIGNING_HMAC_SECRET", "made up, forty characters long or so")
+
+    found = settings.load(ConvertSettings)
+
+    assert found.signing_hmac_access_id == "GOOG1EXAMPLEEXAMPLEEXAMPLE"
+    assert "made up" not in repr(found)

@@ -16,6 +16,7 @@ from speech.bundles.__main__ import main
 from speech.bundles.bundle import BundleError
 from speech.bundles.portraits import MAX_PORTRAIT_BYTES
 from speech.bundles.reading import load_character, load_characters
+from speech.bundles.sealing import seal
 from speech.engines.base import SessionSettings
 from speech.engines.registry import ENGINES, build_engine
 from tests.unit.speech import graphs
@@ -74,6 +75,18 @@ def test_a_graph_that_characters_share_lies_beside_them_by_its_hash(tmp_path: Pa
 
     assert len(character.graphs["harmonic"].content) == said["bytes"]
     assert list(load_characters(tmp_path, ENGINES)) == ["tester"]
+
+
+def test_a_bundle_with_a_shared_graph_can_be_sealed(tmp_path: Path) -> None:
+    bundle = write_bundle(tmp_path)
+    before = (bundle / "character.json").read_text("utf-8")
+    said = json.loads(before)["graphs"]["harmonic"]
+    (tmp_path / "encoders").mkdir()
+    (bundle / "harmonic.onnx").rename(tmp_path / "encoders" / f"{said['sha256']}.onnx")
+
+    seal(bundle, 1 << 30)
+
+    assert json.loads((bundle / "character.json").read_text("utf-8")) == json.loads(before)
 
 
 def test_a_shared_graph_is_checked_as_every_other_one(tmp_path: Path) -> None:
@@ -375,13 +388,24 @@ def test_the_command_says_in_one_sentence_that_a_bundle_works_and_how_fast(
 
 def test_the_command_works_on_a_system_that_does_not_measure_memory(tmp_path: Path) -> None:
     bundle = write_bundle(tmp_path)
-    without_resource = (
-        "import runpy, sys; sys.modules['resource'] = None;"
-        " runpy.run_module('speech.bundles', run_name='__main__')"
-    )
+    # Neither the kernel's file nor Python's module tells how much memory was used.
+    unmeasured = """
+import pathlib, runpy, sys
+
+read_text = pathlib.Path.read_text
+
+def without_proc(path, *arguments, **named):
+    if path.parts[1:2] == ("proc",):
+        raise FileNotFoundError(path)
+    return read_text(path, *arguments, **named)
+
+pathlib.Path.read_text = without_proc
+sys.modules["resource"] = None
+runpy.run_module("speech.bundles", run_name="__main__")
+"""
 
     finished = subprocess.run(
-        [sys.executable, "-c", without_resource, str(bundle)],
+        [sys.executable, "-c", unmeasured, str(bundle)],
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,

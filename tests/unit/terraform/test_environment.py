@@ -153,7 +153,8 @@ def test_the_functions_are_served_as_asynchronous_ones(terraform: TerraformModul
     function = terraform.resources["google_cloudfunctions2_function", "this"]
     told = function["service_config"][0]["environment_variables"]
 
-    assert told == "merge(each.value.environment, local.environment_functions)"
+    signing = 'each.key == "api" ? local.environment_signing : {}'
+    assert told == f"merge(each.value.environment, local.environment_functions, {signing})"
     assert terraform.locals["environment_functions"]["FUNCTION_USE_ASGI"] == "true"
 
 

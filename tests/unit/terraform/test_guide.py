@@ -247,7 +247,7 @@ def test_a_destroy_comes_after_the_protection_was_taken_away_by_an_apply(
 
 def test_every_resource_whose_name_stays_reserved_is_named() -> None:
     _, _, section = GUIDE.read_text().partition("## Taking it down")
-    _, _, table = section.partition("These names outlive a destroy:")
+    _, _, table = section.partition("These names stay reserved")
 
     for name in ("API key", "_eraser", "Identity Platform", "(default)", "cloud.firestore"):
         assert name in table.partition("\n## ")[0], name

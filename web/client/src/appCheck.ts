@@ -1,9 +1,9 @@
-/** Firebase App Check's side of the client, apart from it so that the SDK is loaded only when needed. */
+/** Firebase App Check, in a module of its own so that its SDK is loaded only when it is needed. */
 import { initializeApp } from "firebase/app";
 import { getToken, initializeAppCheck, ReCaptchaEnterpriseProvider } from "firebase/app-check";
 import type { FirebaseConfig } from "./types.js";
 
-/** What the page proves itself with: a token that the SDK keeps fresh. */
+/** Returns a function that returns a valid token; the SDK renews it when it expires. */
 export function createAppCheck(
   firebase: FirebaseConfig,
   { appId, siteKey }: { readonly appId: string; readonly siteKey: string },

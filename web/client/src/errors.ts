@@ -25,7 +25,7 @@ export type ServerErrorCode =
   | "unsupported_content_type"
   /** The configuration's token is not valid: the visitor must sign in again. */
   | "token_refused"
-  /** The API asks for App Check, and this page has not proved that it is one of the site's. */
+  /** The API requires Firebase App Check, and the request had no valid token. */
   | "app_check_refused"
   | "not_owner"
   | "pitch_not_adjustable"

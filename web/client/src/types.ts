@@ -14,8 +14,8 @@ export interface VoiceAvatarConfig {
    */
   readonly token?: () => Promise<string | null>;
   /**
-   * How a page proves that it is one of the site's, where the API asks for it: from `config.json`,
-   * or the caller's own App Check. Asked before each request to the API.
+   * Firebase App Check, where the API requires it: its configuration from `config.json`, or a
+   * function that returns a token. The client gets a token before each request about a voice.
    */
   readonly appCheck?: AppCheckConfig | (() => Promise<string>) | null;
   /** Listens as the signed-in visitor, in place of `firebase`, which does so as an anonymous one. */
@@ -28,7 +28,7 @@ export interface FirebaseConfig {
   readonly apiKey: string;
 }
 
-/** Firebase App Check with reCAPTCHA Enterprise; `token` is the local cloud's, which needs neither. */
+/** Firebase App Check with reCAPTCHA Enterprise, or the fixed `token` of the local cloud. */
 export type AppCheckConfig =
   { readonly appId: string; readonly siteKey: string } | { readonly token: string };
 

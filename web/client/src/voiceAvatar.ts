@@ -394,7 +394,7 @@ export class VoiceAvatar {
     const headers = new Headers(init.headers);
     const token = await this.#token();
     if (token !== null) headers.set("authorization", `Bearer ${token}`);
-    // The characters are no secret, and a page shows them before App Check has looked at its visitor.
+    // The API lists the characters without a token, so the page can show them before reCAPTCHA has loaded.
     if (this.#attest && !path.startsWith(CHARACTERS))
       headers.set("x-firebase-appcheck", await this.#attest());
     return await this.#fetched(`${this.#api}${path}`, { ...init, method, headers });
@@ -415,7 +415,7 @@ export class VoiceAvatar {
   }
 }
 
-/** How a page proves that it is one of the site's; null where the API does not ask. */
+/** Returns what gets App Check tokens; null if none is configured. */
 function attestation(
   { appCheck, firebase }: VoiceAvatarConfig,
   around: Surroundings,
@@ -423,7 +423,8 @@ function attestation(
   if (!appCheck) return null;
   if (typeof appCheck === "function") return appCheck;
   if ("token" in appCheck) return () => Promise.resolve(appCheck.token);
-  if (!firebase) throw new TypeError("appCheck needs firebase: the project that vouches.");
+  if (!firebase)
+    throw new TypeError("appCheck needs firebase: the project in which the page is registered.");
   let loading: Promise<() => Promise<string>> | null = null;
   return async () => {
     loading ??= around.loadAppCheck(firebase, appCheck).catch((cause: unknown) => {

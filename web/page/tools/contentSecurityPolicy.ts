@@ -29,7 +29,7 @@ export function contentSecurityPolicy(config: SiteConfig | null): string {
     ...(attested ? { "frame-src": RECAPTCHA_FRAMES } : {}),
     "img-src": ["'self'", ...api],
     "media-src": ["blob:"],
-    // reCAPTCHA's script adds others by their address, which trusted types would refuse.
+    // reCAPTCHA does not support trusted types: its script adds other scripts by their URL.
     ...(attested ? {} : { "require-trusted-types-for": ["'script'"] }),
     "script-src": ["'self'", ...(attested ? RECAPTCHA_SCRIPTS : [])],
     "style-src": ["'self'"],
@@ -47,7 +47,7 @@ function services(config: SiteConfig): string[] {
   return [storage, ...firestore, ...attestation];
 }
 
-/** Whether Firebase App Check vouches for the page; the local cloud's token needs nobody's. */
+/** Whether the page loads reCAPTCHA for Firebase App Check; it does not need it for a fixed token. */
 function isAttested(config: SiteConfig | null): boolean {
   return Boolean(config?.appCheck) && !("token" in (config?.appCheck ?? {}));
 }

@@ -123,6 +123,14 @@ def test_a_text_that_cannot_be_spoken_is_refused(
     assert caught.value.code == code
 
 
+def test_a_vowel_that_the_voice_cannot_hold_is_heard_in_parts(engine: JapaneseEngine) -> None:
+    wave = whole(engine, "えー" * 30)
+
+    assert 0.3 < np.abs(wave).max() <= 1.0
+    frames = np.abs(wave[: len(wave) // 2400 * 2400]).reshape(-1, 2400).max(axis=1)
+    assert (frames > 0.01).mean() > 0.5
+
+
 def test_another_style_is_refused(engine: JapaneseEngine) -> None:
     with pytest.raises(TextError, match="The voice has one style, 0; found 3"):
         engine.speak(SENTENCE, SpeechOptions(style=3))

@@ -10,6 +10,24 @@ from onnx import TensorProto
 from speech.importing.graph_builder import FLOAT, GraphBuilder
 
 
+def pitch_model(hertz: float = 220.0) -> bytes:
+    """Make a pitch model that hears one frequency wherever there is sound."""
+    graph = GraphBuilder()
+    wave = graph.input("waveform", FLOAT, (1, "N"))
+    graph.input("threshold", FLOAT, ())
+    frames = graph.node(
+        "AveragePool",
+        graph.node("Abs", graph.node("Unsqueeze", wave, graph.sizes(1))),
+        kernel_shape=[160],
+        strides=[160],
+        pads=[80, 80],
+    )
+    heard = graph.node("Greater", frames, graph.number(1e-3))
+    found = graph.node("Where", heard, graph.number(hertz), graph.number(0.0))
+    graph.output(graph.node("Squeeze", found, graph.sizes(1)), "pitchf", FLOAT, (1, "T"))
+    return graph.model("pitch", {})
+
+
 def encoder(
     widths: tuple[int, ...] = (768,),
     *,

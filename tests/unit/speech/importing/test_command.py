@@ -12,7 +12,7 @@ from shared.characters import read_manifest
 from speech.bundles.trial import TrialReport
 from speech.importing.__main__ import main
 from speech.importing.errors import VoiceFileError
-from tests.unit.speech.importing.encoders import encoder
+from tests.unit.speech.importing.encoders import encoder, pitch_model
 from tests.unit.speech.importing.exported import voice_changer
 from tests.unit.speech.importing.indexes import Index
 from tests.unit.speech.importing.test_consent import ANSWERS
@@ -131,6 +131,26 @@ def test_an_encoder_of_eight_bits_is_told_how_far_it_is_off(
     assert json.loads(stored.read_text())["origin"] == "contentvec.onnx, 8 bits"
 
 
+def test_a_pitch_model_is_added_and_used(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.bring_encoder()
+    content = pitch_model(219.5)
+    sha256 = hashlib.sha256(content).hexdigest()
+
+    assert desk.run("encoder", desk.file("rmvpe.onnx", content)) == 0
+    assert "is heard as 219.5 Hz" in capsys.readouterr().out
+    voice = desk.file("ada.pth", voice_bytes())
+    assert desk.bring_voice(voice, more=("--pitch-model", sha256[:12])) == 0
+
+    graphs = read_manifest(desk.characters / "ada").graphs
+    assert set(graphs) == {"content", "pitch", "synthesizer"}
+    assert (graphs["pitch"].sha256, graphs["pitch"].bytes) == (sha256, len(content))
+
+
+def test_a_pitch_model_is_not_made_smaller(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    assert desk.run("encoder", desk.file("rmvpe.onnx", pitch_model()), "--int8") == 1
+    assert "rmvpe.onnx: expected a content encoder for --int8" in capsys.readouterr().err
+
+
 def test_a_visitor_may_be_moved_to_the_character_s_pitch(desk: Desk) -> None:
     desk.bring_encoder()
 
@@ -193,12 +213,14 @@ def test_a_character_that_does_not_work_does_not_stay(
             "expected one voice (.pth or .onnx) and at most one .index, found a.pth, b.pth.",
         ),
         ({"ada.pth": voice_bytes()}, ("--speaker", "3"), "--speaker 3: expected 0 to 2"),
-        ({"ada.pth": voice_bytes()}, ("--encoder", "00000000"), "expected an encoder of 256"),
+        ({"ada.pth": voice_bytes()}, ("--encoder", "00000000"), "expected one encoder of 256"),
         (
             {"ada.pth": voice_bytes()},
             ("--as", "../ada"),
             "character.json: field 'id': expected lower-case letters",
         ),
+        ({"ada.pth": voice_bytes()}, ("--encoder", "00"), "--encoder 00: expected at least 6"),
+        ({"ada.pth": voice_bytes()}, ("--pitch-model", "00000000"), "expected one pitch model"),
         ({"ada.pth": voice_bytes()}, ("--as", "encoders"), "--as encoders: expected a new id"),
     ],
 )

@@ -152,6 +152,14 @@ def test_weights_of_other_precisions_are_read(kind: str) -> None:
     assert np.array_equal(voice.weights["dec.cond.weight"], other.weights["dec.cond.weight"])
 
 
+def test_attributes_of_a_state_dictionary_are_passed_over() -> None:
+    weights = Raw(b"}(X\x07\x00\x00\x00enc_q.xK\x01u}X\x09\x00\x00\x00_metadata}sb")
+
+    message = refusal(archive(checkpoint(Kind()) | {"weight": weights}))
+
+    assert message == "tensor 'enc_q.x': expected a tensor, found 1."
+
+
 def test_bfloat16_is_widened() -> None:
     weights = weights_of(Kind())
     exact = np.array([[1.5, -2.0, 0.25, 3.0]] * 3, np.float32)
@@ -299,6 +307,18 @@ def test_the_library_s_modules_stay_unloaded() -> None:
 )
 def test_what_is_no_voice_is_refused_in_one_sentence(content: Any, message: str) -> None:
     assert refusal(archive(content)) == message
+
+
+@pytest.mark.parametrize("name", ["config", "version", "vocoder", "f0", "sr", "info", "epoch"])
+@pytest.mark.parametrize("value", [[], {}, (1,), b"x", -1, 1e300, True, "\u00e9\n" * 99])
+def test_an_entry_of_any_kind_is_read_or_refused_cleanly(name: str, value: Any) -> None:
+    try:
+        said = list(read(archive(checkpoint(Kind()) | {name: value})).facts.values())
+    except VoiceFileError as error:
+        said = [str(error)]
+
+    assert said
+    assert all(text.isprintable() for text in said)
 
 
 def test_a_pickle_without_an_archive_is_refused_with_what_to_do() -> None:

@@ -1,27 +1,34 @@
-"""Reference outputs of the original tools, and stand-ins for the networks that they were made with.
+"""Reference outputs of the original tools, and the voices that they were made with.
 
 The arrays are described in tests/data/rvc/README.md.
 """
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import onnx
-import onnxruntime
-from onnx import TensorProto, helper
 
+from speech.bundles.bundle import Graph
+from speech.bundles.onnx_model import inspect_model
+from speech.engines.base import SessionSettings
 from speech.engines.rvc.features import feature_count
-from speech.engines.rvc.retrieval import Retrieval
+from speech.engines.rvc.networks import (
+    OnnxSynthesizer,
+    RetrievalContract,
+    SynthesizerContract,
+    read_retrieval,
+)
+from speech.engines.session import GraphSession
+from speech.importing.index_file import read_index
+from speech.importing.retrieval_graph import build_retrieval
+from speech.importing.voices import import_voice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from speech.engines.rvc.pitch import Contour
-    from speech.engines.rvc.voice import Noise
+    from speech.engines.rvc.retrieval import Retrieval
 
     Array = NDArray[np.float32]
 
@@ -35,58 +42,25 @@ def case(name: str) -> dict[str, NDArray[Any]]:
         return dict(arrays)
 
 
-def synthesizer_graph() -> bytes:
-    """Make the graph of `v2-f0-40k` whose noise is an input instead of random."""
-    model = onnx.load(DATA / "v2-f0-40k.official-2024-11.onnx")
-    for place, node in reversed(list(enumerate(model.graph.node))):
-        if node.op_type == "RandomNormalLike":
-            model.graph.node[place].CopyFrom(helper.make_node("Identity", ["noise"], node.output))
-        elif node.op_type == "RandomUniform":
-            zero = helper.make_tensor("zero", TensorProto.FLOAT, [1, 1, 1], [0.0])
-            model.graph.node[place].CopyFrom(
-                helper.make_node("Constant", [], node.output, value=zero)
-            )
-    model.graph.input.append(
-        helper.make_tensor_value_info("noise", TensorProto.FLOAT, [1, "samples", 1])
-    )
-    return bytes(model.SerializeToString())
+def synthesizer(file: str) -> OnnxSynthesizer:
+    """Import a voice and load its synthesizer."""
+    voice = import_voice(DATA / file)
+    graph = _graph(file, voice.synthesizer)
+    SynthesizerContract().check(graph)
+    return OnnxSynthesizer(graph, GraphSession(graph, SessionSettings()), voice.sample_rate)
 
 
-def retrieval_of(path: Path) -> Retrieval:
-    """Read a retrieval file as RVC's tools write it; it is known to be well-formed."""
-    return Retrieval(*index_arrays(path))
+def retrieval(file: str) -> Retrieval:
+    """Import the vectors of an index and load them."""
+    index = read_index((DATA / file).read_bytes())
+    graph = _graph(file, build_retrieval(index))
+    RetrievalContract().check(graph)
+    session = GraphSession(graph, SessionSettings())
+    return read_retrieval(graph, session, index.vectors.shape[1])
 
 
-def index_arrays(path: Path) -> tuple[Array, Array, NDArray[np.int64]]:
-    """Read the vectors, centroids and cells of a retrieval file."""
-    content = path.read_bytes()
-    at = 4
-
-    def take(form: str) -> tuple[Any, ...]:
-        nonlocal at
-        values = struct.unpack_from(f"<{form}", content, at)
-        at += struct.calcsize(f"<{form}")
-        return values
-
-    def floats(count: int, width: int) -> Array:
-        nonlocal at
-        values = np.frombuffer(content, np.float32, count * width, at).reshape(count, width)
-        at += values.nbytes
-        return values
-
-    width, _, _, _, _, _ = take("iqqqBi")
-    cells, _ = take("QQ")
-    at += 4 + struct.calcsize("<iqqqBi")
-    centroids = floats(take("Q")[0] // width, width)
-    at += 1 + 8 + 4 + 8 + 8 + 4
-    sizes = take(f"{take('Q')[0]}Q")
-    vectors = []
-    for size in sizes:
-        vectors.append(floats(size, width))
-        at += 8 * size
-    assert len(sizes) == cells
-    assert at == len(content)
-    return np.concatenate(vectors), centroids, np.repeat(np.arange(cells), sizes)
+def _graph(file: str, content: bytes) -> Graph:
+    return Graph(file, content, inspect_model(content))
 
 
 class RecordedEncoder:
@@ -103,26 +77,14 @@ class RecordedEncoder:
         return features
 
 
-class GraphSynthesizer:
-    """A synthesizer from its graph, without anything around it."""
+class RecordedPitch:
+    """A pitch model that says again what the original's said."""
 
-    harmonics = 1
+    hears_voicing = True
 
-    def __init__(self, content: bytes, sample_rate: int) -> None:
-        self._session = onnxruntime.InferenceSession(content)
-        self.sample_rate = sample_rate
-        self.contours: list[Contour] = []
+    def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._track: Array = arrays["track"]
 
-    def speak(self, features: Array, contour: Contour | None, speaker: int, noise: Noise) -> Array:
-        assert contour is not None
-        self.contours.append(contour)
-        inputs = {
-            "phone": features[None],
-            "phone_lengths": np.array([len(features)]),
-            "pitch": contour.coarse[None],
-            "pitchf": contour.hertz[None],
-            "ds": np.array([speaker]),
-            "rnd": noise.prior[None],
-            "noise": noise.source[None],
-        }
-        return np.asarray(self._session.run(["audio"], inputs)[0], np.float32).ravel()
+    def track(self, wave: Array) -> Array:
+        assert len(self._track) >= len(wave) // 160
+        return self._track

@@ -102,6 +102,18 @@ def test_what_is_silent_stays_silent() -> None:
     assert np.abs(seconds(2.8, 3.1)).max() > 0.1
 
 
+def test_the_voice_begins_when_the_speaker_does() -> None:
+    recording = np.concatenate([signals.silence(0.8), word(), signals.silence(0.8), word(200)])
+
+    converted = engine_of(SineVoice()).convert(recording, signals.RATE, AUTO)
+
+    spoken = np.flatnonzero(np.abs(converted) > 0.02) / RATE
+    assert spoken[0] == pytest.approx(0.8, abs=0.03)
+    pause = np.argmax(np.diff(spoken))
+    assert spoken[pause] == pytest.approx(1.4, abs=0.1)
+    assert spoken[pause + 1] == pytest.approx(2.2, abs=0.03)
+
+
 def test_a_silent_recording_is_not_even_converted() -> None:
     voice = SineVoice()
 
@@ -169,7 +181,7 @@ class Quiet:
 
 def golden_voice() -> RvcEngine:
     """The reference voice, with features that say nothing."""
-    synthesizer = golden.GraphSynthesizer(golden.synthesizer_graph(), 40_000)
+    synthesizer = golden.synthesizer("v2-f0-40k.pth")
     return RvcEngine(
         character(sample_rate=40_000), Voice(Quiet(), synthesizer, None, VoiceOptions())
     )

@@ -1,0 +1,163 @@
+"""The same situations in the simulator, fed with the local cloud's parameters."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from benchmarks.capacity.measured import (
+    BASE_LOAD,
+    FLASH,
+    LOAD,
+    OWN,
+    SPOKEN_SECONDS,
+)
+from benchmarks.measuring.voice_journeys import AT_ONCE, LISTENING_SECONDS
+from capacity.arrivals import Arrivals
+from capacity.parameters import CLOUD, LOCAL, Duration, read_parameters
+from capacity.settings import Instances, Quota, Settings, Signing
+from capacity.simulation import Simulation
+from capacity.summary import waits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.capacity.measured import Measured, Plan
+    from capacity.parameters import Parameters
+    from capacity.summary import Numbers
+
+REPEATS: Final = 20
+"""How many times as many voices are simulated as are sent."""
+
+FIRESTORE_CALLS: Final = 7
+"""Four writes, two reads, and the listener: each is one step of the way."""
+
+DELIVERIES: Final = 2
+OBJECT_WAYS: Final = 3
+BEAT_SECONDS: Final = 0.1
+FIT_STEPS: Final = 7
+WARM: Final = Settings(
+    warm_up=False,
+    minimum=Instances(1, 1, 1),
+    maximum=Instances(1, 1, 1),
+    signing=Signing.HMAC,
+    lifted=frozenset(Quota),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """Predicts what was measured.
+
+    Attributes:
+        parameters: of the local cloud on this machine.
+    """
+
+    parameters: Parameters
+
+    @classmethod
+    def calibrated(cls, measured: Measured) -> Predictor:
+        """Return one that knows the processor times of this run, and the emulator's beat.
+
+        The beat alone is fitted: to the median wait on the idle machine.
+        """
+        predictor = cls(_of_this_machine(measured))
+        wanted = float(np.median(measured.waits["idle"]))
+        low, high = 0.0, 0.5
+        for _ in range(FIT_STEPS):
+            beat = (low + high) / 2
+            found = float(np.median(predictor.with_beat(beat).idle(100)))
+            low, high = (beat, high) if found < wanted else (low, beat)
+        return predictor.with_beat((low + high) / 2)
+
+    def with_beat(self, seconds: float) -> Predictor:
+        """Return one whose emulator delivers at random within so many seconds."""
+        return Predictor(self.parameters.replaced({"google.push_spread": Duration(seconds)}))
+
+    def idle(self, count: int) -> Numbers:
+        """Predict waits one after another."""
+        return self._waits(WARM, np.linspace(0.0, 5.0 * count, count))
+
+    def at_random(self, counts: Sequence[int], rates: Sequence[float]) -> Numbers:
+        """Predict waits at random times, as often again as makes the percentiles steady."""
+        chance = np.random.default_rng(1)
+        waits = []
+        for _ in range(REPEATS):
+            pauses = np.concatenate(
+                [chance.exponential(1 / rate, n) for n, rate in zip(counts, rates, strict=True)]
+            )
+            waits.append(self._waits(WARM, np.cumsum(pauses)))
+        return np.concatenate(waits)
+
+    def cold(self, count: int, *, warm_up: bool) -> Numbers:
+        """Predict waits for an instance that is scaled to zero, or is being warmed up."""
+        settings = replace(WARM, warm_up=warm_up, minimum=Instances(1, 1, 0))
+        spoken = SPOKEN_SECONDS if warm_up else LISTENING_SECONDS
+        return self._waits(settings, np.linspace(0.0, 100.0 * count, count), spoken)
+
+    def saturation(self) -> float:
+        """Predict the rate with `AT_ONCE` visitors, each of whom comes again at once.
+
+        By Little's law it is the rate at which as many are in the system.
+        """
+        low, high = 0.1, 100.0
+        for _ in range(12):
+            rate = (low + high) / 2
+            low, high = (rate, high) if self._in_system(rate) < AT_ONCE else (low, rate)
+        return (low + high) / 2
+
+    def _in_system(self, rate: float) -> float:
+        times = np.cumsum(np.random.default_rng(2).exponential(1 / rate, 600))
+        simulation = self._simulated(WARM, times, LISTENING_SECONDS)
+        voices = simulation.world.voices
+        return float(rate * (voices["ended"] - voices["arrived"]).mean())
+
+    def _waits(
+        self, settings: Settings, times: Numbers, spoken: float = LISTENING_SECONDS
+    ) -> Numbers:
+        return waits_of(self._simulated(settings, times, spoken))
+
+    def _simulated(self, settings: Settings, times: Numbers, spoken: float) -> Simulation:
+        chance = np.random.default_rng(0)
+        speaking = spoken + chance.uniform(0.0, BEAT_SECONDS, len(times))
+        arrivals = Arrivals(times, speaking, float(times[-1]) + 30.0)
+        return Simulation.prepare(self.parameters, settings, arrivals).run()
+
+
+def _of_this_machine(measured: Measured) -> Parameters:
+    parameters = read_parameters(CLOUD, LOCAL)
+    spent = measured.processor
+    conversion = parameters.duration("processor.conversion").at(SPOKEN_SECONDS)
+    return parameters.replaced(
+        {
+            "processor.conversion": Duration(conversion),
+            "processor.converter": Duration(spent["convert"]),
+            "processor.api": Duration(spent["api"]),
+            "processor.on_upload": Duration(spent["on_upload"]),
+            "stand_in.firestore": Duration(spent["firestore"] / FIRESTORE_CALLS),
+            "stand_in.pubsub": Duration(spent["pubsub"] / DELIVERIES),
+            "stand_in.storage": Duration(spent["storage"] / OBJECT_WAYS),
+            # Visits that find nothing are further apart than this.
+            "cloud_run.keep": Duration(20.0),
+            "stand_in.visitor": Duration(spent[OWN] / 2),
+            "deployed.machine_cpus": Duration(float(len(os.sched_getaffinity(0)))),
+            "start.convert": Duration(measured.start),
+        }
+    )
+
+
+def predict(measured: Measured, plan: Plan) -> tuple[dict[str, Numbers], float]:
+    """Return the predicted waits by situation, in seconds, and the saturation."""
+    predictor = Predictor.calibrated(measured)
+    rate, base = measured.saturation, BASE_LOAD * measured.saturation
+    waits = {
+        "idle": predictor.idle(500),
+        "70 % load": predictor.at_random((plan.loaded,), (LOAD * rate,)),
+        "crowd of 5x": predictor.at_random(plan.flash, (base, FLASH * base, base)),
+        "cold, no warm-up": predictor.cold(200, warm_up=False),
+        "cold, with warm-up": predictor.cold(200, warm_up=True),
+    }
+    return waits, predictor.saturation()

@@ -1,0 +1,69 @@
+"""Whether the capacity planner's simulator predicts what is measured on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from benchmarks.capacity.measured import FULL, QUICK, measure
+from benchmarks.capacity.predicted import predict
+from benchmarks.measuring.report import Report, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from benchmarks.measuring.report import Cell, Options
+    from capacity.summary import Numbers
+
+PERCENTILES: Final = (50, 95)
+
+
+async def run(options: Options) -> Report:
+    """Measure every situation, then predict it."""
+    plan = QUICK if options.quick else FULL
+    measured = await measure(plan)
+    waits, saturation = await asyncio.to_thread(predict, measured, plan)
+    rates: tuple[Cell, ...] = (
+        "8 visitors at once",
+        measured.saturation,
+        saturation,
+        100 * (saturation / measured.saturation - 1),
+    )
+    processor: tuple[tuple[Cell, ...], ...] = tuple(
+        (name, 1000 * seconds) for name, seconds in measured.processor.items()
+    )
+    return Report(
+        "capacity",
+        (
+            waits_table(measured.waits, waits),
+            Table(
+                "Saturation, voices a second",
+                ("situation", "measured", "predicted", "off, %"),
+                (rates,),
+            ),
+            Table("Measured at idle and given to the simulator, ms", ("service", "ms"), processor),
+        ),
+        facts={
+            "processors that other programs left free (all of them are wanted)": measured.free,
+            "the converter from exec to ready (ms)": 1000 * measured.start,
+        },
+    )
+
+
+def waits_table(measured: Mapping[str, Sequence[float]], predicted: Mapping[str, Numbers]) -> Table:
+    """Return measured and predicted percentiles beside each other."""
+    rows = []
+    for situation, waits in measured.items():
+        row: list[Cell] = [situation]
+        for which in PERCENTILES:
+            seen = 1000 * float(np.percentile(waits, which))
+            told = 1000 * float(np.percentile(predicted[situation], which))
+            row += [seen, told, 100 * (told / seen - 1)]
+        rows.append((*row, len(waits)))
+    columns = ["situation"]
+    for which in PERCENTILES:
+        columns += [f"p{which} measured", f"p{which} predicted", f"p{which} off, %"]
+    title = "From the end of the recording to done at the visitor's listener, ms"
+    return Table(title, (*columns, "voices"), tuple(rows))

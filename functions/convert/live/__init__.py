@@ -1,0 +1,1 @@
+"""live: speech while the client waits; the second entry of the container's image."""

@@ -1,0 +1,1 @@
+"""The HTTP API that clients of VOICEVOX and AivisSpeech speak."""

@@ -1,0 +1,100 @@
+"""The speakers and styles that a client can ask for, and the engines that speak them."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from speech.engines.speaking import PhraseEngine
+
+_TALK = "talk"
+
+
+@dataclass(frozen=True)
+class OfferedStyle:
+    """A style that clients can ask for.
+
+    Attributes:
+        id: number by which clients ask for it.
+        name: shown to people.
+        engine: that speaks it.
+        engine_style: the number by which the engine knows it.
+    """
+
+    id: int
+    name: str
+    engine: PhraseEngine
+    engine_style: int
+
+
+@dataclass(frozen=True)
+class OfferedSpeaker:
+    """A speaker that clients can ask for.
+
+    Attributes:
+        uuid: of the speaker.
+        name: shown to people.
+        version: of the voice.
+        policy: licence and credit, in Markdown.
+        portrait: a picture, PNG or JPEG.
+        styles: the ways in which the speaker speaks.
+    """
+
+    uuid: str
+    name: str
+    version: str
+    policy: str
+    portrait: bytes
+    styles: tuple[OfferedStyle, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """What `GET /speakers` says."""
+        return {
+            "name": self.name,
+            "speaker_uuid": self.uuid,
+            "styles": [
+                {"name": style.name, "id": style.id, "type": _TALK} for style in self.styles
+            ],
+            "version": self.version,
+            "supported_features": {"permitted_synthesis_morphing": "NOTHING"},
+        }
+
+    def details(self) -> dict[str, Any]:
+        """What `GET /speaker_info` says."""
+        portrait = base64.b64encode(self.portrait).decode()
+        styles = [
+            {
+                "id": style.id,
+                "icon": portrait,
+                "voice_samples": [],
+                "voice_sample_transcripts": [],
+            }
+            for style in self.styles
+        ]
+        return {"policy": self.policy, "portrait": portrait, "style_infos": styles}
+
+
+class Voices:
+    """Every voice that clients can ask for.
+
+    Args:
+        speakers: in the order in which they are listed.
+    """
+
+    def __init__(self, speakers: Sequence[OfferedSpeaker]) -> None:
+        self.speakers = tuple(speakers)
+        self._styles: Mapping[int, OfferedStyle] = {
+            style.id: style for speaker in speakers for style in speaker.styles
+        }
+
+    def find_style(self, style_id: int) -> OfferedStyle | None:
+        """Find a style by its number; None if there is none."""
+        return self._styles.get(style_id)
+
+    def find_speaker(self, uuid: str) -> OfferedSpeaker | None:
+        """Find a speaker; None if there is none."""
+        return next((speaker for speaker in self.speakers if speaker.uuid == uuid), None)
