@@ -1,4 +1,4 @@
-"""Barriers: points at which a process under test stops until the test lets it go on.
+"""Barriers: points at which a process under test waits until the test lets it continue.
 
 The process reports a point over a connection and waits for the answer, so that the test knows
 exactly where it is when it kills it, cuts its connections or lets another one overtake it.
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 VARIABLE = "BARRIERS"
-"""The environment variable that tells a process where the test listens."""
+"""The environment variable with the address at which the test listens."""
 
 PATIENCE_SECONDS = 60.0
 """How long a test waits for an arrival; only a failing test waits so long."""
@@ -26,7 +26,7 @@ _FAIL = b"fail\n"
 
 
 class InjectedError(Exception):
-    """What a process under test raises where the test wants it to fail."""
+    """The error that a process under test raises when the test orders a failure."""
 
 
 class Checkpoints:
@@ -41,7 +41,7 @@ class Checkpoints:
         self._address = (host, int(port))
 
     def reach(self, point: str, voice_id: str) -> None:
-        """Report a point and wait for permission to pass; raise `InjectedError` if so told."""
+        """Report a point and wait for permission; raise `InjectedError` if the test orders it."""
         with socket.create_connection(self._address) as connection:
             connection.sendall(_arrival(voice_id, point))
             answer = connection.recv(len(_FAIL))
@@ -49,7 +49,7 @@ class Checkpoints:
             raise InjectedError(f"the test lets {point} fail")
 
     async def pass_by(self, point: str, voice_id: str, note: str = "") -> None:
-        """Do as `reach`, without holding up the event loop; `note` is kept for the test."""
+        """Do the same as `reach` without blocking the event loop; the test can read `note`."""
         reader, writer = await asyncio.open_connection(*self._address)
         try:
             writer.write(_arrival(voice_id, point, note))
@@ -74,7 +74,7 @@ class _Point:
 
 
 class Barriers:
-    """The side of the test: says which points of which voice are held, and lets go."""
+    """The side of the test: chooses which points of which voice are held, and releases them."""
 
     def __init__(self) -> None:
         self._points: defaultdict[tuple[str, str], _Point] = defaultdict(_Point)
@@ -102,22 +102,22 @@ class Barriers:
         self._points[voice_id, point].fails = True
 
     def release(self, voice_id: str, point: str) -> None:
-        """Let everybody go on who waits at a point, and hold nobody there any more."""
+        """Release every process that waits at a point, and hold no other one there."""
         held = self._points[voice_id, point]
         held.is_held = False
         held.gate.set()
 
     async def arrival(self, voice_id: str, point: str, times: int = 1) -> None:
-        """Wait until a point was reached so often."""
+        """Wait until a point was reached that many times."""
         async with self._changed:
             await self._changed.wait_for(lambda: len(self._points[voice_id, point].notes) >= times)
 
     def notes(self, voice_id: str, point: str) -> list[str]:
-        """Return what was said at each arrival at a point."""
+        """Return the note of each arrival at a point."""
         return self._points[voice_id, point].notes
 
     def pids(self, voice_id: str, point: str) -> list[int]:
-        """Return which process it was at each arrival at a point."""
+        """Return the process of each arrival at a point."""
         return self._points[voice_id, point].pids
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

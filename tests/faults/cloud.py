@@ -1,4 +1,4 @@
-"""A local cloud whose processes can be held, killed, frozen and cut off."""
+"""A local cloud whose processes can be held, killed, frozen and disconnected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The services a process under test speaks to, with barriers before and after what matters."""
+"""The services that a process under test uses, with barriers around the important steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.faults.barriers import Checkpoints
 
 _VOICE_ID: ContextVar[str] = ContextVar("voice_id")
-"""Which voice the present task works on: the decoder and the engines are not told."""
+"""The voice of the current task, because the decoder and the engines do not get it."""
 
 
 class BarrierVoices:
@@ -127,7 +127,7 @@ class BarrierDecoder:
 
 
 class BarrierEngine:
-    """An engine with the point `converting`, at which its thread stands still."""
+    """An engine with the point `converting`, at which its thread waits."""
 
     def __init__(self, engine: Engine, checkpoints: Checkpoints) -> None:
         self._engine = engine

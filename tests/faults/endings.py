@@ -1,4 +1,4 @@
-"""What must hold after every fault."""
+"""The conditions that must hold after every fault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def require_one_result(cloud: FaultyCloud, voice_id: str, messages: int = 
 async def require_one_failure(
     cloud: FaultyCloud, voice_id: str, code: ErrorCode, messages: int = 1
 ) -> Voice:
-    """Require that a voice failed so, left no result, and every message is acknowledged."""
+    """Require that a voice failed with a code and left no result or unacknowledged message."""
     await cloud.front.acknowledged(voice_id, messages=messages)
     voice = await cloud.read(voice_id)
     assert voice.status is Status.FAILED
@@ -39,7 +39,7 @@ async def require_one_failure(
 
 
 async def _require_rest(cloud: FaultyCloud, voice: Voice) -> None:
-    """Require that nothing is under way which could change the voice once more."""
+    """Require that nothing is in progress that could still change the voice."""
     if list(cloud.front.about(voice.voice_id, "on_upload")):
         await cloud.front.acknowledged(voice.voice_id, "on_upload")
     assert await cloud.read(voice.voice_id) == voice

@@ -1,4 +1,4 @@
-"""What stands between topics and the instances of a service: Pub/Sub's push and Cloud Run's front.
+"""Replaces Pub/Sub's push and Cloud Run's front end, between topics and a service's instances.
 
 The emulator's own push delivers to an endpoint one message after another until it has gained
 confidence, so a held delivery would hold up all others. Here messages are pulled from the same
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
 PATIENCE_SECONDS = 100.0
-"""How long a test waits for something that must happen; only a failing test waits so long."""
+"""How long a test waits for a required event; only a failing test waits that long."""
 
 SERVICES = {
     "uploads": "on_upload",
@@ -35,7 +35,7 @@ SERVICES = {
 
 @dataclass(eq=False)
 class Delivery:
-    """One push: of which message about which voice, and how it was answered, None until then."""
+    """One push: its message, its voice, and its answer (None until it arrives)."""
 
     service: str
     message_id: str
@@ -44,7 +44,7 @@ class Delivery:
 
 
 LOST = "lost"
-"""The instance to choose for a message that vanishes: it counts as acknowledged."""
+"""The instance to choose for a message that is lost: it counts as acknowledged."""
 
 
 class Front:
@@ -88,17 +88,17 @@ class Front:
         return (d for d in self.deliveries if (d.voice_id, d.service) == (voice_id, service))
 
     async def answered(self, voice_id: str, status: int, service: str = "convert") -> None:
-        """Wait until a delivery about a voice was answered so."""
+        """Wait until a delivery about a voice got this answer."""
         await self._until(lambda: any(d.status == status for d in self.about(voice_id, service)))
 
     async def acknowledged(
         self, voice_id: str, service: str = "convert", *, messages: int = 1
     ) -> None:
-        """Wait until at least so many messages about a voice, and all there are, are settled."""
+        """Wait until all messages about a voice, at least this many, are acknowledged."""
         await self._until(lambda: self._settled(voice_id, service) >= messages)
 
     def _settled(self, voice_id: str, service: str) -> int:
-        """Count the acknowledged messages about a voice; 0 while any is not."""
+        """Count the acknowledged messages about a voice; 0 while one is not acknowledged."""
         ends: Counter[str] = Counter()
         for delivery in self.about(voice_id, service):
             if delivery.status is None:

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 README = Path(__file__).parent / "README.md"
 
 LAST_VOICE_SECONDS = 120.0
-"""How long is waited, after the load has ended, for the last voice."""
+"""How long to wait for the last voice after the load has ended."""
 
 WARM_UP_SHARE = 0.25
-"""Memory is measured from here on: buffers and arenas have their size by then."""
+"""Memory is measured from here on, when buffers and arenas have reached their size."""
 
 IDLE_SECONDS = 2.0
 """How long a connection is kept for the next visitor: less than the servers' five seconds.
@@ -81,7 +81,7 @@ class Soak:
         ]
 
     async def run(self, seconds: float, kill_every: float) -> Figures:
-        """Load, kill and measure for so long; then wait for the last voices."""
+        """Load, kill and measure for this long; then wait for the last voices."""
         killing = asyncio.create_task(self._kill_for_ever(kill_every))
         begin = time.monotonic()
         while (passed := time.monotonic() - begin) < seconds and not killing.done():
@@ -106,7 +106,7 @@ class Soak:
             await asyncio.sleep(kill_every)
             visit, created = await self._create()
             victim, voice_id = self.victim, created["voice_id"]
-            # Each kill interrupts a conversion: this one, and whatever else is under way.
+            # Each kill interrupts this conversion and all others in progress.
             self.cloud.front.pin(voice_id, victim.url)
             self.cloud.barriers.hold(voice_id, "converting")
             self._spawn(self._go_through(visit, created))
@@ -118,7 +118,7 @@ class Soak:
             self.victim = await self.cloud.start_convert()
 
     async def _create(self) -> tuple[Visit, dict[str, Any]]:
-        # Counted before anything can go wrong with it.
+        # Counted before it can fail.
         visit = Visit()
         self.visits.append(visit)
         created = await self.visitor.create(Wish("mei", None, "wav"), "audio/webm")
@@ -134,7 +134,7 @@ class Soak:
         visit.is_settled = True
 
     async def _finish(self) -> None:
-        """Wait for the last voices and look what lies in the bucket for each."""
+        """Wait for the last voices and list the results in the bucket for each."""
         _, late = await asyncio.wait(self._running, timeout=LAST_VOICE_SECONDS)
         for task in late:
             task.cancel()
@@ -154,11 +154,11 @@ class Soak:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return what a process and those that it has started hold in memory."""
+    """Return the resident memory of a process and its children, in bytes."""
     process = psutil.Process(pid)
     total = process.memory_info().rss
     for child in process.children(recursive=True):
-        # A decoder may end at any moment.
+        # A decoding process may end at any moment.
         with suppress(psutil.NoSuchProcess):
             total += child.memory_info().rss
     return int(total)

@@ -1,4 +1,4 @@
-"""What a soak has found, and whether all is well."""
+"""The figures of a soak, and its findings."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 GROWTH_ALLOWED = 1.1
 GROWTH_ALLOWED_BYTES = 16 << 20
-"""Memory is flat if it has grown by neither this share nor so many bytes."""
+"""Memory is flat if it has not grown by both this share and this many bytes."""
 
 ENDS = 5
-"""How many samples count as the start, and as the end: one alone may stand on a peak."""
+"""How many samples count as the start and as the end: a single one may be a peak."""
 
 MB = 1_000_000
 
@@ -86,7 +86,7 @@ class Figures:
         return Counter(voice.error.code.value for voice in ended if voice.error is not None)
 
     def complaints(self) -> list[str]:
-        """Return what is not well, in sentences; nothing if all is."""
+        """Return the findings as sentences; none if everything is in order."""
         said = [
             (self.lost, "voices are lost"),
             (self.doubled, "voices have not exactly their one result"),
@@ -99,7 +99,7 @@ class Figures:
             for name, (start, end) in self.memory_ends().items()
             if end > start * GROWTH_ALLOWED and end > start + GROWTH_ALLOWED_BYTES
         ]
-        # A run that has tried nothing shows nothing.
+        # A run without voices or kills proves nothing.
         if not self.visits or not self.kills or not self.memory:
             complaints.append("there was no load, no kill, or nothing whose memory was measured")
         return complaints

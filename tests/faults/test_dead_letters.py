@@ -1,4 +1,4 @@
-"""Messages that nobody can handle: they end their voice, visibly, and stay to be looked at."""
+"""Messages that cannot be handled end their voice visibly and are kept for inspection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is not let in, and what is not told to anybody."""
+"""Access that must be refused, and secrets that must not appear in logs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ISSUER, STRANGER = Issuer(), Issuer()
 
 
 def signed_with_the_certificate_as_a_password() -> str:
-    """Return a token that a verifier accepts which believes the token's own algorithm."""
+    """Return a token that only a verifier accepts that trusts the token's own algorithm."""
 
     def part(value: dict[str, Any]) -> bytes:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=")
@@ -153,9 +153,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def endpoints(folder: Path) -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as environment:
-        # The most talkative level: what is not told then is never told.
+        # The most detailed level: what it does not log is never logged.
         environment.setenv("LOG_LEVEL", "DEBUG")
-        # Emulators of its own, so that their logs are this cloud's.
+        # Separate emulators, so that their logs belong to this cloud alone.
         for variable in (FIRESTORE_VARIABLE, PUBSUB_VARIABLE):
             environment.delenv(variable, raising=False)
         with served_cloud(folder, "--emulators") as served:
@@ -210,7 +210,7 @@ def give_up(endpoints: dict[str, Any], created: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Traces:
-    """What a full run has left: every log, by its process, and what none of them may hold."""
+    """What a full run leaves: every process's log, and the secrets that no log may contain."""
 
     logs: Mapping[str, bytes]
     voices: Mapping[str, str]
@@ -218,13 +218,13 @@ class Traces:
 
 
 def ways_to_tell(piece: bytes) -> list[bytes]:
-    """Return how bytes may look in a log."""
+    """Return the forms in which bytes may appear in a log."""
     return [piece, base64.b64encode(piece), piece.hex().encode(), repr(piece)[2:-1].encode()]
 
 
 @pytest.fixture(scope="module")
 def traces(endpoints: dict[str, Any], folder: Path) -> Traces:
-    """Go every way that a voice can go, with a token that means nothing here."""
+    """Send voices along every path, with a token that is valid nowhere."""
     names = ("done", "sent through the api", "cut off", "erased", "given up")
     voices = {name: create(endpoints) for name in names}
     assert upload(voices["done"]).ok

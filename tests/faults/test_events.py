@@ -1,4 +1,4 @@
-"""Events and messages that come twice, out of order, too late, or about something that is gone."""
+"""Events and messages that are duplicated, out of order, late, or about deleted objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines on which nothing can be written any more."""
+"""Machines whose disk is full."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
 
 
 def a_recording_too_large_for_memory() -> bytes:
-    """Return a recording that the api keeps on disk while it takes it in: more than a megabyte."""
+    """Return a recording of more than a megabyte, which the api buffers on disk."""
     file = io.BytesIO()
     with wave.open(file, "wb") as writer:
         writer.setnchannels(2)

@@ -1,4 +1,4 @@
-"""One of a container's several processes hangs: it is replaced, and its neighbours go on."""
+"""One of a container's several processes hangs: it is replaced, and the others continue."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def processes(several: Instance) -> set[int]:
 
 
 def ready(several: Instance) -> int:
-    """How many of a container's processes got as far as to serve."""
+    """How many of a container's processes have started to serve."""
     return several.process.log.read_text().count('"event": "instance_started"')
 
 

@@ -1,4 +1,4 @@
-"""Firestore and Cloud Storage out of reach, at each step of the way."""
+"""Firestore and Cloud Storage are unreachable at each step of a conversion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More work than there is room for, and clients who want more than their share."""
+"""More work than the containers can take, and clients that send too many requests."""
 
 from __future__ import annotations
 

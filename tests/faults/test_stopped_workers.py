@@ -1,4 +1,4 @@
-"""Conversion containers that are told to stop, stand still, come back late or never return."""
+"""Conversion containers that get SIGTERM, freeze, continue late or never finish."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def send_conversion_message(cloud: FaultyCloud, voice_id: str) -> None:
-    """Publish the conversion message of a voice once more, as a new message."""
+    """Publish the conversion message of a voice again, as a new message."""
     upload = (await cloud.read(voice_id)).input
     assert upload is not None
     message = ConversionMessage(voice_id, upload)

@@ -1,4 +1,4 @@
-"""Events and messages that vanish: the sweep finds their voices."""
+"""Events and messages are lost: the sweep finds their voices."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def run(sweep: Instance) -> None:
 
 
 async def backdate(cloud: FaultyCloud, voice_id: str, **changes: Any) -> None:
-    """Let a document be as if it had last changed long ago."""
+    """Date a document's last change far into the past."""
     snapshot = await cloud.voices.read(voice_id)
     earlier = snapshot.voice.updated_at - LONG_AGO
     await cloud.voices.replace(snapshot, replace(snapshot.voice, updated_at=earlier, **changes))
@@ -114,7 +114,7 @@ async def test_a_voice_that_was_never_uploaded_expires(cloud: FaultyCloud, sweep
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def damaged(cloud: FaultyCloud) -> AsyncIterator[str]:
-    """A document among the voices that is none: it has a status and a time, and nothing else."""
+    """A document that is not a voice: it has only a status and a time."""
     voice_id, long_ago = new_voice_id(), datetime.now(UTC) - LONG_AGO
     documents = f"projects/{names.PROJECT_ID}/databases/(default)/documents"
     address = f"http://{cloud.addresses.firestore}/v1/{documents}/voices/{voice_id}"

@@ -37,7 +37,7 @@ SHOWN_KINDS = 6
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fuzz or replay as asked."""
+    """Fuzz or replay, as the arguments say."""
     parser = argparse.ArgumentParser(prog="fuzz", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=1.0, help="altogether (default: 1)")
     parser.add_argument("--target", choices=sorted(targets()), action="append")
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def table(reports: Sequence[dict[str, Any]], seed: int) -> Table:
-    """Return what came of every target."""
+    """Return the tally of every target."""
     shown = Table(title=f"fuzz, seed {seed}", caption="memory of the largest process")
     for heading in ("target", "inputs", "answers", "failures", "slowest", "memory"):
         shown.add_column(heading)
@@ -82,7 +82,7 @@ def table(reports: Sequence[dict[str, Any]], seed: int) -> Table:
 
 
 def _in_process(name: str, seconds: float, seed: int) -> dict[str, Any]:
-    """Fuzz a target in a process that may crash or hang, and tell what came of it."""
+    """Fuzz a target in a process that may crash or hang, and return its tally."""
     KEPT.joinpath(name).mkdir(parents=True, exist_ok=True)
     current = KEPT / name / "current"
     current.unlink(missing_ok=True)
@@ -120,7 +120,7 @@ def _report_of_crash(name: str, failure: str, current: Path) -> dict[str, Any]:
 
 
 def _fuzz_here(name: str, seconds: float, seed: int, current: Path) -> int:
-    """Fuzz in this process, and write what came of it to standard output."""
+    """Fuzz in this process, and write the tally to standard output."""
     with noted(current) as note:
         tally = fuzz(targets()[name], seconds=seconds, first_seed=seed, before=note)
     json.dump(tally.as_json() | {"kept": _keep_all(tally)}, sys.stdout)

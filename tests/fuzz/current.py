@@ -1,4 +1,4 @@
-"""The input that a process tries now, kept where it stays when the process crashes."""
+"""Keeps the current input of a process so that it survives a crash of the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST_INPUT = 64 << 20
 
 @contextmanager
 def noted(path: Path) -> Iterator[Callable[[bytes], None]]:
-    """Keep the present input in a file, as a crash of the process leaves it."""
+    """Keep the current input in a file, which a crash of the process leaves intact."""
     with path.open("w+b") as file:
         file.truncate(8 + LARGEST_INPUT)
         with mmap.mmap(file.fileno(), 8 + LARGEST_INPUT) as memory:
@@ -28,7 +28,7 @@ def noted(path: Path) -> Iterator[Callable[[bytes], None]]:
 
 
 def read_current(path: Path) -> bytes | None:
-    """Return the input that a process tried last, if it came as far as that."""
+    """Return the input that a process tried last, if it tried one."""
     if not path.is_file():
         return None
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Feeds a target with inputs, counts what comes of them, and finds the smallest that fails."""
+"""Sends inputs to a target, counts the outcomes, and finds the smallest failing input."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 BATCH = 200
-"""How many inputs are tried before the clock is looked at."""
+"""How many inputs are tried between two looks at the clock."""
 
 KIBIBYTE = 1024
 _LONGEST_COMPLAINT = 300
 
 
 class UncleanError(AssertionError):
-    """An input was answered as no input may be answered."""
+    """An input got an answer that no input may get."""
 
 
 class LimitError(Exception):
-    """An input took longer, or more memory, than any input may."""
+    """An input exceeded the limit of time or memory."""
 
 
 class Target(Protocol):
-    """Something that strangers' bytes reach."""
+    """A part of the service that reads untrusted bytes."""
 
     @property
     def name(self) -> str:
-        """What it is called on the command line."""
+        """Its name on the command line."""
         ...
 
     @property
     def inputs(self) -> SearchStrategy[bytes]:
-        """Makes inputs, most of them nearly right."""
+        """Makes inputs, most of them nearly valid."""
         ...
 
     @property
@@ -106,7 +106,7 @@ class Tally:
         }
 
     def fail(self, error: BaseException) -> None:
-        """Note that the present input fails, if it is the smallest that does so in this way."""
+        """Note that the current input fails, if it is the smallest that fails in this way."""
         kind, data = _kind_of(error), self.current
         known = self.failures.get(kind)
         if known is None or (len(data), data) < (len(known), known):
@@ -137,7 +137,7 @@ def fuzz(
         while not tally.failures and (batches == 0 or time.monotonic() < end):
             feeding.run_batch(examples, None if first_seed is None else first_seed + batches)
             batches += 1
-        # What was left open tells so now.
+        # Objects that were left open report it now.
         gc.collect()
     started = KIBIBYTE * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     tally.memory_bytes = max(tally.memory_bytes, started)
@@ -145,7 +145,7 @@ def fuzz(
 
 
 def try_one(target: Target, data: bytes) -> str:
-    """Try one input; let out whatever it raises."""
+    """Try one input; pass on whatever it raises."""
     with target.open() as feed, _at_most(target.seconds):
         return feed(data)
 
@@ -181,7 +181,7 @@ class _Feeding:
         try:
             (batch if number is None else seed(number)(batch))()
         except Exception:
-            # The smallest failure comes out here, and the tally knows it.
+            # The smallest failure is raised here, and is already in the tally.
             if not self.tally.failures:
                 raise
 
@@ -215,7 +215,7 @@ def _at_most(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def _strict(tally: Tally) -> Iterator[None]:
-    """Take for a failure what is otherwise only written down: errors that nobody can catch."""
+    """Count errors as failures that nobody can catch and that are otherwise only logged."""
     previous = sys.unraisablehook
 
     def note(unraisable: sys.UnraisableHookArgs) -> None:

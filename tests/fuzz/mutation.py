@@ -1,4 +1,4 @@
-"""Changes files as damage, carelessness and malice do."""
+"""Changes files as damage, mistakes and attackers do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TELLING = tuple(
 # Damage does most in the beginning, where headers are.
 _PLACES = st.one_of(st.floats(0, 1), st.floats(0, 0.05), st.floats(0, 0.005))
 
-# What begins with the wrong magic is refused before anything is tried.
+# A file with the wrong magic is refused before anything else is tried.
 _KEPT = st.sampled_from((0, 4, 12, 16, 64))
 
 Change = tuple[str, float, bytes, float]
@@ -103,7 +103,7 @@ def _leaves() -> st.SearchStrategy[Any]:
 
 
 def _values() -> st.SearchStrategy[Any]:
-    """Anything that JSON can say, most of it short."""
+    """Any JSON value, usually a short one."""
     inner = st.one_of(_leaves(), st.lists(_leaves(), max_size=3), st.just({}))
     nested = st.one_of(st.lists(inner, max_size=3), st.dictionaries(_TEXTS, inner, max_size=3))
     leaves = _leaves()
@@ -117,7 +117,7 @@ def _marked(name: str) -> str:
 def documents(example: Any) -> st.SearchStrategy[bytes]:
     """JSON like `example`, with some values replaced, left out, doubled or added."""
     change = st.tuples(st.integers(0, 10**6), _values())
-    # One thing wrong gets further than three.
+    # An input with one error gets further than one with three.
     few = st.lists(change, min_size=1, max_size=1)
     changed = st.one_of(few, few, few, st.lists(change, max_size=3))
     return st.builds(

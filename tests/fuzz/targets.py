@@ -1,4 +1,4 @@
-"""What is fuzzed: every place where bytes of strangers are first read."""
+"""The fuzzed targets: every place that first reads untrusted bytes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _Settings = TypeVar("_Settings", bound=settings.CommonSettings)
 MIB = 1 << 20
 
 VOICE_ID = "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f"
-"""The same at every run, so that an input that was kept means the same when it is replayed."""
+"""The same in every run, so that a kept input means the same when it is replayed."""
 
 
 class _LogReader(logging.Handler):
@@ -95,7 +95,7 @@ def _logged() -> Iterator[None]:
     for log in logs:
         log.addHandler(reader)
         log.setLevel(logging.INFO)
-        # Thousands of inputs are refused: nobody wants to read of each.
+        # Thousands of inputs are refused; logging each would hide everything else.
         log.propagate = False
     try:
         yield
@@ -108,7 +108,7 @@ def _logged() -> Iterator[None]:
 
 @dataclass
 class DecoderTarget:
-    """Recordings, decoded in a process behind its limits."""
+    """Recordings, decoded in a process with its limits."""
 
     name: str = "decoder"
     # Its own limits end it earlier: 5 s of processor time, 15.5 s altogether.
@@ -172,7 +172,7 @@ class PushTarget:
 
     @cached_property
     def inputs(self) -> st.SearchStrategy[bytes]:
-        """Envelopes around notifications and conversion messages, most of them nearly right."""
+        """Envelopes around notifications and conversion messages, most of them nearly valid."""
         voice_id = self._voice.voice_id
         event = upload_notification(an_upload(voice_id))
         resource = json.loads(event.data)
@@ -286,7 +286,7 @@ def _in_envelope(
 
 @dataclass
 class TokenTarget:
-    """The header `Authorization`, which is read before anything is known of the sender."""
+    """The header `Authorization`, which is read before the sender is known."""
 
     name: str = "token"
     seconds: float = 5.0
@@ -294,7 +294,7 @@ class TokenTarget:
 
     @cached_property
     def inputs(self) -> st.SearchStrategy[bytes]:
-        """Tokens whose three parts are nearly right, and what is no token."""
+        """Tokens whose three parts are nearly valid, and texts that are not tokens."""
         header = {"alg": "RS256", "kid": "key-1", "typ": "JWT"}
         claims = dict(push_claims())
         part = st.one_of(documents(header), documents(claims), st.binary(max_size=40))
@@ -508,7 +508,7 @@ class ManifestTarget:
 
     @cached_property
     def inputs(self) -> st.SearchStrategy[bytes]:
-        """Manifests, most of them nearly right; a few with very many fields."""
+        """Manifests, most of them nearly valid; a few with very many fields."""
         right = self._right
         crowded = st.integers(1, 20_000).map(
             lambda count: b"{" + b",".join(b'"%x":1' % n for n in range(count)) + b"}"
@@ -580,7 +580,7 @@ def _place_of(sentence: str) -> str:
 
 @dataclass
 class GraphTarget:
-    """ONNX files of character bundles, looked at before any runtime sees them."""
+    """ONNX files of character bundles, inspected before any runtime reads them."""
 
     name: str = "graph"
     seconds: float = 5.0
@@ -619,7 +619,7 @@ class PortraitTarget:
 
     @cached_property
     def inputs(self) -> st.SearchStrategy[bytes]:
-        """The portrait of the character that comes along, and small ones, with damage."""
+        """The built-in character's portrait and small ones, with damage."""
         folder = Path(__file__).parents[2] / "characters" / "mei"
         small = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">%s</svg>'
         seeds = {
@@ -647,7 +647,7 @@ def _check(data: bytes) -> str:
 
 
 def _require_sentence(text: str) -> None:
-    """Refuse what cannot be sent, logged or shown in one line."""
+    """Raise if a text cannot be sent, logged or shown in one line."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""A short run of the fuzzer, with the same inputs every time; and that it finds what is wrong."""
+"""A short run of the fuzzer, with the same inputs every time, and tests of the fuzzer itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_input_ends_in_a_result_or_a_clean_error(name: str) -> None:
 
 @dataclass
 class Brittle:
-    """Fails as told for inputs that hold an X."""
+    """Fails in the given way for inputs that contain an X."""
 
     fail: Callable[[], None]
     name: str = "brittle"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from speech.engines.base import ConversionOptions, Samples, StageClock
 
 ECHO = "echo"
-"""A character that says what it is given: the decoder is what is tried here, not the network."""
+"""A character that returns its input: these tests try the decoder, not the network."""
 
 
 @dataclass(frozen=True)

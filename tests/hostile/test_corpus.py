@@ -1,4 +1,4 @@
-"""Every hostile file ends in a result or a clean error; nothing outside of it is touched."""
+"""Every hostile file ends in a result or a clean error and accesses nothing outside itself."""
 
 from __future__ import annotations
 

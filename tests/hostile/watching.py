@@ -1,4 +1,4 @@
-"""A file that nobody may open and a port that nobody may connect to, and who did all the same."""
+"""A file that must not be opened and a port that must not be used, and who did it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# inotify(7): every way to look at or change what is in a folder.
+# inotify(7): every way to read or change the contents of a folder.
 IN_ALL_EVENTS = 0xFFF
 
 
@@ -61,7 +61,7 @@ class Lures:
 
 @contextmanager
 def lures(folder: Path) -> Iterator[Lures]:
-    """Lay the file out, listen at the port and watch both (Linux only)."""
+    """Create the file, listen at the port and watch both (Linux only)."""
     file = folder / "canary.wav"
     file.write_bytes(recording("16-bit wav"))
     libc = ctypes.CDLL(None, use_errno=True)

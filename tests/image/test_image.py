@@ -1,4 +1,4 @@
-"""The real Dockerfile is built, and its image is started and asked what Cloud Run asks it."""
+"""Builds the real Dockerfile, starts the image and sends it Cloud Run's requests."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ print(json.dumps({
 
 @pytest.fixture
 def credentials(tmp_path: Path) -> Path:
-    """Credentials that name nobody, for clients that only have to be created."""
+    """Credentials of no account, for clients that are only created and not used."""
     tmp_path.chmod(0o755)
     path = tmp_path / "credentials.json"
     path.write_text(json.dumps(CREDENTIALS))

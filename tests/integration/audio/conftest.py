@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def decoder() -> AsyncIterator[Decoder]:
-    """One for a whole module: a zygote serves any number of recordings, one after another."""
+    """One decoder for a whole module, because a zygote serves any number of recordings."""
     async with Decoder() as running:
         yield running

@@ -153,7 +153,7 @@ def raw_wav(
     code: int = 1,
     declared: int | None = None,
 ) -> bytes:
-    """A WAV file around `data` that may declare what is not true."""
+    """A WAV file around `data` whose header may be false."""
     size = len(data) if declared is None else declared
     block = channels * bits // 8
     header = struct.pack(
@@ -218,7 +218,7 @@ def box(name: bytes, *content: bytes) -> bytes:
 
 
 def mp4_that_refers_to(url: str) -> bytes:
-    """MP4 whose samples are said to lie at `url`: a data reference that is not the file itself."""
+    """MP4 whose data reference says that its samples are at `url` and not in the file."""
     honest = recording("m4a file")
     own = box(b"url ", bytes([0, 0, 0, 1]))
     foreign = box(b"url ", bytes(4), url.encode() + b"\0")
@@ -237,7 +237,7 @@ def replace_box(data: bytes, old: bytes, new: bytes) -> bytes:
 
 
 def with_cover_art(flavour: Flavour) -> bytes:
-    """Music from a shop: a picture is attached as a second stream."""
+    """Music with cover art: a picture is attached as a second stream."""
     picture = io.BytesIO()
     with av.open(picture, "w", format="image2pipe") as container:
         stream = container.add_stream("mjpeg", rate=1, width=640, height=640, pix_fmt="yuvj420p")

@@ -1,4 +1,4 @@
-"""What a decoding process may not do, tried in a process that is confined like one."""
+"""Tries forbidden actions in a process that is confined like a decoding process."""
 
 from __future__ import annotations
 

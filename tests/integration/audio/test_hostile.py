@@ -1,4 +1,4 @@
-"""What the decoder makes of recordings that are broken or mean no good.
+"""How the decoder handles recordings that are broken or malicious.
 
 That every one of many such files ends in a result or a clean error is shown in `tests/hostile`.
 """

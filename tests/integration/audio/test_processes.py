@@ -117,7 +117,7 @@ async def test_a_dead_zygote_is_replaced_and_its_processes_die_with_it() -> None
         processes(process)
         zygotes.append(parent_of(process))
         if len(zygotes) == 1:
-            # Stopped, so that it cannot end by itself before its zygote does.
+            # Stopped, so that it cannot end before its zygote.
             os.kill(process, signal.SIGSTOP)
             os.kill(zygotes[0], signal.SIGKILL)
 
