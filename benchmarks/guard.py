@@ -1,4 +1,4 @@
-"""Notices that a stage has become slower, on any machine, by ratios of costs of the same run."""
+"""Detects on any machine that a stage has become slower, by ratios of costs from the same run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Ratios = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of one ratio.
+    """One ratio, stored and measured.
 
     Attributes:
         benchmark: whose.
@@ -67,7 +67,7 @@ class Finding:
 def compare(
     benchmark: str, stored: Mapping[str, float], measured: Mapping[str, float]
 ) -> list[Finding]:
-    """Set the ratios of a benchmark side by side, those that are only on one side included."""
+    """Compare the ratios of a benchmark, including those that are only stored or only measured."""
     names = [*stored, *(name for name in measured if name not in stored)]
     return [Finding(benchmark, name, stored.get(name), measured.get(name)) for name in names]
 
@@ -75,7 +75,7 @@ def compare(
 def watch(
     benchmark: str, stored: Mapping[str, float], measure: Callable[[str], Mapping[str, float]]
 ) -> list[Finding]:
-    """Measure a benchmark, again while it looks worse, and compare the best of each ratio.
+    """Measure a benchmark, repeat it while a ratio is worse, and compare the best of each ratio.
 
     Args:
         benchmark: which.
@@ -102,7 +102,7 @@ def measure_quickly(benchmark: str) -> Mapping[str, float]:
     """Run the quick version of a benchmark in a process of its own and return its ratios.
 
     Raises:
-        subprocess.CalledProcessError: it failed; what it said was printed.
+        subprocess.CalledProcessError: it failed; its output was printed.
     """
     with tempfile.TemporaryDirectory() as folder:
         command = (sys.executable, "-m", "benchmarks", benchmark, "--quick", "--results", folder)
@@ -129,7 +129,7 @@ def main(
     """Compare all ratios with the stored ones, or store them anew, and return the exit code.
 
     Args:
-        accept: store what is measured instead of comparing.
+        accept: store the measured ratios instead of comparing.
         path: where the accepted ratios are.
         measure: runs a benchmark and returns its ratios.
     """

@@ -1,4 +1,4 @@
-"""How long a new instance takes until it can convert, and how much of that a visitor feels."""
+"""How long a new instance takes until it can convert, and how long a visitor waits for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SPOKEN_SECONDS: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How often what is measured; what takes long without bytecode is measured less.
+    """How often each thing is measured; slow starts without bytecode are measured less often.
 
     Attributes:
         starts: of the container, with bytecode and without.
@@ -96,7 +96,7 @@ class Starts:
 
     @classmethod
     def measure(cls, folder: Path, plan: Plan) -> Starts:
-        """Measure everything about starts."""
+        """Measure the starts."""
         compiled = Starter(folder / "compiled", has_bytecode=True)
         compile_everything(compiled)
         starters = {
@@ -173,14 +173,14 @@ class Starts:
 
 
 def compile_everything(starter: Starter) -> None:
-    """Let every module be compiled that any of the measured processes imports."""
+    """Compile every module that one of the measured processes imports."""
     starter.start_converter()
     for name in DEPLOYABLES:
         starter.measure_imports(name)
 
 
 async def measure_waits(plan: Plan) -> Waits:
-    """Visit a cloud in each state of the instance, in turns."""
+    """Visit a cloud in each state of the instance, alternately."""
     waits: Waits = defaultdict(list)
     recordings = {seconds: webm(seconds) for seconds in plan.visits}
     async with scaled_cloud() as cloud:
@@ -196,7 +196,7 @@ async def measure_waits(plan: Plan) -> Waits:
 
 
 def waits_table(waits: Waits) -> Table:
-    """Return the waits beside each other."""
+    """Return the table of the waits."""
     rows: list[tuple[Cell, ...]] = []
     for (seconds, state), visits in waits.items():
         times = [visit.wait for visit in visits]

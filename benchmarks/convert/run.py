@@ -1,4 +1,4 @@
-"""What one conversion costs, stage by stage, and what was tried to make it cost less."""
+"""What one conversion costs, stage by stage, and how alternatives compare."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Plan:
         runs: of a graph for each choice.
         loads: fresh processes.
         uneven: recordings of different lengths, for the buckets.
-        typical: the length in seconds of what is compared at one length only.
+        typical: the length in seconds for comparisons at a single length.
     """
 
     lengths: tuple[float, ...]
@@ -73,7 +73,7 @@ QUICK: Final = Plan(lengths=(1.0, 5.0), rounds=3, runs=3, loads=2, uneven=4)
 
 
 async def run(options: Options) -> Report:
-    """Measure everything that has to do with one conversion at a time."""
+    """Measure single conversions: stages, loading and alternatives."""
     plan = QUICK if options.quick else FULL
     folder = ConvertSettings.model_fields["characters_dir"].default / CHARACTER
     bundle = _load_bundle(folder, plan.loads)
@@ -117,7 +117,7 @@ async def run(options: Options) -> Report:
 
 
 def _ratios(stages: Stages, parts: Mapping[str, float], bundle: Loading) -> dict[str, float]:
-    """Return the stages' costs, in runs of the graph, which nothing but the graph changes."""
+    """Return the cost of each stage divided by the cost of one run of the graph."""
     graph = stages.milliseconds["graph"]
     costs = {
         stage: stages.milliseconds[stage] / graph
@@ -219,7 +219,7 @@ def _load_bundle(folder: Path, count: int) -> Loading:
 
 
 def _load_alternatives(content: bytes, count: int) -> dict[str, Loading]:
-    """Load a graph as it is and as it could be, in turns."""
+    """Load a graph as it is and in its alternatives, alternately."""
     alternatives = {
         "as it is": (content, "none"),
         "optimised when it is loaded": (content, "basic"),

@@ -1,7 +1,7 @@
 """What a thousand conversions and a day cost: measured CPU seconds times prices.
 
 CPU seconds are those of all processes that work on a conversion, from the recording's bytes to the
-result's. Unlike the elapsed time, they do not depend on what else the machine does. The number of
+result's. Unlike the elapsed time, they do not depend on other programs. The number of
 documents that a voice reads and writes comes from the last report of the benchmark pipeline.
 """
 

@@ -1,4 +1,4 @@
-"""Which server speaks HTTP for the least processor time, by protocol and size of the body."""
+"""Which server needs the least processor time for HTTP, by protocol and size of the body."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ H2C: Final = "HTTP/2 (h2c)"
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A server and the protocol that it is spoken to in."""
+    """A server and a protocol."""
 
     server: str
     protocol: str
@@ -57,7 +57,7 @@ CONTENDERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is sent how often.
+    """A request body and how often it is sent.
 
     Attributes:
         name: for the tables.
@@ -89,7 +89,7 @@ QUICK: Final = Plan(CONTENDERS[:3], rounds=1, seconds=2.0)
 
 @dataclass(slots=True)
 class Found:
-    """What was found of a contender and a body, round by round.
+    """The measurements of a contender with a body, round by round.
 
     Attributes:
         cpu: processor milliseconds of the server for one request.
@@ -100,14 +100,14 @@ class Found:
     loads: list[Load] = field(default_factory=list)
 
     def row(self) -> tuple[Cell, ...]:
-        """Return CPU, p50, p95, p99 in milliseconds and what failed."""
+        """Return CPU, p50, p95 and p99 in milliseconds and the number of failures."""
         rounds = [load.percentiles() for load in self.loads]
         percentiles = (median(values) for values in zip(*rounds, strict=True))
         return (median(self.cpu), *percentiles, sum(load.failures() for load in self.loads))
 
 
 async def run(options: Options) -> Report:
-    """Measure every contender with both bodies, in turns."""
+    """Measure every contender with both bodies, alternately."""
     plan = QUICK if options.quick else FULL
     bodies = (SMALL, LARGE)
     found = {(one.name, body.name): Found() for body in bodies for one in plan.contenders}

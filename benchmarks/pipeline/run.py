@@ -1,4 +1,4 @@
-"""What the way of a voice costs beside the conversion: from the end of the upload to `done`."""
+"""What a voice costs besides its conversion, from the end of the upload to `done`."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ HOPS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many voices are sent how.
+    """How many voices are sent in each way.
 
     Attributes:
         warm_ups: before anything is measured: the emulators' first requests take longer.
         idle: one after another.
         saturating: as many at once as saturate the machine.
-        loaded: at random times, at `LOAD` of the rate that was found so.
+        loaded: at random times, at `LOAD` of the rate of saturation.
         traced: one after another, each hop noted.
         counted: one after another, each call to Firestore counted.
     """
@@ -70,7 +70,7 @@ QUICK: Final = Plan(warm_ups=5, idle=8, saturating=16, loaded=16, traced=5, coun
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The voices that went one way.
+    """The voices of one way of delivery.
 
     Attributes:
         idle: sent one after another.
@@ -101,12 +101,12 @@ class Emulated:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What one voice asks for.
+    """The calls that one voice causes.
 
     Attributes:
         writes: documents written.
         reads: documents read by us.
-        listened: documents that the visitor's listener was told of, each of which is a read, too.
+        listened: documents that the visitor's listener received; each counts as a read, too.
         messages: messages through Pub/Sub.
     """
 
@@ -117,7 +117,7 @@ class Counts:
 
 
 async def run(options: Options) -> Report:
-    """Measure the overhead with each way of delivery, its hops, and what a voice asks for."""
+    """Measure the overhead of each way of delivery, its hops, and the calls that a voice causes."""
     plan = QUICK if options.quick else FULL
     async with visited_cloud(embedded=True) as visitors:
         await visitors.one_by_one(plan.warm_ups)
@@ -147,7 +147,7 @@ async def run(options: Options) -> Report:
 
 
 async def measure_emulated(visitors: Visitors, plan: Plan) -> Emulated:
-    """Measure both ways of delivery, in turns."""
+    """Measure both ways of delivery, alternately."""
     deliveries = Deliveries(visitors.client, visitors.cloud.addresses)
     processor = ProcessorTime(visitors.cloud.pids)
     pushed = await visitors.one_by_one(plan.idle)
@@ -201,7 +201,7 @@ def _hops_of(journey: VoiceJourney, moments: Mapping[str, float]) -> list[float]
 
 
 async def measure_counts(plan: Plan) -> Counts:
-    """Count what voices ask of Firestore and Pub/Sub."""
+    """Count the calls to Firestore and Pub/Sub."""
     async with (
         running_emulators() as (firestore, pubsub),
         CountingProxy(firestore) as proxy,
@@ -223,7 +223,7 @@ async def measure_counts(plan: Plan) -> Counts:
 
 
 class ProcessorTime:
-    """Processor time that services spend from now on.
+    """The processor time that services use from now on.
 
     Args:
         pids: the process ids by service.
@@ -250,7 +250,7 @@ def _milliseconds_of(pid: int) -> float:
 
 
 def overhead_table(ways: Mapping[str, Measured]) -> Table:
-    """Return the overheads beside each other."""
+    """Return the table of overheads."""
     rows: list[tuple[Cell, ...]] = []
     for way, measured in ways.items():
         rows.append((way, "idle", *_row(measured.idle)))

@@ -1,6 +1,6 @@
-"""What an RVC voice of full size costs on a processor, and what makes it cost less.
+"""What an RVC voice of full size costs on a processor, and which choices reduce it.
 
-The voice has random weights: what it says is noise, and how good it sounds is not measured.
+The voice has random weights, so its output is noise and its quality is not measured.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Plan:
     """How much is measured.
 
     Attributes:
-        seconds: of the speech that the networks are given.
+        seconds: of speech that the networks get.
         rounds: runs of each choice, in turns.
         threads: that a network is run with, one number after the other.
     """
@@ -267,7 +267,7 @@ def _convert_together(engine: RvcEngine, parts: Sequence[Samples]) -> object:
 
 
 def _measure(runs: Runs, plan: Plan) -> Costs:
-    """Run everything in turns; each cost is the median, and the first round does not count."""
+    """Run all choices alternately; each cost is the median, without the first round."""
     seen: dict[tuple[str, int], list[Cost]] = {key: [] for key in runs}
     for _ in range(plan.rounds + 1):
         for key, run_once in runs.items():

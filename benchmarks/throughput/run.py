@@ -1,4 +1,4 @@
-"""How many voices a machine converts, by processes and threads, and how long they wait for it."""
+"""How many voices a machine converts, by processes and threads, and how long they wait."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Setup:
         name: for the tables.
         command: what is run.
         workers: processes.
-        concurrency: conversions at once, in all of them together.
+        concurrency: conversions at once, in all processes together.
         threads: of ONNX Runtime, for one conversion.
     """
 
@@ -101,9 +101,9 @@ class Plan:
 
     Attributes:
         setups: which.
-        rounds: how often each in turn.
+        rounds: how often each setup is measured.
         singles: conversions one after the other.
-        overload_seconds: with more than can be done.
+        overload_seconds: under overload.
         calm_seconds: at half of the saturation.
         spoken_seconds: the length of the recording.
     """
@@ -124,13 +124,13 @@ QUICK: Final = Plan(
 
 @dataclass(slots=True)
 class Found:
-    """What was found of a setup; one entry for each round, or each conversion.
+    """The measurements of a setup; one entry for each round or each conversion.
 
     Attributes:
         service: seconds of conversions one after the other.
         cpu: processor seconds of one conversion, one after the other.
-        busy_cpu: the same with more than can be done.
-        saturation: conversions per second with more than can be done.
+        busy_cpu: the same under overload.
+        saturation: conversions per second under overload.
         bound: conversions per second if all processors did nothing but convert; what the
             generator took is not the server's to use.
         busy_bound: the same at what a conversion takes when there is too much to do.
@@ -168,7 +168,7 @@ def _median_ratio(numerators: Sequence[float], denominators: Sequence[float]) ->
 
 
 async def run(options: Options) -> Report:
-    """Measure every setup, in turns."""
+    """Measure every setup, alternately."""
     plan = QUICK if options.quick else FULL
     found = {setup.name: Found() for setup in plan.setups}
     with tempfile.TemporaryDirectory(prefix="voice-avatar-") as folder:

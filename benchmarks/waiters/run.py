@@ -66,7 +66,7 @@ class Plan:
     Attributes:
         crowds: how many clients wait.
         changes: how many voices are done meanwhile.
-        rate: how many of them in a second, at random times.
+        rate: how many of them per second, at random times.
     """
 
     crowds: tuple[int, ...] = (100, 500, 1000, 5000)
@@ -84,18 +84,18 @@ Answer = float | str
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a process needs while all clients wait and nothing happens.
+    """The resources of a process while all clients wait and nothing changes.
 
     Attributes:
-        clients: how many got to wait in time.
-        arrival_seconds: how long it took until they did.
+        clients: how many waited in time.
+        arrival_seconds: how long it took until all waited.
         arrival_cpu: milliseconds of the processor that the process spent on the arrival of each.
         streams: `Listen` streams of the process.
         threads: its threads.
         memory: its resident memory, in megabytes.
-        growth: by how many megabytes that is more than with no client.
+        growth: its growth from the memory without clients, in megabytes.
         busy: the share of a core that it uses.
-        reads: how many documents Firestore hands out in a minute.
+        reads: how many documents Firestore delivers in a minute.
     """
 
     clients: int
@@ -111,13 +111,13 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one alternative did with one crowd.
+    """The measurement of one alternative with one number of clients.
 
     Attributes:
         alternative: which.
         clients: how many there were.
         waiting: what they needed.
-        answers: what came of each voice that was done meanwhile.
+        answers: the answer for each voice that was finished meanwhile.
         breaks: how many streams broke.
     """
 
@@ -134,12 +134,12 @@ class Measured:
 
     @property
     def has_fallen(self) -> bool:
-        """Whether it was too much; then more is not tried."""
+        """Whether it failed; then more clients are not tried."""
         return self.waiting.clients < self.clients or bool(self.complaints)
 
     @property
     def complaints(self) -> str:
-        """What came instead of answers, if anything did."""
+        """The errors that came instead of answers, if any."""
         counted = Counter(each for each in self.answers if isinstance(each, str))
         return ", ".join(f"{count} x {text}" for text, count in counted.items())
 
@@ -185,7 +185,7 @@ COLUMNS: Final = (
 
 
 async def run(options: Options) -> Report:
-    """Measure every alternative with every crowd, in turns."""
+    """Measure every alternative with every number of clients, alternately."""
     raise_file_limit()
     plan = QUICK if options.quick else Plan()
     measured: list[Measured] = []
@@ -201,7 +201,7 @@ async def run(options: Options) -> Report:
 
 
 def report(measured: Sequence[Measured], plan: Plan) -> Report:
-    """Put everything side by side."""
+    """Make the report."""
     table = Table("Clients waiting on one process", COLUMNS, tuple(each.row() for each in measured))
     facts: dict[str, Cell] = {
         "voices done while the others wait": plan.changes,
@@ -217,7 +217,7 @@ def report(measured: Sequence[Measured], plan: Plan) -> Report:
 
 
 def ratios(measured: Sequence[Measured]) -> dict[str, float]:
-    """Return what the shared streams cost beside the library's way, at the smallest crowd."""
+    """Return the cost of shared streams divided by that of the library's way, with few clients."""
     fewest = min(each.clients for each in measured)
     by_way = {each.alternative: each for each in measured if each.clients == fewest}
     shared, own = by_way[Alternative.SHARED].waiting, by_way[Alternative.ON_SNAPSHOT].waiting
@@ -356,7 +356,7 @@ class Server:
         self._log = log
 
     def broken_streams(self) -> int:
-        """Return how many streams it has had to open anew."""
+        """Return how many streams it had to open again."""
         return self._log.read_text().count('"listen_stream_broken"')
 
     async def counts(self) -> dict[str, int]:
@@ -370,7 +370,7 @@ class Server:
         return int(self.worker.memory_info().rss)
 
     async def until_waiting(self, clients: int, deadline: float) -> int:
-        """Return how many clients wait, as soon as so many do, or at the deadline."""
+        """Return how many clients wait, once all of them wait or at the deadline."""
         while True:
             waiting = (await self.counts())["waiting"]
             if waiting >= clients or time.perf_counter() > deadline:
@@ -378,7 +378,7 @@ class Server:
             await asyncio.sleep(COUNTS_PAUSE_SECONDS)
 
     async def idle(self, seconds: float = 3.0) -> tuple[float, float]:
-        """Look on while nothing happens.
+        """Measure while nothing changes.
 
         Returns:
             The share of a core it uses; how many documents it reads in a minute.
@@ -394,7 +394,7 @@ class Server:
         return (self.cpu_seconds() - spent) / passed, 60 * reads / passed
 
     def cpu_seconds(self) -> float:
-        """Return how long processors have worked for it."""
+        """Return its processor time."""
         times: Any = self.worker.cpu_times()
         return float(times.user + times.system)
 

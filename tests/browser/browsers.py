@@ -1,4 +1,4 @@
-"""Which browser, and a recording as its microphone."""
+"""Finds the browser, and lets its microphone play a recording."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ChromiumMissingError(RuntimeError):
 
 
 def chromium_path() -> str:
-    """Return where Chromium is.
+    """Return the path of Chromium.
 
     Raises:
         ChromiumMissingError: nowhere.
@@ -45,7 +45,7 @@ def chromium_path() -> str:
 
 
 def microphone_flags(recording: Path | None) -> list[str]:
-    """Return the command line of a browser whose microphone plays a WAV file, or that has none."""
+    """Return the command line of a browser whose microphone plays a WAV file, or is missing."""
     if recording is None:
         return list(_FLAGS)
     fake = "--use-fake-device-for-media-stream"

@@ -45,7 +45,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
 
 @pytest.fixture(scope="session")
 def hello(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project's sample recording, as a microphone can play it."""
+    """The project's sample recording as a WAV file for the microphone."""
     return write_wav(tmp_path_factory.mktemp("voices") / "hello.wav", decode(SAMPLE))
 
 
@@ -63,7 +63,7 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="session")
 def launch(playwright: Playwright) -> Iterator[Callable[[Path | None], Browser]]:
-    """Browsers by the recording that is their microphone; a browser has one for its whole life."""
+    """Browsers by the recording of their microphone, which a browser cannot change."""
     browsers: dict[Path | None, Browser] = {}
 
     def launch(microphone: Path | None) -> Browser:
@@ -124,7 +124,7 @@ def open_page(new_visitor: OpenPage) -> OpenPage:
 
 @pytest.fixture(scope="session")
 def harness(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The client and the Firestore SDK as one script, apart from the page."""
+    """The client and the Firestore SDK as one script, without the page."""
     folder = tmp_path_factory.mktemp("harness")
     _npm(
         "exec", "--", "vite", "build", "--config", "vite.harness.config.ts", "--outDir", str(folder)
@@ -134,7 +134,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def page_size() -> str:
-    """What the check of the page's size says."""
+    """The output of the check of the page's size."""
     return _npm("run", "--silent", "size")
 
 

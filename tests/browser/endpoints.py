@@ -1,4 +1,4 @@
-"""Where a running local cloud's services are."""
+"""The addresses of a running local cloud's services."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOP_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """What `endpoints.json` tells.
+    """The content of `endpoints.json`.
 
     Attributes:
         api: base address of the HTTP API.
@@ -49,7 +49,7 @@ class Endpoints:
         )
 
     def site(self) -> dict[str, object]:
-        """Return what a client is told about the services."""
+        """Return a client's configuration for these services."""
         return {
             "api": self.api,
             "firebase": {"projectId": self.project_id, "apiKey": "local"},

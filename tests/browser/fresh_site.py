@@ -1,4 +1,4 @@
-"""A site of somebody else's that installs the client from its tarball, as a new Vite project."""
+"""A new Vite project that installs the client from its tarball."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class FreshSite:
         _npm(self._folder, "exec", "--", "vite", "build", "--base", "/fresh-site/")
 
     def open(self, page: Page, origin: str) -> None:
-        """Open the site at an origin that the api allows, beside everything else that is there."""
+        """Open the site at an origin that the api allows."""
         # A page that the test answers counts as one of the public internet, which needs permission
         # to speak to this machine's services.
         page.context.grant_permissions(["local-network-access"], origin=origin)

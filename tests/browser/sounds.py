@@ -1,4 +1,4 @@
-"""Recordings for the browser's microphone, and what can be heard in a result."""
+"""Makes recordings for the browser's microphone, and measures results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Samples = npt.NDArray[np.float32]
 
 SAMPLE = ROOT / "infra" / "local" / "samples" / "hello.webm"
-"""The project's own recording; tests/samples/README.md tells how it was made."""
+"""The project's own recording; tests/samples/README.md describes how it was made."""
 
 MICROPHONE_RATE = 48_000
 _FRAME_SECONDS = 0.04

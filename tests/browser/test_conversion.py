@@ -1,4 +1,4 @@
-"""A visitor's ways through the page that end well."""
+"""Visits of the page that succeed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page for everybody: languages, assistive technology, small screens, its size and policy."""
+"""The page's languages, accessibility, small screens, size and security policy."""
 
 from __future__ import annotations
 

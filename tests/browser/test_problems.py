@@ -1,4 +1,4 @@
-"""What a visitor reads when something goes wrong, and that nothing is lost by it."""
+"""When something fails, the visitor reads what to do, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stranger with the browser SDK can do to the documents."""
+"""What anybody with the browser SDK can do with the documents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Outcomes = dict[str, str]
 def try_everything(
     open_page: OpenPage, harness: str, cloud: Endpoints
 ) -> Callable[[str, str | None], Outcomes]:
-    """Tries everything as a visitor, signed in or not; the outcome of each attempt."""
+    """Tries every access as a visitor, signed in or not, and returns each outcome."""
     visitor = open_page(microphone=None)
     visitor.page.evaluate(harness)
 

@@ -1,4 +1,4 @@
-"""A visitor of the page, as the tests move one."""
+"""A visitor of the page, controlled by the tests."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _HOLD_FIRST_DECODING = """
 
 @dataclass(slots=True)
 class HeldRequest:
-    """A request that goes on only when the test says so.
+    """A request that continues only when the test lets it.
 
     Attributes:
         routes: the request's route, once the browser has told it.
@@ -70,7 +70,7 @@ class HeldRequest:
     routes: list[Route]
 
     def go_on(self) -> None:
-        """Let it reach its service."""
+        """Send it on to its service."""
         self.routes[0].continue_()
 
     def break_off(self) -> None:
@@ -98,7 +98,7 @@ class Visitor:
     complaints: list[str] = field(default_factory=list)
 
     def watch(self) -> None:
-        """Remember requests, scenes and complaints from now on."""
+        """Record requests, scenes and console errors from now on."""
         self.page.add_init_script(_WATCH_SCENES)
         self.page.on("request", self._note)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -114,11 +114,11 @@ class Visitor:
         self.page.wait_for_selector(f"body[data-scene={scene}]", timeout=timeout)
 
     def press(self) -> None:
-        """Press the big button."""
+        """Press the main button."""
         self.page.click("#main")
 
     def speak(self, seconds: float, meanwhile: Callable[[str], None] | None = None) -> None:
-        """Record for so many seconds, as the page's countdown tells them."""
+        """Record for this many seconds of the page's countdown."""
         self.press()
         self.wait_for("recording")
         self.page.wait_for_function(
@@ -139,7 +139,7 @@ class Visitor:
         self.page.set_input_files("#file", path)
 
     def text(self, selector: str) -> str:
-        """Return what is to be read at a place."""
+        """Return the visible text at a selector."""
         return self.page.inner_text(selector)
 
     def problem(self) -> str:
@@ -175,7 +175,7 @@ class Visitor:
         return [each for each in self.requests if each.method == method and part in each.url]
 
     def wishes(self) -> list[dict[str, Any]]:
-        """Return what the page has asked of each voice."""
+        """Return the page's requests by voice."""
         sent = self.sent("POST", "/api/v1/voices")
         return [json.loads(request.post_data or "{}") for request in sent]
 
@@ -186,24 +186,24 @@ class Visitor:
         return str(response.json()["voice_id"])
 
     def holding_upload(self, begin: Callable[[], None]) -> HeldRequest:
-        """Do what begins an upload, and hold that upload."""
+        """Start an upload with an action, and hold that upload."""
         held = self._holding("PUT", f"{self.cloud.storage}/**", begin)
         self.page.wait_for_function("() => document.body.dataset.scene === 'busy'")
         return held
 
     def holding_deletion(self, begin: Callable[[], None]) -> HeldRequest:
-        """Do what begins the deletion of a voice, and hold that deletion."""
+        """Start the deletion of a voice with an action, and hold that deletion."""
         return self._holding("DELETE", "**/api/v1/voices/*", begin)
 
     def holding_decoding(self, begin: Callable[[], None]) -> Callable[[], None]:
-        """Do what has the page decode something, hold that, and return how to let it go on."""
+        """Start decoding with an action, hold it, and return a function that releases it."""
         self.page.evaluate(_HOLD_FIRST_DECODING)
         begin()
         self.page.wait_for_function("() => window.held !== undefined")
         return lambda: self.page.evaluate("() => window.held()")
 
     def answer(self, pattern: str, method: str, **response: Any) -> None:
-        """Let a service answer something else from now on, with CORS as the real one has it."""
+        """Replace a service's answers from now on, with the real service's CORS headers."""
         headers = {"Access-Control-Allow-Origin": "*", **response.pop("headers", {})}
 
         def fulfil(route: Route) -> None:
@@ -215,7 +215,7 @@ class Visitor:
         self.page.route(pattern, fulfil)
 
     def answer_truly(self) -> None:
-        """Let every service answer for itself again."""
+        """Let every service answer again."""
         self.page.unroute_all()
 
     def _holding(self, method: str, pattern: str, begin: Callable[[], None]) -> HeldRequest:

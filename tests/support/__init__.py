@@ -1,1 +1,1 @@
-"""What tests of several parts share: builders, hand-written fakes, contracts of the ports."""
+"""Shared by tests of several parts: builders, hand-written fakes, contracts of the ports."""

@@ -27,7 +27,7 @@ class StoredObject:
 
 
 class MemoryBucket:
-    """A `shared.ports.bucket.Bucket` that can be told to be out of reach."""
+    """A `shared.ports.bucket.Bucket` that a test can make unreachable."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""A container that tells a test what happens to it and waits until the test lets it go on.
+"""A container that reports its events to a test and waits until the test lets it continue.
 
 Run as a program with PORT and STAGE (HOST:PORT of the test); standard library only, to start soon.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 class Stage:
-    """The line to the test: events go out, permissions come in."""
+    """The connection to the test: sends events and receives permissions."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")

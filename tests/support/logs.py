@@ -1,4 +1,4 @@
-"""Reading what was logged."""
+"""Reads log entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LogBook(logging.Handler):
-    """Keeps every entry in the form that Cloud Logging gets."""
+    """Keeps every entry in Cloud Logging's format."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class LogBook(logging.Handler):
 
 @contextmanager
 def log_book() -> Iterator[LogBook]:
-    """Keep what is logged inside."""
+    """Keep the entries that are logged inside the block."""
     book, root = LogBook(), logging.getLogger()
     level = root.level
     root.addHandler(book)

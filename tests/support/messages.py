@@ -28,7 +28,7 @@ def envelope(data: bytes, attributes: Mapping[str, str] | None = None) -> dict[s
 
 
 def upload_notification(upload: Input, **attributes: str) -> PushMessage:
-    """Return what Cloud Storage tells of a finished upload."""
+    """Return Cloud Storage's notification of a finished upload."""
     resource = {
         "kind": "storage#object",
         "name": upload.object,
@@ -49,12 +49,12 @@ def upload_notification(upload: Input, **attributes: str) -> PushMessage:
 
 
 def conversion_message(voice_id: str, **attributes: str) -> PushMessage:
-    """Return the wish to convert a voice's recording."""
+    """Return the message that requests a conversion."""
     return PushMessage(ConversionMessage(voice_id, an_upload(voice_id)).encode(), attributes)
 
 
 class RecordingPublisher:
-    """Keeps what was published; fails as often as it is told."""
+    """Keeps published messages; fails a given number of times."""
 
     def __init__(self) -> None:
         self.published: list[tuple[bytes, Mapping[str, str]]] = []

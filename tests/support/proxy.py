@@ -1,4 +1,4 @@
-"""A TCP proxy whose connections can be cut, as a network does it."""
+"""A TCP proxy whose connections can be cut."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Proxy:
         return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def cut(self) -> None:
-        """End every connection, without a goodbye of the protocol inside."""
+        """End every connection without closing the protocol inside it."""
         for writer in tuple(self._writers):
             writer.transport.abort()
 
@@ -47,7 +47,7 @@ class Proxy:
         self._refuses = refuses
 
     async def until_refused(self, times: int) -> None:
-        """Wait until so many connections were refused."""
+        """Wait until this many connections were refused."""
         async with self._changed:
             await self._changed.wait_for(lambda: self.refused >= times)
 

@@ -1,4 +1,4 @@
-"""What every `VoiceStore` must do; each adapter's tests inherit it and give the fixture `store`."""
+"""The contract of `VoiceStore`: each adapter's tests inherit it and define the fixture `store`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 async def until(states: AsyncIterator[Voice | None], wanted: Status | None) -> Voice | None:
-    """Read states until one has the wanted status; None waits for the document to be gone."""
+    """Read states until one has the wanted status; None waits for the document's deletion."""
     async for voice in states:
         if (voice.status if voice else None) is wanted:
             return voice
@@ -149,7 +149,7 @@ class VoiceStoreContract:
 
     async def test_a_search_goes_on_where_the_last_one_ended(self, store: VoiceStore) -> None:
         begin = datetime(1980, 1, 1, tzinfo=UTC) + timedelta(minutes=random.randrange(10**6))  # noqa: S311 - no secret
-        # Two of the same moment on both sides of every end of a page.
+        # Two voices with the same time on both sides of each page break.
         voices = [a_waiting(now=begin + timedelta(seconds=number // 2)) for number in range(9)]
         for voice in voices:
             await store.create(voice)

@@ -1,4 +1,4 @@
-"""An HTTPS proxy that answers in the name of Google's IAM and passes everything on to a server."""
+"""An HTTPS proxy that stands in for Google's IAM and forwards everything to a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IAM = "iamcredentials.googleapis.com"
 
 @dataclass(frozen=True)
 class TlsProxy:
-    """Where the proxy is, and the certificate that its clients must trust."""
+    """The proxy's address, and the certificate that its clients must trust."""
 
     url: str
     certificate: Path
@@ -34,7 +34,7 @@ class TlsProxy:
 
 @contextmanager
 def tls_proxy(target: tuple[str, int], folder: Path) -> Iterator[TlsProxy]:
-    """Pass what is meant for IAM on to `target`, while the block runs."""
+    """Forward requests to IAM to `target` while the block runs."""
     certificate, key = _make_certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)

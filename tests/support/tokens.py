@@ -29,7 +29,7 @@ EMAIL = "pusher@project.iam.gserviceaccount.com"
 
 @dataclass
 class Issuer:
-    """Somebody who signs tokens with an own key."""
+    """An issuer that signs tokens with its own key."""
 
     key_id: str = "key-1"
 
@@ -64,7 +64,7 @@ class Issuer:
 
 
 class CertificateServer:
-    """Gives certificates out and counts how often it was asked."""
+    """Serves certificates and counts the requests."""
 
     def __init__(self, *issuers: Issuer, lifetime_seconds: float = 3600.0) -> None:
         self.by_key_id = {issuer.key_id: issuer.certificate for issuer in issuers}
@@ -78,7 +78,7 @@ class CertificateServer:
 
 @dataclass
 class Monotonic:
-    """A clock that is set by the test."""
+    """A clock that the test sets."""
 
     seconds: float = 0.0
 
@@ -87,7 +87,7 @@ class Monotonic:
 
 
 def push_claims(**changes: Any) -> dict[str, Any]:
-    """Return what Pub/Sub's token says; a change to None leaves the claim out."""
+    """Return the claims of Pub/Sub's token; a change to None leaves a claim out."""
     now = int(time.time())
     claims = {
         "iss": "https://accounts.google.com",
@@ -102,7 +102,7 @@ def push_claims(**changes: Any) -> dict[str, Any]:
 
 
 def unsigned(claims: Mapping[str, Any], key_id: str = "key-1") -> str:
-    """Return a token of algorithm none, as somebody makes it who has no key."""
+    """Return a token of algorithm none, which needs no key."""
 
     def part(value: Mapping[str, Any]) -> str:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""An event loop whose clock jumps: what waits for minutes is tested at once, in the right order."""
+"""An event loop whose clock jumps: waits of minutes pass at once, in the right order."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ STUCK_SECONDS = 10.0
 
 
 class StuckError(Exception):
-    """Nothing is scheduled and nothing happens: the test would wait for ever."""
+    """Nothing is scheduled and nothing can run: the test would never end."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Its time stands still while anything can run, threads included, and jumps to what is next."""
+    """Stops its clock while anything (also a thread) can run, then jumps to the next event."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -70,7 +70,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 def in_virtual_time(
     test: Callable[_Arguments, Coroutine[Any, Any, None]],
 ) -> Callable[_Arguments, None]:
-    """Make an asynchronous test run in a loop of its own whose clock jumps."""
+    """Run an asynchronous test in its own loop, whose clock jumps."""
 
     @wraps(test)
     def run(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> None:
@@ -81,6 +81,6 @@ def in_virtual_time(
 
 
 async def settle() -> None:
-    """Let everything run that can run now."""
+    """Let everything run that can run without waiting."""
     for _ in range(50):
         await asyncio.sleep(0)
