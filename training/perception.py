@@ -1,7 +1,7 @@
-"""What a listener to the target's voice makes of its parameters: a loss beside the distances.
+"""A perceptual loss: how a phone recogniser of the target's voice hears the parameters.
 
 Errors of the same size in decibels are not equally bad: a little too much energy turns /p/
-into /b/, and a network trained for the least error blurs just those details. A small phone
+into /b/, and a network trained for the smallest error blurs exactly these details. A small phone
 recogniser of the target's own envelopes is trained first and frozen. What its layers see in the
 network's speech is then compared with what they see in the target's (J. Johnson, A. Alahi and
 L. Fei-Fei, "Perceptual losses for real-time style transfer", ECCV 2016). It shares nothing with

@@ -107,7 +107,7 @@ class Run:
 def time_runs(
     sessions: Sequence[onnxruntime.InferenceSession], inputs: Inputs, rounds: int
 ) -> list[Run]:
-    """Run sessions in turns and return the median of each; the first round does not count."""
+    """Run sessions alternately and return the median of each, without the first round."""
     runs: list[list[Run]] = [[] for _ in sessions]
     for _ in range(rounds + 1):
         for session, mine in zip(sessions, runs, strict=True):

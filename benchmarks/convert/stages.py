@@ -93,7 +93,7 @@ class Workbench:
         self._children = tuple(child.pid for child in psutil.Process().children())
 
     async def measure(self, lengths: Sequence[float], rounds: int) -> dict[float, Stages]:
-        """Convert recordings of those lengths in turns; the medians, without the first round."""
+        """Convert recordings of these lengths alternately; medians without the first round."""
         recordings = {seconds: webm(seconds) for seconds in lengths}
         found: dict[float, list[Stages]] = {seconds: [] for seconds in lengths}
         for _ in range(rounds + 1):

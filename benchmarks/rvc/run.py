@@ -58,7 +58,7 @@ class Plan:
 
     Attributes:
         seconds: of speech that the networks get.
-        rounds: runs of each choice, in turns.
+        rounds: runs of each choice, alternately.
         threads: that a network is run with, one number after the other.
     """
 

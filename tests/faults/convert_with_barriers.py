@@ -60,7 +60,7 @@ def wrong_clock(skew_seconds: float) -> Iterator[None]:
     if not skew_seconds:
         yield
         return
-    # Imported here: it changes how the clock is read, and most processes need no wrong one.
+    # Imported here: it changes the clock, and most processes need the right time.
     import time_machine  # noqa: PLC0415
 
     with time_machine.travel(datetime.now(UTC) + timedelta(seconds=skew_seconds)):

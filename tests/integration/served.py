@@ -1,4 +1,4 @@
-"""The local cloud as the user starts it: a process that is told to stop."""
+"""The local cloud as the user starts it: a process that a signal stops."""
 
 from __future__ import annotations
 

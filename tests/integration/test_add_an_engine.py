@@ -1,4 +1,4 @@
-"""The page about contributing adds an engine; its own code is run here, as it is written there."""
+"""CONTRIBUTING.md adds an engine; these tests run the code of that page unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands a person types, run as that person runs them."""
+"""The commands, run as a user runs them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Container:
         return {child.pid for child in psutil.Process(self.process.pid).children()}
 
     def started(self) -> int:
-        """How many processes got as far as to serve."""
+        """How many processes have started to serve."""
         lines = self.process.log.read_text().splitlines()
         return sum(
             json.loads(line).get("event") == "instance_started"

@@ -29,7 +29,7 @@ PROBE = LivenessProbe(period_seconds=0.2, timeout_seconds=2.0, failure_threshold
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set back the variables that a local cloud sets for the client libraries."""
+    """Reset the variables that a local cloud sets for the client libraries."""
     for name in ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
         monkeypatch.setenv(name, "")
 

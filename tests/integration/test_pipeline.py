@@ -1,4 +1,4 @@
-"""A recording goes the whole way, spoken to as any foreign program would."""
+"""A recording goes through the whole pipeline, sent by an independent program."""
 
 from __future__ import annotations
 

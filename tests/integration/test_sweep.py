@@ -30,7 +30,7 @@ LONG_AGO = timedelta(minutes=8)
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set back the variables that a local cloud sets for the client libraries."""
+    """Reset the variables that a local cloud sets for the client libraries."""
     for name in ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
         monkeypatch.setenv(name, "")
 

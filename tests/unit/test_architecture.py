@@ -62,13 +62,13 @@ def ours(path: Path) -> set[str]:
 
 
 def module_of(path: Path) -> str:
-    """The dotted name of a file's module; a package is called as its folder."""
+    """The dotted name of a file's module; a package has the name of its folder."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def module_graph(files: list[Path]) -> dict[str, set[str]]:
-    """Which modules each module imports, wherever in the file it does."""
+    """The modules that each module imports, anywhere in the file."""
     modules = {module_of(path) for path in files}
     return {module_of(path): (ours(path) & modules) - {module_of(path)} for path in files}
 
@@ -269,6 +269,6 @@ def test_only_composition_roots_read_the_environment(name: str) -> None:
     for path in sources(f"functions/{name}"):
         if path.name == "main.py" or "audio" in path.parts or path.name == "__main__.py":
             continue
-        # To tell a library something before it is loaded is not to read a setting.
+        # Setting a variable for a library before it is loaded does not read a setting.
         text = path.read_text().replace("os.environ.setdefault(", "")
         assert "os.environ" not in text, named(path)

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Session:
-    """Notes the commands that it is asked to run; virtualenv makes the folder as `--clear` does."""
+    """Records its commands; virtualenv makes or clears the folder as the real one does."""
 
     def __init__(self) -> None:
         self.commands: list[tuple[str, ...]] = []

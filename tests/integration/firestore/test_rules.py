@@ -1,4 +1,4 @@
-"""What somebody without the services' permissions can do to the documents, over REST.
+"""What a client without the services' permissions can do with the documents, over REST.
 
 The browser tests try the same with Firestore's own SDK.
 """

@@ -1,4 +1,4 @@
-"""The local cloud without emulators, whose clients wait for a moment only.
+"""The local cloud without emulators, whose waiting requests end after a moment.
 
 `python -m tests.integration.openapi.cloud FOLDER` writes the api's address in a line and serves
 until its standard input ends.

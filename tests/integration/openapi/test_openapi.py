@@ -1,4 +1,4 @@
-"""The api does what its own OpenAPI description says, asked by a program that read nothing else."""
+"""The api does what its OpenAPI description says: a program tests it that read only that."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = 20
 STEPS = 6
 
-# No schema tells which characters there are, what bytes are a recording, or who owns a voice.
+# A schema cannot express which characters exist, which bytes are a recording, or who owns a voice.
 KNOWN_TO_THE_SERVICE_ALONE = {
     "content_type_mismatch",
     "pitch_not_adjustable",
@@ -82,13 +82,13 @@ def operation(
 
 
 def check(case: Case, response: Response) -> None:
-    """Check an answer, but for what no description can tell."""
+    """Check an answer, except for facts that no description can express."""
     excluded: list[Any] = []
     code = response.json().get("code") if "problem" in str(response.headers) else None
     if code in KNOWN_TO_THE_SERVICE_ALONE:
         excluded.append(positive_data_acceptance)
     if code == "still_converting":
-        # 504 is not an error of the server here: the client is to ask again.
+        # 504 is not an error of the server here: the client shall ask again.
         excluded.append(not_a_server_error)
     case.validate_response(response, excluded_checks=excluded)
 

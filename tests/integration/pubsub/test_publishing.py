@@ -41,7 +41,7 @@ pytestmark = pytest.mark.emulators
 
 
 class Receiver:
-    """Keeps what is pushed; fails as often as it is told."""
+    """Keeps pushed messages; fails a given number of times."""
 
     def __init__(self, failures: int = 0) -> None:
         self.failures_left = failures

@@ -273,7 +273,7 @@ async def test_a_failing_server_raises_the_documented_error(client: Any) -> None
 
 
 class GatedContent(io.BytesIO):
-    """Is read only when told."""
+    """Blocks reading until the test allows it."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)

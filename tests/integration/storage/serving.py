@@ -1,4 +1,4 @@
-"""A storage server that is really served, and what its tests hand to it."""
+"""A storage server that is really served, and its tests' collaborators."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Message:
 
 
 class RecordingTopic:
-    """Publishes into a queue, after as many failures as it is told."""
+    """Publishes into a queue, after a given number of failures."""
 
     def __init__(self) -> None:
         self._messages: queue.Queue[Message] = queue.Queue()
@@ -78,7 +78,7 @@ class RecordingTopic:
 
 @dataclass
 class Clock:
-    """The real time, moved by what a test says."""
+    """The real time plus an offset that a test sets."""
 
     ahead: timedelta = field(default_factory=timedelta)
 
@@ -138,7 +138,7 @@ def served(
 
 @contextmanager
 def connected(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The unmodified client library, told of the server as its users tell it."""
+    """The unmodified client library, configured for the server as users do it."""
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
     client = storage.Client(project=PROJECT)
     try:

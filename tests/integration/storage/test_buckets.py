@@ -1,4 +1,4 @@
-"""Buckets, and who may speak to the JSON API."""
+"""Buckets, and who may use the JSON API."""
 
 from __future__ import annotations
 

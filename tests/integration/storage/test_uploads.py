@@ -27,7 +27,7 @@ QUANTUM = 256 * 1024
 
 
 class Pipe(io.RawIOBase):
-    """A stream of unknown length that can only be read on."""
+    """A stream of unknown length that cannot be rewound."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__()

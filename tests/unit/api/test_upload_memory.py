@@ -22,7 +22,7 @@ URL = "/api/v1/voices"
 
 
 class Upload:
-    """A form that is sent up to its end only, until it is told to go on.
+    """A form whose end is sent only when the test allows it.
 
     Args:
         voice_id: whose recording it is.

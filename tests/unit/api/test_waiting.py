@@ -268,7 +268,7 @@ async def test_without_sign_in_nobody_may_read_an_owned_voice(
 
 
 async def call(app: Any, path: str, gone: asyncio.Event) -> list[dict[str, Any]]:
-    """Call an application as a server does whose client closes the connection."""
+    """Call an application like a server whose client closes the connection."""
     requests = [{"type": "http.request", "body": b"", "more_body": False}]
     sent: list[dict[str, Any]] = []
 

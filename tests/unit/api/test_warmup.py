@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SlowContainer:
-    """A real server that reads requests at once and answers when told."""
+    """A real server that reads requests at once and answers when the test allows it."""
 
     def __init__(self) -> None:
         self.requests: list[bytes] = []

@@ -33,7 +33,7 @@ MAX_BYTES = 1000
 
 
 class FakeDecoder:
-    """Makes half a second of 16 kHz of whatever it gets."""
+    """Decodes any input to half a second at 16 kHz."""
 
     def __init__(self) -> None:
         self.container = Container.WEBM
@@ -58,7 +58,7 @@ class FakeDecoder:
 
 
 class FakeEngine:
-    """Turns every sample into its negative, and keeps what it was asked for."""
+    """Negates every sample, and records the options."""
 
     sample_rate = 16_000
 
@@ -83,7 +83,7 @@ class FakeEngine:
 
 
 class Stage:
-    """A conversion and everything around it."""
+    """A conversion and its collaborators."""
 
     def __init__(self, results: MemoryBucket | None = None) -> None:
         self.uploads = MemoryBucket("uploads")

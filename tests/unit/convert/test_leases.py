@@ -53,7 +53,7 @@ def loop_now() -> datetime:
 
 
 class Store(MemoryVoices):
-    """In the loop's time; counts writes, is out of reach or loses its answer when told."""
+    """A store in the loop's time; counts writes, and fails or loses answers when a test says so."""
 
     def __init__(self) -> None:
         super().__init__(now=loop_now)

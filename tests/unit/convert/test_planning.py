@@ -1,4 +1,4 @@
-"""What is planned for a container, and what is read of its cgroup."""
+"""The plan for a container, and the limits that are read from its cgroup."""
 
 from __future__ import annotations
 

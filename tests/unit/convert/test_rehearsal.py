@@ -23,7 +23,7 @@ RATE = 16_000
 
 
 class FakeDecoder:
-    """Keeps what it gets and makes a second of silence of it."""
+    """Keeps its input and decodes it to a second of silence."""
 
     def __init__(self) -> None:
         self.decoded: list[bytes] = []
@@ -44,7 +44,7 @@ class FakeDecoder:
 
 
 class FakeEngine:
-    """Keeps how many samples it was asked to convert."""
+    """Keeps the number of samples of each conversion."""
 
     sample_rate = RATE
 

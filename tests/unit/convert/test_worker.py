@@ -46,7 +46,7 @@ class FakeOutcome:
 
 
 class FakeConversion:
-    """Stores a result's name; waits, fails and reports as told."""
+    """Stores a result's name; waits, fails and reports as the test says."""
 
     def __init__(self) -> None:
         self.results: set[str] = set()
@@ -99,7 +99,7 @@ class FakeConversion:
 
 
 class Store(MemoryVoices):
-    """In the loop's time; is out of reach when told."""
+    """A store in the loop's time, which a test can make unreachable."""
 
     def __init__(self) -> None:
         begin = datetime(2026, 1, 1, tzinfo=UTC)
@@ -114,7 +114,7 @@ class Store(MemoryVoices):
 
 
 class Stage:
-    """A worker and everything around it."""
+    """A worker and its collaborators."""
 
     def __init__(self, running: int = 2, waiting: int = 2) -> None:
         self.voices = Store()
@@ -333,7 +333,7 @@ async def test_a_dead_workers_voice_is_taken_over_when_its_lease_ends(book: LogB
     assert (done.status, done.attempt) == (Status.DONE, 2)
     assert LEASE.total_seconds() <= asyncio.get_running_loop().time() < 21
     assert [entry["attempt"] for entry in book.of("lease_taken_over")] == [2]
-    # What the dead worker had stored and never committed is gone.
+    # The dead worker's uncommitted result is deleted.
     assert stage.conversion.results == {f"{done.voice_id}/2.wav"}
 
 

@@ -156,7 +156,7 @@ async def test_a_dead_letter_that_names_no_voice_is_seen_all_the_same(
 
 
 def put_results(results: MemoryBucket, voice: Voice) -> str:
-    """Store what two attempts at a voice and one at another have made; return the other's."""
+    """Store the results of two attempts at a voice and of one at another; return the other's."""
     for number in (1, 2):
         results.put(f"{voice.voice_id}/{number}.wav", b"sound")
     other = f"{new_voice_id()}/1.wav"
@@ -171,7 +171,7 @@ async def test_the_results_of_all_attempts_are_deleted_with_the_voice(
     results: MemoryBucket,
     make: Callable[[], Voice],
 ) -> None:
-    # A failed one is what an earlier delivery of the same dead letter may have left.
+    # An earlier delivery of the same dead letter may have left the voice failed.
     voice = make()
     await voices.create(voice)
     other = put_results(results, voice)

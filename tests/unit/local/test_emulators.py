@@ -9,7 +9,7 @@ from infra.local.emulators import Emulators, EmulatorsMissingError, find_emulato
 
 
 def a_java(folder: Path, version: str) -> Path:
-    """Make a program that says what Java says of its version."""
+    """Make a program that prints a version as Java does."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2024-01-16' >&2\n")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Endpoint:
-    """Answers pushes with what it is told, one after the other; then with 204."""
+    """Answers pushes with the given statuses in turn, then with 204."""
 
     def __init__(self, *answers: int | Exception | asyncio.Event) -> None:
         self._answers = list(answers)

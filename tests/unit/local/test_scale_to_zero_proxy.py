@@ -32,7 +32,7 @@ NEVER_PROBED = LivenessProbe(period_seconds=FOR_EVER)
 
 
 class Stage:
-    """What the containers of a test tell, and the way to let them go on."""
+    """Receives the events of a test's containers, and lets them continue."""
 
     def __init__(self) -> None:
         self._events: asyncio.Queue[tuple[str, int]] = asyncio.Queue()

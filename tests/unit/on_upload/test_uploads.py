@@ -38,7 +38,7 @@ class CrashingVoices(MemoryVoices):
 
 
 class WatchingPublisher(RecordingPublisher):
-    """Also keeps what status the voice had when its message went out, and may act then."""
+    """Also keeps the voice's status at the time of publishing, and can run an action then."""
 
     def __init__(self, voices: MemoryVoices) -> None:
         super().__init__()

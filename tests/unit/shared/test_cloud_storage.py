@@ -1,4 +1,4 @@
-"""What the local storage server cannot be made to do, done by a client that the test plays."""
+"""Behaviour that the local storage server cannot show, from a fake client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class FakeClient:
-    """Stands for Cloud Storage's client and for its bucket.
+    """Stands in for Cloud Storage's client and its bucket.
 
     Args:
         sign: signs an address, in a thread.
@@ -61,7 +61,7 @@ class FakeBlob:
 
 
 class GivenUpThreadsLoop(VirtualTimeLoop):
-    """Its time goes on although a thread runs: of one that waits for the test, nothing comes."""
+    """A loop whose clock runs on while a thread runs, because that thread waits for the test."""
 
     @property
     def has_threads(self) -> bool:
@@ -69,7 +69,7 @@ class GivenUpThreadsLoop(VirtualTimeLoop):
 
 
 class Gate:
-    """Holds threads until the test lets them go on."""
+    """Holds threads until the test releases them."""
 
     def __init__(self) -> None:
         self._opened = threading.Event()

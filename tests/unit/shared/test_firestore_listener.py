@@ -1,4 +1,4 @@
-"""What the real emulator cannot be made to say, said by a stream that the test plays."""
+"""Answers that the emulator cannot be made to give, from a fake stream."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ DATABASE = "projects/p/databases/(default)"
 
 
 CLOSED = google_errors.Cancelled("closed")
-"""Said by the test to close a connection in order."""
+"""Sent by the test to close a connection cleanly."""
 
 
 class FakeStream:
-    """One connection: what was asked, and what the test answers."""
+    """One connection: its requests, and the test's answers."""
 
     def __init__(self, requests: AsyncIterator[ListenRequest]) -> None:
         self.asked: list[ListenRequest] = []
@@ -55,7 +55,7 @@ class FakeStream:
             self.asked.append(request)
 
     def answer(self, *answers: ListenResponse | Exception | None) -> None:
-        """Say something; an exception breaks the connection, None is a message of rubbish."""
+        """Send an answer; an exception breaks the connection, None is a malformed message."""
         for answer in answers:
             self._answers.put_nowait(answer)
 
@@ -328,7 +328,7 @@ async def test_a_stream_that_does_not_answer_is_replaced_and_the_waiters_get_the
         dead = client.streams[0]
         dead.answer(changed(voice, dead.target_of(voice)))
         assert await anext(states) == voice
-        # From here on it is dead; only who comes now can notice.
+        # From here on the stream is dead; only a new watcher can notice.
         async with listener.watch(other.voice_id) as others:
             await client.until_connected(2)
             await settle()

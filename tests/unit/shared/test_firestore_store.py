@@ -1,4 +1,4 @@
-"""What the emulator cannot be made to answer, answered by a client that the test plays."""
+"""Answers that the emulator cannot be made to give, from a fake client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHERE = "https://console.firebase.example/create_composite=1"
 
 
 class RefusingClient:
-    """Stands for Firestore's client, its collection and its query, which cannot be answered."""
+    """Stands in for Firestore's client, its collection and its query, which always fails."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -50,14 +50,14 @@ class Transport:
 
 
 class OpenedApi:
-    """Stands for what speaks to Firestore over a channel."""
+    """Stands in for the transport with a channel to Firestore."""
 
     def __init__(self) -> None:
         self.transport = Transport()
 
 
 class ClosableClient:
-    """Stands for Firestore's client, whose channel is opened by its first call."""
+    """Stands in for Firestore's client, which opens its channel at the first call."""
 
     def __init__(self, opened: OpenedApi | None) -> None:
         self._firestore_api_internal = opened

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Handler:
-    """Keeps messages, or fails as told."""
+    """Keeps messages, or fails as the test says."""
 
     def __init__(self, outcome: Exception | None = None) -> None:
         self.outcome = outcome
@@ -87,7 +87,7 @@ async def test_an_unhandled_message_is_delivered_again(
         response = await post(push_app(NoTokenNeeded(), Handler(outcome)), BODY)
 
     assert response.status_code == status
-    # Pub/Sub takes no other answers for an acknowledgement.
+    # Pub/Sub accepts only these answers as an acknowledgement.
     assert response.status_code not in {102, 200, 201, 202, 204}
     assert [entry["event"] for entry in book.entries if "event" in entry] == [event]
 
@@ -126,7 +126,7 @@ async def test_a_push_whose_authorization_nobody_has_checked_does_not_reach_the_
     stripped = f"Bearer {head}.{body}.SIGNATURE_REMOVED_BY_GOOGLE"
     app = push_app(verifier, handler)
 
-    # Cloud Run has checked the other header, with which somebody else may call.
+    # Cloud Run has checked the other header, which another caller may have sent.
     checked = {"X-Serverless-Authorization": "Bearer a.b.SIGNATURE_REMOVED_BY_GOOGLE"}
     forged = await post(app, BODY, Authorization=stripped, **checked)
     assert (forged.status_code, handler.messages) == (401, [])

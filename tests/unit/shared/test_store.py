@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ContestedVoices(MemoryVoices):
-    """Somebody else writes between reading and replacing, so often."""
+    """A store in which another writer changes the document a given number of times."""
 
     def __init__(self, rivals: int) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ async def test_a_voice_that_has_changed_since_it_was_read_is_read_again() -> Non
 
 
 class ForgetfulVoices(CountedVoices):
-    """Writes, but its first answer is lost, and the write is repeated in vain."""
+    """Writes, but loses its first answer, so that the repeated write conflicts."""
 
     has_answered = False
 

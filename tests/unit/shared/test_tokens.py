@@ -238,7 +238,7 @@ async def test_unavailable_certificates_do_not_count_as_a_refusal() -> None:
 
 
 class FailingServer(CertificateServer):
-    """Gives certificates out unless it is down."""
+    """Serves certificates unless it is down."""
 
     is_down = False
 
@@ -343,7 +343,7 @@ async def test_the_local_cloud_needs_no_token() -> None:
 
 @contextmanager
 def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str]:
-    """Serve one answer at a free port and say where."""
+    """Serve one answer at a free port and return its address."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -78,7 +78,7 @@ def with_noise(sound: NDArray[np.float32], ratio: float, seed: int = 1) -> NDArr
 
 
 def telephone(sound: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Leave what lies between 300 and 3400 Hz."""
+    """Keep the frequencies from 300 to 3400 Hz."""
     spectrum = np.fft.rfft(sound)
     frequency = np.fft.rfftfreq(len(sound), 1 / RATE)
     spectrum[(frequency < 300) | (frequency > 3400)] = 0

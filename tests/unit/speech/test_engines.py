@@ -268,7 +268,7 @@ def test_a_waveform_graph_of_another_shape_and_rate_is_aligned_with_the_recordin
 
 
 class Notes:
-    """Writes down the stages that a conversion enters."""
+    """Records the stages that a conversion enters."""
 
     def __init__(self) -> None:
         self.stages: list[str] = []

@@ -1,4 +1,4 @@
-"""The demo character's own bundle, as it is deployed."""
+"""The bundle of the built-in character, as it is deployed."""
 
 from __future__ import annotations
 

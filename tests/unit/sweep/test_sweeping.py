@@ -41,7 +41,7 @@ class Clock:
 
 @dataclass
 class House:
-    """A sweeper and what it looks after."""
+    """A sweeper and its collaborators."""
 
     clock: Clock = field(default_factory=Clock)
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))

@@ -19,7 +19,7 @@ collect_ignore = sorted(
 
 
 def pytest_report_header() -> str:
-    """Say what is left out, and why."""
+    """Report which tests are left out, and why."""
     if not collect_ignore:
         return "training: all tests"
     return f"training: without {', '.join(collect_ignore)}: no training/requirements.txt"

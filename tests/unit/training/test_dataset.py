@@ -96,7 +96,7 @@ def test_sources_given_words_may_lag_differently_from_sources_given_phones() -> 
 
 
 def late_by(half_frames: int) -> Example:
-    """A sentence whose source is so many half frames later than the target."""
+    """A sentence whose source is this many half frames later than the target."""
     random = np.random.default_rng(5)
     loudness = np.convolve(random.standard_normal(700), np.hanning(15), "valid")
     halves = np.interp(np.arange(600) / 2 - half_frames / 2, np.arange(686), loudness)
