@@ -34,7 +34,9 @@ def test_a_spoken_sentence_comes_back_in_the_characters_voice(
     assert median_pitch(result) > 250
 
 
-def test_the_recording_goes_straight_into_cloud_storage_as_what_it_is(open_page: OpenPage) -> None:
+def test_the_recording_goes_directly_into_cloud_storage_with_its_own_type(
+    open_page: OpenPage,
+) -> None:
     visitor = open_page()
     visitor.speak(seconds=2)
     visitor.wait_for("done")
@@ -46,7 +48,9 @@ def test_the_recording_goes_straight_into_cloud_storage_as_what_it_is(open_page:
     assert wish["content_type"] == "audio/webm;codecs=opus"
 
 
-def test_the_stages_arrive_through_firestore_and_nothing_asks_the_api(open_page: OpenPage) -> None:
+def test_the_stages_arrive_through_firestore_without_requests_to_the_api(
+    open_page: OpenPage,
+) -> None:
     visitor = open_page()
     visitor.speak(seconds=2)
     visitor.wait_for("done")
@@ -117,7 +121,9 @@ def test_a_firestore_that_cannot_be_reached_is_replaced_by_the_api(new_visitor: 
 
 
 @pytest.mark.parametrize("way", ["drop", "choose"])
-def test_a_file_is_taken_instead_of_a_recording(open_page: OpenPage, hello: Path, way: str) -> None:
+def test_a_file_is_accepted_instead_of_a_recording(
+    open_page: OpenPage, hello: Path, way: str
+) -> None:
     visitor = open_page(microphone=None)
     if way == "drop":
         visitor.drop(hello)
@@ -129,7 +135,7 @@ def test_a_file_is_taken_instead_of_a_recording(open_page: OpenPage, hello: Path
     assert visitor.seen()[:3] == ["loading", "start", "busy"]
 
 
-def test_a_file_overtakes_the_one_before_that_is_still_being_decoded(
+def test_a_new_file_replaces_one_that_is_still_being_decoded(
     open_page: OpenPage, hello: Path, tmp_path: Path
 ) -> None:
     visitor = open_page(microphone=None)
@@ -144,7 +150,7 @@ def test_a_file_overtakes_the_one_before_that_is_still_being_decoded(
     assert visitor.seen()[:3] == ["loading", "start", "busy"]
 
 
-def test_a_recording_overtakes_a_file_that_is_still_being_decoded(
+def test_a_recording_replaces_a_file_that_is_still_being_decoded(
     open_page: OpenPage, hello: Path
 ) -> None:
     visitor = open_page()
@@ -156,7 +162,7 @@ def test_a_recording_overtakes_a_file_that_is_still_being_decoded(
     assert len(visitor.wishes()) == 1
 
 
-def test_escape_while_the_recording_is_decoded_is_not_taken_back(open_page: OpenPage) -> None:
+def test_escape_while_the_recording_is_decoded_stays_in_effect(open_page: OpenPage) -> None:
     visitor = open_page()
     let_decode = visitor.holding_decoding(lambda: visitor.speak(seconds=2))
     visitor.page.keyboard.press("Escape")
@@ -165,7 +171,7 @@ def test_escape_while_the_recording_is_decoded_is_not_taken_back(open_page: Open
     assert visitor.seen() == ["loading", "start", "recording", "start"]
 
 
-def test_a_recording_goes_on_when_the_voice_before_has_been_deleted(open_page: OpenPage) -> None:
+def test_a_recording_continues_after_the_previous_voice_was_deleted(open_page: OpenPage) -> None:
     visitor = open_page()
     visitor.speak(seconds=2)
     visitor.wait_for("done")
@@ -232,7 +238,7 @@ def test_delete_now_erases_what_was_converted(open_page: OpenPage, cloud: Endpoi
     assert httpx.get(result.url).status_code == 404
 
 
-def test_the_own_recording_can_be_heard_while_it_is_converted(open_page: OpenPage) -> None:
+def test_visitors_can_play_their_own_recording_while_it_is_converted(open_page: OpenPage) -> None:
     visitor = open_page()
     held = visitor.holding_upload(lambda: visitor.speak(seconds=2))
     visitor.page.click("#own .play")
@@ -263,7 +269,7 @@ def test_the_recording_ends_by_itself_at_the_limit(open_page: OpenPage) -> None:
     assert _seconds(visitor, "#own") == pytest.approx(9.9, abs=0.3)
 
 
-def test_a_recording_at_an_unusual_rate_is_taken_from_a_file(
+def test_a_file_with_an_unusual_sample_rate_is_converted(
     open_page: OpenPage, hello: Path, tmp_path: Path
 ) -> None:
     visitor = open_page(microphone=None)

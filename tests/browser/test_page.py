@@ -82,7 +82,7 @@ def test_nothing_is_cut_off_on_a_phone(open_page: OpenPage, width: int, locale: 
     assert _overflow(visitor) == []
 
 
-def test_credit_licence_and_terms_are_shown_before_anything_is_spoken(
+def test_credit_licence_and_terms_are_shown_before_the_recording(
     open_page: OpenPage, cloud: Endpoints
 ) -> None:
     character = httpx.get(f"{cloud.api}/api/v1/characters").json()["characters"][0]
@@ -105,7 +105,7 @@ def test_a_character_without_a_portrait_has_a_monogram(
     assert visitor.text(".portrait") == characters["characters"][0]["name"]["en"][0]
 
 
-def test_markup_in_what_the_service_says_stays_text(
+def test_markup_in_the_services_answers_is_shown_as_text(
     new_visitor: OpenPage, cloud: Endpoints
 ) -> None:
     characters = httpx.get(f"{cloud.api}/api/v1/characters").json()
@@ -118,7 +118,7 @@ def test_markup_in_what_the_service_says_stays_text(
     assert visitor.page.locator("a[href^=javascript]").count() == 0
 
 
-def test_the_policy_stops_scripts_and_connections_from_elsewhere(open_page: OpenPage) -> None:
+def test_the_policy_blocks_scripts_and_connections_of_other_origins(open_page: OpenPage) -> None:
     visitor = open_page()
     reached: bool = visitor.page.evaluate(
         "() => fetch('https://elsewhere.example/').then(() => true, () => false)"

@@ -75,9 +75,7 @@ def test_a_file_that_is_too_large(open_page: OpenPage, tmp_path: Path) -> None:
     assert visitor.sent("PUT", visitor.cloud.storage) == []
 
 
-def test_a_file_that_is_no_audio_is_judged_by_the_service(
-    open_page: OpenPage, tmp_path: Path
-) -> None:
+def test_the_service_refuses_a_file_without_audio(open_page: OpenPage, tmp_path: Path) -> None:
     visitor = open_page(microphone=None)
     path = tmp_path / "notes.wav"
     path.write_text("These are only notes. " * 500)
@@ -140,7 +138,7 @@ def test_an_expired_link_to_the_result_can_be_tried_again(open_page: OpenPage) -
         (422, "unknown_character", "This character is not here any more."),
     ],
 )
-def test_what_the_service_refuses_is_told_after_speaking_and_can_be_tried_again(
+def test_a_refusal_is_shown_after_the_recording_and_can_be_tried_again(
     open_page: OpenPage, status: int, code: str, sentence: str
 ) -> None:
     visitor = open_page()
@@ -174,7 +172,9 @@ def test_a_service_that_cannot_be_reached_at_first(new_visitor: OpenPage) -> Non
     visitor.wait_for("start")
 
 
-def test_a_host_that_answers_everything_with_the_page_is_no_service(new_visitor: OpenPage) -> None:
+def test_a_host_that_answers_every_request_with_the_page_is_not_taken_for_the_api(
+    new_visitor: OpenPage,
+) -> None:
     visitor = new_visitor()
     for path in ("**/config.json", "**/api/v1/characters"):
         visitor.answer(path, "GET", body="<!doctype html>", content_type="text/html")

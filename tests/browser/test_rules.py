@@ -53,7 +53,7 @@ def try_everything(
     return try_everything
 
 
-def test_whoever_holds_the_id_may_read_the_voice_and_nothing_else(
+def test_a_client_with_the_voice_id_may_only_read_the_voice(
     try_everything: Callable[[str, str | None], Outcomes], cloud: Endpoints
 ) -> None:
     outcomes = try_everything(_voice(cloud, owner=None), None)
@@ -61,7 +61,7 @@ def test_whoever_holds_the_id_may_read_the_voice_and_nothing_else(
     assert outcomes == dict.fromkeys(FORBIDDEN, "permission-denied")
 
 
-def test_an_owned_voice_is_closed_to_everyone_else(
+def test_only_the_owner_may_read_an_owned_voice(
     try_everything: Callable[[str, str | None], Outcomes], cloud: Endpoints
 ) -> None:
     voice_id = _voice(cloud, owner="mika")
@@ -80,7 +80,7 @@ def test_the_owner_may_read_and_not_write(
     assert outcomes == dict.fromkeys(FORBIDDEN, "permission-denied")
 
 
-def test_the_client_listens_as_its_owner_in_a_firestore_of_the_callers(
+def test_the_client_listens_as_the_owner_in_the_callers_firestore(
     open_page: OpenPage, harness: str, cloud: Endpoints
 ) -> None:
     visitor = open_page(microphone=None)

@@ -44,7 +44,7 @@ async def test_a_voice_that_fails_every_attempt_is_given_up(cloud: FaultyCloud) 
     assert f'"voice_id":"{voice_id}"'.encode() in retained
 
 
-async def test_what_attempts_have_stored_goes_with_a_voice_that_is_given_up(
+async def test_the_results_of_all_attempts_are_deleted_when_a_voice_is_given_up(
     cloud: FaultyCloud,
 ) -> None:
     voice_id = await cloud.create_voice()
@@ -59,7 +59,7 @@ async def test_what_attempts_have_stored_goes_with_a_voice_that_is_given_up(
     assert await cloud.results(voice_id) == []
 
 
-async def test_a_message_that_makes_no_sense_is_kept_and_harms_nobody(cloud: FaultyCloud) -> None:
+async def test_an_unreadable_message_is_kept_and_affects_no_voice(cloud: FaultyCloud) -> None:
     name, data = new_voice_id(), b"\x00 no JSON"
     await cloud.publish(names.CONVERSIONS_TOPIC, data, {"voice_id": name})
     voice_id = await cloud.create_voice()
@@ -71,7 +71,7 @@ async def test_a_message_that_makes_no_sense_is_kept_and_harms_nobody(cloud: Fau
     assert await cloud.retained(DEAD, name) == [data]
 
 
-async def test_a_dead_letter_that_comes_twice_ends_its_voice_once(cloud: FaultyCloud) -> None:
+async def test_a_dead_letter_delivered_twice_ends_its_voice_once(cloud: FaultyCloud) -> None:
     voice_id = await cloud.create_voice()
     data, attributes = conversion_message(voice_id), {"voice_id": voice_id}
 

@@ -108,7 +108,7 @@ class TestPushes:
             answer = await client.post("/", json=envelope(b"{}"), headers=headers)
         return answer.status_code, handled
 
-    async def test_pub_subs_own_push_is_taken(self) -> None:
+    async def test_a_push_from_pub_sub_is_accepted(self) -> None:
         status, handled = await self.push(f"Bearer {ISSUER.sign(push_claims())}")
         assert (status, len(handled)) == (204, 1)
 
@@ -116,14 +116,14 @@ class TestPushes:
     async def test_a_forged_push_is_refused_before_it_is_read(self, forgery: str) -> None:
         assert await self.push(FORGERIES[forgery]) == (401, [])
 
-    async def test_behind_iam_a_token_comes_without_its_signature(self) -> None:
+    async def test_behind_iam_a_token_without_its_signature_is_accepted(self) -> None:
         status, handled = await self.push(as_cloud_run_passes_it_on(), behind_iam=True)
         assert (status, len(handled)) == (204, 1)
 
     @pytest.mark.parametrize(
         "forgery", [name for name in FORGERIES if name != "a removed signature"]
     )
-    async def test_behind_iam_a_forged_push_is_refused_all_the_same(self, forgery: str) -> None:
+    async def test_behind_iam_a_forged_push_is_refused_too(self, forgery: str) -> None:
         assert await self.push(FORGERIES[forgery], behind_iam=True) == (401, [])
 
     @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ class TestPushes:
         ],
         ids=str,
     )
-    async def test_behind_iam_what_the_token_says_counts(self, claims: dict[str, Any]) -> None:
+    async def test_behind_iam_the_tokens_claims_are_checked(self, claims: dict[str, Any]) -> None:
         forged = as_cloud_run_passes_it_on(**claims)
         assert await self.push(forged, behind_iam=True) == (401, [])
 
@@ -261,12 +261,12 @@ class TestLogs:
         "process", ["api", "convert", "dead_letter", "firestore", "on_upload", "pubsub", "storage"]
     )
     @pytest.mark.parametrize("kind", ["token", "signature", "key", "recording or result"])
-    def test_no_log_tells_a_secret(self, traces: Traces, process: str, kind: str) -> None:
+    def test_no_log_contains_a_secret(self, traces: Traces, process: str, kind: str) -> None:
         log = traces.logs[process]
 
         assert [secret for secret in traces.secrets[kind] if secret in log] == []
 
-    def test_every_process_is_listened_to(self, traces: Traces) -> None:
+    def test_the_logs_of_every_process_are_read(self, traces: Traces) -> None:
         assert traces.logs.keys() == {
             "api",
             "convert",
@@ -288,7 +288,7 @@ class TestLogs:
             ("dead_letter", "dead_lettered", "given up"),
         ],
     )
-    def test_the_run_that_was_listened_to_went_every_way(
+    def test_the_run_with_read_logs_took_every_path(
         self, traces: Traces, process: str, event: str, name: str
     ) -> None:
         entries = [
@@ -317,7 +317,9 @@ class TestTheWholeService:
             assert created["voice_id"] not in listing.text
         assert upload(created).ok
 
-    def test_an_address_for_one_object_opens_no_other(self, endpoints: dict[str, Any]) -> None:
+    def test_an_address_for_one_object_cannot_be_used_for_another(
+        self, endpoints: dict[str, Any]
+    ) -> None:
         mine, other = create(endpoints), create(endpoints)
         assert upload(other).ok
         signed = mine["upload"]

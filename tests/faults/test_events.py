@@ -56,7 +56,9 @@ async def test_an_event_that_comes_several_times_at_once_makes_one_result(
     assert len(cloud.barriers.notes(voice_id, "done")) == 1
 
 
-async def test_a_conversion_that_overtakes_its_record_stays_done(cloud: FaultyCloud) -> None:
+async def test_a_conversion_that_ends_before_queued_is_recorded_stays_done(
+    cloud: FaultyCloud,
+) -> None:
     voice_id = await cloud.create_voice()
     cloud.barriers.hold(voice_id, "published")
 
@@ -69,7 +71,7 @@ async def test_a_conversion_that_overtakes_its_record_stays_done(cloud: FaultyCl
     assert cloud.barriers.notes(voice_id, "queued") == []
 
 
-async def test_an_event_and_a_message_that_come_late_change_nothing(cloud: FaultyCloud) -> None:
+async def test_a_late_event_and_a_late_message_change_nothing(cloud: FaultyCloud) -> None:
     voice_id = await cloud.create_voice()
     generation = await cloud.upload(voice_id)
     done = await require_one_result(cloud, voice_id)
@@ -84,7 +86,7 @@ async def test_an_event_and_a_message_that_come_late_change_nothing(cloud: Fault
     assert len(cloud.barriers.notes(voice_id, "published")) == 1
 
 
-async def test_a_recording_deleted_before_it_is_read_is_missing(cloud: FaultyCloud) -> None:
+async def test_a_recording_deleted_before_it_is_read_fails_as_missing(cloud: FaultyCloud) -> None:
     voice_id = await cloud.create_voice()
     cloud.barriers.hold(voice_id, "reading")
     await cloud.upload(voice_id)

@@ -44,7 +44,7 @@ async def test_a_conversion_needs_no_disk(cloud: FaultyCloud) -> None:
     assert '"event": "conversion_done"' in await diskless.log()
 
 
-async def test_a_recording_for_which_there_is_no_room_can_be_sent_again(
+async def test_a_recording_that_did_not_fit_on_the_disk_can_be_sent_again(
     cloud: FaultyCloud,
 ) -> None:
     api = await cloud.start_function("api", NO_DISK)

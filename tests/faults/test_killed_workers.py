@@ -47,7 +47,7 @@ async def killed(cloud: FaultyCloud) -> AsyncIterator[Mapping[str, tuple[str, Vo
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_voice_whose_container_is_killed_gets_its_one_result(
+async def test_a_voice_whose_container_is_killed_gets_exactly_one_result(
     cloud: FaultyCloud, killed: Mapping[str, tuple[str, Voice]], stage: str
 ) -> None:
     voice_id, left = killed[stage]
@@ -75,7 +75,7 @@ async def test_a_killed_containers_voice_is_taken_over_when_its_lease_ends(
     assert left.lease_expires_at <= taken_over_at <= killed_at + TAKEOVER
 
 
-async def test_what_two_killed_containers_leave_is_tidied_up_by_the_next(
+async def test_the_next_container_deletes_what_two_killed_ones_left(
     cloud: FaultyCloud,
 ) -> None:
     first, second = await asyncio.gather(cloud.start_convert(), cloud.start_convert())

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
 PER_MINUTE = 3
 
 
-async def test_a_full_container_sends_messages_away_at_once_and_loses_none(
+async def test_a_full_container_refuses_messages_at_once_and_loses_none(
     cloud: FaultyCloud,
 ) -> None:
     small = await cloud.start_convert(CONCURRENCY="1", BACKLOG="1")
@@ -61,7 +61,7 @@ def as_cloud_run_passes_on(client: str, claimed: str = "10.0.0.1") -> dict[str, 
     return {"X-Forwarded-For": f"{claimed}, {client}"}
 
 
-async def test_who_asks_too_often_is_refused_and_nobody_else(api: Instance) -> None:
+async def test_only_the_client_that_asks_too_often_is_refused(api: Instance) -> None:
     url = f"{api.url}api/v1/voices"
     async with httpx.AsyncClient(timeout=60) as client:
         answers = [
@@ -77,7 +77,9 @@ async def test_who_asks_too_often_is_refused_and_nobody_else(api: Instance) -> N
     assert other.status_code == 201
 
 
-async def test_who_waits_already_may_not_wait_once_more(cloud: FaultyCloud, api: Instance) -> None:
+async def test_a_client_with_too_many_waiting_connections_gets_no_other(
+    cloud: FaultyCloud, api: Instance
+) -> None:
     voice_id = await cloud.create_voice()
     cloud.barriers.hold(voice_id, "converting")
     await cloud.upload(voice_id)

@@ -30,7 +30,7 @@ async def send_conversion_message(cloud: FaultyCloud, voice_id: str) -> None:
     await cloud.publish(names.CONVERSIONS_TOPIC, message.encode(), {"voice_id": voice_id})
 
 
-async def test_a_stopping_container_hands_its_voices_back_at_once(cloud: FaultyCloud) -> None:
+async def test_a_stopping_container_releases_its_voices_at_once(cloud: FaultyCloud) -> None:
     stopping = await cloud.start_convert()
     stages = ["reading", "decoding", "converting", "storing"]
     voices = {stage: await cloud.create_voice() for stage in stages}
@@ -56,7 +56,7 @@ async def test_a_stopping_container_hands_its_voices_back_at_once(cloud: FaultyC
         assert taken_over_at < held.lease_expires_at
 
 
-async def test_a_container_that_stood_still_commits_nothing_when_it_goes_on(
+async def test_a_frozen_container_commits_nothing_when_it_continues(
     cloud: FaultyCloud,
 ) -> None:
     frozen = await cloud.start_convert()

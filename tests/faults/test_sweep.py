@@ -47,7 +47,7 @@ async def backdate(cloud: FaultyCloud, voice_id: str, **changes: Any) -> None:
     await cloud.voices.replace(snapshot, replace(snapshot.voice, updated_at=earlier, **changes))
 
 
-async def test_a_voice_whose_event_vanished_gets_its_result(
+async def test_a_voice_whose_event_was_lost_gets_its_result(
     cloud: FaultyCloud, sweep: Instance
 ) -> None:
     voice_id = await cloud.create_voice(age=LONG_AGO)
@@ -61,7 +61,7 @@ async def test_a_voice_whose_event_vanished_gets_its_result(
     await require_one_result(cloud, voice_id)
 
 
-async def test_a_voice_whose_conversion_message_vanished_gets_its_result(
+async def test_a_voice_whose_conversion_message_was_lost_gets_its_result(
     cloud: FaultyCloud, sweep: Instance
 ) -> None:
     voice_id = await cloud.create_voice()
@@ -78,7 +78,7 @@ async def test_a_voice_whose_conversion_message_vanished_gets_its_result(
     assert done.attempt == 1
 
 
-async def test_a_voice_whose_worker_and_message_vanished_gets_its_result(
+async def test_a_voice_whose_worker_and_message_were_lost_gets_its_result(
     cloud: FaultyCloud, sweep: Instance
 ) -> None:
     worker = await cloud.start_convert()
@@ -129,7 +129,7 @@ async def damaged(cloud: FaultyCloud) -> AsyncIterator[str]:
         (await client.delete(address)).raise_for_status()
 
 
-async def test_a_document_that_cannot_be_read_stops_no_sweep(
+async def test_an_unreadable_document_does_not_stop_the_sweep(
     cloud: FaultyCloud, sweep: Instance, damaged: str
 ) -> None:
     voice_id = await cloud.create_voice(age=LONG_AGO)

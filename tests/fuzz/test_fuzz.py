@@ -83,7 +83,7 @@ def leave_open() -> None:
         (leave_open, 5.0, "ResourceWarning"),
     ],
 )
-def test_an_input_that_fails_is_found_and_made_small(
+def test_an_input_that_fails_is_found_and_minimised(
     fail: Callable[[], None], seconds: float, kind: str
 ) -> None:
     tally = fuzz(Brittle(fail, seconds=seconds))
@@ -118,7 +118,7 @@ def test_an_input_that_failed_fails_again_when_it_is_replayed() -> None:
     assert try_one(Brittle(raise_unclean), b"aa") == "fine"
 
 
-def test_the_table_tells_of_every_target_what_was_found() -> None:
+def test_the_table_shows_what_was_found_for_every_target() -> None:
     tally = fuzz(Brittle(raise_unclean))
 
     shown = table([tally.as_json()], seed=1)

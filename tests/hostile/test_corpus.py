@@ -40,7 +40,7 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lures]:
 
 
 @pytest.mark.parametrize("group", groups(), ids=lambda group: group.title)
-async def test_every_hostile_file_ends_as_it_must_and_a_good_one_afterwards_is_converted(
+async def test_every_hostile_file_ends_as_documented_and_a_good_file_is_converted_afterwards(
     container: Container, laid: Lures, group: Group
 ) -> None:
     surprises = {}
@@ -54,13 +54,15 @@ async def test_every_hostile_file_ends_as_it_must_and_a_good_one_afterwards_is_c
     assert await container.ending_of(good(WEBM)) == DONE
 
 
-async def test_after_all_of_them_a_visitor_still_hears_the_character(container: Container) -> None:
+async def test_after_all_hostile_files_a_good_recording_is_still_converted(
+    container: Container,
+) -> None:
     sample = (ROOT / "infra" / "local" / "samples" / "hello.webm").read_bytes()
 
     assert await container.ending_of(sample, "mei") == DONE
 
 
-async def test_who_opens_the_file_or_connects_to_the_port_would_be_seen(laid: Lures) -> None:
+async def test_opening_the_file_or_connecting_to_the_port_is_detected(laid: Lures) -> None:
     laid.file.read_bytes()
     assert "was touched" in "".join(laid.touched())
     with socket.create_connection(("127.0.0.1", laid.port)):
@@ -71,7 +73,7 @@ async def test_who_opens_the_file_or_connects_to_the_port_would_be_seen(laid: Lu
     assert laid.touched() == []
 
 
-async def test_the_readme_names_every_group_and_what_it_ends_in() -> None:
+async def test_the_readme_names_every_group_and_how_it_ends() -> None:
     readme = (ROOT / "tests" / "hostile" / "README.md").read_text()
 
     for row in rows(groups()):

@@ -109,7 +109,7 @@ def test_the_image_serves_what_cloud_run_asks_for_and_stops_when_told(
         assert process.returncode == 0, output
 
 
-def test_the_image_has_everything_compiled_and_nothing_to_install_or_write_with(
+def test_the_image_is_compiled_and_has_no_installer_and_no_write_permission(
     image: Engine, credentials: Path
 ) -> None:
     process = image.run("python", "-c", LOOK_AROUND, environment={}, credentials=credentials)

@@ -25,7 +25,7 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield asking
 
 
-async def test_the_local_clouds_own_page_is_let_in_and_nobody_else(
+async def test_only_the_local_clouds_own_page_is_let_in(
     client: httpx.AsyncClient,
 ) -> None:
     token = (await client.get("/config.json")).json()["appCheck"]["token"]

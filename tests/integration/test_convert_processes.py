@@ -156,7 +156,9 @@ async def test_a_process_is_replaced_after_its_share_of_requests(tmp_path: Path)
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-async def test_without_a_character_it_says_so_and_ends(tmp_path: Path, workers: str) -> None:
+async def test_without_a_character_it_ends_with_a_clear_message(
+    tmp_path: Path, workers: str
+) -> None:
     changes = {"WORKERS": workers, "CONCURRENCY": workers, "CHARACTERS_DIR": str(tmp_path)}
     async with (
         starting(tmp_path, Supervisor(tmp_path / "logs"), **changes) as container,

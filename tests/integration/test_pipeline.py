@@ -99,9 +99,7 @@ def test_a_recording_comes_back_as_the_character(endpoints: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("output_format", ["mp3", "m4a", "ogg"])
-def test_the_result_has_the_format_that_was_asked_for(
-    endpoints: dict[str, Any], output_format: str
-) -> None:
+def test_the_result_has_the_requested_format(endpoints: dict[str, Any], output_format: str) -> None:
     response = convert(endpoints, SAMPLE.read_bytes(), output_format=output_format)
 
     result = response.json()["result"]

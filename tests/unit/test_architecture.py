@@ -123,7 +123,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circles(module_graph(sources(*MAY_IMPORT))) == []
 
 
-def test_a_circle_would_be_found() -> None:
+def test_a_circle_is_detected() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
 
     assert circles(graph) == [{"a", "b", "c"}]
@@ -176,7 +176,7 @@ ADAPTERS = {
 
 
 @pytest.mark.parametrize("path", sources("shared"), ids=named)
-def test_in_shared_google_and_http_are_known_to_no_other_layer(
+def test_no_other_module_of_shared_imports_google_or_http(
     path: Path,
 ) -> None:
     adapters = {"shared.google", "shared.http"}
@@ -193,7 +193,7 @@ def test_only_composition_roots_open_adapters(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", sources("tests/support"), ids=named)
-def test_a_test_double_is_made_of_a_port_and_not_of_an_adapter(path: Path) -> None:
+def test_a_test_double_implements_a_port_and_subclasses_no_adapter(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef):
             bases = {ast.unparse(base) for base in node.bases}
@@ -245,7 +245,7 @@ def test_no_module_keeps_a_global_that_changes(path: Path) -> None:
             assert not is_mutable or "__all__" in names, f"{named(path)}: {names}"
 
 
-def test_no_module_is_called_by_what_says_nothing() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     empty = {"utils", "util", "helpers", "helper", "misc", "common", "tools"}
 
     assert not [

@@ -91,7 +91,7 @@ def test_a_vulnerable_package_fails_and_every_vulnerability_is_named() -> None:
     assert "2 checked, 2 vulnerable" in said
 
 
-def test_a_package_that_nothing_is_known_of_does_not_pass_for_checked() -> None:
+def test_an_unknown_package_does_not_count_as_checked() -> None:
     code, said = concluded(audit_python(REQUIREMENTS, Program(packages(CLEAN, SKIPPED))))
 
     assert code == NOT_CHECKED
@@ -119,7 +119,7 @@ UNREACHABLE = "WARNING: hashes\nERROR: Could not connect to the vulnerability fe
         (Missing(subprocess.TimeoutExpired("pip-audit", 300)), "timed out after 300 seconds"),
     ],
 )
-def test_an_audit_that_did_not_happen_says_so_and_does_not_hold_up(
+def test_an_audit_that_did_not_happen_is_reported_and_does_not_fail(
     program: Program | Missing, reason: str
 ) -> None:
     code, said = concluded(audit_python(REQUIREMENTS, program))
@@ -138,7 +138,7 @@ def test_an_audit_that_did_not_happen_fails_where_it_is_required() -> None:
     assert said.endswith("AUDIT_REQUIRED is set: what could not be checked fails.")
 
 
-def test_a_required_audit_that_did_happen_passes() -> None:
+def test_a_required_audit_passes_when_it_was_made() -> None:
     assert concluded(audit_python(REQUIREMENTS, Program(packages(CLEAN))), required=True)[0] == 0
 
 
@@ -173,14 +173,14 @@ def test_a_vulnerable_package_of_the_page_fails() -> None:
         ("not JSON", "exit code 1, not JSON"),
     ],
 )
-def test_advisories_of_the_page_out_of_reach_are_said_to_be(answer: object, reason: str) -> None:
+def test_unreachable_advisories_of_the_page_are_reported(answer: object, reason: str) -> None:
     code, said = concluded(audit_page("npm", Program(answer, 1)))
 
     assert code == NOT_CHECKED
     assert said == f"npm packages of the page could not be checked: {reason}"
 
 
-def test_without_npm_the_page_is_said_not_to_be_checked() -> None:
+def test_without_npm_the_report_says_that_the_page_was_not_checked() -> None:
     code, said = concluded(audit_page(None, Program(page({}))))
 
     assert code == NOT_CHECKED

@@ -59,13 +59,13 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
         "lambda: os.pipe()",
     ],
 )
-def test_the_limits_alone_open_nothing(action: str) -> None:
+def test_setting_the_limits_opens_no_file(action: str) -> None:
     ended = run(f"limit()\nrefused({action})")
     assert ended.stdout == "Too many open files\n", ended.stderr
 
 
 @pytest.mark.parametrize("answer_bytes", [0, 1000])
-def test_an_open_file_grows_no_larger_than_an_answer(answer_bytes: int) -> None:
+def test_an_open_file_cannot_grow_beyond_the_size_of_an_answer(answer_bytes: int) -> None:
     ended = run(
         "import tempfile\nfile = tempfile.TemporaryFile(buffering=0)\n"
         f"limit(answer_bytes={answer_bytes})\n"
@@ -85,7 +85,7 @@ def test_endless_waiting_ends() -> None:
     assert ended.returncode == -signal.SIGALRM
 
 
-def test_endless_waiting_ends_even_where_its_signal_was_ignored() -> None:
+def test_endless_waiting_ends_even_if_its_signal_was_ignored() -> None:
     ended = run(
         "signal.signal(signal.SIGALRM, signal.SIG_IGN)\nconfinement = Confinement()\n"
         "limit(wall_seconds=0.1)\nsignal.pause()"
@@ -130,7 +130,7 @@ def test_the_filter_refuses_what_decoding_does_not_need(action: str) -> None:
 
 
 @needs_filter
-def test_behind_the_filter_numbers_are_still_crunched() -> None:
+def test_numpy_still_works_behind_the_filter() -> None:
     ended = run(
         "import numpy\nassert confinement.filter_system_calls()\n"
         "os.write(1, str(int(numpy.ones(1 << 20).sum())).encode())\nos._exit(0)"

@@ -53,7 +53,7 @@ async def test_every_format_is_decoded_at_its_own_rate(
 
 @pytest.mark.parametrize("name", LOSSLESS)
 @pytest.mark.parametrize("rate", [16_000, 48_000])
-async def test_lossless_formats_give_back_the_very_samples(
+async def test_lossless_formats_return_exactly_the_same_samples(
     decoder: Decoder, name: str, rate: int
 ) -> None:
     samples = voice_like(1.5, rate)
@@ -64,7 +64,7 @@ async def test_lossless_formats_give_back_the_very_samples(
 
 
 @pytest.mark.parametrize("name", sorted(set(FLAVOURS) - set(LOSSLESS) - {"8-bit wav"}))
-async def test_lossy_formats_give_back_the_same_sound(decoder: Decoder, name: str) -> None:
+async def test_lossy_formats_return_nearly_the_same_samples(decoder: Decoder, name: str) -> None:
     samples = voice_like(2.0, 48_000)
     channels = np.stack([samples] * (FLAVOURS[name].only_channels or 1))
     decoded = await decoder.decode(write(FLAVOURS[name], channels, 48_000), limits=LIMITS)
@@ -93,7 +93,7 @@ async def test_surround_sound_is_mixed_with_the_centre_in_front(decoder: Decoder
 @pytest.mark.parametrize(
     ("channels", "rate", "bits"), [(6, 96_000, 32), (8, 48_000, 16), (8, 192_000, 32)]
 )
-async def test_however_much_the_channels_hold_the_voice_in_them_is_heard(
+async def test_a_voice_on_any_channel_is_kept_whatever_the_others_contain(
     decoder: Decoder, channels: int, rate: int, bits: int
 ) -> None:
     samples = voice_like(1.2, rate)
@@ -123,7 +123,7 @@ async def test_a_change_of_channels_in_the_middle_is_not_heard(
     ("muxer", "video", "audio"),
     [("webm", "libvpx", "libopus"), ("mp4", "libx264", "aac"), ("matroska", "mpeg4", "libopus")],
 )
-async def test_of_a_film_only_the_sound_is_taken(
+async def test_only_the_sound_of_a_film_is_decoded(
     decoder: Decoder, muxer: str, video: str, audio: str
 ) -> None:
     decoded = await decoder.decode(with_video(muxer, video, audio), limits=LIMITS)
@@ -131,7 +131,7 @@ async def test_of_a_film_only_the_sound_is_taken(
 
 
 @pytest.mark.parametrize("name", ["mp3", "flac", "fragmented mp4 from Safari or Chrome"])
-async def test_cover_art_is_passed_over(decoder: Decoder, name: str) -> None:
+async def test_cover_art_is_skipped(decoder: Decoder, name: str) -> None:
     decoded = await decoder.decode(with_cover_art(FLAVOURS[name]), limits=LIMITS)
     assert decoded.container is FLAVOURS[name].container
     assert decoded.seconds == pytest.approx(2.0, abs=0.05)
@@ -158,7 +158,7 @@ async def test_a_recording_may_be_minutes_long_where_the_limits_say_so(decoder: 
     assert decoded.seconds == pytest.approx(120, abs=0.1)
 
 
-async def test_a_memoryview_is_as_good_as_bytes(decoder: Decoder) -> None:
+async def test_a_memoryview_is_decoded_like_bytes(decoder: Decoder) -> None:
     data = recording("flac")
     decoded = await decoder.decode(memoryview(data), limits=LIMITS)
     assert decoded.seconds == 2.0

@@ -57,9 +57,7 @@ def pcm16(samples: npt.NDArray[np.float32]) -> bytes:
         "raw aac",
     ],
 )
-async def test_what_came_before_a_recording_was_cut_off_is_kept(
-    decoder: Decoder, name: str
-) -> None:
+async def test_the_part_before_a_cut_is_kept(decoder: Decoder, name: str) -> None:
     whole = recording(name)
     decoded = await decoder.decode(whole[: int(0.7 * len(whole))], limits=LIMITS)
     assert decoded.seconds == pytest.approx(1.4, abs=0.1)
@@ -68,7 +66,7 @@ async def test_what_came_before_a_recording_was_cut_off_is_kept(
 @pytest.mark.parametrize(
     "name", ["fragmented mp4 from Safari or Chrome", "16-bit wav", "flac", "raw aac"]
 )
-async def test_a_recording_that_broke_off_says_so_where_its_container_can_tell(
+async def test_a_truncated_recording_is_marked_as_damaged_if_its_container_shows_it(
     decoder: Decoder, name: str
 ) -> None:
     whole = recording(name)
@@ -76,14 +74,14 @@ async def test_a_recording_that_broke_off_says_so_where_its_container_can_tell(
     assert (await decoder.decode(whole[: int(0.7 * len(whole))], limits=LIMITS)).damaged
 
 
-async def test_what_is_left_of_a_damaged_recording_is_not_called_too_short(
+async def test_the_rest_of_a_damaged_recording_is_not_refused_as_too_short(
     decoder: Decoder,
 ) -> None:
     whole = recording("16-bit wav")
     assert await code_of(decoder, whole[: len(whole) // 4]) == ErrorCode.CORRUPT
 
 
-async def test_recordings_one_after_another_in_one_file_are_one_recording(
+async def test_concatenated_recordings_in_one_file_are_one_recording(
     decoder: Decoder,
 ) -> None:
     data = recording("ogg opus from Firefox", 2) + recording("ogg opus from Firefox", 2)
@@ -91,13 +89,13 @@ async def test_recordings_one_after_another_in_one_file_are_one_recording(
     assert decoded.seconds == pytest.approx(4.0, abs=0.02)
 
 
-async def test_a_declared_size_is_not_believed(decoder: Decoder) -> None:
+async def test_a_declared_size_is_not_trusted(decoder: Decoder) -> None:
     data = raw_wav(pcm16(voice_like(2, 48_000)), declared=2**32 - 1)
     decoded = await decoder.decode(data, limits=LIMITS)
     assert decoded.seconds == 2.0
 
 
-async def test_a_bomb_really_holds_what_it_says(decoder: Decoder) -> None:
+async def test_a_decompression_bomb_really_has_its_declared_length(decoder: Decoder) -> None:
     limits = DecodeLimits(max_seconds=60, min_seconds=0)
     assert await code_of(decoder, flac_bomb(20), limits) == ErrorCode.SILENT
 
@@ -114,7 +112,7 @@ async def test_a_reference_inside_a_recording_is_not_followed(
         assert decoded.seconds == honest.seconds
 
 
-async def test_too_little_memory_is_an_error_of_the_recording(decoder: Decoder) -> None:
+async def test_exceeding_the_memory_limit_is_an_error_of_the_recording(decoder: Decoder) -> None:
     limits = DecodeLimits(memory_bytes=256 * 1024)
     assert await code_of(decoder, recording("16-bit wav", 10), limits) == ErrorCode.TOO_COMPLEX
 

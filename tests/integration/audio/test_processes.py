@@ -65,7 +65,7 @@ def children() -> set[str]:
     return {child for thread in threads for child in thread.read_text().split()}
 
 
-async def test_a_process_killed_once_is_replaced_and_nobody_notices() -> None:
+async def test_a_process_killed_once_is_replaced_and_the_recording_is_decoded() -> None:
     processes = Processes(signal.SIGKILL)
     async with Decoder(on_process=processes) as decoder:
         decoded = await decoder.decode(recording("mp3"), limits=LIMITS)
@@ -73,7 +73,7 @@ async def test_a_process_killed_once_is_replaced_and_nobody_notices() -> None:
     assert len(processes.seen) == 2
 
 
-async def test_a_process_killed_each_time_is_the_machines_fault_not_the_recordings() -> None:
+async def test_a_process_killed_each_time_is_an_error_of_the_machine() -> None:
     async with Decoder(on_process=Processes(signal.SIGKILL, signal.SIGKILL)) as decoder:
         with pytest.raises(DecoderUnavailableError, match="killed"):
             await decoder.decode(recording("mp3"), limits=LIMITS)
@@ -87,13 +87,13 @@ async def test_a_process_that_crashes_means_a_corrupt_recording() -> None:
             await decoder.decode(recording("mp3"), limits=LIMITS)
 
 
-async def test_a_process_out_of_processor_time_means_a_recording_too_complex() -> None:
+async def test_a_process_that_exceeds_its_processor_time_means_too_complex() -> None:
     async with Decoder(on_process=Processes(signal.SIGXCPU)) as decoder:
         with pytest.raises(Exception, match="too_complex"):
             await decoder.decode(recording("mp3"), limits=LIMITS)
 
 
-async def test_a_process_that_gets_no_processor_is_given_up() -> None:
+async def test_a_process_that_gets_no_processor_time_is_killed() -> None:
     async with Decoder(on_process=Processes(signal.SIGALRM)) as decoder:
         with pytest.raises(DecoderUnavailableError, match="too little processor time"):
             await decoder.decode(recording("mp3"), limits=LIMITS)
@@ -139,7 +139,7 @@ async def test_an_idle_zygote_that_died_is_noticed_and_replaced() -> None:
         assert zygotes[1] != zygotes[0]
 
 
-async def test_nobody_waiting_any_more_ends_the_process() -> None:
+async def test_cancelling_the_wait_ends_the_process() -> None:
     started: asyncio.Queue[int] = asyncio.Queue()
 
     def stop_it(process: int) -> None:
@@ -182,7 +182,7 @@ async def test_nothing_is_left_behind() -> None:
     assert children() - children_before == set()
 
 
-async def test_a_closed_decoder_says_so() -> None:
+async def test_a_closed_decoder_refuses_recordings() -> None:
     decoder = Decoder()
     await decoder.start()
     await decoder.aclose()
@@ -201,7 +201,9 @@ async def test_the_zygote_has_one_thread_so_that_forking_it_is_safe() -> None:
     assert threads == [1]
 
 
-async def test_the_zygote_knows_nothing_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_zygote_inherits_nothing_from_the_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SECRET_OF_THE_SERVICE", "do not tell")
     monkeypatch.setenv("LD_LIBRARY_PATH", os.environ.get("LD_LIBRARY_PATH", "/nowhere"))
     environments: list[bytes] = []

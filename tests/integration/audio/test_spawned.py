@@ -164,7 +164,7 @@ async def test_closing_ends_what_is_being_decoded() -> None:
     assert not decoder.is_ready
 
 
-def test_the_processes_know_nothing_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_processes_inherit_nothing_from_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_THE_SERVICE", "do not tell")
 
     assert "SECRET_OF_THE_SERVICE" not in bare_environment()

@@ -31,7 +31,7 @@ async def queue(store: VoiceStore, snapshot: Snapshot) -> Voice:
     return (await store.replace(snapshot, queued)).voice
 
 
-async def test_many_waiters_share_few_streams_and_all_are_told(
+async def test_many_waiters_share_few_streams_and_all_get_the_change(
     store: FirestoreVoices, listener: DocumentListener
 ) -> None:
     snapshots = [await stored(store, a_waiting()) for _ in range(5)]
@@ -84,7 +84,7 @@ async def test_a_watched_voice_goes_on_after_the_connection_broke(
     assert proxy.connections >= 2
 
 
-async def test_a_voice_deleted_while_the_connection_was_broken_is_known_to_be_gone(
+async def test_a_deletion_while_the_connection_was_broken_is_noticed(
     store: FirestoreVoices, store_behind_proxy: FirestoreVoices, proxy: Proxy
 ) -> None:
     snapshot = await stored(store, a_waiting())
@@ -98,7 +98,7 @@ async def test_a_voice_deleted_while_the_connection_was_broken_is_known_to_be_go
         assert await until(states, None) is None
 
 
-async def test_whoever_watches_when_the_listener_closes_is_told(
+async def test_closing_the_listener_ends_every_watch_with_an_error(
     store: FirestoreVoices, listener: DocumentListener
 ) -> None:
     snapshot = await stored(store, a_waiting())
@@ -111,7 +111,7 @@ async def test_whoever_watches_when_the_listener_closes_is_told(
     assert listener.stream_count == 0
 
 
-async def test_one_unreadable_document_disturbs_nobody_else(
+async def test_one_unreadable_document_does_not_disturb_other_watchers(
     store: FirestoreVoices, client: AsyncClient
 ) -> None:
     snapshot, broken = await stored(store, a_waiting()), a_waiting()

@@ -64,7 +64,7 @@ async def add(store: FirestoreVoices, owner: str | None = None) -> str:
 
 
 @pytest.mark.parametrize("visitor", VISITORS)
-async def test_whoever_holds_the_id_may_read_a_voice_without_an_owner(
+async def test_a_client_with_the_id_may_read_a_voice_without_an_owner(
     store: FirestoreVoices, http: httpx.AsyncClient, visitor: str
 ) -> None:
     answer = await http.get(await add(store), headers=VISITORS[visitor])
@@ -73,7 +73,7 @@ async def test_whoever_holds_the_id_may_read_a_voice_without_an_owner(
     assert answer.json()["fields"]["status"]["stringValue"] == "waiting"
 
 
-async def test_an_owned_voice_is_read_by_its_owner_alone(
+async def test_only_the_owner_reads_an_owned_voice(
     store: FirestoreVoices, http: httpx.AsyncClient
 ) -> None:
     path = await add(store, owner="mika")
@@ -86,7 +86,7 @@ async def test_an_owned_voice_is_read_by_its_owner_alone(
 
 
 @pytest.mark.parametrize("visitor", ["nobody", "somebody", "mika"])
-async def test_nobody_lists_or_searches_voices(
+async def test_voices_cannot_be_listed_or_searched(
     store: FirestoreVoices, http: httpx.AsyncClient, visitor: str
 ) -> None:
     await add(store, owner="mika")
@@ -101,7 +101,7 @@ async def test_nobody_lists_or_searches_voices(
 
 
 @pytest.mark.parametrize("owner", [None, "mika"])
-async def test_not_even_the_owner_writes_a_voice(
+async def test_even_the_owner_cannot_write_a_voice(
     store: FirestoreVoices, http: httpx.AsyncClient, owner: str | None
 ) -> None:
     path = await add(store, owner=owner)

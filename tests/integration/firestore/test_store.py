@@ -28,7 +28,7 @@ async def test_a_store_without_a_listener_cannot_watch(client: AsyncClient) -> N
         FirestoreVoices(client).watch(a_waiting().voice_id)
 
 
-async def test_the_document_has_native_times_and_lies_where_clients_listen(
+async def test_the_document_has_native_times_and_the_path_that_clients_use(
     store: FirestoreVoices, client: AsyncClient
 ) -> None:
     voice = a_waiting(owner="uid")
@@ -44,7 +44,7 @@ async def test_the_document_has_native_times_and_lies_where_clients_listen(
 @pytest.mark.parametrize(
     "damage", [{"options": None}, {"status": "lost"}, {"error": "red"}, {"input": {"bytes": 1}}]
 )
-async def test_a_document_that_is_no_voice_is_named_when_it_is_read(
+async def test_reading_an_invalid_document_names_it(
     store: FirestoreVoices, client: AsyncClient, damage: dict[str, Any]
 ) -> None:
     voice = a_waiting()
@@ -54,7 +54,7 @@ async def test_a_document_that_is_no_voice_is_named_when_it_is_read(
         await store.read(voice.voice_id)
 
 
-async def test_a_document_that_is_no_voice_hides_no_other(
+async def test_an_invalid_document_does_not_hide_the_others(
     store: FirestoreVoices, client: AsyncClient
 ) -> None:
     long_ago = NOW - timedelta(days=8000)

@@ -100,7 +100,7 @@ def test_a_voice_is_created_as_described(case: Case, api: str) -> None:
 
 
 @operation("PUT", "/api/v1/voices")
-def test_a_recording_is_taken_in_as_described(case: Case, api: str) -> None:
+def test_a_recording_is_accepted_as_described(case: Case, api: str) -> None:
     check(case, case.call(base_url=api))
 
 
@@ -134,7 +134,7 @@ def test_there_is_a_test_for_every_operation() -> None:
     assert described == set(OPERATIONS)
 
 
-def test_what_one_operation_creates_the_others_take(api: str) -> None:
+def test_the_other_operations_accept_what_one_creates(api: str) -> None:
     machine: Any = DESCRIPTION.as_state_machine()
 
     class Visits(machine):  # type: ignore[misc]

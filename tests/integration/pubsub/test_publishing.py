@@ -154,7 +154,7 @@ async def test_the_planned_subscriptions_can_be_made_again_for_another_local_clo
         assert "conversions-dead-retained" in listed
 
 
-async def test_what_is_made_again_pushes_to_the_new_place_alone_and_keeps_dead_letters(
+async def test_a_recreated_subscription_pushes_only_to_the_new_address_and_keeps_dead_letters(
     pubsub_emulator: str, publisher_client: PublisherClient
 ) -> None:
     old, new = Receiver(), Receiver()

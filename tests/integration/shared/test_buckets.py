@@ -69,7 +69,7 @@ async def put(upload: Any, content: bytes, **changes: str) -> requests.Response:
     )
 
 
-async def test_what_is_written_is_found_and_read_by_its_generation(
+async def test_a_written_object_is_found_and_read_by_its_generation(
     bucket: CloudStorageBucket,
 ) -> None:
     facts = await bucket.write("a/1", io.BytesIO(b"sound"), content_type="audio/ogg", size=5)
@@ -98,7 +98,7 @@ async def test_a_stream_of_unknown_length_is_written_whole(bucket: CloudStorageB
     assert await bucket.read("a", facts.generation, max_bytes=len(data)) == data
 
 
-async def test_reading_stops_one_byte_after_what_is_allowed(bucket: CloudStorageBucket) -> None:
+async def test_reading_stops_one_byte_after_the_limit(bucket: CloudStorageBucket) -> None:
     generation = await write(bucket, "a", b"0123456789")
 
     assert await bucket.read("a", generation, max_bytes=4) == b"01234"
@@ -207,7 +207,7 @@ async def test_a_signed_download_names_the_file(bucket: CloudStorageBucket) -> N
     assert expires_at.utcoffset() == timedelta(0)
 
 
-async def test_a_bucket_without_a_signer_says_so(client: Any) -> None:
+async def test_a_bucket_without_a_signer_raises_a_clear_error(client: Any) -> None:
     with pytest.raises(RuntimeError, match="without a Signer"):
         await CloudStorageBucket(client, "uploads").sign_download(
             "a", lifetime=MINUTE, filename="a"
@@ -253,7 +253,7 @@ async def test_without_a_key_iam_signs_and_the_token_is_renewed_only_when_needed
         assert (await put(upload, b"sound")).status_code == 200
 
 
-async def test_an_account_that_may_not_sign_is_no_surprise(
+async def test_an_account_that_may_not_sign_raises_the_documented_error(
     *, client: Any, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, _, port = server.host.partition(":")
@@ -265,7 +265,7 @@ async def test_an_account_that_may_not_sign_is_no_surprise(
             await bucket.sign_upload("a", content_type="audio/webm", max_bytes=9, lifetime=MINUTE)
 
 
-async def test_a_server_that_fails_is_no_surprise(client: Any) -> None:
+async def test_a_failing_server_raises_the_documented_error(client: Any) -> None:
     bucket = CloudStorageBucket(client, "no-such-bucket-here")
 
     with pytest.raises((ObjectMissingError, StorageUnavailableError)):
@@ -285,7 +285,7 @@ class GatedContent(io.BytesIO):
         return super().read(size)
 
 
-async def test_a_deletion_after_a_cancelled_write_is_not_overtaken_by_it(
+async def test_a_cancelled_write_cannot_land_after_a_later_deletion(
     bucket: CloudStorageBucket,
 ) -> None:
     content = GatedContent(b"sound")
@@ -313,7 +313,7 @@ async def test_connecting_asks_for_nothing_that_must_be_there(
     await CloudStorageBucket(client, "no-such-bucket-here").connect()
 
 
-async def test_connecting_to_a_server_that_is_not_there_is_given_up_at_once(
+async def test_connecting_to_a_missing_server_fails_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (port,) = free_ports(1)

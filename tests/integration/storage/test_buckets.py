@@ -96,7 +96,7 @@ def test_a_bucket_name_that_is_not_allowed_is_refused(
         {"billing": {"requesterPays": True}},
     ],
 )
-def test_a_feature_that_would_not_be_obeyed_is_refused(
+def test_an_unsupported_feature_is_refused(
     server: Server, http: requests.Session, fields: dict[str, Any]
 ) -> None:
     response = http.post(f"{server.url}/storage/v1/b?project=p", json={"name": "abc"} | fields)

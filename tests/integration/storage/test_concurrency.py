@@ -13,7 +13,9 @@ import requests
 from tests.integration.storage.serving import Server, download_url, upload_url
 
 
-def test_of_simultaneous_first_writers_exactly_one_wins(bucket: Any, credentials: Any) -> None:
+def test_exactly_one_of_several_simultaneous_first_writers_wins(
+    bucket: Any, credentials: Any
+) -> None:
     url, headers = upload_url(bucket.blob("a"), credentials)
     start = threading.Barrier(8)
 
@@ -30,7 +32,7 @@ def test_of_simultaneous_first_writers_exactly_one_wins(bucket: Any, credentials
     assert winners == [bucket.blob("a").download_as_bytes()]
 
 
-def test_writers_that_overlap_in_time_are_decided_by_who_finishes_first(
+def test_of_overlapping_writers_the_first_to_finish_wins(
     bucket: Any, credentials: Any, http: requests.Session
 ) -> None:
     url, headers = upload_url(bucket.blob("a"), credentials)
@@ -84,7 +86,7 @@ def test_an_object_that_is_replaced_while_it_is_read_is_read_to_its_end(
     assert beginning + rest == old
 
 
-def test_a_reader_that_goes_away_leaves_the_server_well(
+def test_a_reader_that_disconnects_does_not_harm_the_server(
     bucket: Any, credentials: Any, http: requests.Session
 ) -> None:
     blob = bucket.blob("a")

@@ -79,7 +79,9 @@ def test_a_bucket_without_configuration_allows_nothing(
     assert (answer.status_code, cors_headers(answer)) == (200, {})
 
 
-def test_a_preflight_to_no_bucket_is_not_found(server: Server, http: requests.Session) -> None:
+def test_a_preflight_for_a_missing_bucket_is_not_found(
+    server: Server, http: requests.Session
+) -> None:
     response = preflight(http, f"{server.url}/nowhere/a")
 
     assert (response.status_code, error_code(response)) == (404, "NoSuchBucket")

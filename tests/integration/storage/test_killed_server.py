@@ -33,7 +33,7 @@ def killed_at_the_end(root: Path) -> Iterator[Server]:
             process.kill()
 
 
-def test_an_upload_that_was_answered_is_kept_and_told_although_the_server_was_killed(
+def test_an_answered_upload_survives_a_killed_server_and_is_published(
     tmp_path: Path, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (

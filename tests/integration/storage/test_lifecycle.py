@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import rsa
 
 
-def test_what_is_older_than_its_bucket_allows_is_deleted_at_the_next_start_and_told(
+def test_objects_older_than_the_buckets_limit_are_deleted_and_published_at_the_next_start(
     tmp_path: Path, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (

@@ -38,7 +38,7 @@ def notification(bucket: Any) -> Any:
     return made
 
 
-def test_a_signed_upload_is_told_in_the_wire_format_of_cloud_storage(
+def test_a_signed_upload_is_published_in_cloud_storages_format(
     *,
     bucket: Any,
     notification: Any,
@@ -74,7 +74,7 @@ def test_a_signed_upload_is_told_in_the_wire_format_of_cloud_storage(
     )
 
 
-def test_replacing_an_object_tells_both_generations(bucket: Any, topic: RecordingTopic) -> None:
+def test_replacing_an_object_publishes_both_generations(bucket: Any, topic: RecordingTopic) -> None:
     blob = bucket.blob("a")
     blob.upload_from_string(b"old")
     old = str(blob.generation)
@@ -93,7 +93,7 @@ def test_replacing_an_object_tells_both_generations(bucket: Any, topic: Recordin
     assert finalized.data == deleted.data == b""
 
 
-def test_each_kind_of_change_is_told(bucket: Any, topic: RecordingTopic) -> None:
+def test_each_kind_of_change_is_published(bucket: Any, topic: RecordingTopic) -> None:
     bucket.notification(topic_name="t", payload_format="JSON_API_V1").create()
     blob = bucket.blob("a", chunk_size=256 * 1024)
 
@@ -110,7 +110,7 @@ def test_each_kind_of_change_is_told(bucket: Any, topic: RecordingTopic) -> None
     assert topic.next().attributes["eventType"] == "OBJECT_DELETE"
 
 
-def test_only_what_was_asked_for_is_told(bucket: Any, topic: RecordingTopic) -> None:
+def test_only_the_configured_events_are_published(bucket: Any, topic: RecordingTopic) -> None:
     bucket.notification(
         topic_name="t",
         event_types=["OBJECT_DELETE"],
@@ -127,7 +127,7 @@ def test_only_what_was_asked_for_is_told(bucket: Any, topic: RecordingTopic) -> 
 
 
 @pytest.mark.usefixtures("notification")
-def test_an_upload_that_is_refused_is_not_told(bucket: Any, topic: RecordingTopic) -> None:
+def test_a_refused_upload_is_not_published(bucket: Any, topic: RecordingTopic) -> None:
     with pytest.raises(exceptions.PreconditionFailed):
         bucket.blob("a").upload_from_string(b"x", if_generation_match=7)
     bucket.blob("b").upload_from_string(b"x")
@@ -167,7 +167,7 @@ def test_a_message_that_fails_does_not_hold_up_the_others(
     assert told == {str(index) for index in range(20)}
 
 
-def test_what_was_not_published_is_published_after_a_restart(
+def test_unpublished_notifications_are_published_after_a_restart(
     tmp_path: Path, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead, alive = RecordingTopic(), RecordingTopic()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import rsa
 
 
-def test_what_is_uploaded_comes_back_with_its_type_and_metadata(bucket: Any) -> None:
+def test_an_upload_is_downloaded_with_its_type_and_metadata(bucket: Any) -> None:
     blob = bucket.blob("folder/voice.webm")
     blob.metadata = {"character": "robot", "größe": "ü"}
     blob.cache_control = "no-store"
@@ -155,7 +155,7 @@ def test_an_empty_object_can_be_stored_and_read(bucket: Any) -> None:
     assert bucket.blob("empty").download_as_bytes() == b""
 
 
-def test_patching_changes_what_is_named_and_removes_what_is_null(bucket: Any) -> None:
+def test_patching_changes_the_named_fields_and_removes_null_ones(bucket: Any) -> None:
     blob = bucket.blob("a")
     blob.metadata = {"keep": "1", "drop": "2"}
     blob.upload_from_string(b"x", content_type="audio/wav")
@@ -241,7 +241,7 @@ def test_listing_can_be_bounded_by_offsets_and_count(bucket: Any) -> None:
     assert [blob.name for blob in bucket.list_blobs(max_results=2)] == list("ab")
 
 
-def test_a_listing_that_is_not_offered_is_refused(bucket: Any) -> None:
+def test_an_unsupported_listing_is_refused(bucket: Any) -> None:
     with pytest.raises(exceptions.MethodNotImplemented, match="matchGlob"):
         list(bucket.list_blobs(match_glob="*.wav", retry=None))
 
@@ -335,7 +335,7 @@ def test_reads_obey_if_generation_match(bucket: Any, condition: int) -> None:
     assert blob.download_as_bytes(if_generation_match=blob.generation) == b"x"
 
 
-def test_a_read_of_what_has_not_changed_is_answered_not_modified(
+def test_a_conditional_read_of_an_unchanged_object_is_answered_not_modified(
     bucket: Any, server: Server
 ) -> None:
     blob = bucket.blob("a")
@@ -417,7 +417,7 @@ def test_a_request_that_makes_no_sense_is_refused_in_json(
     assert response.json()["error"]["code"] == status
 
 
-def test_holds_and_metadata_that_is_no_text_are_refused(bucket: Any, server: Server) -> None:
+def test_holds_and_metadata_other_than_text_are_refused(bucket: Any, server: Server) -> None:
     bucket.blob("a").upload_from_string(b"x")
     url = f"{server.url}/storage/v1/b/uploads/o/a"
 

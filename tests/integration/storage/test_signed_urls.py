@@ -100,7 +100,7 @@ def test_a_signed_delete_removes_the_object(
     assert bucket.get_blob("a") is None
 
 
-def test_a_range_can_be_asked_of_a_signed_url(
+def test_a_range_of_a_signed_url_can_be_read(
     bucket: Any, credentials: Any, http: requests.Session
 ) -> None:
     blob = bucket.blob("a")
@@ -141,7 +141,7 @@ def test_a_signed_get_is_pinned_to_the_generation_in_it(
     assert error_code(http.get(url)) == "NoSuchKey"
 
 
-def test_the_response_headers_that_were_signed_are_answered(
+def test_the_signed_response_headers_are_sent(
     bucket: Any, credentials: Any, http: requests.Session
 ) -> None:
     blob = bucket.blob("a")
@@ -302,7 +302,7 @@ def test_a_signature_by_another_key_or_an_unknown_account_is_refused(
     assert (unknown.status_code, error_code(unknown)) == (403, "InvalidSecurity")
 
 
-def test_the_host_that_was_signed_is_the_only_one(
+def test_a_signature_is_valid_only_for_its_host(
     bucket: Any, credentials: Any, http: requests.Session
 ) -> None:
     blob = bucket.blob("a")
@@ -514,7 +514,7 @@ def test_an_upload_whose_client_goes_away_stores_nothing(
     assert list((server.root / "contents").iterdir()) == []
 
 
-def test_what_is_not_there_is_told_in_xml(
+def test_a_missing_object_is_an_error_in_xml(
     client: Any, bucket: Any, credentials: Any, http: requests.Session
 ) -> None:
     missing = http.get(download_url(bucket.blob("a"), credentials))

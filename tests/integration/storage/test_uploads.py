@@ -213,7 +213,7 @@ def test_bytes_that_are_there_already_are_skipped(
 
 
 @pytest.mark.usefixtures("bucket")
-def test_of_a_piece_that_is_not_the_last_whole_quanta_are_kept(
+def test_only_whole_quanta_of_an_intermediate_piece_are_kept(
     server: Server, http: requests.Session
 ) -> None:
     location, _ = session_for(server, http)
@@ -310,7 +310,7 @@ def test_a_session_belongs_to_its_bucket(
     assert response.status_code == 404
 
 
-def test_a_session_for_what_cannot_be_is_not_opened(
+def test_an_upload_session_with_impossible_conditions_is_refused(
     bucket: Any, server: Server, http: requests.Session
 ) -> None:
     bucket.blob("a").upload_from_string(b"x")

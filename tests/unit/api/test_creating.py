@@ -54,7 +54,9 @@ async def test_the_upload_address_binds_type_size_and_a_single_use(
     assert timedelta(minutes=9) < remaining <= timedelta(minutes=10)
 
 
-async def test_the_wish_stands_in_the_document(stage: Stage, client: httpx.AsyncClient) -> None:
+async def test_the_requested_options_are_in_the_document(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
     wish = {"character": "taro", "pitch_shift": -3.5, "output_format": "mp3"}
 
     created = (await client.post("/api/v1/voices", json=wish)).json()
@@ -127,7 +129,7 @@ async def test_the_document_is_written_while_the_warm_up_is_being_sent(stage: St
         ("x", "the body"),
     ],
 )
-async def test_a_wish_that_cannot_be_read_is_refused_by_the_field(
+async def test_an_invalid_request_is_refused_with_its_field_named(
     stage: Stage, client: httpx.AsyncClient, body: Any, named: str
 ) -> None:
     response = await client.post("/api/v1/voices", json=body)
@@ -144,7 +146,7 @@ async def test_a_body_that_is_no_json_is_refused(client: httpx.AsyncClient) -> N
     problem(response, 422, "invalid_request")
 
 
-async def test_a_wish_without_end_is_not_read_to_its_end(client: httpx.AsyncClient) -> None:
+async def test_an_endless_request_is_not_read_to_its_end(client: httpx.AsyncClient) -> None:
     sent = 0
 
     async def body() -> AsyncIterator[bytes]:
@@ -175,7 +177,7 @@ async def test_a_wish_that_announces_its_size_is_refused_by_it_alike(
     problem(refused, 413, "too_large")
 
 
-async def test_an_unknown_character_is_named_with_those_there_are(
+async def test_an_unknown_character_is_refused_with_a_list_of_the_known_ones(
     client: httpx.AsyncClient,
 ) -> None:
     response = await client.post("/api/v1/voices", json={"character": "nobody"})
@@ -192,7 +194,7 @@ async def test_a_content_type_that_recordings_cannot_have_is_refused(
     assert "audio/webm" in problem(response, 415, "unsupported_content_type")
 
 
-async def test_where_nothing_can_be_signed_no_document_is_left(
+async def test_if_nothing_can_be_signed_no_document_is_left(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
     stage.uploads.is_out_of_reach = True
@@ -220,9 +222,7 @@ async def test_a_signed_in_visitor_owns_the_voice(stage: Stage) -> None:
     assert refused.headers["www-authenticate"] == "Bearer"
 
 
-async def test_where_nobody_signs_in_a_token_means_nothing(
-    stage: Stage, client: httpx.AsyncClient
-) -> None:
+async def test_without_sign_in_a_token_is_ignored(stage: Stage, client: httpx.AsyncClient) -> None:
     created = await client.post("/api/v1/voices", headers={"Authorization": "Bearer uid:me"})
 
     assert (await stage.voices.read(created.json()["voice_id"])).voice.owner is None
@@ -269,7 +269,7 @@ class BrokenVoices(WatchedVoices):
         raise RuntimeError(f"a secret detail of {voice.voice_id}")
 
 
-async def test_a_surprise_is_logged_and_tells_the_visitor_nothing(stage: Stage) -> None:
+async def test_an_unexpected_error_is_logged_and_not_shown_to_the_visitor(stage: Stage) -> None:
     stage.voices = BrokenVoices()
     with log_book() as book:
         async with stage.client() as client:

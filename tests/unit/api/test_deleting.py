@@ -80,7 +80,7 @@ class Unreadable(WatchedVoices):
         raise UnreadableVoiceError(voice_id, KeyError("options"))
 
 
-async def test_a_voice_that_cannot_be_read_is_erased_all_the_same(tmp_path: Path) -> None:
+async def test_an_unreadable_voice_can_still_be_erased(tmp_path: Path) -> None:
     stage, voice = Stage(folder=tmp_path, voices=Unreadable()), a_done()
     await stage.voices.create(voice)
     stage.uploads.put(voice.voice_id, b"recording")
@@ -95,7 +95,7 @@ async def test_a_voice_that_cannot_be_read_is_erased_all_the_same(tmp_path: Path
     assert (stage.uploads.objects, stage.results.objects) == ({}, {})
 
 
-async def test_a_voice_that_cannot_be_read_and_may_be_somebodys_is_left_alone(
+async def test_an_unreadable_voice_that_may_have_an_owner_is_not_erased(
     tmp_path: Path,
 ) -> None:
     stage = Stage(folder=tmp_path, voices=Unreadable(), verifier=UidTokens())
@@ -112,7 +112,7 @@ async def test_a_voice_that_cannot_be_read_and_may_be_somebodys_is_left_alone(
     assert voice.voice_id in stage.uploads.objects
 
 
-async def test_a_recording_for_a_voice_that_cannot_be_read_is_refused_for_good(
+async def test_a_recording_for_an_unreadable_voice_is_refused_permanently(
     tmp_path: Path,
 ) -> None:
     stage, voice = Stage(folder=tmp_path, voices=Unreadable()), a_waiting()
@@ -147,7 +147,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(
     assert characters[1]["portrait_url"] is None
 
 
-async def test_a_portrait_is_shown_and_may_run_nothing(
+async def test_a_portrait_is_served_so_that_it_cannot_run_scripts(
     client: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     (tmp_path / "mei").mkdir()
@@ -160,7 +160,7 @@ async def test_a_portrait_is_shown_and_may_run_nothing(
 
 
 @pytest.mark.parametrize("name", ["taro", "nobody", ".."])
-async def test_where_there_is_no_portrait_none_is_made_up(
+async def test_a_character_without_a_portrait_has_no_portrait_address(
     client: httpx.AsyncClient, name: str
 ) -> None:
     response = await client.get(f"/api/v1/characters/{name}/portrait")

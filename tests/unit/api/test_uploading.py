@@ -109,7 +109,7 @@ async def test_a_recording_announced_as_another_type_is_another(
     problem(response, 409, "already_uploaded")
 
 
-async def test_a_recording_whose_answer_from_storage_was_lost_is_taken_in(tmp_path: Path) -> None:
+async def test_a_recording_is_accepted_although_storages_answer_was_lost(tmp_path: Path) -> None:
     class Forgetful(MemoryBucket):
         """Loses the answer to a write, and the library's repetition finds the name used."""
 
@@ -138,7 +138,7 @@ async def test_a_recording_that_is_sent_again_is_taken_in_once(
     assert stage.uploads.objects[voice.voice_id].generation == generation
 
 
-async def test_a_recording_erased_while_it_is_looked_at_is_not_taken_for_stored(
+async def test_a_recording_erased_during_the_check_does_not_count_as_stored(
     tmp_path: Path,
 ) -> None:
     class Erased(MemoryBucket):
@@ -199,7 +199,7 @@ async def test_a_stream_without_end_is_cut_off(stage: Stage, client: httpx.Async
     assert await error_of(stage, voice) is ErrorCode.TOO_LARGE
 
 
-async def test_an_oversized_file_of_nobodys_voice_is_too_large_all_the_same(
+async def test_an_oversized_file_for_an_unknown_voice_is_also_too_large(
     client: httpx.AsyncClient,
 ) -> None:
     for voice_id in (new_voice_id(), "x", ""):
@@ -226,7 +226,7 @@ async def test_an_oversized_file_does_not_fail_anothers_voice(stage: Stage) -> N
         (b"fLaC" + b"\x00" * 50, "audio/webm", "content_type_mismatch"),
     ],
 )
-async def test_a_file_that_is_no_such_recording_fails_its_voice(
+async def test_a_file_of_another_type_fails_its_voice(
     *, stage: Stage, client: httpx.AsyncClient, content: bytes, content_type: str, code: str
 ) -> None:
     voice = await waiting(stage)
@@ -294,7 +294,7 @@ async def test_no_character_set_but_the_usual_is_looked_up(
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "UTF-8", "us-ascii"])
-async def test_a_form_may_name_the_usual_character_set(
+async def test_a_form_may_name_utf_8_as_its_character_set(
     stage: Stage, client: httpx.AsyncClient, charset: str
 ) -> None:
     voice = await waiting(stage)

@@ -68,7 +68,7 @@ async def test_a_voice_that_is_done_is_answered_at_once_and_warms_nothing_up(
     assert stage.container.warm_ups == 0
 
 
-async def test_a_failed_voice_answers_with_its_own_code(
+async def test_a_failed_voice_is_answered_with_its_error_code(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
     voice = a_failed()
@@ -95,7 +95,7 @@ async def test_waiting_warms_up_and_ends_when_the_voice_is_done(
     assert (response.status_code, stage.container.warm_ups) == (200, 1)
 
 
-async def test_the_listener_spares_the_reading_of_the_document(
+async def test_the_listener_saves_the_read_of_the_document(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
     voice, done = a_queued(), a_done()
@@ -112,7 +112,7 @@ async def test_the_listener_spares_the_reading_of_the_document(
     assert [at_once.status_code, (await waiting).status_code] == [200, 200]
 
 
-def test_a_store_that_does_not_tell_how_the_voice_is_is_out_of_reach(tmp_path: Path) -> None:
+def test_a_store_that_does_not_report_the_voice_counts_as_unavailable(tmp_path: Path) -> None:
     class Mute(WatchedVoices):
         @asynccontextmanager
         async def watch(self, _voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
@@ -133,7 +133,7 @@ def test_a_store_that_does_not_tell_how_the_voice_is_is_out_of_reach(tmp_path: P
     run()
 
 
-async def test_nobody_waits_for_a_voice_that_cannot_be_read(tmp_path: Path) -> None:
+async def test_waiting_for_an_unreadable_voice_ends_at_once(tmp_path: Path) -> None:
     class Unreadable(WatchedVoices):
         @asynccontextmanager
         async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
@@ -165,7 +165,7 @@ async def test_many_wait_for_the_same_voice(stage: Stage, client: httpx.AsyncCli
     assert stage.container.warm_ups <= 20
 
 
-def test_whoever_waits_too_long_may_call_again(tmp_path: Path) -> None:
+def test_a_client_that_waits_too_long_may_call_again(tmp_path: Path) -> None:
     @in_virtual_time
     async def run() -> None:
         stage, voice = Stage(folder=tmp_path, wait_seconds=50.0), a_converting()
@@ -256,7 +256,7 @@ async def test_a_stranger_is_refused_before_the_voice_is_done_and_warms_nothing_
     assert (stage.container.warm_ups, stage.voices.watchers) == (0, 0)
 
 
-async def test_where_nobody_signs_in_an_owned_voice_is_nobodys(
+async def test_without_sign_in_nobody_may_read_an_owned_voice(
     stage: Stage, client: httpx.AsyncClient
 ) -> None:
     voice = replace(a_done(), owner="me")
@@ -299,7 +299,7 @@ async def call(app: Any, path: str, gone: asyncio.Event) -> list[dict[str, Any]]
     return sent
 
 
-async def test_a_client_that_goes_away_is_waited_for_no_longer(stage: Stage) -> None:
+async def test_waiting_ends_when_the_client_disconnects(stage: Stage) -> None:
     voice, gone = a_queued(), asyncio.Event()
     await stage.voices.create(voice)
 

@@ -54,7 +54,7 @@ class SlowIdentity:
         return {"Authorization": "Bearer token"}
 
 
-async def test_a_warm_up_is_on_its_way_when_the_visitor_is_answered_but_not_waited_for() -> None:
+async def test_the_warm_up_is_sent_before_the_answer_and_not_awaited() -> None:
     container = SlowContainer()
     async with container.serving() as url:
         warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
@@ -88,7 +88,7 @@ async def test_while_one_warm_up_is_under_way_no_other_is_sent() -> None:
         await warm_up.aclose()
 
 
-async def test_a_warm_up_that_fails_hurts_nobody_and_is_logged() -> None:
+async def test_a_failed_warm_up_is_logged_and_changes_nothing_else() -> None:
     def refuse(_request: httpx.Request) -> httpx.Response:
         return httpx.Response(503)
 
@@ -103,7 +103,7 @@ async def test_a_warm_up_that_fails_hurts_nobody_and_is_logged() -> None:
     await warm_up.aclose()
 
 
-async def test_a_container_out_of_reach_hurts_nobody() -> None:
+async def test_an_unreachable_container_changes_nothing_for_the_visitor() -> None:
     def fail(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
@@ -118,7 +118,7 @@ async def test_a_container_out_of_reach_hurts_nobody() -> None:
 
 
 @in_virtual_time
-async def test_a_warm_up_that_is_slow_to_leave_delays_the_visitor_only_a_little() -> None:
+async def test_a_warm_up_that_is_slow_to_send_delays_the_visitor_only_a_little() -> None:
     identity, seen = SlowIdentity(), []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -177,7 +177,7 @@ async def test_work_that_fails_while_the_warm_up_is_sent_passes_its_error_on() -
     await warm_up.aclose()
 
 
-async def test_a_closing_api_gives_its_warm_up_up() -> None:
+async def test_a_closing_api_cancels_its_warm_up() -> None:
     container = SlowContainer()
     async with container.serving() as url:
         warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
@@ -226,7 +226,7 @@ class TokenServer:
                 thread.join()
 
 
-async def test_in_production_a_warm_up_proves_who_calls_with_one_token_for_many(
+async def test_in_production_many_warm_ups_share_one_identity_token(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     server, account = TokenServer(), tmp_path / "account.json"

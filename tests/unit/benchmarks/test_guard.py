@@ -90,7 +90,7 @@ def test_a_ratio_on_one_side_only_fails(
     assert complaint in capsys.readouterr().out
 
 
-def test_where_nothing_was_accepted_everything_is_to_be(
+def test_without_accepted_ratios_every_ratio_is_new(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     missing = tmp_path / "guard.json"
@@ -99,7 +99,7 @@ def test_where_nothing_was_accepted_everything_is_to_be(
     assert "guard --accept" in capsys.readouterr().out
 
 
-def test_what_is_accepted_is_what_later_runs_are_compared_with(tmp_path: Path) -> None:
+def test_later_runs_are_compared_with_the_accepted_ratios(tmp_path: Path) -> None:
     path, runs = tmp_path / "guard.json", [{"decode by network": r} for r in (0.9, 0.5, 0.4)]
 
     assert guard.main(accept=True, path=path, measure=FakeBenchmarks(*runs)) == 0

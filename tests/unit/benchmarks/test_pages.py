@@ -50,7 +50,7 @@ def test_newer_figures_replace_the_older_ones() -> None:
     ],
     ids=["none", "twice", "the wrong way round", "no end"],
 )
-def test_figures_without_one_place_of_their_own_are_refused(text: str) -> None:
+def test_figures_whose_marks_are_missing_or_repeated_are_refused(text: str) -> None:
     with pytest.raises(MarksError, match="measured convert: begin"):
         with_figures(text, a_report(1.5))
 

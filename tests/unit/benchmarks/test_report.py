@@ -91,7 +91,7 @@ def test_a_file_that_is_no_report_is_named(tmp_path: Path, content: str) -> None
         Report.load(path)
 
 
-def test_the_machine_is_described_without_what_names_it() -> None:
+def test_the_description_of_the_machine_does_not_identify_it() -> None:
     machine = describe_machine()
 
     assert {"processor", "cores", "memory (GiB)", "Python", "onnxruntime", "numpy"} <= set(machine)
@@ -99,7 +99,7 @@ def test_the_machine_is_described_without_what_names_it() -> None:
     assert str(ROOT) not in json.dumps(machine)
 
 
-def test_the_processor_is_named_where_the_kernel_tells_it(tmp_path: Path) -> None:
+def test_the_processor_is_named_if_the_kernel_names_it(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\nmodel name\t: Abacus 3 @ 1 Hz\n")
 

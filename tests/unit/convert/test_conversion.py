@@ -152,7 +152,7 @@ async def test_a_recording_becomes_a_result_in_the_wanted_format(
     assert stage.decoder.decoded == [SPEECH]
 
 
-async def test_every_stage_is_told_and_timed(stage: Stage) -> None:
+async def test_every_stage_is_reported_and_timed(stage: Stage) -> None:
     outcome = await stage.run(stage.voice())
 
     assert stage.stages == ["reading", "decoding", "converting", "encoding", "storing"]
@@ -175,7 +175,7 @@ async def test_another_attempt_at_a_voice_gives_the_same_bytes_under_another_nam
     assert stage.engine.asked[0].pitch_shift == -3.0
 
 
-async def test_an_own_result_whose_answer_was_lost_is_used(stage: Stage) -> None:
+async def test_a_result_is_used_although_the_answer_to_its_write_was_lost(stage: Stage) -> None:
     voice = stage.voice()
     await stage.run(voice)
 
@@ -230,7 +230,7 @@ async def test_a_recording_that_is_not_what_it_was_announced_as_is_refused(stage
     assert await failed_code(stage, stage.voice()) is ErrorCode.CONTENT_TYPE_MISMATCH
 
 
-async def test_what_the_decoder_and_the_engine_find_wrong_is_the_voices_error(
+async def test_errors_of_the_decoder_and_the_engine_are_errors_of_the_voice(
     stage: Stage,
 ) -> None:
     stage.engine.error = VoiceError(ErrorCode.SILENT, "It is silent.")
@@ -240,7 +240,7 @@ async def test_what_the_decoder_and_the_engine_find_wrong_is_the_voices_error(
 
 
 @pytest.mark.parametrize("name", ["uploads", "results"])
-async def test_storage_out_of_reach_is_not_the_voices_fault(stage: Stage, name: str) -> None:
+async def test_unreachable_storage_is_not_an_error_of_the_voice(stage: Stage, name: str) -> None:
     getattr(stage, name).is_out_of_reach = True
 
     with pytest.raises(StorageUnavailableError):
@@ -303,7 +303,7 @@ async def test_a_voice_without_its_input_is_a_mistake_of_ours(stage: Stage) -> N
         await stage.run(voice)
 
 
-async def test_what_an_attempt_stored_is_discarded_and_nothing_else(stage: Stage) -> None:
+async def test_only_what_the_attempt_stored_is_discarded(stage: Stage) -> None:
     voice, other = stage.voice(), stage.voice()
     for each in (voice, other):
         await stage.run(each)
@@ -353,7 +353,7 @@ def test_a_process_knows_for_how_long_it_has_been_running(tmp_path: Path) -> Non
     assert least - 0.001 <= age / 1000 + 1 <= most + 0.001
 
 
-def test_where_nothing_tells_how_long_a_process_has_been_running_nothing_is_made_up(
+def test_an_unknown_process_age_is_reported_as_unknown(
     tmp_path: Path,
 ) -> None:
     assert process_age_ms(tmp_path / "stat") is None

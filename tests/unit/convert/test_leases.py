@@ -121,7 +121,7 @@ async def test_a_lease_whose_answer_was_lost_is_not_taken_for_another_workers() 
 
 
 @in_virtual_time
-async def test_of_workers_that_come_at_the_same_moment_one_gets_the_voice() -> None:
+async def test_only_one_of_several_simultaneous_workers_gets_the_voice() -> None:
     store, voice = Store(), a_queued()
     await store.create(voice)
     # All have read the voice before one writes.
@@ -162,7 +162,7 @@ async def test_a_living_workers_voice_is_left_to_it() -> None:
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])
-def test_a_voice_that_is_over_is_not_taken(state: str) -> None:
+def test_a_finished_voice_is_not_leased(state: str) -> None:
     @in_virtual_time
     async def run() -> None:
         store, voice = Store(), EVERY_STATE[state]()
@@ -174,7 +174,7 @@ def test_a_voice_that_is_over_is_not_taken(state: str) -> None:
 
 
 @in_virtual_time
-async def test_a_deleted_voice_is_not_taken() -> None:
+async def test_a_deleted_voice_is_not_leased() -> None:
     voice = a_waiting()
 
     with pytest.raises(UnknownVoiceError):
@@ -363,7 +363,7 @@ async def test_after_its_commit_a_lease_is_neither_renewed_nor_lost() -> None:
 
 
 @in_virtual_time
-async def test_who_lost_the_lease_finishes_and_fails_nothing() -> None:
+async def test_a_worker_that_lost_its_lease_cannot_finish_or_fail_the_voice() -> None:
     store = Store()
     lease = await leased(store)
     await take_over(store, lease)
@@ -379,7 +379,7 @@ async def test_who_lost_the_lease_finishes_and_fails_nothing() -> None:
 
 
 @in_virtual_time
-async def test_whose_voice_was_deleted_finishes_nothing() -> None:
+async def test_a_worker_whose_voice_was_deleted_finishes_nothing() -> None:
     store = Store()
     lease = await leased(store)
     await store.delete(lease.voice.voice_id)
@@ -389,7 +389,7 @@ async def test_whose_voice_was_deleted_finishes_nothing() -> None:
 
 
 @in_virtual_time
-async def test_a_commit_whose_answer_was_lost_is_a_commit() -> None:
+async def test_a_commit_counts_although_its_answer_was_lost() -> None:
     store = Store()
     lease = await leased(store)
     store.lost_answers = 1
@@ -400,7 +400,7 @@ async def test_a_commit_whose_answer_was_lost_is_a_commit() -> None:
 
 
 @in_virtual_time
-async def test_a_failure_whose_answer_was_lost_is_a_failure() -> None:
+async def test_a_failure_counts_although_its_answer_was_lost() -> None:
     store = Store()
     lease = await leased(store)
     store.lost_answers = 1

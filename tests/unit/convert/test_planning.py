@@ -112,7 +112,7 @@ def test_the_first_version_of_cgroups_limits_cpus_and_memory(machine: Machine) -
     assert found == Resources(0.25, 1 * GIB)
 
 
-def test_a_limit_above_the_own_cgroup_counts_too(machine: Machine) -> None:
+def test_a_limit_of_a_parent_cgroup_counts_too(machine: Machine) -> None:
     found = machine.write(
         proc__self__cgroup="0::/pod/box",
         sys__fs__cgroup__pod__cpu_dot_max="10000 100000",

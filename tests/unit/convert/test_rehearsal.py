@@ -100,7 +100,7 @@ async def test_a_character_that_fails_is_named_and_does_not_stop_the_next() -> N
     assert working.converted == [RATE]
 
 
-def test_the_hum_is_loud_enough_to_be_taken_for_speech() -> None:
+def test_the_hum_is_loud_enough_to_count_as_speech() -> None:
     hum = make_hum()
 
     assert hum.dtype == np.float32
@@ -108,7 +108,7 @@ def test_the_hum_is_loud_enough_to_be_taken_for_speech() -> None:
     assert 0.02 < np.sqrt(np.mean(hum**2)) < np.abs(hum).max() < 1.0
 
 
-async def test_connecting_asks_for_what_is_not_there_and_leaves_nothing() -> None:
+async def test_connecting_requests_missing_objects_and_leaves_nothing() -> None:
     voices, uploads, results = MemoryVoices(), MemoryBucket("uploads"), MemoryBucket("results")
 
     with log_book() as book:
@@ -119,7 +119,7 @@ async def test_connecting_asks_for_what_is_not_there_and_leaves_nothing() -> Non
 
 
 @pytest.mark.parametrize("missing", ["uploads", "results"])
-async def test_a_service_out_of_reach_is_told_of_and_harms_nobody(missing: str) -> None:
+async def test_an_unreachable_service_is_logged_and_does_not_stop_the_start(missing: str) -> None:
     buckets: dict[str, MemoryBucket] = {
         name: OutOfReach(name) if name == missing else MemoryBucket(name)
         for name in ("uploads", "results")

@@ -246,7 +246,7 @@ def test_a_passing_error_hands_the_voice_back_and_the_message_comes_again(
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])
-def test_a_duplicate_of_what_is_over_is_acknowledged_and_changes_nothing(
+def test_a_duplicate_for_a_finished_voice_is_acknowledged_and_changes_nothing(
     state: str, book: LogBook
 ) -> None:
     @in_virtual_time
@@ -270,7 +270,7 @@ async def test_a_message_of_a_deleted_voice_is_acknowledged(book: LogBook) -> No
 
 
 @in_virtual_time
-async def test_what_a_worker_left_that_died_with_a_deleted_voice_is_deleted() -> None:
+async def test_the_result_of_a_dead_worker_is_deleted_with_its_voice() -> None:
     stage, erased, other = Stage(), a_waiting().voice_id, a_waiting().voice_id
     stage.conversion.results = {f"{erased}/1.wav", f"{erased}/2.wav", f"{other}/1.wav"}
 
@@ -290,7 +290,7 @@ async def test_a_conversion_message_may_come_before_the_upload_was_recorded() ->
 
 
 @in_virtual_time
-async def test_of_the_same_message_at_the_same_time_one_is_converted() -> None:
+async def test_simultaneous_copies_of_a_message_are_converted_once() -> None:
     stage = Stage()
     message = await stage.add()
     stage.conversion.goes_on.clear()
@@ -338,7 +338,7 @@ async def test_a_dead_workers_voice_is_taken_over_when_its_lease_ends(book: LogB
 
 
 @in_virtual_time
-async def test_who_lost_the_lease_commits_nothing_and_leaves_nothing(book: LogBook) -> None:
+async def test_a_worker_that_lost_its_lease_commits_and_leaves_nothing(book: LogBook) -> None:
     stage = Stage()
     message = await stage.add()
     stage.conversion.after_storing.clear()
@@ -373,7 +373,7 @@ async def test_a_renewal_that_finds_the_lease_lost_ends_the_work_and_leaves_noth
 
 
 @in_virtual_time
-async def test_tidying_up_for_long_does_not_cost_the_result() -> None:
+async def test_a_slow_cleanup_does_not_lose_the_result() -> None:
     stage = Stage()
     message = await stage.add()
     await stage.take_over(message)
@@ -387,7 +387,7 @@ async def test_tidying_up_for_long_does_not_cost_the_result() -> None:
 
 
 @pytest.mark.parametrize("error", [None, ERROR], ids=["done", "failed"])
-def test_a_voice_that_cannot_be_tidied_up_after_is_over_and_its_message_comes_again_for_that(
+def test_after_a_failed_cleanup_the_voice_is_done_and_its_message_is_redelivered(
     error: VoiceError | None, book: LogBook
 ) -> None:
     @in_virtual_time
@@ -414,7 +414,7 @@ def test_a_voice_that_cannot_be_tidied_up_after_is_over_and_its_message_comes_ag
 
 
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_failure_that_the_store_does_not_take_hands_the_voice_back(*, is_late: bool) -> None:
+def test_if_a_failure_cannot_be_stored_the_voice_is_released(*, is_late: bool) -> None:
     @in_virtual_time
     async def run() -> None:
         stage = Stage()
@@ -492,7 +492,7 @@ async def test_a_lease_lost_at_the_moment_of_failing_fails_nothing() -> None:
 
 
 @in_virtual_time
-async def test_a_commit_that_the_store_does_not_take_comes_again() -> None:
+async def test_if_a_commit_cannot_be_stored_the_message_is_redelivered() -> None:
     stage = Stage()
     message = await stage.add()
     stage.conversion.goes_on.clear()
@@ -623,7 +623,7 @@ async def test_a_conversion_over_its_deadline_after_storing_leaves_nothing_behin
 
 
 @in_virtual_time
-async def test_what_a_late_conversion_stored_is_deleted_when_its_message_comes_again() -> None:
+async def test_the_result_of_a_late_conversion_is_deleted_when_its_message_is_redelivered() -> None:
     stage = Stage()
     message = await stage.add()
     stage.conversion.after_storing.clear()
@@ -666,7 +666,7 @@ async def test_a_voice_error_at_the_deadline_is_the_voices_error() -> None:
 
 
 @in_virtual_time
-async def test_waiting_for_a_turn_does_not_count_to_the_deadline() -> None:
+async def test_waiting_in_the_queue_does_not_count_towards_the_deadline() -> None:
     stage = Stage(running=1, waiting=1)
     first, second = await stage.add(), await stage.add()
     stage.conversion.goes_on.clear()
@@ -680,7 +680,7 @@ async def test_waiting_for_a_turn_does_not_count_to_the_deadline() -> None:
 
 
 @in_virtual_time
-async def test_what_is_too_much_is_sent_away_untouched() -> None:
+async def test_messages_beyond_the_capacity_are_refused_unread() -> None:
     stage = Stage(running=1, waiting=1)
     messages = [await stage.add() for _ in range(3)]
     stage.conversion.goes_on.clear()

@@ -165,7 +165,7 @@ def put_results(results: MemoryBucket, voice: Voice) -> str:
 
 
 @pytest.mark.parametrize("make", [a_converting, a_failed])
-async def test_what_the_attempts_at_a_voice_have_stored_goes_with_it(
+async def test_the_results_of_all_attempts_are_deleted_with_the_voice(
     voices: MemoryVoices,
     handler: DeadLetterHandler,
     results: MemoryBucket,
@@ -181,7 +181,7 @@ async def test_what_the_attempts_at_a_voice_have_stored_goes_with_it(
     assert results.objects.keys() == {other}
 
 
-async def test_what_a_deleted_voices_last_worker_has_stored_is_deleted(
+async def test_the_last_result_of_a_deleted_voice_is_deleted(
     handler: DeadLetterHandler, results: MemoryBucket
 ) -> None:
     voice = a_converting()
@@ -192,7 +192,7 @@ async def test_what_a_deleted_voices_last_worker_has_stored_is_deleted(
     assert results.objects.keys() == {other}
 
 
-async def test_of_a_done_voice_its_own_result_stays(
+async def test_the_result_of_a_done_voice_is_kept(
     voices: MemoryVoices, handler: DeadLetterHandler, results: MemoryBucket
 ) -> None:
     voice = a_done()
@@ -205,7 +205,7 @@ async def test_of_a_done_voice_its_own_result_stays(
     assert results.objects.keys() == {other, voice.result.object}
 
 
-async def test_a_bucket_out_of_reach_makes_the_dead_letter_come_again(
+async def test_an_unreachable_bucket_lets_the_dead_letter_be_redelivered(
     voices: MemoryVoices, handler: DeadLetterHandler, results: MemoryBucket
 ) -> None:
     voice = a_converting()

@@ -28,5 +28,5 @@ def test_every_fault_names_what_happens_and_the_test_that_shows_it() -> None:
     assert [path for path in named() if not path.exists()] == []
 
 
-def test_every_test_of_faults_stands_in_the_table() -> None:
+def test_every_test_of_faults_is_in_the_table() -> None:
     assert set(FAULTS.glob("test_*.py")) <= named()

@@ -57,7 +57,7 @@ def test_a_voice_with_a_second_result_is_doubled(more: int) -> None:
     assert figures(visit).complaints() == ["1 voices have not exactly their one result"]
 
 
-def test_a_voice_whose_result_is_not_there_or_is_another_is_not_well() -> None:
+def test_a_missing_or_different_result_is_a_finding() -> None:
     without, other = a_visit(), a_visit()
     without.results, other.results = (), (f"{other.voice_id}/9.wav",)
 
@@ -75,7 +75,7 @@ def test_a_failed_voice_is_named_by_its_code_and_may_leave_no_result() -> None:
     assert "2 voices have failed" in found.complaints()
 
 
-def test_a_message_that_comes_for_ever_is_not_well() -> None:
+def test_a_message_that_is_never_acknowledged_is_a_finding() -> None:
     visit = a_visit()
     visit.is_settled = False
 
@@ -87,7 +87,7 @@ def growing(start: float, end: float) -> list[int]:
     return [int(start + (end - start) * n / (steps - 1)) for n in range(steps)]
 
 
-def test_memory_that_grows_is_not_well() -> None:
+def test_growing_memory_is_a_finding() -> None:
     (complaint,) = figures(memory=growing(200 * MB, 260 * MB)).complaints()
 
     assert "memory of convert-1 has grown from 203 to 257 MB" in complaint
@@ -107,7 +107,7 @@ def test_memory_that_grows_is_not_well() -> None:
         [*FLAT[:-ENDS], 900 * MB, *FLAT[-ENDS + 1 :]],
     ],
 )
-def test_memory_that_only_moves_is_flat(memory: Sequence[int]) -> None:
+def test_varying_memory_is_not_a_finding(memory: Sequence[int]) -> None:
     assert figures(memory=memory).complaints() == []
 
 
@@ -115,11 +115,11 @@ def test_memory_that_only_moves_is_flat(memory: Sequence[int]) -> None:
     "empty",
     [Figures([], 1, {"convert-1": FLAT}), figures(kills=0), Figures([a_visit()], 1, {})],
 )
-def test_a_run_that_has_tried_nothing_is_not_well(empty: Figures) -> None:
+def test_a_run_without_voices_or_kills_is_a_finding(empty: Figures) -> None:
     assert len(empty.complaints()) == 1
 
 
-def test_the_report_tells_every_figure() -> None:
+def test_the_report_contains_every_figure() -> None:
     visits = [a_visit(wait_seconds=float(n)) for n in range(1, 101)]
     visits += [a_visit(a_failed()), a_lost_visit(), a_visit(replace(a_done(), attempt=2))]
     report = Figures(visits, 3, {"convert-1": growing(200 * MB, 210 * MB)}).report()

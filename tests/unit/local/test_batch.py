@@ -81,7 +81,7 @@ def test_a_single_recordings_output_may_be_a_file(tmp_path: Path) -> None:
     assert planned(source, output=tmp_path / "x.wav") == [Job(source, tmp_path / "x.wav")]
 
 
-def test_an_output_that_is_named_as_such_is_no_source(tmp_path: Path) -> None:
+def test_a_named_output_is_not_a_source(tmp_path: Path) -> None:
     a, b = made(tmp_path, "a.ogg", "b.ogg")
     out = tmp_path / "out"
     out.mkdir()
@@ -89,7 +89,7 @@ def test_an_output_that_is_named_as_such_is_no_source(tmp_path: Path) -> None:
     assert [job.target for job in planned(a, b, output=out)] == [out / "a.wav", out / "b.wav"]
 
 
-def test_what_does_not_exist_is_named(tmp_path: Path) -> None:
+def test_a_missing_path_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gone\.wav does not exist"):
         planned(tmp_path / "gone.wav")
     (source,) = made(tmp_path, "a.wav")
@@ -97,7 +97,7 @@ def test_what_does_not_exist_is_named(tmp_path: Path) -> None:
         planned(tmp_path / "gone.wav", source)
 
 
-def test_an_empty_folder_is_no_success(tmp_path: Path) -> None:
+def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no recording in"):
         planned(tmp_path)
 
@@ -180,7 +180,7 @@ def files_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-async def test_a_listener_that_breaks_fails_its_own_recording_alone(tmp_path: Path) -> None:
+async def test_a_broken_listener_fails_only_its_own_recording(tmp_path: Path) -> None:
     service = Service()
     jobs = [Job(SAMPLE, tmp_path / name) for name in ("a.wav", "b.wav", "c.wav")]
     reports = [Report(job) for job in jobs]

@@ -15,7 +15,7 @@ def parsed(*arguments: str) -> argparse.Namespace:
     return _parser().parse_args(arguments)
 
 
-def test_convert_takes_paths_and_what_to_make_of_them() -> None:
+def test_convert_accepts_paths_and_options() -> None:
     found = parsed(
         "convert", "a.wav", "b", "--character", "taro", "--pitch-shift", "-2.5", "--format", "mp3"
     )
@@ -26,7 +26,7 @@ def test_convert_takes_paths_and_what_to_make_of_them() -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("--pitch-shift", "auto")])
-def test_the_pitch_is_automatic_unless_told(arguments: tuple[str, ...]) -> None:
+def test_the_pitch_is_automatic_by_default(arguments: tuple[str, ...]) -> None:
     assert parsed("convert", "a.wav", *arguments).pitch_shift is None
 
 
@@ -58,7 +58,7 @@ def test_every_command_may_choose_between_emulators_and_memory(
         (("serve", "--scale-to-zero", "5", "--min-instances", "2"), "2"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_what_is_wrong(
+def test_contradictory_options_are_refused_with_the_reason(
     arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -86,7 +86,7 @@ def test_a_usage_error_is_one_sentence_and_exit_code_2(
     ],
 )
 @pytest.mark.parametrize("command", ["demo", "serve"])
-def test_scaling_that_cannot_be_had_is_one_sentence_before_anything_starts(
+def test_unavailable_scaling_is_refused_in_one_sentence_before_the_start(
     command: str, arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, *arguments]) == 2

@@ -28,7 +28,7 @@ def a_cloud_cli(folder: Path) -> Path:
     return folder
 
 
-def test_the_emulators_are_found_where_the_cloud_cli_is_said_to_be(tmp_path: Path) -> None:
+def test_the_emulators_are_found_in_the_named_cloud_cli(tmp_path: Path) -> None:
     java, root = a_java(tmp_path / "java", "21.0.2"), a_cloud_cli(tmp_path / "sdk")
 
     found = find_emulators({"JAVA_HOME": str(tmp_path / "java"), "CLOUDSDK_ROOT_DIR": str(root)})

@@ -90,7 +90,7 @@ def test_only_these_answers_acknowledge(status: int) -> None:
 
 
 @pytest.mark.parametrize("answer", [203, 302, 400, 404, 422, 429, 500, 503, OSError("refused")])
-def test_every_other_answer_makes_it_come_again(answer: int | Exception) -> None:
+def test_every_other_answer_redelivers_the_message(answer: int | Exception) -> None:
     @in_virtual_time
     async def run() -> None:
         endpoint = Endpoint(answer, answer)
@@ -126,7 +126,7 @@ async def test_an_answer_that_takes_too_long_is_none() -> None:
 
 
 @in_virtual_time
-async def test_a_message_nobody_acknowledges_ends_at_the_dead_letters() -> None:
+async def test_a_message_that_is_never_acknowledged_becomes_a_dead_letter() -> None:
     endpoint = Endpoint(*[500] * 5)
     topics = MemoryTopics(endpoint, (subscription(dead="dead"), subscription("d", topic="dead")))
 
@@ -142,7 +142,7 @@ async def test_a_message_nobody_acknowledges_ends_at_the_dead_letters() -> None:
 
 
 @in_virtual_time
-async def test_a_dead_letter_nobody_takes_is_kept_to_be_seen() -> None:
+async def test_an_undelivered_dead_letter_is_kept() -> None:
     endpoint = Endpoint(*[500] * 10)
     topics = MemoryTopics(endpoint, (subscription(dead="dead"), subscription("d", topic="dead")))
 
@@ -153,7 +153,7 @@ async def test_a_dead_letter_nobody_takes_is_kept_to_be_seen() -> None:
 
 
 @in_virtual_time
-async def test_closing_ends_what_is_under_way() -> None:
+async def test_closing_ends_running_deliveries() -> None:
     endpoint = Endpoint(asyncio.Event(), 500)
     topics = MemoryTopics(endpoint, (subscription(),))
     publisher = topics.publisher("t")

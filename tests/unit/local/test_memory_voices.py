@@ -22,7 +22,7 @@ async def test_the_clock_is_the_one_that_was_handed_in() -> None:
     await store.aclose()
 
 
-async def test_who_no_longer_watches_is_forgotten() -> None:
+async def test_a_watcher_that_stopped_is_forgotten() -> None:
     store = MemoryVoices()
     voice = a_waiting()
 

@@ -125,7 +125,7 @@ async def test_a_process_gets_the_environment_it_is_given_and_no_other(
     assert process.log.read_text().strip() == "['ONLY']"
 
 
-async def test_a_signal_to_what_has_ended_is_no_error(supervisor: Supervisor) -> None:
+async def test_a_signal_to_an_ended_process_is_not_an_error(supervisor: Supervisor) -> None:
     process = await supervisor.start("ends", python(""), os.environ)
     assert await process.wait() == 0
 

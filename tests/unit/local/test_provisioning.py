@@ -97,7 +97,7 @@ def a_cloud(firestore: str | None) -> LocalCloud:
     return LocalCloud(addresses, has_page=True, voices=MemoryVoices(), crashed=crashed)
 
 
-def test_the_endpoints_stand_in_their_file_while_the_cloud_is_up(tmp_path: Path) -> None:
+def test_the_file_of_endpoints_exists_while_the_cloud_is_up(tmp_path: Path) -> None:
     with published_endpoints(a_cloud("127.0.0.1:5007"), tmp_path / "new") as path:
         told = json.loads(path.read_text())
         assert path.name == "endpoints.json"

@@ -48,5 +48,5 @@ def test_an_object_expires_when_it_is_old_enough(condition: dict[str, Any]) -> N
         {"rule": [{"action": {"type": "SetStorageClass"}, "condition": {"age": 1}}]},
     ],
 )
-def test_what_no_rule_asks_for_never_expires(lifecycle: dict[str, Any]) -> None:
+def test_objects_without_a_matching_rule_never_expire(lifecycle: dict[str, Any]) -> None:
     assert not is_expired(lifecycle, stored(), moment_of(CREATED) + timedelta(days=1000))

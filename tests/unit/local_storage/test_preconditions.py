@@ -51,6 +51,6 @@ def test_metagenerations_are_conditions_too() -> None:
 
 
 @pytest.mark.parametrize("text", ["-1", "1.0", "1e3", "x", " 1", "٣", str(2**63)])
-def test_a_condition_that_is_no_number_is_named(text: str) -> None:
+def test_a_condition_that_is_not_a_number_is_named(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="ifGenerationMatch"):
         parsed_number(text, "ifGenerationMatch")

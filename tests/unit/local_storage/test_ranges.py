@@ -39,5 +39,5 @@ def test_no_range_of_an_empty_content_can_be_satisfied(header: str) -> None:
 
 
 @pytest.mark.parametrize("header", [None, "", "bytes=-", "bytes=a-b", "bytes=1-2,3-4", "items=0-1"])
-def test_what_is_no_single_range_means_everything(header: str | None) -> None:
+def test_anything_but_a_single_range_means_the_whole_object(header: str | None) -> None:
     assert requested_range(header, 10) is None

@@ -171,7 +171,7 @@ def test_the_payload_hash_is_part_of_the_signature(key: rsa.RSAPrivateKey) -> No
         {"headers": (*HEADERS, ("Content-Type", "audio/wav"))},
     ],
 )
-def test_nothing_that_was_signed_may_be_altered(
+def test_no_signed_part_may_be_altered(
     key: rsa.RSAPrivateKey, change: Mapping[str, object]
 ) -> None:
     request = replace(Signer(key).request(), **change)  # type: ignore[arg-type]

@@ -115,7 +115,7 @@ async def test_a_finished_upload_is_published_first_and_recorded_then(
     assert stage.bucket_openings == 0
 
 
-async def test_what_is_not_published_is_not_recorded(stage: Stage) -> None:
+async def test_an_unpublished_conversion_is_not_recorded(stage: Stage) -> None:
     upload = await stage.add(voice := a_waiting())
     stage.topic.failures_left = 1
 
@@ -143,7 +143,7 @@ async def test_a_crash_between_publishing_and_recording_repeats_and_loses_nothin
 
 
 @pytest.mark.parametrize("state", [state for state in EVERY_STATE if state != "waiting"])
-async def test_a_duplicate_is_known_by_the_object_whatever_its_message_id(
+async def test_a_duplicate_is_recognised_by_its_object_not_by_its_message_id(
     stage: Stage, book: LogBook, state: str
 ) -> None:
     upload = await stage.add(voice := EVERY_STATE[state]())
@@ -201,7 +201,7 @@ async def test_the_upload_of_a_deleted_voice_is_erased(stage: Stage, book: LogBo
     assert len(book.of("upload_erased")) == 2
 
 
-async def test_only_the_generation_that_was_told_of_is_erased(stage: Stage) -> None:
+async def test_only_the_announced_generation_is_erased(stage: Stage) -> None:
     voice_id = new_voice_id()
     generation = stage.bucket.put(voice_id, b"newer")
 
@@ -233,6 +233,6 @@ async def test_other_events_are_ignored(stage: Stage, kind: str) -> None:
     assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
 
 
-async def test_what_is_no_notification_is_refused(stage: Stage) -> None:
+async def test_a_message_that_is_not_a_notification_is_refused(stage: Stage) -> None:
     with pytest.raises(MalformedMessageError):
         await stage.handler.handle(PushMessage(b"{}"))

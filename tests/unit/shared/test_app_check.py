@@ -127,7 +127,7 @@ def test_keys_of_another_kind_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("answer", [{}, [], {"keys": [{"kty": "RSA", "kid": "a"}]}, None])
-def test_what_is_no_key_set_is_not_taken_for_one(answer: Any) -> None:
+def test_a_document_that_is_not_a_key_set_is_refused(answer: Any) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         keys_of_set(answer)
 

@@ -61,7 +61,7 @@ def changed(path: str, value: object) -> dict[str, Any]:
     return said
 
 
-def test_a_right_manifest_says_everything() -> None:
+def test_a_valid_manifest_is_read_completely() -> None:
     said = parsed(manifest())
     assert said.id == "tester"
     assert (said.name.ja, said.name.en) == ("テスター", "Tester")
@@ -94,7 +94,7 @@ def test_a_manifest_may_say_where_a_voice_comes_from_and_what_it_may_be_used_for
     assert said.options == {"index": {"rate": 0.5}, "styles": ["calm", "glad"]}
 
 
-def test_a_manifest_without_settings_may_say_null() -> None:
+def test_settings_may_be_null_in_a_manifest() -> None:
     assert parsed(manifest(settings=None)).settings == {}
 
 
@@ -188,7 +188,7 @@ def test_a_field_of_any_name_is_refused_in_one_short_line() -> None:
         (b" " * (MAX_MANIFEST_BYTES + 1), "expected at most 65536 bytes, found more."),
     ],
 )
-def test_what_is_no_manifest_is_refused(content: bytes, sentence: str) -> None:
+def test_a_file_that_is_not_a_manifest_is_refused(content: bytes, sentence: str) -> None:
     with pytest.raises(ManifestError) as error:
         parse_manifest(content, FOLDER)
     assert sentence in str(error.value)
@@ -256,7 +256,7 @@ VALUES = st.one_of(
 @given(path=st.sampled_from(PLACES), value=VALUES)
 @example(path="schema_version", value=1.0)
 @settings(max_examples=600, deadline=None)
-def test_the_schema_for_editors_says_the_same_as_the_code(path: str, value: object) -> None:
+def test_the_schema_for_editors_agrees_with_the_code(path: str, value: object) -> None:
     if value is ... and path in OPTIONAL:
         return
     said = changed(path, value)

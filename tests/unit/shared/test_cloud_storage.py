@@ -94,7 +94,7 @@ async def signed(bucket: CloudStorageBucket) -> str:
     return url
 
 
-def test_a_signature_that_does_not_come_is_given_up_in_time_for_another_delivery() -> None:
+def test_a_missing_signature_times_out_early_enough_for_a_redelivery() -> None:
     gate = Gate()
 
     async def run() -> None:

@@ -98,7 +98,7 @@ def test_a_document_without_a_field_that_must_be_there_is_not_read() -> None:
             from_document("x", {each: document[each] for each in document.keys() - {name}})
 
 
-def test_what_a_later_version_has_added_is_no_hindrance() -> None:
+def test_fields_of_later_versions_are_ignored() -> None:
     voice = a_done()
     document = to_document(voice) | {"mood": "good", "voice_id": "of another voice"}
     for part in ("options", "input", "result"):

@@ -148,7 +148,7 @@ async def test_a_document_deleted_or_removed_or_filtered_away_is_gone() -> None:
 
 
 @in_virtual_time
-async def test_an_existing_document_is_not_taken_for_gone() -> None:
+async def test_an_existing_document_is_not_reported_as_deleted() -> None:
     client, voice, queued = FakeClient(), a_waiting(), a_queued()
     async with listening(client).watch(voice.voice_id) as states:
         await settle()
@@ -219,7 +219,7 @@ async def test_one_unreadable_document_does_not_end_the_stream_of_the_others() -
 
 
 @in_virtual_time
-async def test_closing_the_listener_tells_everybody_who_waits() -> None:
+async def test_closing_the_listener_ends_every_watch() -> None:
     listener = listening(FakeClient())
     async with listener.watch(a_waiting().voice_id) as states:
         await listener.aclose()
@@ -260,7 +260,7 @@ async def test_a_refused_target_fails_its_waiters_and_a_later_one_asks_anew() ->
     ],
     ids=["closed", "broken", "surprise", "rubbish"],
 )
-def test_after_a_broken_connection_every_document_is_asked_for_again(
+def test_after_a_broken_connection_every_document_is_requested_again(
     ending: Exception | None,
 ) -> None:
     @in_virtual_time
@@ -287,7 +287,7 @@ def test_after_a_broken_connection_every_document_is_asked_for_again(
 
 
 @in_virtual_time
-async def test_connections_that_always_fail_are_given_up_and_the_waiters_told() -> None:
+async def test_permanent_connection_failures_end_every_watch_with_an_error() -> None:
     client, voice = FakeClient(), a_waiting()
     client.refusals = [google_errors.ServiceUnavailable("down")] * (RECONNECTIONS + 1)
     listener = listening(client)
@@ -307,7 +307,7 @@ async def test_connections_that_always_fail_are_given_up_and_the_waiters_told() 
 
 
 @in_virtual_time
-async def test_a_connection_that_worked_for_a_while_may_break_as_often_as_it_likes() -> None:
+async def test_a_connection_that_worked_for_a_while_may_break_any_number_of_times() -> None:
     client, voice = FakeClient(), a_waiting()
     async with listening(client).watch(voice.voice_id) as states:
         for number in range(3 * RECONNECTIONS):
@@ -320,7 +320,7 @@ async def test_a_connection_that_worked_for_a_while_may_break_as_often_as_it_lik
 
 
 @in_virtual_time
-async def test_a_stream_that_does_not_answer_is_replaced_and_the_waiters_are_told() -> None:
+async def test_a_stream_that_does_not_answer_is_replaced_and_the_waiters_get_their_state() -> None:
     client, voice, other, done = FakeClient(), a_waiting(), a_waiting(), a_done()
     listener = listening(client)
     async with listener.watch(voice.voice_id) as states:
@@ -341,7 +341,7 @@ async def test_a_stream_that_does_not_answer_is_replaced_and_the_waiters_are_tol
 
 
 @in_virtual_time
-async def test_a_mute_stream_is_replaced_however_many_come_to_it() -> None:
+async def test_a_silent_stream_is_replaced_even_while_watchers_are_added() -> None:
     client, loop = FakeClient(), asyncio.get_running_loop()
     listener = listening(client)
     async with AsyncExitStack() as stack:
@@ -369,7 +369,7 @@ async def test_a_stream_may_be_silent_for_hours_when_nothing_is_due() -> None:
 
 
 @in_virtual_time
-async def test_a_firestore_that_never_answers_is_given_up_and_the_waiters_told() -> None:
+async def test_a_firestore_that_never_answers_ends_every_watch_with_an_error() -> None:
     client = FakeClient()
     async with listening(client).watch(a_waiting().voice_id) as states:
         with pytest.raises(StoreUnavailableError, match="did not answer on the stream"):
@@ -386,7 +386,7 @@ async def test_a_firestore_that_never_answers_is_given_up_and_the_waiters_told()
         google_errors.NotFound,
     ],
 )
-def test_what_cannot_pass_is_told_at_once(kind: type[Exception]) -> None:
+def test_a_permanent_error_is_reported_at_once(kind: type[Exception]) -> None:
     @in_virtual_time
     async def run() -> None:
         client = FakeClient()

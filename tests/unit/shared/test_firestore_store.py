@@ -133,7 +133,7 @@ class ResettingClient(RefusingClient):
     "kind",
     [google_errors.Cancelled, google_errors.ServiceUnavailable, google_errors.Unknown],
 )
-async def test_a_call_whose_connection_is_reset_is_made_again(
+async def test_a_call_is_repeated_after_a_reset_connection(
     kind: type[google_errors.GoogleAPICallError],
 ) -> None:
     voices = FirestoreVoices(cast("AsyncClient", ResettingClient(kind("Stream removed"))))
@@ -143,6 +143,6 @@ async def test_a_call_whose_connection_is_reset_is_made_again(
     assert found.snapshots == []
 
 
-async def test_a_search_that_is_not_allowed_is_no_passing_fault() -> None:
+async def test_a_forbidden_search_is_a_permanent_error() -> None:
     with pytest.raises(google_errors.PermissionDenied):
         await search(google_errors.PermissionDenied("no"))

@@ -9,7 +9,7 @@ from shared.ports.store import StoreUnavailableError
 from tests.support.voices import a_queued, a_waiting
 
 
-async def test_the_newest_state_is_taken_and_older_ones_are_skipped() -> None:
+async def test_the_newest_state_is_returned_and_older_ones_are_skipped() -> None:
     latest, newest = LatestState(), a_queued()
     latest.put(a_waiting())
     latest.put(newest)

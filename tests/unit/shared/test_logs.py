@@ -59,7 +59,7 @@ def test_half_a_character_out_of_a_message_can_still_be_written() -> None:
     assert json.loads(line)["object"] == "\ud800"
 
 
-def test_what_is_extra_becomes_fields_whatever_it_is() -> None:
+def test_extra_values_of_any_type_become_fields() -> None:
     entry = entry_of(event="conversion_done", attempt=2, stages={"f0": 1.5}, at=NOW, name_ja="声")
 
     assert (entry["event"], entry["attempt"], entry["stages"]) == (
@@ -138,11 +138,11 @@ async def test_entries_link_to_the_requests_trace(headers: dict[str, str]) -> No
 
 
 @pytest.mark.parametrize("headers", [{}, {"traceparent": "00-XYZ-1-01"}, {"traceparent": ""}])
-async def test_without_a_trace_there_is_no_link(headers: dict[str, str]) -> None:
+async def test_without_a_trace_no_link_is_logged(headers: dict[str, str]) -> None:
     assert "logging.googleapis.com/trace" not in await logged_during(headers)
 
 
-async def test_what_is_no_request_passes_untouched() -> None:
+async def test_scopes_other_than_requests_pass_unchanged() -> None:
     seen: list[str] = []
 
     async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -158,7 +158,7 @@ async def test_what_is_no_request_passes_untouched() -> None:
     assert seen == ["lifespan"]
 
 
-def test_at_no_level_does_a_library_tell_a_token(
+def test_no_library_logs_a_token_at_any_level(
     root_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = io.StringIO()
@@ -175,7 +175,7 @@ def test_at_no_level_does_a_library_tell_a_token(
     assert "secret" not in output.getvalue()
 
 
-async def test_requests_of_our_own_that_succeed_are_not_told_one_by_one(
+async def test_successful_requests_of_our_own_are_not_logged(
     root_logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = io.StringIO()

@@ -75,7 +75,7 @@ def test_every_container_has_types_and_all_of_them_may_be_uploaded(container: Co
         (Container.OGG, "text/html", False),
     ],
 )
-def test_what_a_recording_is_called_is_compared_with_what_it_is(
+def test_the_declared_type_is_compared_with_the_content(
     container: Container, content_type: str, *, matches: bool
 ) -> None:
     assert content_type_matches(container, content_type) is matches
@@ -102,7 +102,7 @@ def test_what_a_recording_is_called_is_compared_with_what_it_is(
         (b"ID3\x04\0\0\x7f\x7f\x7f\x7f", Container.MP3),
     ],
 )
-def test_containers_are_known_by_their_first_bytes(head: bytes, container: Container) -> None:
+def test_containers_are_recognised_by_their_first_bytes(head: bytes, container: Container) -> None:
     assert sniff(head) is container
 
 
@@ -126,7 +126,7 @@ def test_containers_are_known_by_their_first_bytes(head: bytes, container: Conta
         b"\0" * 100,
     ],
 )
-def test_what_is_none_of_the_containers_is_not_taken_for_one(head: bytes) -> None:
+def test_other_files_are_not_recognised_as_a_container(head: bytes) -> None:
     assert sniff(head) is None
 
 

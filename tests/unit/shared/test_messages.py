@@ -63,7 +63,7 @@ def test_a_push_without_content_is_empty(message: dict[str, Any]) -> None:
         (b'{"message": {"attributes": "x"}}', "`message.attributes` is not an object"),
     ],
 )
-def test_a_malformed_push_is_refused_by_what_is_wrong(body: bytes, complaint: str | None) -> None:
+def test_a_malformed_push_is_refused_with_the_reason(body: bytes, complaint: str | None) -> None:
     if complaint is None:
         assert parse_push(body) == PushMessage(b"")
         return
@@ -77,7 +77,7 @@ def test_no_body_whatever_breaks_the_reader(body: bytes) -> None:
         parse_push(body)
 
 
-def test_a_notification_tells_bucket_object_generation_and_size() -> None:
+def test_a_notification_contains_bucket_object_generation_and_size() -> None:
     event = parse_upload_event(upload_notification(UPLOAD))
 
     assert (event.event_type, event.name, event.upload) == ("OBJECT_FINALIZE", VOICE_ID, UPLOAD)
@@ -200,7 +200,7 @@ async def test_a_message_is_published_with_its_attributes() -> None:
     assert client.is_stopped
 
 
-async def test_a_message_that_was_not_accepted_is_no_surprise() -> None:
+async def test_a_message_that_was_not_accepted_raises_the_documented_error() -> None:
     client = FakePublisherClient(RuntimeError("down"))
     publisher = PubSubPublisher(cast("PublisherClient", client), "projects/p/topics/t")
 

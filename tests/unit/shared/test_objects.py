@@ -27,7 +27,7 @@ def test_a_strange_object_belongs_to_no_voice(name: str) -> None:
     assert voice_of_upload(name) is None
 
 
-def test_no_name_is_made_of_what_is_no_voice_id() -> None:
+def test_no_object_name_is_made_from_an_invalid_voice_id() -> None:
     with pytest.raises(InvalidVoiceIdError):
         upload_name("../x")
     with pytest.raises(InvalidVoiceIdError):

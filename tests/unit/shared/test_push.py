@@ -80,7 +80,7 @@ async def test_a_handled_message_is_acknowledged() -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
-async def test_what_is_not_handled_is_delivered_again(
+async def test_an_unhandled_message_is_delivered_again(
     outcome: Exception, status: int, event: str
 ) -> None:
     with log_book() as book:
@@ -135,7 +135,7 @@ async def test_a_push_whose_authorization_nobody_has_checked_does_not_reach_the_
     assert (right.status_code, len(handler.messages)) == (204, 1)
 
 
-async def test_a_push_that_cannot_be_checked_now_comes_again() -> None:
+async def test_a_push_that_cannot_be_checked_now_is_redelivered() -> None:
     handler = Handler()
 
     response = await post(push_app(UnreachableCertificates(), handler), BODY)

@@ -86,7 +86,7 @@ def test_only_the_wrong_variable_is_named_and_not_those_whose_defaults_follow_fr
     assert line == "BACKLOG='1001' is wrong: Input should be less than or equal to 1000"
 
 
-def test_all_wrong_variables_are_told_at_once() -> None:
+def test_all_wrong_variables_are_named_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
         settings.load(ApiSettings)
 
@@ -186,7 +186,7 @@ def test_a_wrong_value_is_refused_by_the_name_of_its_variable(
         (ApiSettings, "PAGE_CONFIG", "{}"),
     ],
 )
-def test_what_is_only_for_the_local_cloud_is_accepted_there_and_nowhere_else(
+def test_settings_for_the_local_cloud_are_accepted_only_there(
     monkeypatch: pytest.MonkeyPatch, kind: type[CommonSettings], name: str, value: str
 ) -> None:
     found = loaded(monkeypatch, kind, **{name: value, "ENVIRONMENT": "local"})
@@ -246,7 +246,7 @@ def test_overrides_replace_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         ("dead_letter", DeadLetterSettings),
     ],
 )
-def test_the_local_cloud_tells_every_deployable_what_it_needs(
+def test_the_local_cloud_sets_every_variable_that_a_deployable_needs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, kind: type[CommonSettings]
 ) -> None:
     addresses = Addresses(*(f"http://127.0.0.1:{port}" for port in range(5001, 5007)))

@@ -114,7 +114,7 @@ async def test_a_change_whose_answer_was_lost_is_not_made_again() -> None:
     assert (await store.replace(snapshot, voice)).voice == voice
 
 
-async def test_of_two_workers_who_read_at_the_same_moment_one_gets_the_lease() -> None:
+async def test_only_one_of_two_simultaneous_workers_gets_the_lease() -> None:
     store, voice = MemoryVoices(now=lambda: NOW), a_queued()
     await store.create(voice)
 

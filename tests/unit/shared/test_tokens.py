@@ -74,7 +74,7 @@ async def test_the_subscriptions_own_token_is_accepted() -> None:
     assert (claims["email"], claims["aud"]) == (EMAIL, AUDIENCE)
 
 
-async def test_the_scheme_may_be_written_anyhow_and_the_short_issuer_is_googles_too() -> None:
+async def test_the_scheme_ignores_case_and_googles_short_issuer_is_accepted() -> None:
     token = google().sign(push_claims(iss="accounts.google.com"))
 
     assert await verifier().verify(f"bearer {token}")
@@ -102,7 +102,7 @@ NOW = int(time.time())
         ({"iat": None}, "iat"),
     ],
 )
-async def test_a_token_that_does_not_say_what_it_must_is_refused(
+async def test_a_token_with_a_missing_or_wrong_claim_is_refused(
     changes: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(TokenRefusedError, match=complaint):
@@ -124,7 +124,7 @@ async def test_a_token_that_does_not_say_what_it_must_is_refused(
         "Bearer eyJhbGciOiJSUzI1NiJ9.e30.e30",
     ],
 )
-async def test_what_is_no_token_is_refused(header: str | None) -> None:
+async def test_a_value_that_is_not_a_token_is_refused(header: str | None) -> None:
     with pytest.raises(TokenRefusedError):
         await verifier().verify(header)
 
@@ -150,7 +150,7 @@ async def test_a_token_that_its_reader_stumbles_over_is_refused(token: str) -> N
 
 
 @pytest.mark.parametrize("token", ["secret", "secret.secret", "secret.secret.secret", "a\nb"])
-async def test_why_a_token_was_refused_never_holds_the_token(token: str) -> None:
+async def test_the_reason_of_a_refusal_never_contains_the_token(token: str) -> None:
     with pytest.raises(TokenRefusedError) as error:
         await verifier().verify(f"Bearer {token}")
 
@@ -190,7 +190,7 @@ async def test_certificates_are_fetched_once_while_they_are_fresh() -> None:
     assert server.fetches == 2
 
 
-async def test_certificates_that_may_not_be_kept_are_kept_for_a_moment_all_the_same() -> None:
+async def test_certificates_that_may_not_be_cached_are_cached_briefly() -> None:
     server, clock = CertificateServer(google(), lifetime_seconds=0), Monotonic()
     checking = verifier(server, clock)
 
@@ -227,7 +227,7 @@ async def test_a_new_key_is_known_soon_after_it_appears() -> None:
     assert server.fetches == 2
 
 
-async def test_certificates_that_cannot_be_fetched_now_are_no_refusal() -> None:
+async def test_unavailable_certificates_do_not_count_as_a_refusal() -> None:
     def fail() -> Certificates:
         raise CertificatesUnavailableError("down")
 

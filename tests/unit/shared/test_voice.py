@@ -208,7 +208,7 @@ def test_a_lease_before_the_record_of_the_upload_brings_the_upload_along() -> No
     assert lease(voice).input == an_upload(voice.voice_id)
 
 
-def test_a_living_lease_is_not_taken_and_says_how_long_it_lives() -> None:
+def test_a_live_lease_cannot_be_taken_and_reports_its_remaining_time() -> None:
     voice = a_converting()
 
     with pytest.raises(LeaseHeldError, match=f"{voice.voice_id} is leased by attempt 1") as caught:
@@ -227,7 +227,7 @@ def test_a_lease_is_taken_over_from_its_very_end_as_the_next_attempt() -> None:
     assert (taken.attempt, taken.lease_expires_at) == (2, NOW + 2 * LEASE)
 
 
-def test_a_renewed_lease_lives_longer_and_tells_the_stage() -> None:
+def test_a_renewed_lease_lasts_longer_and_records_the_stage() -> None:
     renewed = renew(a_converting())
 
     assert (renewed.lease_expires_at, renewed.stage) == (LATER + LEASE, "converting")
@@ -252,18 +252,18 @@ def test_a_finished_voice_has_its_result_and_no_lease() -> None:
     assert (done.timings, done.updated_at) == ({"decode": 1.0}, LATER)
 
 
-def test_a_voice_whose_upload_was_never_told_of_is_queued_with_it() -> None:
+def test_a_voice_with_an_unannounced_upload_is_queued_with_it() -> None:
     voice = a_waiting()
 
     assert queue_again(voice).input == an_upload(voice.voice_id)
 
 
-def test_asking_again_for_a_conversion_changes_only_the_time() -> None:
+def test_requesting_a_conversion_again_changes_only_the_time() -> None:
     for voice in (a_queued(), a_converting()):
         assert queue_again(voice) == replace(voice, updated_at=AFTER_THE_LEASE)
 
 
-def test_nobody_asks_again_while_a_worker_has_the_voice() -> None:
+def test_a_conversion_is_not_requested_again_while_a_worker_has_the_voice() -> None:
     with pytest.raises(LeaseHeldError) as caught:
         queue_again(a_converting(), LATER)
 
@@ -278,7 +278,7 @@ def test_a_failed_voice_has_its_error_and_no_lease(act: Callable[[Voice], Voice]
     assert (failed.lease_expires_at, failed.stage, failed.result) == (None, None, None)
 
 
-def test_nobody_gives_up_a_voice_that_a_worker_still_has() -> None:
+def test_a_voice_that_a_worker_has_is_not_given_up() -> None:
     voice = a_converting()
 
     with pytest.raises(LeaseHeldError) as caught:
@@ -371,7 +371,7 @@ VALID = "3f0b6c1e-8a4d-4c1f-9f3e-2b7d5a6c8e90"
         "x" * 10_000,
     ],
 )
-def test_what_is_no_voice_id_is_refused_and_shown_shortened(text: str) -> None:
+def test_an_invalid_voice_id_is_refused_and_shortened_in_the_message(text: str) -> None:
     assert parse_voice_id(VALID) == VALID
     with pytest.raises(InvalidVoiceIdError, match="version 4 UUID in lower case") as caught:
         parse_voice_id(text)

@@ -36,7 +36,7 @@ def refusal(bundle: Path) -> str:
     return sentence
 
 
-def test_a_bundle_that_is_right_is_loaded_with_all_it_says(tmp_path: Path) -> None:
+def test_a_valid_bundle_is_loaded_completely(tmp_path: Path) -> None:
     character = load_character(write_bundle(tmp_path), ENGINES)
     assert character.manifest.id == "tester"
     assert character.manifest.name.ja == "テスター"
@@ -153,13 +153,13 @@ def test_an_external_data_path_is_refused(tmp_path: Path) -> None:
     assert "tensor 'weights': expected its data inside the file" in refusal(bundle)
 
 
-def test_a_file_that_is_no_graph_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_graph_is_refused(tmp_path: Path) -> None:
     assert "harmonic.onnx: expected an ONNX model" in refusal(
         write_bundle(tmp_path, b"RIFF....WAVE")
     )
 
 
-def test_bytes_with_the_mark_of_the_runtimes_own_format_run_as_what_was_checked(
+def test_bytes_in_the_runtimes_own_format_run_as_the_checked_graph(
     tmp_path: Path,
 ) -> None:
     # The runtime knows its own format by the mark ORTM; here it stands in an unknown field.
@@ -207,7 +207,7 @@ def test_a_wrong_tensor_is_refused_by_name_type_and_shape(
     assert refusal(write_bundle(tmp_path, graphs.content(graph))) == sentence
 
 
-def test_an_input_that_nobody_would_fill_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_input_is_refused(tmp_path: Path) -> None:
     graph = graphs.harmonic_graph()
     graph.input.append(graphs.tensor("speaker", [1]))
     assert "input 'speaker': expected only the inputs 'wave'" in refusal(
@@ -233,12 +233,12 @@ def test_a_graph_that_fails_when_it_runs_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_a_graph_that_gives_no_numbers_is_refused(tmp_path: Path) -> None:
+def test_a_graph_whose_output_is_not_finite_is_refused(tmp_path: Path) -> None:
     waveform = write_waveform_bundle(tmp_path, graphs.gain_graph(float("nan")))
     assert "expected finite samples" in refusal(waveform)
 
 
-def test_a_harmonic_graph_that_gives_no_numbers_is_refused(tmp_path: Path) -> None:
+def test_a_harmonic_graph_whose_output_is_not_finite_is_refused(tmp_path: Path) -> None:
     graph = graphs.harmonic_graph(amplitude=float("nan"))
     assert "expected finite samples" in refusal(write_bundle(tmp_path, graphs.content(graph)))
 
@@ -293,7 +293,7 @@ def test_a_folder_that_is_not_named_by_the_id_is_refused(tmp_path: Path) -> None
     assert "field 'id': expected the folder's name 'tester', found 'somebody'" in refusal(bundle)
 
 
-def test_a_bundle_is_named_by_what_it_is_found_by_for_the_converter_and_the_api(
+def test_converter_and_api_identify_a_bundle_by_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "versions").mkdir()
@@ -314,7 +314,7 @@ def write_portrait(folder: Path, content: str, encoding: str = "utf-8") -> Path:
     return bundle
 
 
-def test_a_drawing_is_a_portrait(tmp_path: Path) -> None:
+def test_a_static_drawing_is_accepted_as_a_portrait(tmp_path: Path) -> None:
     drawing = SVG.format('<circle cx="4" cy="4" r="3" fill="url(#a)"/>')
     load_character(write_portrait(tmp_path, drawing), ENGINES)
 

@@ -241,14 +241,14 @@ def test_a_recording_beyond_the_characters_limits_is_refused(tmp_path: Path) -> 
         (np.zeros(100, np.float32), 1_000_000, "1000000 Hz"),
     ],
 )
-def test_what_is_no_mono_audio_is_a_mistake_of_the_caller(
+def test_anything_but_mono_audio_is_a_programming_error(
     engine: Engine, sound: NDArray[np.float32], rate: int, found: str
 ) -> None:
     with pytest.raises(ValueError, match=found):
         engine.convert(sound, rate, AUTO)
 
 
-def test_the_pitch_of_a_waveform_character_cannot_be_steered(waveform: Engine) -> None:
+def test_a_waveform_character_refuses_a_pitch_shift(waveform: Engine) -> None:
     with pytest.raises(VoiceError, match="Tester speaks at its own pitch"):
         waveform.convert(sentence(), 16_000, ConversionOptions(pitch_shift=3.0))
 
@@ -279,13 +279,13 @@ class Notes:
         yield
 
 
-def test_a_conversion_tells_its_stages(engine: Engine) -> None:
+def test_a_conversion_reports_its_stages(engine: Engine) -> None:
     notes = Notes()
     engine.convert(sentence(), 16_000, AUTO, notes)
     assert list(dict.fromkeys(notes.stages)) == ["resample", "f0", "network", "post"]
 
 
-def test_a_graph_that_does_not_keep_its_promise_is_refused_when_it_is_built(
+def test_a_graph_with_wrong_output_is_refused_when_the_engine_is_built(
     tmp_path: Path,
 ) -> None:
     graph = graphs.harmonic_graph()
@@ -297,7 +297,9 @@ def test_a_graph_that_does_not_keep_its_promise_is_refused_when_it_is_built(
         build(bundle)
 
 
-def test_a_graph_of_another_length_is_refused_when_it_is_built(tmp_path: Path) -> None:
+def test_a_graph_with_output_of_the_wrong_length_is_refused_when_the_engine_is_built(
+    tmp_path: Path,
+) -> None:
     bundle = write_waveform_bundle(tmp_path, graphs.half_rate_graph())
     with pytest.raises(BundleError, match=r"expected about 24000 samples for 1 s .* found 12000"):
         build(bundle)

@@ -60,7 +60,7 @@ def test_a_voice_over_the_telephone_keeps_its_missing_fundamental(hertz: float) 
 
 
 @pytest.mark.parametrize("harmonic", [2, 3])
-def test_where_one_harmonic_outshines_the_others_the_speakers_register_decides(
+def test_if_one_harmonic_is_strongest_the_speakers_register_decides(
     harmonic: int,
 ) -> None:
     hertz = 107.0
@@ -89,11 +89,11 @@ def test_the_level_of_the_recording_does_not_matter(decibels: float) -> None:
     [lambda: signals.hiss(2.0), lambda: signals.whisper(2.0), lambda: signals.silence(2.0)],
     ids=["hiss", "whisper", "silence"],
 )
-def test_what_has_no_voice_is_unvoiced(make: Callable[[], NDArray[np.float32]]) -> None:
+def test_sounds_without_a_voice_are_unvoiced(make: Callable[[], NDArray[np.float32]]) -> None:
     assert track(make()).voicing.mean() <= 0.02
 
 
-def test_voice_between_silence_and_hiss_is_told_apart() -> None:
+def test_voice_is_distinguished_from_silence_and_hiss() -> None:
     vowel = signals.voice(signals.glide(140, 160, 0.5))
     sound = np.concatenate(
         [signals.silence(0.5), vowel, signals.level(signals.hiss(0.5), -35), vowel]

@@ -34,7 +34,7 @@ def recording() -> NDArray[np.float32]:
     return speech_like(5.0, signals.RATE)
 
 
-def test_the_bundle_is_small_and_says_whose_voice_it_is() -> None:
+def test_the_bundle_is_small_and_credits_the_voice() -> None:
     manifest = load_character(BUNDLE, ENGINES).manifest
     files = [path for path in BUNDLE.iterdir() if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= 15 * MEGABYTES
@@ -69,7 +69,7 @@ def test_no_voiced_stretch_of_more_than_60_ms_comes_out_silent(
     assert longest <= 6
 
 
-def test_silence_in_is_silence_out(mei: Engine) -> None:
+def test_silence_stays_silence(mei: Engine) -> None:
     assert signals.decibels(mei.convert(signals.silence(2.0), signals.RATE, AUTO)) < -60
 
 

@@ -61,7 +61,7 @@ def sparse(values: TensorProto, indices: TensorProto) -> SparseTensorProto:
     return tensor
 
 
-def test_the_inputs_and_outputs_are_told_with_type_and_shape() -> None:
+def test_the_inputs_and_outputs_are_read_with_type_and_shape() -> None:
     facts = inspect_model(graphs.content(graphs.harmonic_graph()))
     assert list(facts.inputs) == ["wave", "f0", "voicing", "noise"]
     assert facts.inputs["wave"] == Tensor("wave", "float32", (1, "160*t"))
@@ -77,7 +77,7 @@ def test_the_inputs_and_outputs_are_told_with_type_and_shape() -> None:
         ([2**40], TensorProto.DOUBLE, "float64 [1099511627776]"),
     ],
 )
-def test_any_type_and_shape_is_told(shape: list[int | None], kind: int, told: str) -> None:
+def test_any_type_and_shape_is_read(shape: list[int | None], kind: int, told: str) -> None:
     graph = identity()
     graph.input[0].CopyFrom(graphs.tensor("x", shape, kind))
     assert str(inspect_model(graphs.content(graph)).inputs["x"]) == told
@@ -91,14 +91,14 @@ def test_an_input_without_a_shape_may_have_any() -> None:
     assert str(tensor) == "float32 of any shape"
 
 
-def test_an_input_that_is_no_tensor_is_told_as_such() -> None:
+def test_an_input_that_is_not_a_tensor_is_marked_so() -> None:
     graph = identity()
     graph.input[0].type.Clear()
     graph.input[0].type.sequence_type.elem_type.CopyFrom(identity().input[0].type)
     assert str(inspect_model(graphs.content(graph)).inputs["x"]) == "no tensor of any shape"
 
 
-def test_a_type_that_is_said_twice_is_refused() -> None:
+def test_a_type_that_is_given_twice_is_refused() -> None:
     said_once = graphs.tensor("x", [1, "n"]).type.SerializeToString()
     twice = b"\x12" + bytes([len(said_once)]) + said_once
     graph = identity()
@@ -109,7 +109,7 @@ def test_a_type_that_is_said_twice_is_refused() -> None:
         inspect_model(b"\x3a" + bytes([len(body)]) + body)
 
 
-def test_an_initializer_is_no_input() -> None:
+def test_an_initializer_is_not_an_input() -> None:
     graph = graphs.gain_graph(2.0)
     graph.input.append(graphs.tensor("gain", []))
     assert list(inspect_model(graphs.content(graph)).inputs) == ["audio"]
@@ -149,7 +149,7 @@ def test_a_foreign_operator_in_a_list_of_graphs_is_refused() -> None:
         inspect_model(graphs.content(graph))
 
 
-def test_graphs_nested_without_end_are_refused() -> None:
+def test_too_deeply_nested_graphs_are_refused() -> None:
     graph = identity()
     for _ in range(MAX_DEPTH + 1):
         graph = conditional(graph)
@@ -157,7 +157,7 @@ def test_graphs_nested_without_end_are_refused() -> None:
         inspect_model(graphs.content(graph))
 
 
-def test_operators_without_end_are_refused() -> None:
+def test_too_many_operators_are_refused() -> None:
     graph = identity()
     graph.node.extend([helper.make_node("Identity", ["x"], ["y"])] * MAX_NODES)
     with pytest.raises(UnsafeModelError, match="expected at most 100000 operators"):
@@ -229,7 +229,7 @@ INSIDE = numpy_helper.from_array(np.zeros(1, np.int64), "inside")
         ),
     ],
 )
-def test_external_data_are_refused_wherever_they_hide(graph: GraphProto) -> None:
+def test_external_data_are_refused_anywhere_in_the_file(graph: GraphProto) -> None:
     with pytest.raises(
         UnsafeModelError, match=r"tensor 'weights': .* external data in '\.\./\.\./etc/passwd'"
     ):
@@ -271,7 +271,7 @@ def test_two_graphs_in_one_file_are_refused() -> None:
         b"\x00\x00\x00\x00ORTM" + b"\x00" * 64,
     ],
 )
-def test_what_is_no_model_is_refused(content: bytes) -> None:
+def test_a_file_that_is_not_a_model_is_refused(content: bytes) -> None:
     with pytest.raises(UnsafeModelError, match="expected an ONNX model, found"):
         inspect_model(content)
 
@@ -320,7 +320,7 @@ RICH = graphs.serialized(graphs.model(conditional(constant(INSIDE)), ["", "ai.on
 
 @given(st.binary(max_size=300))
 @settings(deadline=None, max_examples=300)
-def test_no_bytes_make_it_fail_in_another_way(content: bytes) -> None:
+def test_any_bytes_are_read_or_refused_cleanly(content: bytes) -> None:
     with suppress(UnsafeModelError):
         inspect_model(content)
 
@@ -330,7 +330,7 @@ def test_no_bytes_make_it_fail_in_another_way(content: bytes) -> None:
 )
 @settings(deadline=None, max_examples=500)
 @example([])
-def test_what_passes_is_safe_also_in_the_eyes_of_the_onnx_library(
+def test_accepted_models_also_pass_the_onnx_librarys_checker(
     changes: list[tuple[int, int]],
 ) -> None:
     content = bytearray(RICH)

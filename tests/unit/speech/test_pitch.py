@@ -88,7 +88,7 @@ def test_unvoiced_frames_lie_between_their_neighbours() -> None:
 
 
 @pytest.mark.parametrize("semitones", [None, 0.0])
-def test_two_voices_two_octaves_apart_are_planned_as_one_of_them(semitones: float | None) -> None:
+def test_two_voices_two_octaves_apart_follow_one_of_them(semitones: float | None) -> None:
     planned = plan_pitch(tracked(np.repeat([80.0, 400.0], 20)), MEI, semitones)
     assert planned.shape == (40,)
     assert ((planned >= MEI.low_hz) & (planned <= MEI.high_hz)).all()
@@ -98,7 +98,7 @@ def test_two_voices_two_octaves_apart_are_planned_as_one_of_them(semitones: floa
     st.lists(st.one_of(st.just(0.0), st.floats(55, 650)), min_size=1, max_size=80),
     st.one_of(st.none(), st.floats(-24, 24)),
 )
-def test_whatever_is_tracked_the_character_stays_within_its_range(
+def test_the_character_stays_within_its_range_for_any_tracked_pitch(
     hertz: list[float], semitones: float | None
 ) -> None:
     planned = plan_pitch(tracked(np.array(hertz)), MEI, semitones)

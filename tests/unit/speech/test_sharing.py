@@ -11,7 +11,7 @@ class Network:
     pass
 
 
-def test_what_is_in_use_is_loaded_once() -> None:
+def test_a_value_in_use_is_loaded_once() -> None:
     sharing = Sharing()
 
     first = sharing.get("a", Network)
@@ -20,7 +20,7 @@ def test_what_is_in_use_is_loaded_once() -> None:
     assert sharing.get("b", Network) is not first
 
 
-def test_what_nobody_uses_is_let_go() -> None:
+def test_an_unused_value_is_released() -> None:
     sharing, loaded = Sharing(), []
 
     def load() -> Network:
@@ -34,7 +34,7 @@ def test_what_nobody_uses_is_let_go() -> None:
     assert len(loaded) == 2
 
 
-def test_threads_that_ask_at_the_same_time_load_once() -> None:
+def test_simultaneous_threads_load_a_value_once() -> None:
     sharing, loaded = Sharing(), []
 
     def load() -> Network:

@@ -53,7 +53,7 @@ async def test_the_scheduler_starts_a_sweep_and_gets_its_counts() -> None:
     assert len(topic.published) == 1
 
 
-async def test_nobody_else_starts_one() -> None:
+async def test_only_the_scheduler_can_start_a_sweep() -> None:
     voices, topic = MemoryVoices(), RecordingPublisher()
     await voices.create(a_queued())
     strangers = [
@@ -72,7 +72,7 @@ async def test_nobody_else_starts_one() -> None:
     assert topic.published == []
 
 
-async def test_an_incomplete_sweep_is_no_success() -> None:
+async def test_an_incomplete_sweep_is_an_error() -> None:
     voices, topic = MemoryVoices(), RecordingPublisher()
     await voices.create(a_queued())
     topic.failures_left = 1
@@ -104,7 +104,7 @@ class FailingVoices(MemoryVoices):
         (RuntimeError("the index is missing"), 500, "unexpected_error"),
     ],
 )
-async def test_a_sweep_that_finds_nothing_to_search_in_says_why_and_lives_on(
+async def test_a_sweep_without_its_index_says_why_and_keeps_running(
     error: Exception, status: int, event: str
 ) -> None:
     with log_book() as book:

@@ -43,7 +43,7 @@ def test_a_voice_that_changed_lately_is_left_alone() -> None:
     assert decide(a_queued(), upload, now=now, patience=PATIENCE) is Remedy.NONE
 
 
-def test_a_recording_may_come_as_long_as_the_api_waits_for_it() -> None:
+def test_a_recording_may_arrive_as_long_as_the_api_waits_for_it() -> None:
     assert decide(a_waiting(), None, now=NOW + UPLOAD_ENDS, patience=PATIENCE) is Remedy.NONE
 
 
@@ -79,6 +79,6 @@ def test_a_voice_with_a_live_lease_is_left_alone_however_old_it_is() -> None:
 
 
 @pytest.mark.parametrize("voice", [a_done(), a_failed()], ids=["done", "failed"])
-def test_a_finished_voice_is_left_alone_for_ever(voice: Voice) -> None:
+def test_a_finished_voice_is_never_changed(voice: Voice) -> None:
     now = NOW + timedelta(days=1)
     assert decide(voice, voice.input, now=now, patience=PATIENCE) is Remedy.NONE

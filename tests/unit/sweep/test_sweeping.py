@@ -91,7 +91,9 @@ async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_that_is
     assert (message.voice_id, message.upload) == (voice.voice_id, expected)
 
 
-async def test_a_queued_voice_is_asked_for_again_once_per_patience(house: House) -> None:
+async def test_the_conversion_of_a_queued_voice_is_requested_again_once_per_waiting_period(
+    house: House,
+) -> None:
     voice = a_queued()
     await house.voices.create(voice)
     house.later(minutes=6)
@@ -161,7 +163,7 @@ async def test_a_message_that_cannot_be_published_is_tried_at_the_next_sweep(hou
     }
 
 
-async def test_a_bucket_out_of_reach_expires_nobody(house: House) -> None:
+async def test_an_unreachable_bucket_expires_no_voice(house: House) -> None:
     voice = a_waiting()
     await house.voices.create(voice)
     house.later(minutes=60)
@@ -195,7 +197,7 @@ async def test_a_voice_that_moves_on_during_the_sweep_is_left_alone(house: House
     assert len(book.of("overtaken")) == 1
 
 
-async def test_voices_that_are_left_alone_keep_no_later_one_waiting(house: House) -> None:
+async def test_voices_that_are_left_alone_do_not_delay_later_ones(house: House) -> None:
     for _ in range(PAGE):
         await house.voices.create(a_waiting())
     voice = a_waiting(now=NOW + SECOND)
@@ -222,7 +224,7 @@ class EndlessVoices(MemoryVoices):
         return Found((), end=self.searches)
 
 
-async def test_a_sweep_comes_to_an_end_however_much_there_is(house: House) -> None:
+async def test_a_sweep_ends_however_many_voices_there_are(house: House) -> None:
     voices = EndlessVoices()
 
     with log_book() as book:
@@ -245,7 +247,7 @@ class DamagedVoices(MemoryVoices):
         return replace(found, unreadable=[self.damaged] if status is Status.QUEUED else ())
 
 
-async def test_a_document_that_cannot_be_read_is_named_and_stops_nobody(house: House) -> None:
+async def test_an_unreadable_document_is_named_and_the_sweep_continues(house: House) -> None:
     voices, voice = DamagedVoices(house.clock), a_queued()
     await voices.create(voice)
     house.later(minutes=6)
@@ -259,7 +261,7 @@ async def test_a_document_that_cannot_be_read_is_named_and_stops_nobody(house: H
     assert [swept["unreadable"] for swept in book.of("swept")] == [1]
 
 
-async def test_a_voice_that_surprises_the_sweep_stops_nobody(house: House) -> None:
+async def test_after_an_unexpected_error_the_sweep_continues(house: House) -> None:
     strange = replace(a_waiting(), voice_id="not-a-voice-id")
     voice = a_queued()
     for each in (strange, voice):
@@ -274,7 +276,7 @@ async def test_a_voice_that_surprises_the_sweep_stops_nobody(house: House) -> No
     assert "InvalidVoiceIdError" in entry["stack_trace"]
 
 
-async def test_a_sweep_tells_what_it_did(house: House) -> None:
+async def test_a_sweep_reports_what_it_did(house: House) -> None:
     await house.voices.create(a_queued())
     house.later(minutes=6)
 

@@ -5,7 +5,7 @@ import pytest
 from training.quality.card import BEGIN, END, write_tables
 
 
-def test_the_tables_replace_what_stood_between_the_markers(tmp_path: Path) -> None:
+def test_the_tables_replace_the_text_between_the_markers(tmp_path: Path) -> None:
     card = tmp_path / "MODEL_CARD.md"
     card.write_text(f"# Mei\n\n{BEGIN}\nold\n{END}\n\n## Limits\n")
     write_tables(card, "| new |")

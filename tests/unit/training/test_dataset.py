@@ -68,7 +68,7 @@ def test_shards_that_appear_later_are_picked_up_once(tmp_path: Path) -> None:
     assert (after, data.refresh()) == (before + 3, after)
 
 
-def test_disturbances_change_what_is_heard_and_nothing_that_is_wanted(tmp_path: Path) -> None:
+def test_disturbances_change_the_input_and_not_the_target(tmp_path: Path) -> None:
     batch = dataset(tmp_path).batch(4)
     disturbed = Disturbance(seed=3)(batch)
     assert not torch.equal(disturbed.power, batch.power)
@@ -78,7 +78,7 @@ def test_disturbances_change_what_is_heard_and_nothing_that_is_wanted(tmp_path: 
     assert bool(((disturbed.voicing >= 0) & (disturbed.voicing <= 1)).all())
 
 
-def test_the_melody_heard_is_another_than_the_target_s(tmp_path: Path) -> None:
+def test_the_input_melody_differs_from_the_targets(tmp_path: Path) -> None:
     batch = dataset(tmp_path).batch(14)
     wave = torch.sin(torch.arange(CROP) / 4.0)
     melody = torch.exp(5.8 + 0.1 * wave).expand(14, -1)
@@ -89,7 +89,7 @@ def test_the_melody_heard_is_another_than_the_target_s(tmp_path: Path) -> None:
     assert float(torch.log(heard).sub(5.8).abs().mean()) < 0.3
 
 
-def test_what_is_told_words_may_lag_otherwise_than_what_is_told_phones() -> None:
+def test_sources_given_words_may_lag_differently_from_sources_given_phones() -> None:
     assert voice_of("flite/slt/ja") != voice_of("flite/slt/en")
     assert voice_of("festival/ked_diphone/ja") != voice_of("festival/kal_diphone/ja")
     assert voice_of("espeak/ja+m1") == voice_of("espeak/ja+f2")

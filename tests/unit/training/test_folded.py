@@ -48,7 +48,7 @@ def test_the_folded_graph_hears_the_same_mel_power() -> None:
     )
 
 
-def test_samples_parted_by_parity_come_together_again() -> None:
+def test_samples_split_by_parity_are_joined_again() -> None:
     signal = torch.arange(48.0).reshape(1, -1)
     even, odd = part_samples(signal, 8)
     assert even.shape == (1, 6, 4)

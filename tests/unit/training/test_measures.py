@@ -17,7 +17,7 @@ def test_speech_does_not_differ_from_itself() -> None:
     assert measures.distortion(analysis, analysis) == 0.0
 
 
-def test_loudness_is_no_distortion() -> None:
+def test_loudness_does_not_count_as_distortion() -> None:
     quiet, loud = measures.analyse(tone() * 0.3), measures.analyse(tone())
     assert measures.distortion(quiet, loud) < 0.1
 

@@ -17,7 +17,7 @@ def attend(meeting: Meeting, value: float) -> None:
     meeting.attend(network(value))
 
 
-def test_who_attends_goes_on_with_the_mean_of_what_everybody_left_last() -> None:
+def test_each_process_continues_with_the_mean_of_the_last_weights() -> None:
     first = Meeting.open(network(0.0), processes=2)
     second = Meeting(first.shelf, seat=1)
     second.attend(network(3.0))

@@ -23,11 +23,11 @@ def test_a_nasal_vowel_is_followed_by_the_moraic_nasal_however_it_is_written() -
     assert names("ɔ̃") == names("ɔ\u0303") == ["o", "N"]
 
 
-def test_length_marks_say_nothing() -> None:
+def test_length_marks_are_ignored() -> None:
     assert from_ipa("ɜː") == from_ipa("ɜ")
 
 
-def test_a_symbol_that_is_no_speech_sound_is_refused() -> None:
+def test_a_symbol_that_is_not_a_speech_sound_is_refused() -> None:
     with pytest.raises(KeyError):
         from_ipa("Я")
 

@@ -1,11 +1,11 @@
-/** The services' answers, checked before they are believed. */
+/** Checks and reads the services' answers. */
 import { VoiceAvatarError } from "./errors.js";
 import type { Character, Voice, VoiceResult, VoiceStatus, VoiceUpdate } from "./types.js";
 
-/** A JSON object or a document, not looked at yet. */
+/** A JSON object or a document, not checked yet. */
 export type Answer = Readonly<Record<string, unknown>>;
 
-/** What a document says of its voice; throws the voice's own error once it has failed. */
+/** Returns the state in a voice's document; throws the voice's own error if it has failed. */
 export function readDocument(data: Answer | null): {
   update: VoiceUpdate;
   result: VoiceResult | null;
@@ -82,7 +82,7 @@ function moment(value: unknown): Date | null {
   return null;
 }
 
-/** Only http and https; relative addresses are the API's. */
+/** Accepts only http and https; relative addresses are relative to the API's. */
 function webAddress(value: unknown, base: string): string | null {
   if (typeof value !== "string" || !URL.canParse(value, `${base}/`)) return null;
   const url = new URL(value, `${base}/`);

@@ -1,6 +1,6 @@
 /** Errors with stable codes, and how answers become errors. */
 
-/** Codes that the services give: of a voice that failed, or of a refused request. */
+/** Codes of the services: for a voice that failed, or for a refused request. */
 export type ServerErrorCode =
   | "unsupported_format"
   | "corrupt"
@@ -23,7 +23,7 @@ export type ServerErrorCode =
   | "unreadable_voice"
   | "already_uploaded"
   | "unsupported_content_type"
-  /** The token that the configuration gave does not hold: the visitor must sign in again. */
+  /** The configuration's token is not valid: the visitor must sign in again. */
   | "token_refused"
   /** The API requires Firebase App Check, and the request had no valid token. */
   | "app_check_refused"
@@ -32,28 +32,28 @@ export type ServerErrorCode =
   | "still_converting"
   | "rate_limited";
 
-/** Codes that this module adds for what only the browser can see. */
+/** Codes that this module adds for errors that only the browser can see. */
 export type ClientErrorCode =
-  /** No connection, or it broke. */
+  /** There is no connection, or it broke. */
   | "network"
   /** The signed address of the result is no longer valid. */
   | "link_expired"
-  /** Cloud Storage refused the upload for another reason than the ones above. */
+  /** Cloud Storage refused the upload for a reason not listed above. */
   | "upload_refused"
-  /** The service answered 5xx again and again. */
+  /** The service kept answering 5xx. */
   | "unavailable"
-  /** Nothing came within the time the caller gave. */
+  /** No result came within the caller's time limit. */
   | "timed_out"
-  /** The answer is not what the API promises. */
+  /** The answer does not match the API's description. */
   | "bad_response";
 
 /** An error with a stable code. Codes of newer servers pass through as plain strings. */
 export class VoiceAvatarError extends Error {
   override readonly name = "VoiceAvatarError";
   readonly code: ServerErrorCode | ClientErrorCode | (string & {});
-  /** HTTP status, where there was one. */
+  /** HTTP status, if there was an answer. */
   readonly status: number | null;
-  /** Seconds after which the server wants to be asked again, where it said so. */
+  /** The server's `Retry-After` in seconds, if it sent one. */
   readonly retryAfter: number | null;
 
   constructor(
@@ -68,7 +68,7 @@ export class VoiceAvatarError extends Error {
   }
 }
 
-/** The error that an answer of the API tells of, as `application/problem+json` or otherwise. */
+/** Returns the error in an answer of the API, `application/problem+json` or not. */
 export async function problem(response: Response): Promise<VoiceAvatarError> {
   const body: unknown = await response.json().catch(() => null);
   const data = (body ?? {}) as { code?: string; detail?: string; title?: string };
@@ -81,7 +81,7 @@ export async function problem(response: Response): Promise<VoiceAvatarError> {
   });
 }
 
-/** Whether asking again later may help. */
+/** Whether a later try may succeed. */
 export function isPassing(error: VoiceAvatarError): boolean {
   const status = error.status ?? 0;
   return error.code === "network" || status === 429 || status >= 500;

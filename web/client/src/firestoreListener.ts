@@ -1,4 +1,4 @@
-/** Cloud Firestore's side of the client, apart from it so that the SDK is loaded only when needed. */
+/** The client's listener in Cloud Firestore: a module of its own, to load the SDK only when needed. */
 import { deleteApp, initializeApp } from "firebase/app";
 import {
   connectFirestoreEmulator,
@@ -10,7 +10,7 @@ import {
 } from "firebase/firestore";
 import type { FirebaseConfig, Listen } from "./types.js";
 
-/** A listener that owns one Firebase application, and gives it up with its subscription. */
+/** A listener that owns one Firebase application, and deletes it when its subscription ends. */
 export function createListen(firebase: FirebaseConfig, emulator: string | null): Listen {
   return (path, onDocument, onError) => {
     const app = initializeApp({ ...firebase }, `voice-avatar-${crypto.randomUUID()}`);
@@ -27,14 +27,14 @@ export function createListen(firebase: FirebaseConfig, emulator: string | null):
   };
 }
 
-/** A listener in a Firestore of the caller's, as whoever is signed in to its application. */
+/** A listener in the caller's Firestore, as the user who is signed in to that application. */
 export function listenIn(firestore: Firestore): Listen {
   return (path, onDocument, onError) =>
     onSnapshot(
       doc(firestore, path),
       { includeMetadataChanges: true },
       (snapshot) => {
-        // While offline the SDK reports what it has cached, at first nothing: no word of the server.
+        // While offline the SDK reports its cache, which is empty at first: not the server's data.
         if (snapshot.metadata.fromCache) return;
         onDocument(snapshot.data() ?? null);
       },

@@ -1,16 +1,16 @@
-/** What the client speaks of: characters, voices, results. */
+/** The client's types: characters, voices, results. */
 
-/** Where the services are, as a site's `config.json` tells, and who is asking. */
+/** Where the services are, as in a site's `config.json`, and who the visitor is. */
 export interface VoiceAvatarConfig {
   /** Base address of the HTTP API, without a trailing slash. */
   readonly api: string;
-  /** The Firebase project whose documents are listened to; none: wait on the HTTP API instead. */
+  /** The Firebase project with the documents; without it the client waits on the HTTP API. */
   readonly firebase?: FirebaseConfig | null;
   /** `host:port` of a Firestore emulator, for the local cloud. */
   readonly firestoreEmulator?: string | null;
   /**
-   * The signed-in visitor's Firebase ID token, or null for an anonymous one. Asked before each
-   * request to the API and sent nowhere else; where it rejects, so does the call.
+   * The signed-in visitor's Firebase ID token, or null for an anonymous one. Called before each
+   * request to the API and sent only there; if it rejects, the call rejects, too.
    */
   readonly token?: () => Promise<string | null>;
   /**
@@ -32,7 +32,7 @@ export interface FirebaseConfig {
 export type AppCheckConfig =
   { readonly appId: string; readonly siteKey: string } | { readonly token: string };
 
-/** What can be had: one voice to be converted to. */
+/** A character: the voice that a recording is converted to. */
 export interface Character {
   readonly id: string;
   readonly name: Readonly<Record<string, string>>;
@@ -46,9 +46,9 @@ export interface Character {
   readonly limits: { readonly minSeconds: number; readonly maxSeconds: number };
 }
 
-/** How a recording is to be converted. */
+/** How to convert a recording. */
 export interface VoiceRequest {
-  /** The character's id; without it the server's default character. */
+  /** The character's id; the server's default character if it is missing. */
   readonly character?: string;
   /** Semitones, or `"auto"`: the speaker's median pitch is moved to the character's. */
   readonly pitchShift?: "auto" | number;
@@ -60,7 +60,7 @@ export interface VoiceRequest {
 
 export type OutputFormat = "wav" | "mp3" | "m4a" | "ogg";
 
-/** A voice that the server knows, waiting for its recording. */
+/** A voice that waits for its recording. */
 export interface Voice {
   /** RFC 4122 UUID version 4; whoever holds it can read the voice and delete it. */
   readonly voiceId: string;
@@ -69,7 +69,7 @@ export interface Voice {
   readonly document: string;
 }
 
-/** A signed address that takes one recording, once. */
+/** A signed address that accepts one recording, once. */
 export interface SignedUpload {
   readonly method: string;
   readonly url: string;
@@ -80,10 +80,10 @@ export interface SignedUpload {
 
 export type VoiceStatus = "waiting" | "queued" | "converting" | "done" | "failed";
 
-/** What a voice's document says at one moment. */
+/** The state in a voice's document at one moment. */
 export interface VoiceUpdate {
   readonly status: VoiceStatus;
-  /** What the worker is doing just now, if it says so. */
+  /** The worker's current stage, if it is known. */
   readonly stage: string | null;
 }
 
@@ -110,7 +110,7 @@ export interface ConvertOptions extends VoiceRequest {
   readonly signal?: AbortSignal;
 }
 
-/** Listens to one document: data, or null once the server says that there is none. */
+/** Listens to one document: its data, or null when the server says that it does not exist. */
 export type Listen = (
   path: string,
   onDocument: (data: Readonly<Record<string, unknown>> | null) => void,

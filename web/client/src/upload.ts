@@ -1,18 +1,18 @@
-/** One recording to one signed address. */
+/** Uploads one recording to one signed address. */
 import { VoiceAvatarError } from "./errors.js";
 import type { SignedUpload } from "./types.js";
 
-/** Headers that are signed, too, but that no script may set. */
+/** Signed headers that a script may not set: the browser sets them. */
 const SET_BY_THE_BROWSER: ReadonlySet<string> = new Set(["content-length", "host"]);
 
-/** Puts the recording; rejects with a `VoiceAvatarError`, or with the signal's reason. */
+/** Uploads the recording with PUT; rejects with a `VoiceAvatarError`, or with the signal's reason. */
 export function put(
   target: SignedUpload,
   recording: Blob,
   onProgress: ((sentBytes: number, totalBytes: number) => void) | undefined,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  // XMLHttpRequest, because fetch does not tell how much of a body has been sent.
+  // XMLHttpRequest, because fetch does not report how much of a body has been sent.
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {
       reject(signal.reason);

@@ -1,6 +1,6 @@
 /**
- * Voice Avatar for web developers: a few seconds of speech go in, the same sentence in a
- * character's voice comes out.
+ * Voice Avatar for web developers: it turns a few seconds of speech into the same
+ * sentence in a character's voice.
  *
  * ```ts
  * const avatar = new VoiceAvatar({ api: "https://voices.example" });
@@ -9,10 +9,10 @@
  * audio.src = result.url;
  * ```
  *
- * The module draws nothing and keeps nothing. It needs a browser (or anything else with `fetch`,
+ * The module draws nothing and stores nothing. It needs a browser (or anything else with `fetch`,
  * `XMLHttpRequest` and `AbortSignal`). Cloud Firestore's SDK is loaded only where a Firebase
  * project is configured; elsewhere the client waits on `GET /api/v1/conversion/{voice_id}`, or
- * listens as it is told to.
+ * uses the caller's listener.
  *
  * Every failure is a {@link VoiceAvatarError} with a stable `code`; an abort rejects with the
  * signal's own reason (an `AbortError`), as `fetch` does.
@@ -44,7 +44,7 @@ import { aborted, failureOf, forward, never, pause } from "./waiting.js";
 export { type ClientErrorCode, type ServerErrorCode, VoiceAvatarError } from "./errors.js";
 export type * from "./types.js";
 
-/** What the client uses of its surroundings; tests pass their own. */
+/** What the client uses from outside; tests pass stand-ins. */
 export interface Surroundings {
   readonly fetch: typeof fetch;
   /** Resolves to the Firestore listener; called only when a Firebase project is configured. */
@@ -54,9 +54,9 @@ export interface Surroundings {
     firebase: FirebaseConfig,
     appCheck: { readonly appId: string; readonly siteKey: string },
   ) => Promise<() => Promise<string>>;
-  /** Puts a recording to its signed address. */
+  /** Uploads a recording to its signed address. */
   readonly put: typeof put;
-  /** Resolves after so many seconds; rejects with the signal's reason. */
+  /** Resolves after that many seconds; rejects with the signal's reason. */
   readonly pause: (seconds: number, signal: AbortSignal) => Promise<void>;
 }
 
@@ -71,13 +71,13 @@ const BROWSER: Surroundings = {
 };
 
 const CHARACTERS = "/api/v1/characters";
-/** A listener that has told nothing for this long, loading included, is replaced by the waiting endpoint. */
+/** After this long without a message, loading included, the waiting endpoint replaces the listener. */
 const FIRST_SNAPSHOT_SECONDS = 10;
 const WATCH_SECONDS = 300;
-/** The network may fail, and the service answer 5xx, so often in a row before waiting ends. */
+/** So many failures in a row (of the network, or answers 5xx) end the waiting. */
 const PATIENCE = 6;
 
-/** The client. It holds no state but its configuration and is safe to share. */
+/** The client. Its only state is its configuration, so it can be shared. */
 export class VoiceAvatar {
   readonly #api: string;
   readonly #token: () => Promise<string | null>;
@@ -97,7 +97,7 @@ export class VoiceAvatar {
     else this.#loadListen = null;
   }
 
-  /** The characters on offer. */
+  /** Returns the available characters. */
   async characters(signal?: AbortSignal): Promise<Character[]> {
     const body = await this.#json("GET", "/api/v1/characters", { signal });
     return asArray(body["characters"], "characters").map((entry) =>
@@ -107,7 +107,7 @@ export class VoiceAvatar {
 
   /**
    * Announces a voice. The server makes its document and starts the warm-up of the conversion, so
-   * call it when the recording *starts*: the wait for a cold container then hides behind it.
+   * call it when the recording *starts*: a cold container then starts during the recording.
    */
   async createVoice(request: VoiceRequest, signal?: AbortSignal): Promise<Voice> {
     const body = await this.#json("POST", "/api/v1/voices", {
@@ -123,7 +123,7 @@ export class VoiceAvatar {
   }
 
   /**
-   * Puts the recording to the voice's signed address, straight into Cloud Storage.
+   * Uploads the recording to the voice's signed address, directly into Cloud Storage.
    *
    * @throws VoiceAvatarError `too_large` before a byte is sent, `upload_expired`,
    *   `already_uploaded` (the address takes one recording only), `upload_refused`, `unavailable`
@@ -146,14 +146,14 @@ export class VoiceAvatar {
   }
 
   /**
-   * Waits until the voice is done, telling each change on the way.
+   * Waits until the voice is done and reports each change.
    *
-   * Listens to the voice's document. Without a Firebase project or a listener of the caller's, or
+   * Listens to the voice's document. Without a Firebase project and a listener of the caller, or
    * when the listener cannot be loaded, fails or stays silent, it waits on
-   * `GET /api/v1/conversion/{voice_id}`, which knows no stages in between.
+   * `GET /api/v1/conversion/{voice_id}`, which does not report the stages.
    *
    * @throws VoiceAvatarError with the voice's own code when it failed, `unknown_voice` when it was
-   *   deleted, `timed_out` after `seconds` (300 unless told).
+   *   deleted, `timed_out` after `seconds` (300 by default).
    */
   async watch(
     voice: Pick<Voice, "voiceId" | "document">,
@@ -176,11 +176,11 @@ export class VoiceAvatar {
   }
 
   /**
-   * All of it: announces the voice, uploads the recording as soon as there is one, waits for the
-   * result.
+   * Does everything: announces the voice, uploads the recording as soon as it exists, and waits
+   * for the result.
    *
-   * Pass a promise as `recording` to have the warm-up start while the visitor still speaks. When
-   * the promise rejects or `signal` aborts, the voice is deleted, since nobody waits for it.
+   * Pass a promise as `recording` to start the warm-up while the visitor still speaks. When
+   * the promise rejects or `signal` aborts, the voice is deleted, because nobody waits for it.
    */
   async convert(
     recording: Blob | Promise<Blob>,
@@ -221,8 +221,8 @@ export class VoiceAvatar {
   }
 
   /**
-   * Fetches the converted audio. Its signed address lives as long as the audio does: once it has
-   * expired, only converting the recording again helps.
+   * Fetches the converted audio. Its signed address is valid as long as the audio exists: after
+   * that, the recording must be converted again.
    *
    * @throws VoiceAvatarError `link_expired`, `unavailable` or `network`.
    */
@@ -244,7 +244,7 @@ export class VoiceAvatar {
     return body.type === result.contentType ? body : body.slice(0, body.size, result.contentType);
   }
 
-  /** Erases recording, result and document now. A voice that is gone already is no error. */
+  /** Erases recording, result and document now. It is no error if the voice no longer exists. */
   async deleteVoice(voiceId: string): Promise<void> {
     const path = `/api/v1/voices/${encodeURIComponent(voiceId)}`;
     const response = await this.#request("DELETE", path, { keepalive: true });
@@ -261,7 +261,7 @@ export class VoiceAvatar {
     try {
       await Promise.race([created, failureOf(recording)]);
     } catch (error) {
-      // The recording failed first; the voice may exist by now or in a moment.
+      // The recording failed first; the voice may exist already, or soon.
       void created.then((voice) => this.deleteVoice(voice.voiceId)).catch(() => undefined);
       throw error;
     }
@@ -308,7 +308,7 @@ export class VoiceAvatar {
     const heard = new AbortController();
     const stop = forward(signal, heard);
     const tell = changesOnly(onUpdate);
-    // Begins before the SDK is loaded: a stalled download is silence, too.
+    // Starts before the SDK is loaded, because a stalled download counts as silence, too.
     const silence = this.#silence(heard.signal);
     let unsubscribe = (): void => undefined;
     try {
@@ -364,7 +364,7 @@ export class VoiceAvatar {
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof VoiceAvatarError) || !isPassing(error)) throw error;
-        // 504 only says "not yet": the server waited as long as it may, and wants to be asked again.
+        // 504 means "not yet": the server waited as long as it may, and the client asks again.
         failures = error.status === 504 ? 0 : failures + 1;
         if (failures > PATIENCE) throw error;
         await this.#around.pause(error.retryAfter ?? Math.min(0.5 * 2 ** failures, 8), signal);
@@ -437,7 +437,7 @@ function attestation(
   };
 }
 
-/** The listener is of no use; the waiting endpoint may be. */
+/** The listener does not work; the waiting endpoint may. */
 class ListenerFailed extends Error {}
 
 function loaded(loadListen: () => Promise<Listen>): Promise<Listen> {
@@ -458,7 +458,7 @@ function changesOnly(
 }
 
 function taken(error: unknown): void {
-  // The address takes one recording and only this client holds it: the answer to it got lost.
+  // The address accepts one recording, and only this client has it: so the answer was lost.
   if (error instanceof VoiceAvatarError && error.code === "already_uploaded") return;
   throw error;
 }

@@ -1,6 +1,6 @@
-/** Waiting for several things at once, and giving up. */
+/** Waits for several things at once, and stops waiting. */
 
-/** Aborts `target` when `source` does; returns how to stop that. */
+/** Aborts `target` when `source` aborts; returns a function that ends this. */
 export function forward(source: AbortSignal | undefined, target: AbortController): () => void {
   if (source === undefined) return () => undefined;
   const abort = (): void => target.abort(source.reason);
@@ -17,7 +17,7 @@ export function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** Neither resolves nor rejects. */
+/** Never resolves and never rejects. */
 export function never(): Promise<never> {
   return new Promise(() => undefined);
 }
@@ -27,7 +27,7 @@ export function failureOf(recording: Blob | Promise<Blob>): Promise<never> {
   return Promise.resolve(recording).then(never);
 }
 
-/** Resolves after so many seconds; rejects with the signal's reason. */
+/** Resolves after that many seconds; rejects with the signal's reason. */
 export function pause(seconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) {

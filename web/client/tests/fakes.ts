@@ -1,4 +1,4 @@
-/** Surroundings for the client that do what a test tells them, and remember what was asked. */
+/** Stand-ins for the client's surroundings, which a test controls and which record requests. */
 import type { Listen } from "../src/voiceAvatar.js";
 
 export const VOICE_ID = "0b4c1d5e-6a7f-4c8d-9e0f-1a2b3c4d5e6f";
@@ -37,7 +37,7 @@ export function json(
   return new Response(JSON.stringify(body), { status, headers });
 }
 
-/** Answers each "METHOD path" with its list of answers, one after the other, the last for ever. */
+/** Answers each "METHOD path" with its answers in turn; the last one is repeated. */
 export class FakeNetwork {
   readonly requests: Request[] = [];
   readonly #answers: Map<string, Answer[]>;
@@ -99,7 +99,7 @@ export class FakeFirestore {
   }
 }
 
-/** Time that passes only when the test says so. */
+/** A clock that the test advances. */
 export class FakeClock {
   readonly pauses: number[] = [];
   readonly #passes: (seconds: number) => boolean;

@@ -1,4 +1,4 @@
-/** Finding the parts of index.html, loudly when one is missing. */
+/** Finds the parts of index.html; throws if one is missing. */
 
 export function part<T extends Element>(
   selector: string,
@@ -10,7 +10,7 @@ export function part<T extends Element>(
   throw new Error(`The page has no ${type.name} at "${selector}".`);
 }
 
-/** An element with a class and a text; never with markup. */
+/** Makes an element with a class and plain text, never markup. */
 export function element<K extends keyof HTMLElementTagNameMap>(
   name: K,
   className: string,

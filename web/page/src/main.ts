@@ -20,10 +20,10 @@ async function main(): Promise<void> {
   await page.open();
 }
 
-/** `config.json` beside the page; without one, or without an `api` in it, that is where the page came from. */
+/** Reads `config.json` beside the page; without an `api` in it, the api is the page's own origin. */
 async function siteConfig(): Promise<VoiceAvatarConfig> {
   const response = await fetch("./config.json", { cache: "no-cache" }).catch(() => null);
-  // Some hosts answer with the page itself instead of saying that there is no such file.
+  // Some hosts answer with the page itself instead of 404.
   const answer: unknown = response?.ok ? await response.json().catch(() => null) : null;
   const config = (answer ?? {}) as Partial<VoiceAvatarConfig>;
   return { ...config, api: new URL(config.api || ".", location.href).href };
@@ -34,7 +34,7 @@ function initialLanguage(): Language {
     const chosen = localStorage.getItem(CHOSEN_LANGUAGE);
     if (chosen === "en" || chosen === "ja") return chosen;
   } catch {
-    // Storage can be switched off; then the browser's languages decide every time.
+    // Storage can be switched off; then the browser's languages decide at every visit.
   }
   return preferredLanguage(navigator.languages);
 }
@@ -43,7 +43,7 @@ function remember(language: Language): void {
   try {
     localStorage.setItem(CHOSEN_LANGUAGE, language);
   } catch {
-    // As above: the choice then lasts as long as the page.
+    // Storage is switched off: the choice lasts until the page is closed.
   }
 }
 

@@ -18,7 +18,7 @@ import { type Language, WORDS } from "./words.js";
 
 const OUTPUT_FORMAT = "mp3";
 const SILENCE = (): string => "";
-/** How far around the ring the character's colour has come at each stage. */
+/** The part of the ring that has the character's colour, for each stage. */
 const TURNED: Readonly<Record<Stage, number>> = {
   uploading: 0.25,
   queued: 0.4,
@@ -26,7 +26,7 @@ const TURNED: Readonly<Record<Stage, number>> = {
   done: 1,
 };
 
-/** A recording, and what it is called on the way. */
+/** A recording and its media type. */
 interface Take {
   readonly blob: Blob;
   readonly contentType: string;
@@ -111,14 +111,14 @@ export class Page {
     window.addEventListener("offline", () => this.#offline());
   }
 
-  /** Takes a file instead of a recording, wherever the page is not at work already. */
+  /** Takes a file instead of a recording, unless the page is busy. */
   async takeFile(file: File): Promise<void> {
     if (!["start", "done", "problem"].includes(this.#state.scene)) return;
     this.#forget();
     await this.#attempt(async (signal) => {
       const take = { blob: file, contentType: contentTypeOf(file) };
       const sound = await decode(file);
-      // Meanwhile the visitor may have recorded, or dropped another file.
+      // Meanwhile the visitor may have started a recording or dropped another file.
       signal.throwIfAborted();
       this.#take = take;
       this.#hear(sound);
@@ -146,7 +146,7 @@ export class Page {
     this.#update({ scene: "start", notice });
   }
 
-  /** Drops whatever an earlier recording left. */
+  /** Removes everything that an earlier recording left. */
   #forget(): void {
     this.#work.abort();
     this.#work = new AbortController();
@@ -212,7 +212,7 @@ export class Page {
     return take.blob;
   }
 
-  /** The visitor's own recording is there: to be seen, and listened to. */
+  /** Shows the visitor's own recording and lets the visitor play it. */
   #hear(sound: Sound | null): void {
     const levels =
       sound === null ? Array.from({ length: TICKS }, () => 0.3) : outline(sound, TICKS);
@@ -244,7 +244,7 @@ export class Page {
     const { signal } = this.#work;
     const character = this.#setup.character;
     this.#usedSetup = this.#setupNow;
-    // A visitor who is speaking is let finish: what failed meanwhile is said afterwards.
+    // A visitor who is speaking is not interrupted: the error is shown afterwards.
     const finished = Promise.resolve(recording);
     const conversion = this.#client.convert(finished, {
       contentType,
@@ -329,7 +329,7 @@ export class Page {
       if (signal.aborted) return;
       this.#fail(error, this.#take === null ? null : () => this.#convertTake());
     } finally {
-      // What overtook this attempt may be recording.
+      // The attempt that replaced this one may be recording.
       if (!signal.aborted) this.#recorder = null;
     }
   }
@@ -348,7 +348,7 @@ export class Page {
     window.scrollTo({ top: 0 });
   }
 
-  /** Stops recording or waiting; the client erases what it had announced. */
+  /** Stops recording or waiting; the client deletes the announced voice. */
   #cancel(): void {
     if (this.#state.scene === "recording" || this.#state.scene === "busy") this.#start();
   }
@@ -374,7 +374,7 @@ export class Page {
       return;
     }
     this.#players[side === "own" ? "converted" : "own"].pause();
-    // A browser may want a press of its own before it plays; the button for it is in sight.
+    // A browser may require another click before it plays; the play button is visible.
     player.play().catch(() => undefined);
   }
 

@@ -1,8 +1,8 @@
-/** From an error's code to the sentence that a visitor reads, and to what can be done about it. */
+/** Maps an error's code to the sentence for the visitor and to what the visitor can do. */
 import { VoiceAvatarError } from "@voice-avatar/client";
 import type { ProblemKey } from "./words.js";
 
-/** What only the page can find out, before or beside the service. */
+/** Errors that only the page can detect. */
 export class PageError extends Error {
   override readonly name = "PageError";
   readonly code: ProblemKey;
@@ -34,7 +34,7 @@ const SENTENCES: Readonly<Record<string, ProblemKey>> = {
   timed_out: "timed_out",
 };
 
-/** Another try with the same recording would end the same way. */
+/** Errors that another try with the same recording would repeat. */
 const HOPELESS: ReadonlySet<ProblemKey> = new Set([
   "too_short",
   "too_long",
@@ -45,7 +45,7 @@ const HOPELESS: ReadonlySet<ProblemKey> = new Set([
 
 export interface Problem {
   readonly key: ProblemKey;
-  /** The code for those who ask for help; null where the sentence says all. */
+  /** The code, for visitors who ask for help; null where the sentence says everything. */
   readonly code: string | null;
   readonly hopeless: boolean;
 }

@@ -1,7 +1,7 @@
 /** The microphone: one recording with a level meter, in the best format this browser can write. */
 import { PageError } from "./problems.js";
 
-/** Opus first: the smallest at the same quality, and what most browsers record anyway. */
+/** Opus first: the smallest at the same quality, and most browsers record it. */
 const TYPES = [
   "audio/webm;codecs=opus",
   "audio/ogg;codecs=opus",
@@ -11,7 +11,7 @@ const TYPES = [
   "audio/webm",
 ] as const;
 
-/** The recorder is stopped this much early, since encoders finish the frame they are in. */
+/** The recorder stops this much early, because encoders finish their current frame. */
 const MARGIN_SECONDS = 0.15;
 const METER_FLOOR_DB = -54;
 const METER_TOP_DB = -8;
@@ -31,19 +31,19 @@ export function recordingType(): string | null {
   return TYPES.find((type) => MediaRecorder.isTypeSupported(type)) ?? null;
 }
 
-/** Records until `stop` is called or the longest time is over. */
+/** Records until `stop` is called or the maximum time is over. */
 export class Recorder {
   /** The whole recording; rejects with a `PageError`, or with the signal's reason. */
   readonly finished: Promise<Blob>;
   #stop: () => void = () => undefined;
 
   constructor(options: RecorderOptions) {
-    // Made while the press is still being handled: some browsers start it silent otherwise.
+    // Created while the click is still handled: otherwise some browsers start it suspended.
     const context = new AudioContext();
     this.finished = this.#record(context, options).finally(() => void context.close());
   }
 
-  /** Ends the recording; nothing happens before it has begun. */
+  /** Ends the recording; does nothing before it has begun. */
   stop(): void {
     this.#stop();
   }
@@ -86,7 +86,7 @@ export class Recorder {
             options.onLevel(level(), (performance.now() - began) / 1000);
             frame = requestAnimationFrame(tick);
           };
-          // A hidden page draws no frames, so the end is not left to them.
+          // A hidden page draws no frames, so a timer ends the recording.
           timer = window.setTimeout(cancel, (options.maxSeconds - MARGIN_SECONDS) * 1000);
           options.onStart();
           tick();

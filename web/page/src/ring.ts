@@ -28,7 +28,7 @@ export class Ring {
   meter(level: number, seconds: number, maxSeconds: number): void {
     const index = Math.min(TICKS - 1, Math.floor((seconds / maxSeconds) * TICKS));
     for (const passed of this.#ticks.slice(0, index + 1)) {
-      // Where no frame was drawn in time, the next level stands in for the one nobody measured.
+      // Where no frame was drawn in time, the next level replaces the missing one.
       if (passed.dataset["tone"] === "you") continue;
       passed.dataset["tone"] = "you";
       passed.style.setProperty("--level", String(level));
@@ -39,7 +39,7 @@ export class Ring {
     this.pulse(level);
   }
 
-  /** How loud it is just now, for the button's halo. */
+  /** Shows the current level in the button's halo. */
   pulse(level: number): void {
     this.#root.style.setProperty("--pulse", level.toFixed(3));
   }

@@ -49,7 +49,7 @@ export class Setup {
   }
 }
 
-/** A sentence is enough here, however much more a character may be able to speak. */
+/** The page records 1 to 10 s, even if the character allows other lengths. */
 export function pageLimits(character: Character | null): Character["limits"] {
   const { minSeconds = 1, maxSeconds = 10 } = character?.limits ?? {};
   return { minSeconds: Math.max(minSeconds, 1), maxSeconds: Math.min(maxSeconds, 10) };

@@ -1,11 +1,11 @@
-/** What the page does with audio it holds: look at it, judge it, name its type, play it. */
+/** Decodes, checks and plays the audio that the page holds, and determines its type. */
 import { PageError } from "./problems.js";
 
-/** The service takes this much more than its limit says, for what encoders add. */
+/** The service accepts this much more than its limit, because encoders add some samples. */
 const TOLERANCE_SECONDS = 0.5;
 /** Quieter than any whisper into a working microphone: -50 dBFS at the loudest. */
 const SILENT_PEAK = 0.0032;
-/** More is left to the service: decoding it here would only fill the visitor's memory. */
+/** Only the service decodes larger files: decoding them here would fill the visitor's memory. */
 const DECODABLE_BYTES = 30_000_000;
 
 export interface Sound {
@@ -14,7 +14,7 @@ export interface Sound {
   readonly samples: Float32Array;
 }
 
-/** The decoded audio, or null where this browser cannot tell: then the service judges. */
+/** The decoded audio, or null if this browser cannot decode it: then the service checks it. */
 export async function decode(blob: Blob): Promise<Sound | null> {
   if (blob.size === 0 || blob.size > DECODABLE_BYTES) return null;
   try {
@@ -26,7 +26,7 @@ export async function decode(blob: Blob): Promise<Sound | null> {
   }
 }
 
-/** Refuses what the service would refuse, before anything is sent. */
+/** Refuses, before anything is sent, what the service would refuse. */
 export function judge(
   sound: Sound | null,
   limits: { readonly minSeconds: number; readonly maxSeconds: number },
@@ -38,7 +38,7 @@ export function judge(
     throw new PageError("silent");
 }
 
-/** Loudness of `count` equal pieces, between 0 and 1, the loudest 1. */
+/** Loudness of `count` equal pieces, from 0 to 1; the loudest has 1. */
 export function outline(sound: Sound, count: number): number[] {
   const size = sound.samples.length / count;
   const levels = Array.from({ length: count }, (_, index) => {
@@ -63,13 +63,13 @@ const TYPES_BY_ENDING: Readonly<Record<string, string>> = {
   webm: "audio/webm",
 };
 
-/** The file's media type; by its ending first, since systems disagree on the names of audio types. */
+/** The file's media type, by its extension first: systems name audio types differently. */
 export function contentTypeOf(file: File): string {
   const ending = file.name.split(".").pop()?.toLowerCase() ?? "";
   return TYPES_BY_ENDING[ending] ?? (file.type || "application/octet-stream");
 }
 
-/** Plays one sound; tells how much of it has been played. */
+/** Plays one sound and reports how much of it has been played. */
 export class Player {
   readonly #audio = new Audio();
   readonly #onChange: (playing: boolean, fraction: number) => void;
@@ -87,7 +87,7 @@ export class Player {
     return !this.#audio.paused && !this.#audio.ended;
   }
 
-  /** Takes another sound; its length is told, as recordings in WebM do not know theirs. */
+  /** Sets another sound and its length, which WebM recordings do not contain. */
   load(address: string, seconds: number): void {
     this.#audio.src = address;
     this.#seconds = seconds;

@@ -1,4 +1,4 @@
-/** What the visitor sees of the page's state. Reads the state, never changes it. */
+/** Shows the page's state to the visitor. Reads the state and never changes it. */
 import type { Character } from "@voice-avatar/client";
 import { part } from "./elements.js";
 import type { Problem } from "./problems.js";
@@ -18,12 +18,12 @@ export interface State {
   readonly character: Character | null;
   readonly stage: Stage;
   readonly problem: Problem | null;
-  /** The same recording can be sent once more. */
+  /** Whether the same recording can be sent again. */
   readonly canRetry: boolean;
   readonly canDelete: boolean;
-  /** Character or pitch differ from those of the result on show. */
+  /** Whether character or pitch differ from those of the result that is shown. */
   readonly setupChanged: boolean;
-  /** A sentence for the status line, in whichever language. */
+  /** The sentence in the status line, in either language. */
   readonly notice: (words: Words) => string;
   readonly own: Sound | null;
   readonly converted: Sound | null;
@@ -66,7 +66,7 @@ export class View {
     this.#colour(state.character);
   }
 
-  /** Seconds left, over the button; spoken by the status line instead. */
+  /** Seconds left, above the button; screen readers get them from the status line. */
   countdown(seconds: number, words: Words): void {
     const digits = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
     setText(
@@ -214,6 +214,6 @@ function show(selector: string, visible: boolean): void {
 }
 
 function setText(place: Element, text: string): void {
-  // Left alone when unchanged, or screen readers would say it again.
+  // An unchanged text is not written again, because screen readers would repeat it.
   if (place.textContent !== text) place.textContent = text;
 }

@@ -233,7 +233,7 @@ const ja: Words = {
 
 export const WORDS: Readonly<Record<Language, Words>> = { en, ja };
 
-/** The first of the visitor's languages that the page speaks; English where it speaks none. */
+/** The first of the visitor's languages that the page has; English if it has none of them. */
 export function preferredLanguage(languages: readonly string[]): Language {
   for (const language of languages) {
     const base = language.toLowerCase().split("-")[0];

@@ -1,4 +1,4 @@
-/** What the browser tests do with the client and the Firestore SDK, apart from any page. */
+/** The browser tests' use of the client and the Firestore SDK, without a page. */
 import { deleteApp, type FirebaseApp, FirebaseError, initializeApp } from "firebase/app";
 import {
   addDoc,
@@ -27,7 +27,7 @@ import {
 
 type Site = VoiceAvatarConfig & { readonly firestoreEmulator: string };
 
-/** Does everything a visitor could try with the documents; tells "ok" or the error's code of each. */
+/** Tries everything that a visitor could do with documents; returns "ok" or the code of each. */
 async function tryEverything(
   site: Site,
   voiceId: string,
@@ -59,8 +59,8 @@ async function tryEverything(
 }
 
 /**
- * Converts a recording with the client alone; tells the steps and the result. As a visitor still
- * speaks when the listener hears of the voice, the recording ends only then.
+ * Converts a recording with the client alone; returns the steps and the result. The recording
+ * ends only after the listener has received the voice, as with a visitor who still speaks.
  */
 async function convert(
   site: Site,
@@ -82,7 +82,7 @@ async function convert(
   return { steps, url: result.url };
 }
 
-/** Watches a voice in a Firestore that the user is signed in to; tells "done" or the error's code. */
+/** Watches a voice in a Firestore with a signed-in user; returns "done" or the error's code. */
 async function watch(site: Site, voiceId: string, user: string): Promise<string> {
   const { app, firestore } = open(site, user);
   const avatar = new VoiceAvatar({ api: site.api, listen: listenIn(firestore) });

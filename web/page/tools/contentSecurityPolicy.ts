@@ -1,6 +1,6 @@
-/** The page's Content-Security-Policy: nothing but what one configuration needs. */
+/** The page's Content-Security-Policy: it allows only what one configuration needs. */
 
-/** The shape of config.json; `storage` only where audio does not lie on Google's own address. */
+/** The shape of config.json; `storage` only where audio is not at Google's own address. */
 export interface SiteConfig {
   readonly api: string;
   readonly appCheck?: object | null;

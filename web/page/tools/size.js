@@ -1,4 +1,4 @@
-/** Fails when the page's own JavaScript, compressed, is over its budget, or holds the Firestore SDK. */
+/** Fails if the page's own compressed JavaScript is too large or contains the Firestore SDK. */
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
@@ -6,7 +6,7 @@ const BUDGET_BYTES = 40_000;
 const dist = new URL("../dist/", import.meta.url);
 const manifest = JSON.parse(readFileSync(new URL(".vite/manifest.json", dist), "utf8"));
 
-/** The chunk and everything that it imports at once; what it imports later is not the page's own. */
+/** The chunk and everything that it imports statically; dynamic imports do not count. */
 function chunks(name, seen = new Set()) {
   if (seen.has(name)) return seen;
   seen.add(name);

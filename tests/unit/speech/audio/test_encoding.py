@@ -108,7 +108,7 @@ def test_every_result_says_that_it_is_synthetic_speech(output_format: OutputForm
 
 
 @pytest.mark.parametrize("output_format", [OutputFormat.WAV, OutputFormat.MP3, OutputFormat.M4A])
-def test_the_marking_stands_in_an_xmp_packet_where_the_format_has_a_place_for_it(
+def test_the_marking_is_in_an_xmp_packet_if_the_format_allows_it(
     output_format: OutputFormat,
 ) -> None:
     data = encode(voice_like(1, 24_000), 24_000, output_format, MARKING).data
@@ -116,7 +116,7 @@ def test_the_marking_stands_in_an_xmp_packet_where_the_format_has_a_place_for_it
 
 
 @pytest.mark.parametrize("output_format", [OutputFormat.MP3, OutputFormat.OGG])
-def test_the_marking_stands_in_a_tag_of_its_own_where_tags_are_free(
+def test_the_marking_is_in_its_own_tag_if_the_format_allows_any_tag(
     output_format: OutputFormat,
 ) -> None:
     data = encode(voice_like(1, 24_000), 24_000, output_format, MARKING).data

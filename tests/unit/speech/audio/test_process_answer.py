@@ -93,7 +93,7 @@ def test_more_than_two_channels_are_mixed_by_their_weights() -> None:
         {"sample_rate": 4_000_000},
     ],
 )
-def test_a_process_that_lies_is_not_believed(lie: dict[str, Any]) -> None:
+def test_a_false_answer_of_a_process_is_refused(lie: dict[str, Any]) -> None:
     answer = Answer(BODY, replace(VERDICT, **lie), CLEAN)
     assert error_of(answer).code == ErrorCode.CORRUPT
 
@@ -139,11 +139,11 @@ def test_being_killed_by_somebody_is_recognised(ending: Exit | None) -> None:
     assert Answer(BODY, None, ending).was_killed(LIMITS)
 
 
-def test_a_clean_end_is_not_being_killed() -> None:
+def test_a_clean_exit_does_not_count_as_killed() -> None:
     assert not Answer(BODY, VERDICT, CLEAN).was_killed(LIMITS)
 
 
-def test_what_is_packed_is_unpacked_the_same() -> None:
+def test_packing_and_unpacking_returns_the_same_values() -> None:
     job = Job(Container.MATROSKA, 10.5, 4, 1 << 28, 15.0, 1 << 24)
     verdict = replace(
         VERDICT,
@@ -187,7 +187,7 @@ def test_an_answer_is_split_into_samples_and_verdict() -> None:
         b'{"weights": "ab"}' + LENGTH.pack(17),
     ],
 )
-def test_what_is_no_verdict_is_not_taken_for_one(written: bytes) -> None:
+def test_an_invalid_verdict_is_refused(written: bytes) -> None:
     assert Answer.read(memoryview(written), CLEAN).verdict is None
 
 

@@ -70,7 +70,7 @@ def test_samples_a_little_over_full_scale_are_accepted() -> None:
     ],
     ids=["nothing", "a constant", "a quiet microphone's noise", "one click"],
 )
-def test_what_holds_no_voice_is_silent(samples: np.ndarray) -> None:
+def test_a_recording_without_a_voice_is_silent(samples: np.ndarray) -> None:
     assert code_of(recorded(samples)) == ErrorCode.SILENT
 
 
@@ -93,7 +93,7 @@ def test_loudness_of_less_than_a_frame_is_still_a_number() -> None:
     assert loudness_dbfs(np.full(3, 0.5, dtype=np.float32), RATE) < -100
 
 
-def test_one_channel_stays_what_it_is() -> None:
+def test_one_channel_is_unchanged() -> None:
     samples = voice_like(1, RATE)
     np.testing.assert_array_equal(downmix(samples[:, None]), samples)
 
@@ -105,7 +105,7 @@ def test_two_channels_become_their_mean() -> None:
     assert mixed.dtype == np.float32
 
 
-def test_of_channels_that_cancel_out_the_louder_one_is_taken() -> None:
+def test_the_louder_of_two_channels_that_cancel_out_is_used() -> None:
     left = voice_like(1, RATE)
     mixed = downmix(np.stack([left, np.float32(-1.1) * left], axis=1))
     np.testing.assert_allclose(mixed, np.float32(-1.1) * left, atol=1e-6)
