@@ -1,4 +1,4 @@
-"""An RVC voice of somebody's own, from its files to a converted recording: the commands in a row."""
+"""An RVC voice of one's own, from its files to a converted recording, command by command."""
 
 from __future__ import annotations
 
