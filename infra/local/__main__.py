@@ -18,7 +18,7 @@ from infra.local.emulators import EmulatorsMissingError
 from infra.local.options import ROOT, CloudOptions, Scaling
 from infra.local.processes import StartError
 from infra.local.starting import local_cloud
-from infra.local.visitor import Wish
+from infra.local.visitor import RefusedError, Wish
 from shared.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         return int(asyncio.run(_until_signal(parsed.command(parsed))))
-    except (UsageError, StartError, SettingsError, EmulatorsMissingError) as error:
+    except (UsageError, StartError, SettingsError, EmulatorsMissingError, RefusedError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the output of a command
         return 2
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -90,6 +90,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     _add_scaling(parser)
     default = ROOT / ".local" / "demo.wav"
     parser.add_argument("--output", type=Path, default=default, help="where the result goes")
+    parser.add_argument("--character", default=DEFAULT_CHARACTER, help="id of the character")
     parser.set_defaults(command=_demo)
 
 
@@ -124,7 +125,8 @@ def _pitch_shift(text: str) -> float | None:
 
 async def _demo(parsed: argparse.Namespace) -> int:
     options = CloudOptions(scaling=_scaling(parsed))
-    await run_demo(options, embedded=parsed.embedded, output=parsed.output)
+    wish = Wish(character=parsed.character)
+    await run_demo(options, wish, embedded=parsed.embedded, output=parsed.output)
     return 0
 
 

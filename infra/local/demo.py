@@ -35,23 +35,27 @@ class Steps:
         self.console.print(f"{seconds:7.2f} s  {what}", highlight=False, soft_wrap=True)
 
 
-async def run_demo(options: CloudOptions, *, embedded: bool | None, output: Path) -> None:
-    """Convert the sample recording and leave the result at `output`."""
+async def run_demo(
+    options: CloudOptions, wish: Wish, *, embedded: bool | None, output: Path
+) -> None:
+    """Convert the sample recording as wished and leave the result at `output`."""
     steps = Steps(Console())
     steps.show("starting the local cloud")
     async with local_cloud(options, embedded=embedded, note=steps.show) as cloud:
-        await show_conversion(cloud, steps, SAMPLE, output)
+        await show_conversion(cloud, steps, wish, SAMPLE, output)
     steps.show("everything is stopped; the converted recording:")
     steps.console.print(str(output), highlight=False, soft_wrap=True)
 
 
-async def show_conversion(cloud: LocalCloud, steps: Steps, recording: Path, output: Path) -> None:
+async def show_conversion(
+    cloud: LocalCloud, steps: Steps, wish: Wish, recording: Path, output: Path
+) -> None:
     """Send one recording through a running local cloud."""
     steps.show(f"the local cloud is up; the api listens at {cloud.addresses.api}")
     content_type = content_type_of(recording)
     async with httpx.AsyncClient() as client:
         visitor = Visitor(client, cloud.addresses.api, cloud.voices)
-        created = await visitor.create(Wish(), content_type)
+        created = await visitor.create(wish, content_type)
         steps.show(f"POST /api/v1/voices: voice {created['voice_id']}, warm-up sent")
         content = await asyncio.to_thread(recording.read_bytes)
         await visitor.upload(created, content)

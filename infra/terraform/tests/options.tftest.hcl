@@ -340,7 +340,7 @@ run "addresses_signed_with_an_hmac_key" {
       && one(google_cloudfunctions2_function.this["api"].service_config[0].secret_environment_variables).key == "SIGNING_HMAC_SECRET"
       && length(google_cloudfunctions2_function.this["on_upload"].service_config[0].secret_environment_variables) == 0
       && length([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env if env.name == "SIGNING_HMAC_SECRET" && length(env.value_source) == 1]) == 1
-      && keys(google_secret_manager_secret_iam_member.reads_hmac) == tolist(["api", "convert"])
+      && join(",", keys(google_secret_manager_secret_iam_member.reads_hmac)) == "api,convert"
     )
     error_message = "api and convert are not given the key, or others are"
   }

@@ -103,6 +103,16 @@ override_resource {
 }
 
 override_resource {
+  target = google_service_account.this["signer"]
+  values = {
+    email  = "voice-avatar-signer@demo-project.iam.gserviceaccount.com"
+    id     = "projects/demo-project/serviceAccounts/voice-avatar-signer@demo-project.iam.gserviceaccount.com"
+    member = "serviceAccount:voice-avatar-signer@demo-project.iam.gserviceaccount.com"
+    name   = "projects/demo-project/serviceAccounts/voice-avatar-signer@demo-project.iam.gserviceaccount.com"
+  }
+}
+
+override_resource {
   target = google_service_account.this["sweep"]
   values = {
     email  = "voice-avatar-sweep@demo-project.iam.gserviceaccount.com"
