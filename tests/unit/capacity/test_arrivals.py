@@ -40,7 +40,7 @@ def test_a_peak_is_the_rate_of_the_busiest_moment() -> None:
     assert busiest == pytest.approx(20.0, rel=0.06)
 
 
-def test_a_crowd_comes_within_a_minute_and_goes_again() -> None:
+def test_a_crowd_arrives_within_a_minute_and_leaves_again() -> None:
     times = drawn(Crowd(per_day=1_000_000, flash=100.0))
     assert len(times) == 1_000_000
     evening = 20 * 3600
@@ -61,7 +61,7 @@ def test_the_busiest_minutes_alone_keep_the_rate_and_the_time_of_day() -> None:
     assert 19 * 3600 < arrivals.begin < 22 * 3600
 
 
-def test_nobody_speaks_for_shorter_or_longer_than_is_converted() -> None:
+def test_every_visitor_speaks_for_a_convertible_time() -> None:
     arrivals = Crowd(per_day=50_000).arrivals(PARAMETERS, np.random.default_rng(0))
     assert arrivals.spoken.min() >= 1.0
     assert arrivals.spoken.max() <= 10.0
@@ -98,7 +98,7 @@ def test_visitors_can_come_from_a_file(tmp_path: Path) -> None:
     assert arrivals.spoken.tolist() == [3.5, 2.0]
 
 
-def test_a_file_need_not_say_for_how_long_visitors_speak(tmp_path: Path) -> None:
+def test_a_file_of_arrivals_may_omit_the_speaking_time(tmp_path: Path) -> None:
     path = tmp_path / "visitors.csv"
     path.write_text("seconds\n20\n10\n")
     arrivals = read_arrivals(path, PARAMETERS, np.random.default_rng(0))

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 TERRAFORM = ROOT / "infra" / "terraform"
 
 
-def test_every_parameter_says_where_it_comes_from() -> None:
+def test_every_parameter_names_its_source() -> None:
     kinds = {name: parameter.kind for name, parameter in read_parameters()}
     assert set(kinds.values()) == set(KINDS)
 
@@ -28,7 +28,7 @@ def test_a_documented_parameter_names_its_page_or_its_rule() -> None:
         assert "https://" in each.source or "500/50/5" in each.source
 
 
-def test_a_measured_parameter_is_what_the_benchmark_found(tmp_path: Path) -> None:
+def test_a_measured_parameter_equals_the_benchmarks_figure(tmp_path: Path) -> None:
     report = json.loads((ROOT / "benchmarks/results/pipeline.json").read_text())
     (table,) = (each for each in report["tables"] if each["title"].startswith("Processor time"))
     for row in table["rows"]:

@@ -83,9 +83,7 @@ def test_no_bound_is_exceeded_whatever_the_settings(
 
 @hypothesis_settings(max_examples=30, deadline=None)
 @given(settings=DEPLOYMENTS, crowd=CROWDS)
-def test_nothing_is_held_any_more_when_every_voice_has_had_its_end(
-    settings: Settings, crowd: Crowd
-) -> None:
+def test_nothing_is_held_after_every_voice_has_ended(settings: Settings, crowd: Crowd) -> None:
     arrivals = crowd.arrivals(PARAMETERS, np.random.default_rng(1))
     # What follows a voice's end, a record or an acknowledgement, ends within these minutes.
     arrivals = replace(arrivals, seconds=arrivals.seconds + 1500.0)
@@ -99,7 +97,7 @@ def test_nothing_is_held_any_more_when_every_voice_has_had_its_end(
     assert not world.instances["turns"].any()
 
 
-def test_a_voice_that_meets_nobody_takes_the_sum_of_its_steps() -> None:
+def test_a_voice_alone_takes_the_sum_of_its_steps() -> None:
     parameters = exact_parameters()
     way = Way(parameters, WARM)
     program = way.write()
@@ -134,7 +132,7 @@ def test_two_conversions_on_one_processor_take_twice_as_long() -> None:
     assert waits_of(simulated(parameters, two_processors, arrivals)) == pytest.approx([0.2, 0.2])
 
 
-def test_a_cold_start_is_hidden_behind_the_recording_by_the_warm_up_alone() -> None:
+def test_only_the_warm_up_hides_a_cold_start_behind_the_recording() -> None:
     parameters = exact_parameters(start__platform=0.5)
     cold = Settings(minimum=Instances(1, 1, 0), maximum=Instances(1, 1, 1))
     arrivals = evenly(1, 1.0, spoken=5.0)
@@ -146,7 +144,7 @@ def test_a_cold_start_is_hidden_behind_the_recording_by_the_warm_up_alone() -> N
     assert without - warm == pytest.approx(start + parameters["cloud_run.reaction"], rel=0.3)
 
 
-def test_an_instance_too_many_goes_after_a_quarter_of_an_hour_but_the_minimum_stays() -> None:
+def test_surplus_instances_end_after_a_quarter_of_an_hour_but_the_minimum_stays() -> None:
     settings = Settings(minimum=Instances(0, 1, 1), maximum=Instances(4, 4, 8), convert_cpu=1)
     arrivals = Arrivals(np.linspace(0.0, 20.0, 200), np.full(200, 2.0), 3000.0)
     world = simulated(PARAMETERS, settings, arrivals).world
@@ -239,7 +237,7 @@ def test_the_same_seed_gives_the_same_day() -> None:
     assert (one.world.voices == two.world.voices).all()
 
 
-def test_visitors_who_leave_wait_for_nothing() -> None:
+def test_visitors_who_leave_stop_waiting() -> None:
     parameters = exact_parameters(visitor__leaving=0.5)
     summary = summarise(simulated(parameters, WARM, evenly(400, 0.5)))
     assert 120 < summary.left < 280

@@ -63,7 +63,7 @@ def test_a_lock_file_that_only_the_check_wrote_is_gone_afterwards_and_the_operat
 
 
 @pytest.mark.parametrize("step", ["fmt", "init", "validate", "test"])
-def test_what_a_step_finds_is_found(step: str) -> None:
+def test_a_finding_of_a_step_is_reported(step: str) -> None:
     machine = Machine({step: 1})
 
     code = check(terraform="tf", registry_answers=lambda: True, stand_in=None, run=machine)
@@ -82,7 +82,7 @@ def test_without_a_registry_the_schema_check_stands_in(stand_in: Path) -> None:
     assert "trial.tfvars" in checked[0]
 
 
-def test_what_the_schema_check_finds_is_found(stand_in: Path) -> None:
+def test_a_finding_of_the_schema_check_is_reported(stand_in: Path) -> None:
     machine = Machine({str(FOLDERS[-1]): 1})
 
     code = check(terraform="tf", registry_answers=lambda: False, stand_in=stand_in, run=machine)
@@ -90,7 +90,7 @@ def test_what_the_schema_check_finds_is_found(stand_in: Path) -> None:
     assert code == FOUND
 
 
-def test_a_schema_check_that_cannot_run_has_checked_nothing(
+def test_a_schema_check_that_cannot_run_does_not_count_as_a_check(
     stand_in: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine = Machine({str(FOLDERS[0]): 2})
@@ -142,7 +142,7 @@ def test_a_schema_check_is_found_among_the_tools_beside_the_checkout(tmp_path: P
     assert find_stand_in({}, shared_tools=tmp_path) == program
 
 
-def test_the_variable_goes_before_everything_else(stand_in: Path, tmp_path: Path) -> None:
+def test_the_variable_has_priority_over_everything_else(stand_in: Path, tmp_path: Path) -> None:
     stand_in.touch()
     other = tmp_path / "a-tool" / "check-terraform"
     other.parent.mkdir()

@@ -47,7 +47,7 @@ def test_a_result_is_paid_for_by_the_gibibyte() -> None:
     assert dollars["result to the visitor"] == pytest.approx(0.06)
 
 
-def test_nothing_is_free_but_what_was_not_used() -> None:
+def test_without_a_result_only_its_download_is_free() -> None:
     dollars = conversion_dollars(NOTHING, USAGE, Prices())
 
     assert [name for name, one in dollars.items() if one == 0] == ["result to the visitor"]

@@ -92,7 +92,7 @@ def test_no_variable_is_set_that_the_settings_do_not_have(
     assert values.keys() <= known
 
 
-def test_nothing_is_set_that_only_the_local_cloud_may_have(values: dict[str, str]) -> None:
+def test_no_setting_of_the_local_cloud_is_set(values: dict[str, str]) -> None:
     assert not values.keys() & LOCAL_ONLY
 
 
@@ -132,7 +132,7 @@ def test_cloud_run_sends_as_many_messages_at_once_as_the_container_takes(
 
 
 @pytest.mark.parametrize("name", ["sweep", "api"])
-def test_whoever_waits_for_uploads_is_told_how_long_their_address_works(
+def test_every_deployable_that_waits_for_uploads_gets_their_validity(
     terraform: TerraformModule, name: str
 ) -> None:
     told = terraform.environment(name)["UPLOAD_URL_SECONDS"]

@@ -38,7 +38,7 @@ def test_a_person_who_is_signed_in_uses_the_quota_of_the_project(name: str) -> N
 
 
 @pytest.mark.parametrize(("guide", "typed_in"), [(GUIDE, ROOT), (PAGE / "README.md", PAGE)])
-def test_the_page_is_built_with_what_the_example_that_was_applied_says(
+def test_the_page_is_built_with_the_output_of_the_applied_example(
     guide: Path, typed_in: Path
 ) -> None:
     asked = re.findall(

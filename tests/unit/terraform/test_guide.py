@@ -132,7 +132,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     )
 
 
-def test_no_apply_is_told_a_variable(followed: Followed) -> None:
+def test_no_apply_needs_a_variable_on_its_command_line(followed: Followed) -> None:
     applies = followed.of("terraform", "apply")
 
     assert len(applies) >= 4
@@ -199,7 +199,7 @@ def test_the_project_is_billed_to_the_account_that_was_chosen(followed: Followed
     assert "billingAccounts/012345-6789AB-CDEF01" in link.arguments
 
 
-def test_a_recording_is_converted_through_the_address_that_the_apply_says(
+def test_a_recording_is_converted_through_the_applys_address(
     followed: Followed,
 ) -> None:
     asked = [call.arguments for call in followed.of("curl")]

@@ -40,7 +40,7 @@ def test_nothing_replaces_the_bindings_that_others_have_made(terraform: Terrafor
     assert not [kind for kind in kinds if kind.endswith(("_iam_binding", "_iam_policy"))]
 
 
-def test_everybody_may_call_the_api_and_get_the_page_and_nothing_else(
+def test_the_public_may_only_call_the_api_and_read_the_page(
     terraform: TerraformModule,
 ) -> None:
     public = {
@@ -74,7 +74,9 @@ def test_an_account_signs_for_itself_only(terraform: TerraformModule) -> None:
     assert itself["member"] == "google_service_account.this[each.key].member"
 
 
-def test_who_only_calls_or_only_sweeps_may_do_nothing_else(terraform: TerraformModule) -> None:
+def test_accounts_that_only_call_or_sweep_have_no_other_permission(
+    terraform: TerraformModule,
+) -> None:
     granted = {
         name: body.get("for_each", "")
         for (kind, name), body in terraform.resources.items()

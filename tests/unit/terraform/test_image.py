@@ -76,7 +76,7 @@ def test_the_functions_and_the_container_run_the_same_python(terraform: Terrafor
     assert f"python{version}" in DOCKERFILE.read_text()
 
 
-def test_nothing_comes_from_a_registry_that_counts_how_often_it_is_asked() -> None:
+def test_no_image_comes_from_a_registry_with_a_pull_limit() -> None:
     assert all(base.startswith("BASE=mirror.gcr.io/") for base in instructions("ARG"))
     assert "# syntax=" not in DOCKERFILE.read_text()
 

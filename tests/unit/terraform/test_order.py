@@ -74,7 +74,7 @@ def test_everything_waits_until_the_apis_are_known(terraform: TerraformModule) -
         ("time_sleep.key_users", "google_storage_bucket.uploads"),
     ],
 )
-def test_what_would_fail_before_google_knows_something_everywhere_waits_for_it(
+def test_resources_wait_for_settings_that_take_time_to_apply_everywhere(
     terraform: TerraformModule, wait: str, resource: str
 ) -> None:
     kind, name = resource.split(".")

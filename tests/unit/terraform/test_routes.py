@@ -146,7 +146,7 @@ async def test_the_container_has_the_route_that_the_api_warms_it_up_with(
     assert await ask(convert, "GET", "/warmup") == 200
 
 
-async def test_a_path_that_nobody_serves_would_be_noticed(convert: Starlette) -> None:
+async def test_a_path_without_a_route_is_noticed(convert: Starlette) -> None:
     assert await ask(convert, "POST", "/elsewhere") == 404
 
 

@@ -80,7 +80,7 @@ async def spoken(client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[Any, 
         return file.getparams(), np.frombuffer(file.readframes(file.getnframes()), np.int16)
 
 
-async def test_the_service_says_what_it_is(client: httpx.AsyncClient) -> None:
+async def test_the_service_describes_itself(client: httpx.AsyncClient) -> None:
     assert (await client.get("/version")).json() == "0.1.0"
     assert (await client.get("/core_versions")).json() == ["0.1.0"]
     assert (await client.get("/supported_devices")).json() == {
@@ -204,7 +204,7 @@ async def test_a_word_of_the_dictionary_is_read_from_then_on(client: httpx.Async
     assert kana_of(await query(client, "推し活ん")) == "オシゴト"
 
 
-async def test_a_user_s_english_word_goes_before_the_list_and_the_network(
+async def test_a_users_english_word_has_priority_over_the_list_and_the_network(
     client: httpx.AsyncClient,
 ) -> None:
     assert kana_of(await query(client, "Discord")) == "ディスコオド"
@@ -237,7 +237,7 @@ def kana_of(body: dict[str, Any]) -> str:
         ("POST /cancellable_synthesis", {}, None, 501, "does not offer"),
     ],
 )
-async def test_what_cannot_be_done_is_said(
+async def test_an_unsupported_request_is_refused_with_a_reason(
     client: httpx.AsyncClient,
     route: str,
     *,

@@ -25,7 +25,7 @@ def peaks(*levels: float) -> list[float]:
     return [float(np.abs(piece).max()) for piece in to_full_scale(tone(level) for level in levels)]
 
 
-def test_the_silences_stand_where_they_were_asked_for() -> None:
+def test_the_silences_are_at_the_requested_places() -> None:
     pieces = [Piece(tone(0.9), pause=0.1), Piece(tone(0.9), pause=0.1)]
 
     first, second, after = deliver(pieces, RATE, OPTIONS)
@@ -36,7 +36,7 @@ def test_the_silences_stand_where_they_were_asked_for() -> None:
     assert not after.any()
 
 
-def test_pauses_are_as_long_as_was_asked_for() -> None:
+def test_pauses_have_the_requested_length() -> None:
     pieces = [Piece(tone(0.9), pause=0.1), Piece(tone(0.9), pause=0.1)]
 
     _, second, _ = deliver(pieces, RATE, SpeechOptions(pause=3.0))
@@ -44,7 +44,7 @@ def test_pauses_are_as_long_as_was_asked_for() -> None:
     assert len(second) == 800
 
 
-def test_what_is_too_loud_is_turned_down() -> None:
+def test_loud_speech_is_turned_down() -> None:
     loud, _ = deliver([Piece(tone(0.9), 0.0)], RATE, SpeechOptions(volume=4.0))
 
     assert 0.9 < np.abs(loud).max() <= 0.99
@@ -70,7 +70,7 @@ def test_a_piece_of_silence_is_left_out() -> None:
     assert [len(piece) for piece in pieces] == [700, 300]
 
 
-def test_nothing_but_silence_is_the_silence_after() -> None:
+def test_a_silent_piece_gives_only_the_silence_after_it() -> None:
     (only,) = deliver([Piece(np.zeros(500, np.float32), 0.1)], RATE, OPTIONS)
 
     assert len(only) == 300

@@ -39,7 +39,7 @@ def octaves(wave: NDArray[np.float32]) -> NDArray[np.float32]:
     return voiced
 
 
-def test_a_sentence_is_heard_for_as_long_as_it_takes_to_say_it(engine: JapaneseEngine) -> None:
+def test_the_speech_lasts_as_long_as_its_sentence_takes(engine: JapaneseEngine) -> None:
     wave = whole(engine)
 
     assert 2.0 < len(wave) / RATE < 4.5
@@ -94,7 +94,7 @@ def test_each_breath_comes_as_soon_as_it_is_ready(engine: JapaneseEngine) -> Non
     assert len(list(engine.speak("はい、そうです。次の文です。", SpeechOptions()))) == 4
 
 
-def test_many_threads_get_what_one_gets(engine: JapaneseEngine) -> None:
+def test_many_threads_get_the_same_result_as_one(engine: JapaneseEngine) -> None:
     texts = [SENTENCE, "こんにちは。", "明日は雨が降るそうです。"] * 4
     alone = {text: whole(engine, text) for text in texts}
 
@@ -123,7 +123,7 @@ def test_a_text_that_cannot_be_spoken_is_refused(
     assert caught.value.code == code
 
 
-def test_a_vowel_that_the_voice_cannot_hold_is_heard_in_parts(engine: JapaneseEngine) -> None:
+def test_a_vowel_that_is_too_long_for_the_voice_is_split(engine: JapaneseEngine) -> None:
     wave = whole(engine, "えー" * 30)
 
     assert 0.3 < np.abs(wave).max() <= 1.0

@@ -38,7 +38,7 @@ def test_speech_is_as_many_semitones_higher(semitones: float) -> None:
 
 
 @pytest.mark.parametrize("intonation", [0.0, 0.5, 2.0])
-def test_the_pitch_moves_as_far_as_asked_for(intonation: float) -> None:
+def test_the_pitch_moves_by_the_requested_amount(intonation: float) -> None:
     changed = change_pitch(speech(), RATE, 0.0, intonation)
 
     spread = np.ptp(np.quantile(octaves(changed), [0.1, 0.9]))
@@ -54,7 +54,7 @@ def test_the_loudness_stays_about_the_same() -> None:
         assert 0.7 < np.sqrt(np.mean(changed**2)) / level < 1.4
 
 
-def test_speech_is_untouched_when_nothing_is_asked_for() -> None:
+def test_speech_without_options_is_unchanged() -> None:
     assert change_pitch(samples := speech(), RATE, 0.0, 1.0) is samples
 
 

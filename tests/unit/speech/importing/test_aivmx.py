@@ -97,7 +97,7 @@ def random_graph(operator: str = "RandomNormalLike", **attributes: Any) -> onnx.
     )
 
 
-def test_a_voice_is_read_with_all_that_it_says() -> None:
+def test_a_voice_is_read_completely() -> None:
     imported = parse_aivmx(CONTENT)
 
     assert (imported.name, imported.version) == ("tiny", "1.0.0")

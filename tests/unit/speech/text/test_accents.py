@@ -41,13 +41,13 @@ def test_a_text_is_divided_where_its_accents_are(
     assert shown(read(reader, text)) == expected
 
 
-def test_whispered_vowels_are_known(reader: Reader) -> None:
+def test_devoiced_vowels_are_recognised(reader: Reader) -> None:
     (phrase,) = read(reader, "菊です")
 
     assert [mora.is_devoiced for mora in phrase.morae] == [True, False, False, True]
 
 
-def test_a_question_is_known_by_its_mark(reader: Reader) -> None:
+def test_a_question_is_recognised_by_its_mark(reader: Reader) -> None:
     assert [phrase.is_question for phrase in read(reader, "行く？行く。")] == [True, False]
 
 

@@ -19,7 +19,7 @@ def readings(reader: Reader, text: str) -> list[str]:
     return [word.reading for word in reader.read(text).words]
 
 
-def test_a_word_is_read_as_the_user_says(tmp_path: Path) -> None:
+def test_a_word_is_read_as_the_user_defined_it(tmp_path: Path) -> None:
     reader = reader_of(
         tmp_path,
         ("Vtuber", "ブイチューバー", 3),
@@ -34,7 +34,7 @@ def test_a_word_is_read_as_the_user_says(tmp_path: Path) -> None:
     assert readings(reader, "えもい") == ["エモイ"]
 
 
-def test_a_word_of_high_priority_goes_before_the_dictionary(tmp_path: Path) -> None:
+def test_a_word_of_high_priority_overrides_the_dictionary(tmp_path: Path) -> None:
     word = ("私の猫", "ワタシノニャンコ", 4)
 
     high = reader_of(tmp_path, (*word, WordType.PROPER_NOUN, 10))

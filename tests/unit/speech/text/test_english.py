@@ -39,7 +39,7 @@ def test_english_words_are_written_in_katakana(
 
 
 @pytest.mark.parametrize("text", ["server", "NASAのDVD", "A4の紙", "CO2", "iPhone", "漢字とかな"])
-def test_what_the_dictionary_knows_keeps_its_accent(text: str, english: EnglishReader) -> None:
+def test_words_in_the_dictionary_keep_their_accent(text: str, english: EnglishReader) -> None:
     assert english.write(text) == text
 
 
@@ -47,7 +47,7 @@ def test_a_word_of_two_is_read_in_parts(english: EnglishReader) -> None:
     assert english.write("TypeScript") == "タイプスクリプト"
 
 
-def test_a_word_of_the_list_goes_before_every_other(reader: Reader) -> None:
+def test_a_word_of_the_list_has_priority_over_every_other(reader: Reader) -> None:
     assert EnglishReader(reader, {"server": "サヴァ"}).write("Server") == "サヴァ"
 
 
@@ -70,7 +70,7 @@ def test_no_letter_remains_that_is_not_in_the_dictionary(english: EnglishReader,
 
 
 @pytest.mark.parametrize("katakana", sorted(set(read_words().values())))
-def test_the_list_holds_katakana_alone(katakana: str) -> None:
+def test_the_list_contains_only_katakana(katakana: str) -> None:
     assert all(mora in SOUNDS or mora == "ー" for mora in split_morae(katakana))
 
 

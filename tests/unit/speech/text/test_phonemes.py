@@ -87,7 +87,7 @@ def test_a_long_vowel_at_the_start_of_a_word_prolongs_the_word_before() -> None:
 
 
 @pytest.mark.parametrize("before", ["", "ッ", "."])
-def test_a_long_vowel_that_nothing_can_carry_is_a_dash(before: str) -> None:
+def test_a_long_vowel_without_a_vowel_before_it_is_a_dash(before: str) -> None:
     words = [(before, before)] if before else []
 
     assert spoken(*words, ("ーーア", "ーーア")).phones[-4:] == ("-", "-", "a", "_")
@@ -136,7 +136,7 @@ def test_a_label_of_another_format_is_refused() -> None:
         ("猫", [0, 1, 1, 0, 0, 0]),
     ],
 )
-def test_the_accent_tells_words_apart(text: str, tones: list[int], reader: Reader) -> None:
+def test_the_accent_distinguishes_words(text: str, tones: list[int], reader: Reader) -> None:
     assert list(phonemes(reader.read(text)).tones) == tones
 
 

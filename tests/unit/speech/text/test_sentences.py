@@ -44,7 +44,7 @@ def test_a_sentence_without_a_comma_is_cut_wherever_it_is_too_long() -> None:
 
 
 @given(st.text(alphabet="あい。、！？.!? \n「」1a", max_size=400))
-def test_nothing_is_lost_but_white_space(text: str) -> None:
+def test_only_white_space_is_lost(text: str) -> None:
     pieces = split_sentences(text)
 
     assert re.sub(r"\s", "", "".join(pieces)) == re.sub(r"\s", "", text)

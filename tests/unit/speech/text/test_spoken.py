@@ -62,5 +62,5 @@ def test_a_text_is_written_out_as_it_is_said(text: str, spoken: str) -> None:
 
 
 @given(st.text())
-def test_nothing_but_what_can_be_read_remains(text: str) -> None:
+def test_only_readable_text_remains(text: str) -> None:
     assert SPEAKABLE.fullmatch(write_out(text))

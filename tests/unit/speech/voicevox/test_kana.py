@@ -19,7 +19,7 @@ KANA = [
 
 
 @pytest.mark.parametrize("kana", KANA)
-def test_what_is_read_is_written_alike(kana: str) -> None:
+def test_a_parsed_reading_is_written_in_the_same_way(kana: str) -> None:
     assert write_kana(parse_kana(kana)) == kana
 
 
@@ -46,7 +46,7 @@ def test_morae_and_accents_are_read() -> None:
         ("ア？イ'", KanaErrorCode.INTERROGATION_MARK_NOT_AT_END, {"text": "ア？イ'"}),
     ],
 )
-def test_what_is_wrong_is_named_as_voicevox_does(
+def test_errors_are_named_as_in_voicevox(
     kana: str, code: KanaErrorCode, arguments: dict[str, str]
 ) -> None:
     with pytest.raises(KanaError) as caught:

@@ -59,7 +59,7 @@ def test_a_query_is_written_in_the_clients_spelling(query: AudioQuery) -> None:
     assert body["accent_phrases"][-1]["is_interrogative"] is True
 
 
-def test_phrases_come_back_as_they_went(engine: JapaneseEngine) -> None:
+def test_phrases_survive_a_round_trip(engine: JapaneseEngine) -> None:
     phrases = engine.read_phrases(TEXT)
 
     assert phrases_of([body_of(phrase) for phrase in phrases]) == phrases
@@ -73,21 +73,19 @@ def test_a_closed_consonant_and_a_whispered_vowel_are_named_as_clients_know_them
     assert [mora.vowel for mora in phrase.moras] == ["i", "cl", "e", "e", "U"]
 
 
-def test_a_query_that_nobody_changed_sounds_like_the_text(
-    engine: JapaneseEngine, query: AudioQuery
-) -> None:
+def test_an_unchanged_query_sounds_like_the_text(engine: JapaneseEngine, query: AudioQuery) -> None:
     text = np.concatenate(list(engine.speak(TEXT, SpeechOptions())))
 
     np.testing.assert_array_equal(heard(engine, query), text)
 
 
-def test_a_changed_reading_is_what_is_heard(engine: JapaneseEngine, query: AudioQuery) -> None:
+def test_a_changed_reading_changes_the_speech(engine: JapaneseEngine, query: AudioQuery) -> None:
     shorter = changed(query, accent_phrases=query.model_dump()["accent_phrases"][:1])
 
     assert 0.2 < len(heard(engine, shorter)) / len(heard(engine, query)) < 0.8
 
 
-def test_a_changed_accent_is_heard(engine: JapaneseEngine) -> None:
+def test_a_changed_accent_changes_the_speech(engine: JapaneseEngine) -> None:
     flat = query_of(engine.read_phrases("雨がふる"), "雨がふる")
     body = flat.model_dump(by_alias=True)
     body["accent_phrases"][0]["accent"] = 3
@@ -134,7 +132,7 @@ def test_a_query_without_phrases_is_the_silences_alone(
     assert not wave.any()
 
 
-def test_a_preset_sets_everything_but_what_is_said(query: AudioQuery) -> None:
+def test_a_preset_sets_everything_except_the_text(query: AudioQuery) -> None:
     body = query.model_dump(by_alias=True) | {"speedScale": 1.5, "pitchScale": 0.1}
     preset = Preset.model_validate(
         body | {"id": 1, "name": "x", "speaker_uuid": "u", "style_id": 0}
@@ -182,7 +180,7 @@ def test_a_query_that_makes_no_sense_is_refused(query: AudioQuery, wrong: Any) -
         changed(query, **wrong)
 
 
-def test_a_query_needs_nothing_that_voicevox_does_not_send(query: AudioQuery) -> None:
+def test_a_query_needs_only_fields_that_voicevox_sends(query: AudioQuery) -> None:
     body = query.model_dump(by_alias=True)
     for field in ("kana", "tempoDynamicsScale", "pauseLength", "pauseLengthScale"):
         del body[field]

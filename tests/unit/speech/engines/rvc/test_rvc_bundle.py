@@ -59,7 +59,7 @@ def test_a_bundle_converts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("is_transposed", [False, True], ids=["time first", "channels first"])
-def test_a_content_encoder_says_the_same_in_any_of_its_forms(
+def test_a_content_encoder_gives_the_same_output_in_all_its_forms(
     tmp_path: Path, rank: int, *, is_transposed: bool
 ) -> None:
     (tmp_path / "one").mkdir()
@@ -72,7 +72,7 @@ def test_a_content_encoder_says_the_same_in_any_of_its_forms(
     assert difference(converted, expected) < 1e-5
 
 
-def test_of_several_outputs_the_first_that_fits_the_synthesizer_is_taken(tmp_path: Path) -> None:
+def test_the_first_output_that_fits_the_synthesizer_is_used(tmp_path: Path) -> None:
     contents = {
         "content": content_graph(outputs=3),
         "synthesizer": synthesizer_graph(2 * CHANNELS),

@@ -88,7 +88,7 @@ def test_the_policy_auto_moves_the_speakers_median_to_the_characters() -> None:
     assert hertz_of(converted) == pytest.approx(220, abs=3)
 
 
-def test_what_is_silent_stays_silent() -> None:
+def test_silence_stays_silent_in_a_conversion() -> None:
     recording = np.concatenate([signals.silence(0.5), word(), signals.silence(1.5), word()])
 
     converted = engine_of(SineVoice()).convert(recording, signals.RATE, AUTO)
@@ -158,7 +158,7 @@ def test_the_same_seed_gives_the_same_samples_and_another_one_others() -> None:
     assert not np.allclose(first, other, atol=1e-4)
 
 
-def test_threads_convert_at_the_same_time_and_get_what_they_get_alone() -> None:
+def test_simultaneous_threads_get_the_same_result_as_one() -> None:
     engine = golden_voice()
     recordings = [sentence(1) * np.float32(1 - 0.2 * index) for index in range(3)]
     alone = [engine.convert(recording, signals.RATE, AUTO) for recording in recordings]
@@ -187,7 +187,7 @@ def golden_voice() -> RvcEngine:
     )
 
 
-def test_unvoiced_frames_are_told_as_0_or_filled() -> None:
+def test_unvoiced_frames_are_passed_as_0_or_filled() -> None:
     recording = np.concatenate([word(), signals.hiss(0.2), word()])
     zero, fill = SineVoice(), SineVoice()
 

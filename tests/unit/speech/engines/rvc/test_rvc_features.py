@@ -39,7 +39,7 @@ def test_unvoiced_frames_keep_only_a_share_of_what_was_retrieved() -> None:
     assert protected.dtype == np.float32
 
 
-def test_from_one_half_on_nothing_is_protected() -> None:
+def test_at_one_half_and_more_nothing_is_protected() -> None:
     retrieved, heard = np.ones((1, 2), np.float32), np.zeros((1, 2), np.float32)
 
     assert protect_unvoiced(retrieved, heard, np.zeros(1, np.float32), 0.5) is retrieved

@@ -106,7 +106,7 @@ def test_the_pieces_follow_each_other_without_a_fade() -> None:
     ]
 
 
-def test_every_piece_is_told_its_own_part_of_the_pitch() -> None:
+def test_every_piece_gets_its_own_part_of_the_pitch() -> None:
     listening = Listening()
 
     convert_as_original(
@@ -126,7 +126,9 @@ def test_every_piece_is_told_its_own_part_of_the_pitch() -> None:
 
 
 @pytest.mark.parametrize(("unvoiced", "expected"), [("zero", 0.0), ("fill", 200.0)])
-def test_unvoiced_frames_are_told_as_the_voice_was_trained(unvoiced: str, expected: float) -> None:
+def test_unvoiced_frames_are_passed_as_in_the_voices_training(
+    unvoiced: str, expected: float
+) -> None:
     def track(wave: Array) -> Array:
         hertz = flat(wave)
         hertz[20:30] = 0
@@ -143,7 +145,7 @@ def test_unvoiced_frames_are_told_as_the_voice_was_trained(unvoiced: str, expect
     assert told.hertz[10] == 200
 
 
-def test_a_voice_without_pitch_is_told_none_and_draws_only_the_noise_of_its_prior() -> None:
+def test_a_voice_without_pitch_gets_none_and_draws_only_its_priors_noise() -> None:
     listening = Listening(harmonics=0)
 
     def refuse(_: Array) -> Array:

@@ -20,7 +20,7 @@ def test_the_coarse_numbers_run_from_1_to_255_on_the_mel_scale() -> None:
     assert coarse.dtype == np.int64
 
 
-def test_what_lies_beyond_the_scale_and_what_is_unvoiced_get_the_nearest_number() -> None:
+def test_unvoiced_and_out_of_range_frames_get_the_nearest_number() -> None:
     assert contour(hertz(0, 20, 2_000)).coarse.tolist() == [1, 1, 255]
 
 
@@ -36,7 +36,7 @@ def test_a_piece_of_a_contour_keeps_both_of_its_parts() -> None:
 
 
 @pytest.mark.parametrize(("semitones", "factor"), [(12, 2.0), (-12, 0.5), (0, 1.0)])
-def test_a_shift_multiplies_what_is_voiced(semitones: float, factor: float) -> None:
+def test_a_shift_multiplies_voiced_frames(semitones: float, factor: float) -> None:
     assert shift(hertz(0, 100), semitones).tolist() == [0, 100 * factor]
 
 

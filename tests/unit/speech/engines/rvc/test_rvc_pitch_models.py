@@ -62,7 +62,7 @@ def test_a_weak_peak_is_unvoiced() -> None:
 
 
 @pytest.mark.parametrize("state", [0, 359])
-def test_a_peak_at_the_end_of_the_scale_weighs_only_what_is_there(state: int) -> None:
+def test_a_peak_at_the_end_of_the_scale_uses_only_existing_bins(state: int) -> None:
     salience = np.zeros((1, 360), np.float32)
     salience[0, state] = 0.5
 
@@ -131,7 +131,7 @@ def test_a_model_that_takes_rmvpes_mel_and_a_threshold_is_given_both(shape: Sequ
     assert not model.hears_voicing
 
 
-def test_fcpe_is_given_its_own_mel() -> None:
+def test_fcpe_gets_its_own_mel_spectrum() -> None:
     model = model_of(first_band("fcpe", ()))
     wave = wave_of(1)
 
@@ -172,7 +172,7 @@ def test_a_model_that_hears_samples_is_given_them() -> None:
     assert hertz.tolist() == [200] * 101
 
 
-def test_what_a_model_calls_unvoiced_is_unvoiced() -> None:
+def test_frames_that_a_model_marks_as_unvoiced_are_unvoiced() -> None:
     wave = wave_of(1)
     means = wave.reshape(-1, 160).mean(axis=1)
 

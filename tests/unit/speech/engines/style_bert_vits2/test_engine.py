@@ -106,7 +106,7 @@ def test_another_seed_gives_other_samples(engine: StyleBertVits2Engine) -> None:
     assert len(first) != len(other) or np.abs(first - other).max() > 0.01
 
 
-def test_many_threads_get_what_one_gets(engine: StyleBertVits2Engine) -> None:
+def test_many_threads_get_the_same_result_as_one(engine: StyleBertVits2Engine) -> None:
     texts = [TEXTS[index] for index in (0, 2, 4, 16)] * 3
     alone = {text: engine.infer(text, Inference(seed=1)) for text in set(texts)}
 
@@ -155,7 +155,7 @@ def test_speech_fills_the_scale_and_no_more(engine: StyleBertVits2Engine) -> Non
     assert np.abs(whole(engine, TEXTS[0], volume=0.25)).max() == pytest.approx(loudest / 4, rel=0.1)
 
 
-def test_the_silence_asked_for_surrounds_the_speech(engine: StyleBertVits2Engine) -> None:
+def test_the_requested_silence_surrounds_the_speech(engine: StyleBertVits2Engine) -> None:
     short = whole(engine, TEXTS[16], silence_before=0.0, silence_after=0.0, seed=3)
     long = whole(engine, TEXTS[16], silence_before=0.5, silence_after=0.25, seed=3)
 
@@ -215,7 +215,7 @@ def test_a_text_that_is_too_long_is_refused(engine: StyleBertVits2Engine) -> Non
     assert caught.value.code == TextErrorCode.TEXT_TOO_LONG
 
 
-def test_a_graph_that_speaks_nothing_is_refused_with_its_name(bundle: VoiceBundle) -> None:
+def test_a_graph_with_wrong_inputs_is_refused_by_name(bundle: VoiceBundle) -> None:
     broken = VoiceBundle(
         bundle.voice,
         graph("voice.onnx", graphs.content(graphs.harmonic_graph())),
@@ -234,14 +234,14 @@ def test_voices_with_the_same_encoder_share_it(bundle: VoiceBundle) -> None:
     assert shared_session(copy, SETTINGS) is first
 
 
-def test_a_session_that_nobody_uses_is_freed(bundle: VoiceBundle) -> None:
+def test_an_unused_session_is_freed(bundle: VoiceBundle) -> None:
     settings = SessionSettings()
     session = weakref.ref(shared_session(bundle.encoder, settings))
 
     assert session() is None
 
 
-def test_phrases_that_nobody_changed_sound_like_their_text(engine: StyleBertVits2Engine) -> None:
+def test_unchanged_phrases_sound_like_their_text(engine: StyleBertVits2Engine) -> None:
     text = TEXTS[12]
 
     pieces = engine.speak_phrases(engine.read_phrases(text), text, SpeechOptions())
@@ -249,7 +249,7 @@ def test_phrases_that_nobody_changed_sound_like_their_text(engine: StyleBertVits
     np.testing.assert_array_equal(np.concatenate(list(pieces)), whole(engine, text))
 
 
-def test_phrases_that_somebody_changed_are_what_is_heard(engine: StyleBertVits2Engine) -> None:
+def test_changed_phrases_change_the_speech(engine: StyleBertVits2Engine) -> None:
     text = "これは、橋です。"
     phrases = engine.read_phrases(text)
     changed = [*phrases[:-1], replace(phrases[-1], accent=1)]
