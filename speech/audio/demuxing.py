@@ -20,6 +20,8 @@ import av.logging
 
 from shared.media import Container
 from shared.voice import ErrorCode, VoiceError
+from speech.audio.effort import Effort
+from speech.audio.trimming import Trimming
 from speech.audio.wire import MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, SAMPLE_TYPES
 
 if TYPE_CHECKING:
@@ -153,23 +155,33 @@ class Demuxer:
 
         Raises:
             VoiceError: `unsupported_format`, `no_audio`, `corrupt`, `too_complex` or `too_long`,
-                the last before more than `max_seconds` are yielded.
+                the last before more than `max_seconds` are yielded. `too_complex` also if much
+                more must be decoded than is yielded.
         """
         with _open(self._data, self._container) as source:
             stream = _first_audio_stream(source)
             decode = stream.codec_context.decode
-            longest = 0.0
+            trimming = Trimming(stream.codec_context)
+            effort = Effort(len(self._data), max_seconds)
             for packet in self._demux(source, stream):
-                for frame in self._decode(decode, packet):
-                    if self.format is None:
-                        room = max_bytes / max_seconds
-                        self.format = _accepted_format(frame, stream, room)
-                        longest = max_seconds * self.format.sample_rate
-                    self.samples += frame.samples
-                    if self.samples > longest:
-                        raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
-                    yield _samples(frame, self.format)
+                effort.count_packet(packet.size)
+                frames = self._decode(decode, packet)
+                if not frames:
+                    effort.count_fruitless_packet()
+                for frame in frames:
+                    effort.count_frame(frame.samples, frame.sample_rate)
+                    begin, end = trimming.part(frame, packet)
+                    if begin < end:
+                        if self.format is None:
+                            self.format = _accepted_format(frame, stream, max_bytes / max_seconds)
+                        self._count_samples(end - begin, max_seconds * self.format.sample_rate)
+                        yield _samples(frame, self.format, begin, end)
         self._require_enough()
+
+    def _count_samples(self, count: int, longest: float) -> None:
+        self.samples += count
+        if self.samples > longest:
+            raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
 
     def _demux(self, source: InputContainer, stream: AudioStream) -> Iterator[Packet[AudioStream]]:
         try:
@@ -278,15 +290,20 @@ def _weights(frame: AudioFrame) -> list[float]:
     return known if any(known) else [1.0] * len(names)
 
 
-def _samples(frame: AudioFrame, expected: Format) -> Buffer:
-    """The frame's samples, interleaved; without a copy if they already are."""
+def _samples(frame: AudioFrame, expected: Format, begin: int, end: int) -> Buffer:
+    """The frame's samples from `begin` to `end`, interleaved; not copied if they already are."""
+    width = expected.bytes_per_sample
+    return memoryview(_all_samples(frame, expected))[begin * width : end * width]
+
+
+def _all_samples(frame: AudioFrame, expected: Format) -> Buffer:
     if frame.sample_rate != expected.sample_rate:
         raise _corrupt("its sample rate changes in the middle")
     if frame.format.name != expected.frame_format or frame.layout.nb_channels != expected.channels:
         return _adapted(frame, expected)
     if expected.is_ready_made:
-        # A plane may be longer than its samples.
-        return memoryview(_buffer(frame.planes[0]))[: frame.samples * expected.bytes_per_sample]
+        # It may be longer than its samples.
+        return _buffer(frame.planes[0])
     channels = _channels(frame)
     return _interleaved([channels[channel] for channel in expected.sent])
 

@@ -19,8 +19,10 @@ from tests.hostile.files import M4A, OGG, SECONDS, WEBM, good
 from tests.integration.audio.recordings import (
     FLAVOURS,
     box,
+    edited_again_and_again,
     endless_table,
     flac_bomb,
+    hidden_opus,
     many_streams,
     opus_bomb,
     raw_wav,
@@ -114,6 +116,7 @@ def groups() -> tuple[Group, ...]:
         Group("100 000 streams, boxes, tags, chapters; nesting", tuple(_many())),
         Group("video with audio, pictures", tuple(_pictures())),
         Group("decompression bombs", tuple(_bombs())),
+        Group("audio that the container hides", tuple(_hidden())),
         Group("hours of silence in a few bytes", tuple(_silence())),
         Group("samples that are no numbers or off the scale", tuple(_samples())),
         Group("unusual sample rates", tuple(_rates())),
@@ -363,6 +366,14 @@ def _bombs() -> Iterator[Hostile]:
         "Matroska frame, 100 MB, zlib", partial(files.compressed_frames, 100, 0), *refused, TOO_LONG
     )
     yield one("ID3 picture, 1 GB", partial(files.id3_bomb, 1024), DONE, *refused)
+
+
+def _hidden() -> Iterator[Hostile]:
+    for packets in (200, 12_000):
+        yield one(f"Opus, {packets} packets", partial(hidden_opus, packets), TOO_COMPLEX)
+    for edits in (1_200, 20_000):
+        edited = partial(edited_again_and_again, edits)
+        yield one(f"MP4, {edits} edits", edited, TOO_COMPLEX)
 
 
 def _silence() -> Iterator[Hostile]:

@@ -16,7 +16,7 @@ from av.stream import Disposition
 from shared.media import Container
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
     from av.audio.stream import AudioStream
@@ -225,11 +225,16 @@ def mp4_that_refers_to(url: str) -> bytes:
     return replace_box(honest, own, foreign)
 
 
-def replace_box(data: bytes, old: bytes, new: bytes) -> bytes:
-    """Replace `old` in an MP4 file and correct the sizes of the boxes around it."""
+_AROUND_A_REFERENCE: Final = (b"moov", b"trak", b"mdia", b"minf", b"dinf", b"dref")
+
+
+def replace_box(
+    data: bytes, old: bytes, new: bytes, around: Sequence[bytes] = _AROUND_A_REFERENCE
+) -> bytes:
+    """Replace `old` in an MP4 file and correct the sizes of the boxes `around` it."""
     at = data.index(old)
     grown = bytearray(data[:at] + new + data[at + len(old) :])
-    for name in (b"moov", b"trak", b"mdia", b"minf", b"dinf", b"dref"):
+    for name in around:
         start = grown.index(name) - 4
         (size,) = struct.unpack_from(">I", grown, start)
         struct.pack_into(">I", grown, start, size + len(new) - len(old))
@@ -292,3 +297,60 @@ def endless_table(data: bytes) -> bytes:
     """MP4 whose table of samples says that there are four thousand million of one byte each."""
     at = data.index(b"stsz") + 4
     return data[:at] + struct.pack(">III", 0, 1, 2**32 - 1) + data[at + 12 :]
+
+
+def hidden_opus(packets: int) -> bytes:
+    """WebM of Opus packets of 120 ms in 62 bytes each; the container has all of it discarded.
+
+    DiscardPadding (RFC 9559, section 5.1.3.5.7) is in nanoseconds.
+    """
+    noise = np.random.default_rng(1).integers(0, 256, (packets, 60), dtype=np.uint8)
+    # Six frames of 20 ms in stereo, all of the same size (RFC 6716, section 3.2.5).
+    toc = bytes([31 << 3 | 1 << 2 | 3, 6])
+    hidden = _element(b"\x75\xa2", (120_000_000).to_bytes(4, "big"))
+    groups = [
+        _element(b"\xa0", _element(b"\xa1", b"\x81\0\0\0", toc, each.tobytes()), hidden)
+        for each in noise
+    ]
+    return _opus_in_webm(groups)
+
+
+def _opus_in_webm(groups: Sequence[bytes]) -> bytes:
+    head = b"OpusHead" + struct.pack("<BBHIHB", 1, 2, 0, 48_000, 0, 0)
+    sound = _element(
+        b"\xe1", _element(b"\xb5", struct.pack(">d", 48_000)), _element(b"\x9f", b"\2")
+    )
+    track = _element(
+        b"\xae",
+        _element(b"\xd7", b"\1"),
+        _element(b"\x73\xc5", b"\1"),
+        _TRACK,
+        _element(b"\x63\xa2", head),
+        sound,
+    )
+    return (
+        _element(b"\x1a\x45\xdf\xa3", _element(b"\x42\x82", b"webm"))
+        + b"\x18\x53\x80\x67\x01\xff\xff\xff\xff\xff\xff\xff"
+        + _element(b"\x16\x54\xae\x6b", track)
+        + _element(b"\x1f\x43\xb6\x75", _element(b"\xe7", b"\0"), *groups)
+    )
+
+
+def edited_again_and_again(edits: int) -> bytes:
+    """MP4 whose edit list plays one millisecond of the same place, again and again."""
+    data = recording("m4a file")
+    start = data.index(b"elst") - 4
+    (size,) = struct.unpack_from(">I", data, start)
+    edit = struct.pack(">IiHH", 1, 30_000, 1, 0)
+    edit_list = box(b"elst", struct.pack(">II", 0, edits), edit * edits)
+    around = (b"moov", b"trak", b"edts")
+    return replace_box(data, data[start : start + size], edit_list, around)
+
+
+def huge_table(samples: int) -> bytes:
+    """MP4 whose table says that there are so many samples of one byte each."""
+    data = recording("m4a file")
+    at = data.index(b"stsz") + 4
+    data = data[:at] + struct.pack(">III", 0, 1, samples) + data[at + 12 :]
+    at = data.index(b"stsc") + 4
+    return data[:at] + struct.pack(">IIIII", 0, 1, 1, samples, 1) + data[at + 20 :]

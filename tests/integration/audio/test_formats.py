@@ -169,3 +169,12 @@ def _lag(heard: npt.NDArray[np.float32], said: npt.NDArray[np.float32]) -> int:
     size = 1 << 18
     spectrum = np.fft.rfft(heard, size) * np.conj(np.fft.rfft(said, size))
     return int(np.argmax(np.fft.irfft(spectrum, size)[:4096]))
+
+
+@pytest.mark.parametrize("name", ["raw aac", "webm from Chrome or Firefox", "flac"])
+async def test_a_long_recording_needs_no_more_memory_than_a_short_one(
+    decoder: Decoder, name: str
+) -> None:
+    limits = DecodeLimits(max_seconds=60, memory_bytes=12 << 20)
+    decoded = await decoder.decode(recording(name, 60, channels=2), limits=limits)
+    assert decoded.seconds == pytest.approx(60, abs=0.1)

@@ -13,7 +13,9 @@ import pytest
 from shared.voice import ErrorCode, VoiceError
 from speech.audio.recording import DecodeLimits, Recording
 from tests.integration.audio.recordings import (
+    edited_again_and_again,
     flac_bomb,
+    hidden_opus,
     many_streams,
     mp4_that_refers_to,
     raw_wav,
@@ -22,6 +24,7 @@ from tests.integration.audio.recordings import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import numpy as np
@@ -115,6 +118,26 @@ async def test_a_reference_inside_a_recording_is_not_followed(
 async def test_exceeding_the_memory_limit_is_an_error_of_the_recording(decoder: Decoder) -> None:
     limits = DecodeLimits(memory_bytes=256 * 1024)
     assert await code_of(decoder, recording("16-bit wav", 10), limits) == ErrorCode.TOO_COMPLEX
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: hidden_opus(12_000),
+        lambda: hidden_opus(200),
+        lambda: edited_again_and_again(20_000),
+        lambda: edited_again_and_again(1_200),
+    ],
+    ids=["padding in 1.2 MB", "padding in 20 KB", "edits in 260 KB", "edits in 30 KB"],
+)
+async def test_audio_that_the_container_hides_counts_as_decoded(
+    decoder: Decoder, make: Callable[[], bytes]
+) -> None:
+    assert await code_of(decoder, make()) == ErrorCode.TOO_COMPLEX
+
+
+async def test_a_little_hidden_audio_is_normal(decoder: Decoder) -> None:
+    assert await code_of(decoder, hidden_opus(100)) == ErrorCode.NO_AUDIO
 
 
 async def test_bad_recordings_do_not_disturb_good_ones_decoded_at_the_same_time(
