@@ -25,7 +25,6 @@ from shared import logs, settings
 from shared.characters import MAX_BUNDLE_BYTES
 from shared.google import clients
 from speech.audio.decoding import Decoder
-from speech.audio.recording import DecodeLimits
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_characters
 from speech.engines.base import SessionSettings
@@ -87,11 +86,7 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
         results=stores.results,
         decoder=tools.decoder,
         characters=tools.characters,
-        limits=DecodeLimits(
-            min_seconds=config.min_seconds,
-            max_seconds=config.max_seconds,
-            max_bytes=config.max_upload_bytes,
-        ),
+        limits=config.decode_limits,
         result_lifetime=timedelta(seconds=config.result_url_seconds),
     )
     worker = Worker(

@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from speech.audio.recording import DecodeLimits
+
 MIB: Final = 1 << 20
 
-PROCESS_BYTES: Final = 250 * MIB
-"""Memory of one process with its characters, its decoder and one conversion.
+PROCESS_BYTES: Final = 175 * MIB
+"""Memory of one process with its characters and the parent of its decoding processes.
 
-Measured: 210 MB with 10 s of speech, 300 MB with 60 s, the longest recording that can be allowed.
+Measured: with one conversion 210 MB for 10 s of speech, 300 MB for 60 s.
 """
 
 CONVERSION_BYTES: Final = 75 * MIB
-"""Memory of each further conversion at once: 65 MB with 60 s of speech, 40 MB with 10 s."""
+"""Memory of each conversion at once: 65 MB with 60 s of speech, 40 MB with 10 s.
+
+If decoding may take more, that counts: see `conversion_bytes`.
+"""
 
 CPUS_PER_PROCESS: Final = 4
 """How many CPUs one process keeps busy.
@@ -72,7 +77,18 @@ class Plan:
     concurrency: int
 
 
-def plan(resources: Resources, *, workers: int | None = None) -> Plan:
+def conversion_bytes(limits: DecodeLimits) -> int:
+    """Return the memory that each conversion at once may take, whatever is in the recording.
+
+    So the processes, and as many hostile recordings as are decoded at once, fit into the memory.
+    Terraform calculates the same in `infra/terraform/convert.tf`; a test compares the two.
+    """
+    return max(CONVERSION_BYTES, limits.peak_bytes)
+
+
+def plan(
+    resources: Resources, *, workers: int | None = None, conversion: int = CONVERSION_BYTES
+) -> Plan:
     """Plan enough conversions for every CPU, but no more than fit into the memory.
 
     For a few CPUs one process is enough. It starts soonest, loads the characters only once, and
@@ -81,6 +97,7 @@ def plan(resources: Resources, *, workers: int | None = None) -> Plan:
     Args:
         resources: what the container may use.
         workers: how many processes there must be; None to plan that, too.
+        conversion: memory in bytes that each conversion at once may take.
     """
     cpus = max(1, round(resources.cpus))
     processes = workers or math.ceil(cpus / CPUS_PER_PROCESS)
@@ -88,10 +105,10 @@ def plan(resources: Resources, *, workers: int | None = None) -> Plan:
     if resources.memory_bytes is None:
         return Plan(processes, max(wanted, processes))
     if workers is None:
-        # PROCESS_BYTES includes the first conversion of each process.
-        processes = max(1, min(processes, resources.memory_bytes // PROCESS_BYTES))
+        fitting = resources.memory_bytes // (PROCESS_BYTES + conversion)
+        processes = max(1, min(processes, fitting))
     left = resources.memory_bytes - processes * PROCESS_BYTES
-    most = processes + max(0, left) // CONVERSION_BYTES
+    most = max(0, left) // conversion
     return Plan(processes, max(processes, min(wanted, most)))
 
 

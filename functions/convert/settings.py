@@ -8,13 +8,28 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from functions.convert.planning import RECYCLED_AFTER, plan, read_resources
+from functions.convert.planning import RECYCLED_AFTER, conversion_bytes, plan, read_resources
 from shared.characters import MAX_BUNDLE_BYTES
 from shared.settings import PushSettings, RecordingSettings, SigningSettings
+from speech.audio.recording import DecodeLimits
+
+
+def _planned_workers(settings: dict[str, Any]) -> int:
+    return plan(read_resources(), conversion=_conversion_bytes(settings)).workers
 
 
 def _planned_concurrency(settings: dict[str, Any]) -> int:
-    return plan(read_resources(), workers=settings.get("workers")).concurrency
+    conversion = _conversion_bytes(settings)
+    return plan(
+        read_resources(), workers=settings.get("workers"), conversion=conversion
+    ).concurrency
+
+
+def _conversion_bytes(settings: dict[str, Any]) -> int:
+    limits = DecodeLimits(
+        max_seconds=settings["max_seconds"], max_bytes=settings["max_upload_bytes"]
+    )
+    return conversion_bytes(limits)
 
 
 def _planned_max_requests(settings: dict[str, Any]) -> int:
@@ -47,9 +62,7 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
 
     host: str = "0.0.0.0"  # noqa: S104 - a container must be reachable from outside
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
-    workers: Annotated[int, Field(ge=1, le=32)] = Field(
-        default_factory=lambda: plan(read_resources()).workers
-    )
+    workers: Annotated[int, Field(ge=1, le=32)] = Field(default_factory=_planned_workers)
     concurrency: Annotated[int, Field(ge=1, le=64)] = Field(default_factory=_planned_concurrency)
     backlog: Annotated[int, Field(ge=0, le=1000)] = 8
     threads: Annotated[int, Field(ge=1, le=16)] = 1
@@ -65,6 +78,15 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
     result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 86_400
     max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
     characters_dir: Path = Path(__file__).parents[2] / "characters"
+
+    @property
+    def decode_limits(self) -> DecodeLimits:
+        """The limits of a recording."""
+        return DecodeLimits(
+            min_seconds=self.min_seconds,
+            max_seconds=self.max_seconds,
+            max_bytes=self.max_upload_bytes,
+        )
 
     @property
     def is_alone(self) -> bool:

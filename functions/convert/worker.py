@@ -22,6 +22,7 @@ from shared.logs import about_voice
 from shared.messages import parse_conversion_message
 from shared.ports.store import UnknownVoiceError
 from shared.voice import ErrorCode, ForbiddenTransitionError, LeaseLostError, VoiceError
+from speech.audio.process_answer import ResourceLimitError
 
 if TYPE_CHECKING:
     from functions.convert.admission import Admission
@@ -38,6 +39,13 @@ IN_A_THREAD: Final = frozenset({"converting", "encoding"})
 
 Reading and storing wait for Cloud Storage, whose calls end by themselves, and decoding is in a
 process of its own, which is killed.
+"""
+
+
+MOST_ATTEMPTS_AT_A_LIMIT: Final = 2
+"""From this attempt on, a recording whose decoding hits a limit of the machine is not tried again.
+
+Each attempt takes all that a recording may take, so it must not go round the queue.
 """
 
 
@@ -145,6 +153,10 @@ class Worker:
         except VoiceError as error:
             await lease.fail(error)
             return error
+        except ResourceLimitError:
+            if lease.attempt < MOST_ATTEMPTS_AT_A_LIMIT:
+                raise
+            return await self._fail_at_a_limit(lease)
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -174,6 +186,12 @@ class Worker:
         is_late = voice.error is not None and voice.error.code is ErrorCode.DEADLINE_EXCEEDED
         if voice.attempt > 1 or is_late:
             await self._conversion.discard_others(voice)
+
+    async def _fail_at_a_limit(self, lease: Lease) -> VoiceError:
+        message = "The recording takes more time or memory to decode than it may."
+        error = VoiceError(ErrorCode.TOO_COMPLEX, message)
+        await lease.fail(error)
+        return error
 
     async def _fail_late(self, lease: Lease) -> VoiceError:
         if lease.stage in IN_A_THREAD:

@@ -34,6 +34,10 @@ locals {
   function_instances = var.max_instances.api + var.max_instances.dead_letter + var.max_instances.on_upload + 1
   most_cpus          = var.max_instances.convert * tonumber(var.convert_cpu) + local.function_instances
   most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + local.function_instances * 512
+  # The processes and their conversions at once, each with the most that decoding any recording may
+  # take; functions/convert/planning.py and speech/audio/recording.py calculate the same.
+  conversion_mib     = max(75, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))
+  conversions_mib    = 175 * ceil(tonumber(var.convert_cpu) / 4) + local.conversion_mib * local.convert_concurrency
   convert_memory_mib = tonumber(regex("^[0-9]+", var.convert_memory)) * (endswith(var.convert_memory, "Gi") ? 1024 : 1)
 }
 
@@ -216,6 +220,11 @@ resource "google_cloud_run_v2_service" "convert" {
     precondition {
       condition     = local.convert_memory_mib >= local.memory_mib_of_cpus[var.convert_cpu].least && local.convert_memory_mib <= local.memory_mib_of_cpus[var.convert_cpu].most
       error_message = "Cloud Run does not give ${var.convert_memory} to ${var.convert_cpu} CPUs: set convert_memory to ${local.memory_mib_of_cpus[var.convert_cpu].least}Mi to ${local.memory_mib_of_cpus[var.convert_cpu].most}Mi, or change convert_cpu."
+    }
+
+    precondition {
+      condition     = local.convert_memory_mib >= local.conversions_mib
+      error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this max_upload_bytes and recording_seconds.max, and convert_memory is ${var.convert_memory}: raise convert_memory, or lower convert_concurrency or what a recording may be."
     }
 
     precondition {

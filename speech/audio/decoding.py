@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from shared.media import SNIFF_BYTES, Container, sniff
 from shared.voice import ErrorCode, VoiceError
 from speech.audio.forked import ForkedProcesses
-from speech.audio.process_answer import DecoderUnavailableError
+from speech.audio.process_answer import DecoderUnavailableError, ResourceLimitError
 from speech.audio.protection import missing_protection
 from speech.audio.spawned import SpawnedProcesses
-from speech.audio.wire import MAX_SAMPLE_RATE, MAX_VERDICT_BYTES, Job
+from speech.audio.wire import MAX_VERDICT_BYTES, Job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +27,6 @@ _TRIES: Final = 2
 
 # Up to this size, checking the answer takes less time than starting a thread for it.
 _CHECKED_AT_ONCE_BYTES: Final = 4 << 20
-
-# Stereo at the highest rate in the usual precision; of larger recordings, fewer channels are mixed.
-_ANSWER_BYTES_PER_SECOND: Final = MAX_SAMPLE_RATE * 2 * 4
 
 
 class Processes(Protocol):
@@ -116,19 +112,24 @@ class Decoder:
         Raises:
             VoiceError: the recording is the reason: `too_large`, `unsupported_format`, `no_audio`,
                 `corrupt`, `too_long`, `too_short`, `silent` or `too_complex`.
+            ResourceLimitError: the recording or the machine is the reason.
             DecoderUnavailableError: the machine is the reason; the recording may be fine.
         """
         container = _require_supported(data, limits)
         job = _job(container, limits)
         async with self._slots:
+            was_killed = False
             for _ in range(_TRIES):
                 answer = await self._processes.run(data, job, limits)
+                was_killed = answer is not None and answer.exit is not None
                 if answer is None or answer.was_killed(limits):
                     continue
                 if len(answer.body) <= _CHECKED_AT_ONCE_BYTES:
                     return answer.conclude(container, limits)
                 return await asyncio.to_thread(answer.conclude, container, limits)
-        raise DecoderUnavailableError("the decoding process was killed")
+        if was_killed:
+            raise ResourceLimitError("the decoding process was killed")
+        raise DecoderUnavailableError("the decoding process was killed with its parent")
 
 
 def _choose_processes(on_process: Callable[[int], None] | None) -> Processes:
@@ -150,9 +151,9 @@ def _job(container: Container, limits: DecodeLimits) -> Job:
         container=container,
         max_seconds=limits.longest,
         cpu_seconds=limits.cpu_allowance,
-        memory_bytes=limits.memory_bytes,
+        memory_bytes=limits.memory_allowance,
         wall_seconds=limits.wall_allowance,
-        answer_bytes=math.ceil(limits.longest * _ANSWER_BYTES_PER_SECOND) + MAX_VERDICT_BYTES,
+        answer_bytes=limits.answer_bytes + MAX_VERDICT_BYTES,
     )
 
 

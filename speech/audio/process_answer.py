@@ -56,6 +56,13 @@ class DecoderUnavailableError(PassingError):
     """The machine, not the recording, is the reason why decoding failed; trying again may help."""
 
 
+class ResourceLimitError(DecoderUnavailableError):
+    """The decoding process got too little time or was killed, perhaps for lack of memory.
+
+    If that happens again at another time, the recording is the reason.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessAnswer:
     """What one decoding process returned.
@@ -90,7 +97,7 @@ class ProcessAnswer:
 
         Raises:
             VoiceError: the recording is the reason.
-            DecoderUnavailableError: the process ran out of time without using it.
+            ResourceLimitError: the process ran out of time without using it.
         """
         if self.exit is None or self.exit.status != 0 or self.verdict is None:
             raise self._failure()
@@ -120,7 +127,7 @@ class ProcessAnswer:
                 ErrorCode.CORRUPT, "The recording is damaged so that it cannot be read."
             )
         if status == _OUT_OF_TIME:
-            return DecoderUnavailableError("the decoding process got too little processor time")
+            return ResourceLimitError("the decoding process got too little processor time")
         return VoiceError(
             ErrorCode.TOO_COMPLEX,
             "The recording takes more time or memory to decode than it may.",

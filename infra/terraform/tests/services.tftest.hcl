@@ -303,3 +303,15 @@ run "an_image_of_ones_own_source" {
     error_message = "the image's tag is not made of what the image is made of"
   }
 }
+
+run "hostile_recordings_need_more_memory_than_there_is" {
+  command = plan
+
+  variables {
+    convert_cpu      = "2"
+    convert_memory   = "1Gi"
+    max_upload_bytes = 100000000
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}

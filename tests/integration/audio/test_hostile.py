@@ -16,6 +16,7 @@ from tests.integration.audio.recordings import (
     edited_again_and_again,
     flac_bomb,
     hidden_opus,
+    huge_table,
     many_streams,
     mp4_that_refers_to,
     raw_wav,
@@ -116,8 +117,21 @@ async def test_a_reference_inside_a_recording_is_not_followed(
 
 
 async def test_exceeding_the_memory_limit_is_an_error_of_the_recording(decoder: Decoder) -> None:
-    limits = DecodeLimits(memory_bytes=256 * 1024)
-    assert await code_of(decoder, recording("16-bit wav", 10), limits) == ErrorCode.TOO_COMPLEX
+    limits = DecodeLimits(memory_bytes=256 * 1024, max_bytes=500_000)
+    data = recording("m4a file", 10, channels=6)
+    assert await code_of(decoder, data, limits) == ErrorCode.TOO_COMPLEX
+
+
+async def test_a_huge_table_in_a_small_file_gets_no_more_memory_than_a_container_has_for_it(
+    decoder: Decoder,
+) -> None:
+    limits = DecodeLimits(max_bytes=8_000_000)
+    assert limits.memory_allowance <= 48 << 20
+    assert await code_of(decoder, huge_table(6_500_000), limits) in {
+        ErrorCode.TOO_COMPLEX,
+        ErrorCode.CORRUPT,
+        ErrorCode.NO_AUDIO,
+    }
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,12 @@ from functions.convert.planning import (
     PROCESS_BYTES,
     Plan,
     Resources,
+    conversion_bytes,
     plan,
     read_resources,
 )
 from functions.convert.settings import ConvertSettings
+from speech.audio.recording import DecodeLimits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +52,7 @@ def test_every_cpu_has_one_conversion_that_computes_as_another_waits(
 
 
 def test_little_memory_means_fewer_conversions() -> None:
-    memory = PROCESS_BYTES + CONVERSION_BYTES
+    memory = PROCESS_BYTES + 2 * CONVERSION_BYTES
     assert plan(Resources(8, memory)) == Plan(workers=1, concurrency=2)
 
 
@@ -63,15 +65,36 @@ def test_a_wish_for_processes_is_kept_and_each_has_a_conversion() -> None:
     cpus=st.floats(0.1, 64),
     memory=st.none() | st.integers(1, 64 * GIB),
     workers=st.none() | st.integers(1, 32),
+    conversion=st.integers(CONVERSION_BYTES, GIB),
 )
 def test_a_plan_has_work_for_every_process_and_no_more_than_memory_allows(
-    cpus: float, memory: int | None, workers: int | None
+    cpus: float, memory: int | None, workers: int | None, conversion: int
 ) -> None:
-    planned = plan(Resources(cpus, memory), workers=workers)
+    planned = plan(Resources(cpus, memory), workers=workers, conversion=conversion)
     assert 1 <= planned.workers <= planned.concurrency
-    if memory is not None and workers is None and memory >= PROCESS_BYTES:
-        extra = planned.concurrency - planned.workers
-        assert planned.workers * PROCESS_BYTES + extra * CONVERSION_BYTES <= memory
+    if memory is not None and workers is None and memory >= PROCESS_BYTES + conversion:
+        assert planned.workers * PROCESS_BYTES + planned.concurrency * conversion <= memory
+
+
+@pytest.mark.parametrize("seconds", [1.0, 10.0, 60.0])
+@pytest.mark.parametrize("max_bytes", [65_536, 8_000_000, 104_857_600])
+def test_a_conversion_gets_the_memory_that_decoding_a_hostile_recording_may_take(
+    seconds: float, max_bytes: int
+) -> None:
+    limits = DecodeLimits(max_seconds=seconds, max_bytes=max_bytes)
+    needed = limits.memory_allowance + limits.answer_bytes + max_bytes
+
+    assert conversion_bytes(limits) >= needed
+
+
+def test_where_recordings_may_be_larger_fewer_are_converted_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("functions.convert.settings.read_resources", lambda: Resources(2, 1 * GIB))
+    small = ConvertSettings(**TOLD)
+    large = ConvertSettings(**TOLD, max_seconds=60, max_upload_bytes=50_000_000)
+
+    assert (small.concurrency, large.concurrency) == (4, 3)
 
 
 class Machine:

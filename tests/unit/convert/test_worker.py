@@ -24,6 +24,7 @@ from shared.voice import (
     Voice,
     VoiceError,
 )
+from speech.audio.process_answer import ResourceLimitError
 from tests.support.logs import LogBook, log_book
 from tests.support.messages import conversion_message
 from tests.support.virtual_time import in_virtual_time, settle
@@ -243,6 +244,21 @@ def test_a_passing_error_hands_the_voice_back_and_the_message_comes_again(
         assert not stage.worker.is_stuck
 
     run()
+
+
+@in_virtual_time
+async def test_a_recording_that_hits_a_limit_of_the_machine_has_two_attempts() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.outcome = ResourceLimitError("killed")
+
+    with pytest.raises(ResourceLimitError):
+        await stage.worker.handle(message)
+    await stage.worker.handle(message)
+
+    failed = await stage.voice(message)
+    assert failed.error is not None
+    assert (failed.error.code, failed.attempt) == (ErrorCode.TOO_COMPLEX, 2)
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])

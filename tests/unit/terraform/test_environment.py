@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import os
 import re
 from typing import TYPE_CHECKING, Any
@@ -7,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.api.settings import ApiSettings
-from functions.convert.planning import MIB, Resources, plan
+from functions.convert.planning import MIB, PROCESS_BYTES, Resources, conversion_bytes, plan
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.on_upload.settings import OnUploadSettings
 from functions.sweep.settings import SweepSettings
 from shared.settings import CommonSettings, Environment, load
+from speech.audio.recording import DecodeLimits
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
@@ -117,6 +119,35 @@ def test_as_many_conversions_at_once_as_are_planned_for_such_a_container(
         planned = plan(Resources(cpus, mib * MIB)).concurrency
 
         assert planned == terraform.locals["conversions_per_cpu"] * cpus, (cpus, mib)
+
+
+@pytest.mark.parametrize("seconds", [2, 10, 60])
+@pytest.mark.parametrize("max_bytes", [65_536, 8_000_000, 104_857_600])
+def test_terraform_and_the_code_know_the_same_memory_of_a_conversion(
+    terraform: TerraformModule, seconds: int, max_bytes: int
+) -> None:
+    expression = terraform.locals["conversion_mib"]
+    for name, value in (("recording_seconds.max", seconds), ("max_upload_bytes", max_bytes)):
+        expression = expression.replace(f"var.{name}", str(value))
+    limits = DecodeLimits(max_seconds=seconds, max_bytes=max_bytes)
+
+    assert re.fullmatch(r"(max|ceil|[\d+*/(), .])+", expression)
+    calculated = eval(expression, {"max": max, "ceil": math.ceil})  # noqa: S307 - numbers only
+    assert calculated == math.ceil(conversion_bytes(limits) / MIB)
+
+
+def test_the_default_container_has_the_memory_of_its_hostile_conversions(
+    terraform: TerraformModule,
+) -> None:
+    memory = int(terraform.variables["convert_memory"]["default"].removesuffix("Gi")) * 1024
+    cpus = int(terraform.variables["convert_cpu"]["default"])
+    limits = DecodeLimits(
+        max_seconds=10, max_bytes=terraform.variables["max_upload_bytes"]["default"]
+    )
+    at_once = terraform.locals["conversions_per_cpu"] * cpus
+
+    assert terraform.locals["conversions_mib"].startswith(f"{PROCESS_BYTES // MIB} * ceil(")
+    assert PROCESS_BYTES + at_once * conversion_bytes(limits) <= memory * MIB
 
 
 def test_cloud_run_sends_as_many_messages_at_once_as_the_container_takes(
