@@ -11,12 +11,13 @@ import time
 from collections import Counter, OrderedDict
 from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from functions.api.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from starlette.requests import Request
 
@@ -33,6 +34,13 @@ By then a conversion has usually ended.
 
 _ROUNDING_SECONDS: Final = 1e-6
 _SITE_PREFIX: Final = 64
+
+ALLOWANCES: Final[Mapping[str, int]] = MappingProxyType({"/48": 16, "/56": 4, "/64": 1, "": 1})
+"""How many times the allowance of one client each kind of network has, the largest first.
+
+A visitor's connection has a /64, but providers hand out a /56 or a /48, which holds 256 or 65 536
+of them (RFC 6177). The empty kind is one IPv4 address.
+"""
 
 
 class Limits:
@@ -53,7 +61,13 @@ class Limits:
         trusted_proxies: int,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tokens = TokenBuckets(per_minute, now) if per_minute else None
+        # Each kind has buckets of its own: whoever invents addresses of one kind makes this
+        # instance forget none of another.
+        self._buckets = {
+            kind: TokenBuckets(times * per_minute, now)
+            for kind, times in ALLOWANCES.items()
+            if per_minute
+        }
         self._most_waiting = waiting
         self._trusted_proxies = trusted_proxies
         self._waiting: Counter[str] = Counter()
@@ -64,10 +78,21 @@ class Limits:
         Raises:
             Problem: `rate_limited`, with the seconds after which the client may try again.
         """
-        if self._tokens is None:
+        if not self._buckets:
             return
-        pause = self._tokens.take(client_of(request, self._trusted_proxies))
-        if pause > 0:
+        counted = [
+            (self._buckets[kind], network)
+            for kind, network in _networks_of(client_of(request, self._trusted_proxies))
+        ]
+        # Only if all of them have a token one is taken from each, so that a refused request
+        # neither costs nor makes this instance remember anything more.
+        empty = next(((b, network) for b, network in counted if b.pause(network) > 0), None)
+        if empty is None:
+            for buckets, network in counted:
+                buckets.take(network)
+        else:
+            buckets, network = empty
+            pause = buckets.take(network)
             seconds = math.ceil(pause)
             detail = f"Too many requests came from your address; please wait {seconds} s."
             raise _rate_limited(detail, seconds)
@@ -79,20 +104,24 @@ class Limits:
         Raises:
             Problem: `rate_limited`: as many as allowed are waiting already.
         """
-        client = client_of(request, self._trusted_proxies)
-        if self._most_waiting and self._waiting[client] >= self._most_waiting:
-            detail = (
-                f"{self._most_waiting} requests from your address are waiting already; "
-                "please come back when one of them has been answered."
-            )
-            raise _rate_limited(detail, WAITING_PAUSE_SECONDS)
-        self._waiting[client] += 1
+        networks = _networks_of(client_of(request, self._trusted_proxies))
+        for kind, network in networks:
+            most = ALLOWANCES[kind] * self._most_waiting
+            if most and self._waiting[network] >= most:
+                detail = (
+                    f"{most} requests from your address or its network are waiting already; "
+                    "please come back when one of them has been answered."
+                )
+                raise _rate_limited(detail, WAITING_PAUSE_SECONDS)
+        counted = [network for _, network in networks]
+        self._waiting.update(counted)
         try:
             yield
         finally:
-            self._waiting[client] -= 1
-            if not self._waiting[client]:
-                del self._waiting[client]
+            self._waiting.subtract(counted)
+            for network in counted:
+                if not self._waiting[network]:
+                    del self._waiting[network]
 
 
 class TokenBuckets:
@@ -121,15 +150,24 @@ class TokenBuckets:
         """Return how many buckets are remembered."""
         return len(self._full_at)
 
+    def pause(self, client: str) -> float:
+        """Return the seconds until there is a token, 0 if there is one; takes none."""
+        now = self._now()
+        missing = self._missing(max(now, self._full_at.get(client, now)), now)
+        return missing if missing > _ROUNDING_SECONDS else 0.0
+
     def take(self, client: str) -> float:
         """Take a token; return 0, or the seconds until there is one again."""
         now = self._now()
         full_at = max(now, self._full_at.pop(client, now))
-        missing = full_at + self._interval - (now + WINDOW_SECONDS)
+        missing = self._missing(full_at, now)
         is_empty = missing > _ROUNDING_SECONDS
         self._full_at[client] = full_at if is_empty else full_at + self._interval
         self._forget(now)
         return missing if is_empty else 0.0
+
+    def _missing(self, full_at: float, now: float) -> float:
+        return full_at + self._interval - (now + WINDOW_SECONDS)
 
     def _forget(self, now: float) -> None:
         while len(self._full_at) > self._most_clients or next(iter(self._full_at.values())) <= now:
@@ -144,7 +182,8 @@ def client_of(request: Request, trusted_proxies: int) -> str:
     (https://docs.cloud.google.com/load-balancing/docs/https#x-forwarded-for_header). Cloud Run
     reached at its own address writes one, the visitor's; Google does not document this, but others
     have measured it. The entries before come from the visitor and may contain anything. A visitor
-    with one IPv6 address has all 2^64 of its network, so the network counts as one client.
+    with one IPv6 address has all 2^64 of its network, so the network counts as one client; the
+    larger networks around it are counted, too (`ALLOWANCES`).
 
     Args:
         request: the request.
@@ -170,6 +209,17 @@ def _network_of(text: str) -> str | None:
             return str(IPv6Network((int(address), _SITE_PREFIX), strict=False))
         address = address.ipv4_mapped
     return str(address)
+
+
+def _networks_of(client: str) -> list[tuple[str, str]]:
+    """Return the networks that a client counts for, each with its kind, the largest first."""
+    try:
+        site = IPv6Network(client) if "/" in client else None
+    except ValueError:
+        site = None
+    if site is None:
+        return [("", client)]
+    return [(kind, str(site.supernet(new_prefix=int(kind[1:])))) for kind in ALLOWANCES if kind]
 
 
 def _rate_limited(detail: str, seconds: int) -> Problem:

@@ -15,8 +15,8 @@ from tests.integration.audio.recordings import FLAVOURS, recording
 
 def samples_by_ffmpeg(data: bytes) -> int:
     """How many samples FFmpeg returns if it removes the hidden ones."""
-    with av.open(io.BytesIO(data)) as source:
-        return sum(frame.samples for frame in source.decode(audio=0))
+    with av.open(io.BytesIO(data), mode="r") as source:
+        return sum(frame.samples for frame in source.decode(source.streams.audio[0]))
 
 
 def samples_by_us(data: bytes, container: Container) -> int:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Self
 
 import pytest
 from starlette.requests import Request
 
 from functions.api.limits import WINDOW_SECONDS, Limits, TokenBuckets, client_of
+from functions.api.problems import Problem
 from shared.voice import new_voice_id
 from tests.support.voices import a_queued
 from tests.unit.api.stage import FORM, SITE, Stage, problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import httpx
 
@@ -170,6 +172,69 @@ class TestWhoCountsAsOneClient:
 
     def test_a_connection_without_an_address_is_a_client_too(self) -> None:
         assert client_of(a_request(own=None), 0) == ""
+
+
+def of_network(number: int) -> Request:
+    """A request from the /64 of this number in a /48."""
+    return a_request(f"2001:db8:1:{number:x}::1")
+
+
+def admitted(limits: Limits, numbers: Iterable[int]) -> int:
+    """How many of the requests from these /64 are admitted."""
+    count = 0
+    for number in numbers:
+        with suppress(Problem):
+            limits.admit(of_network(number))
+            count += 1
+    return count
+
+
+class TestNetworks:
+    def test_a_client_cannot_multiply_itself_by_the_networks_of_its_56(self, clock: Clock) -> None:
+        assert admitted(limits(clock, trusted_proxies=1), range(256)) == 4 * PER_MINUTE
+
+    def test_a_client_cannot_multiply_itself_by_the_networks_of_its_48(self, clock: Clock) -> None:
+        every = range(0, 65_536, 16)
+        assert admitted(limits(clock, trusted_proxies=1), every) == 16 * PER_MINUTE
+
+    def test_a_refused_request_takes_nothing_from_the_larger_networks(self, clock: Clock) -> None:
+        some = limits(clock, trusted_proxies=1)
+
+        assert admitted(some, [1] * 1000) == PER_MINUTE
+        assert admitted(some, [2] * PER_MINUTE) == PER_MINUTE
+
+    def test_invented_addresses_make_nobody_be_forgotten(self, clock: Clock) -> None:
+        some = limits(clock, trusted_proxies=1)
+        greedy_4, greedy_6 = a_request("203.0.113.9"), a_request("2001:db8:2::1")
+        for _ in range(PER_MINUTE):
+            some.admit(greedy_4)
+            some.admit(greedy_6)
+
+        admitted(some, range(65_536))
+
+        for greedy in (greedy_4, greedy_6):
+            with pytest.raises(Problem):
+                some.admit(greedy)
+
+    @pytest.mark.parametrize(("step", "most"), [(1, 4), (256, 16)])
+    def test_the_requests_that_wait_are_counted_for_the_larger_networks(
+        self, clock: Clock, step: int, most: int
+    ) -> None:
+        some = limits(clock, waiting=1, trusted_proxies=1)
+        with ExitStack() as stack:
+            for number in range(most):
+                stack.enter_context(some.waiting(of_network(number * step)))
+            with pytest.raises(Problem), some.waiting(of_network(most * step)):
+                pass
+
+        with some.waiting(of_network(0)):
+            pass
+
+    def test_nothing_is_kept_of_requests_that_have_waited(self, clock: Clock) -> None:
+        some = limits(clock, waiting=1, trusted_proxies=1)
+        with some.waiting(of_network(1)):
+            pass
+        assert not some._waiting  # noqa: SLF001
 
 
 async def post(client: httpx.AsyncClient, **headers: str) -> httpx.Response:
