@@ -11,6 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from functions.api import app_check, problems
 from functions.api.body_limit import BodyLimitMiddleware
+from functions.api.origins import OriginMiddleware
 from functions.api.routes import create_router
 from shared.http.trace import TraceMiddleware
 
@@ -43,6 +44,7 @@ def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> 
 
     app.add_middleware(BodyLimitMiddleware)
     problems.install(app, router.routes)
+    app.add_middleware(OriginMiddleware, allowed_origins=allowed_origins)
     app.add_middleware(
         CORSMiddleware,
         allow_origins=allowed_origins,

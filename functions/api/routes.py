@@ -93,7 +93,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
         "/voices",
         status_code=201,
         dependencies=admitted,
-        responses=models.problem_responses(400, 401, 413, 415, 422, 429, 503),
+        responses=models.problem_responses(400, 401, 403, 413, 415, 422, 429, 503),
     )
     async def create_voice(
         wish: models.NewVoice | None = None, authorization: Authorization = None
