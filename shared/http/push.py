@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -41,6 +42,10 @@ class OverloadedError(PassingError):
 
 class AbandonedError(PassingError):
     """The voice was handed back before it was done, because this instance stops."""
+
+
+class AbortedPushError(PassingError):
+    """The sender has closed the connection, and sends the message again."""
 
 
 def push_route(
@@ -92,8 +97,11 @@ async def _healthz(_request: Request) -> Response:
 
 async def _read_body(request: Request) -> bytes:
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > LARGEST_BODY:
-            raise MalformedMessageError(f"the request's body is larger than {LARGEST_BODY} bytes")
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > LARGEST_BODY:
+                raise MalformedMessageError(f"the body is larger than {LARGEST_BODY} bytes")
+    except ClientDisconnect:
+        raise AbortedPushError("the push was broken off before all of it had come") from None
     return bytes(body)

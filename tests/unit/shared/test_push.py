@@ -21,7 +21,7 @@ from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, pus
 from tests.support.voices import SECOND, a_converting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, MutableMapping
 
     from starlette.applications import Starlette
 
@@ -90,6 +90,31 @@ async def test_an_unhandled_message_is_delivered_again(
     # Pub/Sub accepts only these answers as an acknowledgement.
     assert response.status_code not in {102, 200, 201, 202, 204}
     assert [entry["event"] for entry in book.entries if "event" in entry] == [event]
+
+
+async def test_a_push_that_its_sender_aborts_is_no_unexpected_error() -> None:
+    handler = Handler()
+    received: Iterator[MutableMapping[str, Any]] = iter(
+        [
+            {"type": "http.request", "body": BODY[:10], "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+    )
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return next(received)
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
+    with log_book() as book:
+        await push_app(NoTokenNeeded(), handler)(scope, receive, send)
+
+    assert [entry["event"] for entry in book.entries if "event" in entry] == ["nacked"]
+    assert not any("stack_trace" in entry for entry in book.entries)
+    assert (handler.messages, sent[0]["status"]) == ([], 503)
 
 
 async def test_an_overloaded_instance_asks_for_a_pause() -> None:
