@@ -136,8 +136,17 @@ class VoiceIntake:
         # If the recording exists, its event or message is late, and sweep puts the voice back.
 
     async def fail(self, voice: Voice, error: VoiceError) -> None:
-        """Fail a voice that still waits for its recording."""
-        await self._end(voice, partial(voices_of.refuse, error=error))
+        """Fail a voice that still waits for its recording.
+
+        If a recording is stored already, its event is on the way, and the voice does not fail.
+
+        Raises:
+            StorageUnavailableError: it is unknown whether a recording is stored.
+        """
+        try:
+            await self._uploads.find(upload_name(voice.voice_id))
+        except ObjectMissingError:
+            await self._end(voice, partial(voices_of.refuse, error=error))
 
     def is_expired(self, voice: Voice, now: datetime) -> bool:
         """Return whether a voice waits for a recording that can no longer come."""

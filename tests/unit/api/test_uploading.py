@@ -237,6 +237,23 @@ async def test_a_file_of_another_type_fails_its_voice(
     assert stage.uploads.objects == {}
 
 
+@pytest.mark.parametrize(
+    ("content", "status", "code"),
+    [(b"<html>", 415, "unsupported_format"), (WEBM * 2000, 413, "too_large")],
+)
+async def test_a_bad_file_does_not_fail_a_voice_whose_good_recording_is_stored_already(
+    *, stage: Stage, client: httpx.AsyncClient, content: bytes, status: int, code: str
+) -> None:
+    voice = await waiting(stage)
+    assert (await put(client, voice.voice_id)).status_code == 202
+    stored = dict(stage.uploads.objects)
+
+    problem(await put(client, voice.voice_id, content), status, code)
+
+    assert await error_of(stage, voice) is None
+    assert stage.uploads.objects == stored
+
+
 async def test_an_unknown_or_malformed_voice_id_is_told_apart(client: httpx.AsyncClient) -> None:
     voice_id = new_voice_id()
 
