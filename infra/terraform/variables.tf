@@ -419,7 +419,7 @@ variable "quota" {
 }
 
 variable "rate_limit_per_minute" {
-  description = "Requests a minute that one address may send to the api. Each instance counts for itself; with custom_domain the load balancer counts, too, for all together."
+  description = "Requests a minute that one address (an IPv6 /64) may send to the api; a /56 has four times and a /48 sixteen times as many. Each instance counts for itself; with custom_domain the load balancer counts, too, for all together."
   type        = number
   default     = 120
   nullable    = false

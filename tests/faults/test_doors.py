@@ -352,6 +352,7 @@ class TestTheWholeService:
 
         assert "Access-Control-Allow-Origin" not in preflight.headers
         assert "Access-Control-Allow-Origin" not in answer.headers
+        assert (answer.status_code, answer.json()["code"]) == (403, "origin_refused")
         assert own.headers["Access-Control-Allow-Origin"] == endpoints["api"]
 
     def test_another_sites_page_may_not_upload(self, endpoints: dict[str, Any]) -> None:
