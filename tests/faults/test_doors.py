@@ -258,7 +258,8 @@ def traces(endpoints: dict[str, Any], folder: Path) -> Traces:
 @pytest.mark.emulators
 class TestLogs:
     @pytest.mark.parametrize(
-        "process", ["api", "convert", "dead_letter", "firestore", "on_upload", "pubsub", "storage"]
+        "process",
+        ["api", "convert", "dead_letter", "firestore", "on_upload", "pubsub", "storage", "sweep"],
     )
     @pytest.mark.parametrize("kind", ["token", "signature", "key", "recording or result"])
     def test_no_log_contains_a_secret(self, traces: Traces, process: str, kind: str) -> None:
@@ -275,6 +276,7 @@ class TestLogs:
             "on_upload",
             "pubsub",
             "storage",
+            "sweep",
         }
 
     @pytest.mark.parametrize(

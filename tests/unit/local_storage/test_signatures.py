@@ -107,7 +107,7 @@ def test_seven_days_are_the_longest_life(key: rsa.RSAPrivateKey) -> None:
         ("auto", "eu"),
         ("20300131%2Fauto", "20300130%2Fauto"),
         ("goog4_request", "aws4_request"),
-        ("RSA", "HMAC"),
+        ("RSA", "DSA"),
         ("T235930Z", "T995930Z"),
         ("Expires=60", "Expires=6e1"),
         ("Expires=60", "Expires=%D9%A3"),
@@ -118,6 +118,13 @@ def test_even_a_well_signed_request_must_have_the_documented_parameters(
 ) -> None:
     with pytest.raises(errors.MalformedSecurityHeaderError):
         Signer(key, parameters={old: new}).check()
+
+
+def test_an_account_with_an_rsa_key_cannot_sign_with_the_other_algorithm(
+    key: rsa.RSAPrivateKey,
+) -> None:
+    with pytest.raises(errors.SignatureDoesNotMatchError):
+        Signer(key, parameters={"RSA": "HMAC"}).check()
 
 
 @pytest.mark.parametrize(
