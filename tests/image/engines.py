@@ -23,6 +23,10 @@ TAG: Final = "localhost/voice-avatar-convert:test"
 class Engine(Protocol):
     """Builds the image and runs commands in containers of it."""
 
+    def has(self, base: str) -> bool:
+        """Whether an image is there, or could be pulled from its registry."""
+        ...
+
     def build(self, arguments: Mapping[str, str]) -> None:
         """Build the image with these build arguments."""
         ...
@@ -58,6 +62,9 @@ class Docker:
 
     program: str
 
+    def has(self, base: str) -> bool:
+        return _works(self.program, "image", "inspect", base) or _works(self.program, "pull", base)
+
     def build(self, arguments: Mapping[str, str]) -> None:
         options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
         command = [self.program, "build", *options, f"--file={DOCKERFILE}", f"--tag={TAG}", "."]
@@ -89,6 +96,9 @@ class Buildah:
     """
 
     program: str
+
+    def has(self, base: str) -> bool:
+        return _works(self.program, "pull", "--policy=missing", base)
 
     def build(self, arguments: Mapping[str, str]) -> None:
         options = [f"--build-arg={name}={value}" for name, value in arguments.items()]
@@ -132,11 +142,20 @@ def find_engine() -> Engine | None:
         program = shutil.which(name)
         if program is None:
             continue
-        asked = subprocess.run([program, "info"], check=False, capture_output=True)
-        if asked.returncode == 0:
+        if _works(program, "info"):
             engine: Engine = kind(program)
             return engine
     return None
+
+
+def base_image() -> str:
+    """Return the image that the Dockerfile builds upon."""
+    lines = (ROOT / DOCKERFILE).read_text().splitlines()
+    return next(line.removeprefix("ARG BASE=") for line in lines if line.startswith("ARG BASE="))
+
+
+def _works(*command: str) -> bool:
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
 def _ports(environment: Mapping[str, str]) -> list[str]:
