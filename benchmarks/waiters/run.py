@@ -447,8 +447,7 @@ def api_environment(convert: str, firestore: str, key_file: Path) -> dict[str, s
 
 def server_command(port: int) -> list[str]:
     """Return the command that serves the api."""
-    source = ROOT / "benchmarks" / "waiting" / "served.py"
-
+    source = Path(__file__).with_name("served.py")
     return [
         *(sys.executable, "-m", "functions_framework", "--asgi", "--target=api"),
         f"--source={source}",

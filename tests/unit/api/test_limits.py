@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 from starlette.requests import Request
 
-from functions.api.limits import WINDOW_SECONDS, Limits, TokenBuckets, client_of
+from functions.api.limits import MOST_CLIENTS, WINDOW_SECONDS, Limits, TokenBuckets, client_of
 from functions.api.problems import Problem
 from shared.voice import new_voice_id
 from tests.support.voices import a_queued
@@ -210,7 +210,8 @@ class TestNetworks:
             some.admit(greedy_4)
             some.admit(greedy_6)
 
-        admitted(some, range(65_536))
+        # More addresses than are remembered.
+        admitted(some, range(MOST_CLIENTS + 1000))
 
         for greedy in (greedy_4, greedy_6):
             with pytest.raises(Problem):
