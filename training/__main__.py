@@ -15,6 +15,8 @@ from training.export import Melody, export, load_network
 from training.generate import generate
 from training.quality.card import write_tables
 from training.quality.run import run as measure
+from training.quality.similarity import SpeakerEncoder
+from training.recordings import command
 from training.train import Plan, Trainer
 from training.variance import compensate
 
@@ -113,8 +115,16 @@ def evaluate(places: Places, effort: Effort) -> None:
 _STEPS = {"generate": make_data, "train": train, "quality": evaluate}
 
 
+def _from_recordings(arguments: list[str]) -> int:
+    places = command.Places(REPOSITORY / "characters", BUNDLE, WORK / "recordings")
+    return command.main(arguments, places, command.ask_at_terminal, SpeakerEncoder())
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the steps that are asked for."""
+    """Runs the steps that are asked for, or makes a character of recordings."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if any(argument.split("=")[0] == "--recordings" for argument in given):
+        return _from_recordings(given)
     parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
     parser.add_argument(
         "steps",
@@ -127,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--work", type=Path, default=WORK, help="folder for data and checkpoints")
     parser.add_argument("--bundle", type=Path, help="bundle to write or measure")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
     steps = options.steps or ["generate", "train", "export", "quality"]
     unknown = set(steps) - {*_STEPS, "export"}
     if unknown:

@@ -68,7 +68,12 @@ def _blocks(channels: int, count: int) -> nn.Sequential:
 
 
 class Network(nn.Module):
-    """Mel spectrum, melody and voicing to the target's cepstrum and voicing."""
+    """Mel spectrum, melody and voicing to the target's cepstrum and voicing.
+
+    Attributes:
+        melody_mean: of log f0, which the decoder takes relative to it.
+        melody_spread: by which log f0 is divided.
+    """
 
     cepstrum_mean: Tensor
     cepstrum_spread: Tensor
@@ -88,6 +93,7 @@ class Network(nn.Module):
         self.register_buffer("cepstrum_mean", torch.zeros(CEPSTRUM_SIZE))
         self.register_buffer("cepstrum_spread", torch.ones(CEPSTRUM_SIZE))
         self.register_buffer("mel_mean", torch.full((features.BANDS,), -5.0))
+        self.melody_mean, self.melody_spread = LOG_F0_MEAN, LOG_F0_SPREAD
 
     def hear(self, mel: Tensor) -> Tensor:
         """Content [batch, content, frames] of a normalised mel spectrum [batch, frames, bands]."""
@@ -95,7 +101,7 @@ class Network(nn.Module):
 
     def speak(self, content: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor]:
         """Cepstrum [batch, frames, 35] and voicing logit [batch, frames]."""
-        melody = (torch.log(f0) - LOG_F0_MEAN) / LOG_F0_SPREAD
+        melody = (torch.log(f0) - self.melody_mean) / self.melody_spread
         x = torch.cat([content, melody[:, None], voicing[:, None]], 1)
         out = self.exit(self.decoder(self.join(x))).transpose(1, 2)
         cepstrum = out[..., :CEPSTRUM_SIZE] * self.cepstrum_spread + self.cepstrum_mean

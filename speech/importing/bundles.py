@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.characters import MANIFEST, SCHEMA_VERSION, ManifestError, parse_manifest
-from speech.importing.errors import VoiceFileError
+from shared.characters import SCHEMA_VERSION
+from speech.importing.terms import terms_of
+from speech.importing.writing import put_bundle
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from speech.importing.voices import ImportedVoice
 
 ENGINE = "rvc"
-_STAGING = ".importing"
 _COLOUR = "#5b6abf"
 _LIMITS = {"min_seconds": 0.1, "max_seconds": 300.0}
 _USUAL_LOG_STD = 0.2
@@ -84,33 +82,8 @@ def write_bundle(characters: Path, wishes: Wishes, parts: Parts, consent: Consen
     Raises:
         VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
     """
-    target = characters / wishes.character
-    if target.exists():
-        raise VoiceFileError(
-            f"--as {wishes.character}: expected a new id, found {target}; remove it or choose"
-            " another."
-        )
-    content = json.dumps(_manifest(wishes, parts, consent), ensure_ascii=False, indent=2) + "\n"
-    try:
-        parse_manifest(content.encode(), target)
-    except ManifestError as error:
-        raise VoiceFileError(str(error)) from error
-    files = {f"{role}.onnx": graph for role, graph in parts.graphs.items()}
-    _put(target, files | {MANIFEST: content.encode()})
-    return target
-
-
-def _put(target: Path, files: dict[str, bytes]) -> None:
-    """Make a folder whole before it is where characters are looked for."""
-    staging = target.parent / _STAGING / target.name
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
-    try:
-        for name, content in files.items():
-            (staging / name).write_bytes(content)
-        staging.rename(target)
-    finally:
-        shutil.rmtree(staging.parent, ignore_errors=True)
+    graphs = {f"{role}.onnx": graph for role, graph in parts.graphs.items()}
+    return put_bundle(characters / wishes.character, _manifest(wishes, parts, consent), graphs)
 
 
 def _manifest(wishes: Wishes, parts: Parts, consent: Consent) -> dict[str, Any]:
@@ -129,19 +102,9 @@ def _manifest(wishes: Wishes, parts: Parts, consent: Consent) -> dict[str, Any]:
         },
         "pitch": _pitch(wishes.median_hz),
         "limits": _LIMITS,
-        "credit": consent.credit,
-        "licence": _licence(consent),
-        "terms_url": consent.terms_url,
-        "consent": f"{consent.owner}: {consent.consent}",
-        "contact": consent.contact,
+        **terms_of(consent),
         "preview": {"colour": _COLOUR, "portrait": None},
         "origin": _origin(voice, consent),
-        "uses": {
-            "commercial": consent.commercial,
-            "redistribution": consent.redistribution,
-            "adult": consent.adult,
-            "politics": consent.politics,
-        },
         "settings": settings | wishes.settings,
     }
 
@@ -165,11 +128,6 @@ def _pitch(median_hz: float | None) -> dict[str, Any] | None:
         "median_hz": median_hz,
         "log_std": _USUAL_LOG_STD,
     }
-
-
-def _licence(consent: Consent) -> dict[str, Any]:
-    licence = {"name": consent.licence, "spdx": consent.spdx, "url": consent.terms_url}
-    return licence | ({"text": consent.licence_text} if consent.licence_text else {})
 
 
 def _origin(voice: ImportedVoice, consent: Consent) -> dict[str, Any]:
