@@ -11,18 +11,27 @@ from speech.importing.consent import Ask, Consent, ask_consent, read_consent
 from speech.importing.errors import VoiceFileError
 from speech.importing.writing import require_new
 from training.export import GRAPH
+from training.quality.card import write_tables
+from training.quality.material import prompts
 from training.quality.similarity import Embedding
 from training.recordings.bundle import Names, write_bundle
 from training.recordings.errors import RecordingsError
 from training.recordings.graph_weights import load_network
 from training.recordings.judgement import Judge, judge
-from training.recordings.others import find_others
+from training.recordings.others import Others, find_others
 from training.recordings.page import write_page, write_samples
 from training.recordings.progress import Progress
-from training.recordings.report import selection_lines, summary, write_card, write_dropped
+from training.recordings.report import (
+    selection_lines,
+    summary,
+    tables,
+    write_card,
+    write_dropped,
+)
 from training.recordings.screening import Utterance
 from training.recordings.selection import Selection, select
 from training.recordings.stages import Effort, Material, Training
+from training.recordings.words import measure_words
 from training.recordings.work import WorkFolder
 
 _HELD_OUT_SECONDS = 60.0
@@ -126,6 +135,38 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
         progress.say(f"listen: {write_page(work.listening, english, judgement)}")
     progress.say(summary(judgement))
     progress.say(f"bundle: {target}; try it: nox -s demo -- --character {options.character}")
+
+
+def measure(character: str, places: Places, cache: Path, encoder: Embedding) -> str:
+    """Measure a character of recordings again, words included; write its card; its tables.
+
+    Args:
+        character: the id.
+        places: where things lie.
+        cache: keeps what is read for the measurement.
+        encoder: tells voices apart.
+
+    Raises:
+        RecordingsError: what its training kept is not there.
+    """
+    work = WorkFolder(places.work / character)
+    bundle = places.characters / character
+    if not work.has("selection") or not bundle.is_dir():
+        raise RecordingsError(
+            f"--character {character}: expected a character in {places.characters} and what its"
+            f" training kept in {work.path}, found none; train it with --recordings."
+        )
+    selection: Selection = work.read("selection")
+    others: Others = work.read("strangers")
+    trained_on, held_out = hold_out(selection)
+    judging = Judge(bundle, trained_on, encoder)
+    progress = Progress(stages=1)
+    progress.begin("measuring")
+    judgement = judge(judging, held_out, others.strangers, progress.report)
+    said = prompts(cache)
+    words = measure_words(judging, said) if said else None
+    write_tables(bundle / "MODEL_CARD.md", tables(judgement, words))
+    return tables(judgement, words)
 
 
 def _consent(file: Path | None, work: WorkFolder, ask: Ask) -> Consent:

@@ -1,12 +1,14 @@
 """Measures a character against its owner's recordings, each figure with what was reachable."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.characters import read_manifest
 from speech.engines.samples import resample
 from training.features import RATE, Floats
 from training.network import HarmonicVoice
@@ -14,8 +16,9 @@ from training.quality import measures
 from training.quality.converter import Converter
 from training.quality.similarity import Embedding
 from training.quality.synthesis import synthesise
+from training.recordings.errors import RecordingsError
 from training.recordings.graph_weights import load_network
-from training.recordings.preparation import Preparation
+from training.recordings.preparation import PAD_SECONDS, Preparation
 from training.recordings.screening import Utterance
 
 CLIP_SECONDS = 6.0
@@ -86,6 +89,12 @@ class Judge:
 
     def __init__(self, bundle: Path, references: Sequence[Utterance], encoder: Embedding) -> None:
         self._converter = Converter.of(bundle)
+        pitch = read_manifest(bundle).pitch
+        if pitch is None:
+            raise RecordingsError(
+                f"{bundle}: expected a character whose pitch is known, found none."
+            )
+        self._median_hz = pitch.median_hz
         self._encoder = encoder
         clips = join(references)
         step = max(1, len(clips) // _REFERENCES)
@@ -103,20 +112,25 @@ class Judge:
         (lesson,) = self._preparation.of_owner([utterance])
         synthesis = synthesise(self._voice, lesson.cepstra, lesson.log_f0)
         wave = resample(utterance.samples, utterance.rate, RATE)
-        # The lesson begins with a short silence that the recording does not have.
-        synthesis = self._aligned(synthesis, wave)
-        return Clip(name, wave, synthesis, self._converter(wave))
+        return Clip(name, wave, _aligned(synthesis, wave), self.convert(wave))
 
     def clip_of_stranger(self, name: str, wave: Floats) -> Clip:
         """Convert somebody else."""
-        return Clip(name, wave, None, self._converter(wave))
+        return Clip(name, wave, None, self.convert(wave))
 
-    @staticmethod
-    def _aligned(synthesis: Floats, wave: Floats) -> Floats:
-        begin = round(0.15 * RATE)
-        part = synthesis[begin : begin + len(wave)]
-        loud = np.sqrt((wave**2).mean() / max(float((part**2).mean()), 1e-12))
-        return np.pad(part * loud, (0, len(wave) - len(part))).astype(np.float32)
+    def convert(self, wave: Floats) -> Floats:
+        """A recording at 16 kHz in the character's voice."""
+        return self._converter(wave)
+
+    def syntheses(self, utterances: Sequence[Utterance]) -> Iterator[Floats]:
+        """What the synthesis alone says of each at the character's height, at 16 kHz."""
+        for lesson in self._preparation.of_owner(utterances):
+            voiced = lesson.log_f0 > 0
+            moved = lesson.log_f0
+            if voiced.any():
+                register = math.log(self._median_hz) - np.median(moved[voiced])
+                moved = np.where(voiced, moved + register, 0).astype(np.float32)
+            yield synthesise(self._voice, lesson.cepstra, moved)
 
     def figures(self, clip: Clip) -> dict[str, float]:
         """Everything that is measured of a clip."""
@@ -137,6 +151,14 @@ class Judge:
             "synthesis": float(self._encoder.embed(clip.synthesis) @ self._reference),
             "synthesis_distortion": measures.distortion(alone, before),
         }
+
+
+def _aligned(synthesis: Floats, wave: Floats) -> Floats:
+    """A synthesis without the silence that its lesson begins with, as loud as the recording."""
+    begin = round(PAD_SECONDS * RATE)
+    part = synthesis[begin : begin + len(wave)]
+    loud = np.sqrt((wave**2).mean() / max(float((part**2).mean()), 1e-12))
+    return np.pad(part * loud, (0, len(wave) - len(part))).astype(np.float32)
 
 
 def judge(

@@ -18,7 +18,7 @@ from training.recordings.envelopes import Envelopes, highest_frequency
 from training.recordings.screening import Utterance
 
 DISTURBED_VERSIONS = 4
-_PAD_SECONDS = 0.15
+PAD_SECONDS = 0.15
 _MOST_SPEED = np.log(1.22)
 _LEVEL = 0.5
 _AUDIBLE_DB = 45.0
@@ -108,7 +108,7 @@ def _envelopes_by_rate(utterances: Sequence[Utterance]) -> dict[int, Envelopes]:
 
 def _padded(utterance: Utterance) -> Floats:
     """The utterance with short silences around it, at a level of its own."""
-    pad = round(_PAD_SECONDS * utterance.rate)
+    pad = round(PAD_SECONDS * utterance.rate)
     peak = max(float(np.abs(utterance.samples).max(initial=0.0)), 1e-4)
     # A whole number of frames, so that those of both sample rates are equally many.
     frames = -(-(len(utterance.samples) + 2 * pad) * FRAMES_PER_SECOND // utterance.rate)

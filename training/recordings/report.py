@@ -13,6 +13,7 @@ from training.recordings.selection import (
     clock,
     seconds_by_reason,
 )
+from training.recordings.words import Words
 
 _SHOWN = 8
 
@@ -91,7 +92,7 @@ timing stay the speaker's.
     write_tables(file, tables(judgement))
 
 
-def tables(judgement: Judgement) -> str:
+def tables(judgement: Judgement, words: Words | None = None) -> str:
     """The figures as Markdown."""
     owner, strangers = judgement.owner, judgement.strangers
     synthesis = f"{_two(owner, 'synthesis')} by the synthesis alone"
@@ -124,6 +125,14 @@ def tables(judgement: Judgement) -> str:
             ),
             ("log-f0 correlation of the same", f"{strangers.mean('melody'):.3f}", "1"),
         ]
+    if words is not None:
+        rows.append(
+            (
+                f"of {words.prompts} short English prompts of one stranger, recognised",
+                f"{words.converted:.0%}",
+                f"{words.recorded:.0%} as recorded, {words.synthesis:.0%} by the synthesis alone",
+            )
+        )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

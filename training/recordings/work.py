@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Made = TypeVar("Made")
 
@@ -37,15 +37,25 @@ class WorkFolder:
 
     def kept(self, name: str, make: Callable[[], Made]) -> Made:
         """What was made before under this name, or is made now."""
-        file = self.path / f"{name}.pickle"
-        if file.exists():
-            made: Made = pickle.loads(file.read_bytes())
-            return made
+        if self.has(name):
+            kept: Made = self.read(name)
+            return kept
         made = make()
-        partial = file.with_suffix(".partial")
+        partial = self._file(name).with_suffix(".partial")
         partial.write_bytes(pickle.dumps(made))
-        partial.replace(file)
+        partial.replace(self._file(name))
         return made
+
+    def has(self, name: str) -> bool:
+        """Whether something was made under this name."""
+        return self._file(name).exists()
+
+    def read(self, name: str) -> Any:
+        """What was made under this name."""
+        return pickle.loads(self._file(name).read_bytes())
+
+    def _file(self, name: str) -> Path:
+        return self.path / f"{name}.pickle"
 
     @property
     def listening(self) -> Path:

@@ -12,6 +12,20 @@ from numpy.typing import NDArray
 
 RATE = 16_000
 SPEECH_SECONDS = 150
+CONSENT = {
+    "owner": "Ada Example",
+    "consent": "Ada agreed in writing.",
+    "licence": "CC-BY-4.0",
+    "terms_url": "https://example.org/terms",
+    "credit": "Voice: Ada Example",
+    "source": "recorded by Ada herself",
+    "contact": "mailto:ada@example.org",
+    "commercial": True,
+    "redistribution": False,
+    "adult": False,
+    "politics": False,
+    "no_public_figure_no_minor": True,
+}
 _TEXT = (
     "The north wind and the sun were arguing which of them was stronger. A traveller came along"
     " wrapped in a warm cloak. They agreed that whoever first made him take it off was the"

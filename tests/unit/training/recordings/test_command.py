@@ -13,6 +13,7 @@ from speech.bundles.reading import load_character
 from speech.engines.base import ConversionOptions, SessionSettings
 from speech.engines.registry import ENGINES, build_engine
 from speech.importing.errors import VoiceFileError
+from tests.unit.training.recordings.conftest import CONSENT
 from training.quality.similarity import SpeakerEncoder
 from training.recordings.command import Places, main
 
@@ -20,20 +21,6 @@ ROOT = Path(__file__).parents[4]
 RATE = 16_000
 Floats = NDArray[np.float32]
 WriteWav = Callable[[Path, Floats, int], None]
-CONSENT = {
-    "owner": "Ada Example",
-    "consent": "Ada agreed in writing.",
-    "licence": "CC-BY-4.0",
-    "terms_url": "https://example.org/terms",
-    "credit": "Voice: Ada Example",
-    "source": "recorded by Ada herself",
-    "contact": "mailto:ada@example.org",
-    "commercial": True,
-    "redistribution": False,
-    "adult": False,
-    "politics": False,
-    "no_public_figure_no_minor": True,
-}
 
 
 def nobody(question: str) -> str:
@@ -57,7 +44,6 @@ def folder(tmp_path: Path, woman: Floats, man: Floats, write_wav: WriteWav) -> P
 
 
 @pytest.mark.training
-@pytest.mark.filterwarnings("ignore::RuntimeWarning:matplotlib")
 def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

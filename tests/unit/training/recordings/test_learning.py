@@ -1,22 +1,23 @@
 """A short training learns, and goes on as if it had never been stopped."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
-from shared.characters import MAX_BUNDLE_BYTES
-from speech.bundles.sealing import seal
-from training.export import GRAPH
+from speech.importing.consent import Consent
+from tests.unit.training.recordings.conftest import CONSENT
+from training.export import GRAPH, Melody
 from training.network import Network
 from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
+from training.recordings.bundle import Names, write_bundle
 from training.recordings.distillation import teach
-from training.recordings.graph_weights import load_network, with_decoder
+from training.recordings.graph_weights import load_network
 from training.recordings.learning import (
     Disturber,
     Learner,
@@ -30,6 +31,7 @@ from training.recordings.learning import (
 )
 from training.recordings.preparation import Lesson, Preparation
 from training.recordings.screening import Utterance
+from training.recordings.stages import Trained
 
 MEI = Path(__file__).parents[4] / "characters" / "mei"
 RATE = 16_000
@@ -66,26 +68,31 @@ def train(
     return Learner(network, plan, loss, file).run(report)
 
 
-def likeness(network: Network, source: Floats, like: SpeakerLikeness, folder: Path) -> float:
+def likeness(
+    network: Network, lessons: list[Lesson], source: Floats, like: SpeakerLikeness
+) -> float:
     """Of a recording converted with a bundle that has this network's decoder."""
-    bundle = folder / "mei"
-    shutil.copytree(MEI, bundle, dirs_exist_ok=True)
-    (bundle / GRAPH).write_bytes(with_decoder(MEI / GRAPH, network))
-    seal(bundle, MAX_BUNDLE_BYTES)
-    return like.of(Converter.of(bundle)(source))
+    melody = Melody.of(np.concatenate([lesson.log_f0[lesson.log_f0 > 0] for lesson in lessons]))
+    with TemporaryDirectory() as folder:
+        bundle = Path(folder) / "ada"
+        names = Names("ada", "Ada", "Ada")
+        consent = Consent.model_validate(CONSENT)
+        write_bundle(bundle, names, consent, Trained(network, melody), MEI / GRAPH)
+        return like.of(Converter.of(bundle)(source))
 
 
 def test_envelopes_and_likeness_improve(
-    base: Network, lessons: list[Lesson], woman: Floats, man: Floats, tmp_path: Path
+    base: Network, lessons: list[Lesson], woman: Floats, tmp_path: Path
 ) -> None:
     learnt, held_out = lessons[:4], lessons[4:]
     fresh = fresh_decoder(base, learnt, seed=1)
     like = SpeakerLikeness([woman[: 10 * RATE]], SpeakerEncoder())
-    before = held_out_distance(fresh, held_out), likeness(fresh, man[: 6 * RATE], like, tmp_path)
+    heard = woman[20 * RATE : 25 * RATE]
+    before = held_out_distance(fresh, held_out), likeness(fresh, learnt, heard, like)
     trained = train(fresh, learnt, Plan(steps=70, batch=4), tmp_path / "learner.pt")
-    after = held_out_distance(trained, held_out), likeness(trained, man[: 6 * RATE], like, tmp_path)
-    assert after[0] < 0.8 * before[0]
-    assert after[1] > before[1] + 0.02
+    after = held_out_distance(trained, held_out), likeness(trained, learnt, heard, like)
+    assert after[0] < 0.6 * before[0]
+    assert after[1] > before[1] + 0.1
 
 
 def test_the_encoder_stays_as_it_is(base: Network, lessons: list[Lesson], tmp_path: Path) -> None:
