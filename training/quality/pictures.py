@@ -18,7 +18,7 @@ def spectrograms(file: Path, waves: dict[str, Floats]) -> None:
         top = 10 * np.log10(np.square(np.abs(np.fft.rfft(wave[:RATE]))).max() / RATE + 1e-9) - 30
         # Where nothing is heard, the picture needs something to take a logarithm of.
         audible = wave + 1e-7 * np.random.default_rng(0).standard_normal(len(wave))
-        axis.specgram(audible, 512, RATE, noverlap=432, vmin=top - 70, vmax=top)
+        axis.specgram(audible, NFFT=512, Fs=RATE, noverlap=432, vmin=top - 70, vmax=top)
         axis.set_title(title, fontsize=9, loc="left")
         axis.set_ylabel("Hz")
     figure.tight_layout()

@@ -15,7 +15,8 @@ from speech.engines.registry import ENGINES, build_engine
 from speech.importing.errors import VoiceFileError
 from tests.unit.training.recordings.conftest import CONSENT
 from training.quality.similarity import SpeakerEncoder
-from training.recordings.command import Places, main
+from training.recordings.command import Places, main, measure
+from training.recordings.errors import RecordingsError
 
 ROOT = Path(__file__).parents[4]
 RATE = 16_000
@@ -95,3 +96,9 @@ def test_a_folder_that_cannot_be_used_is_refused_in_one_line(
     (tmp_path / "consent.json").write_text(json.dumps(CONSENT))
     assert run(tmp_path, "--as", "ada", "--consent", str(tmp_path / "consent.json")) == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_character_whose_training_kept_nothing_is_not_measured(tmp_path: Path) -> None:
+    places = Places(tmp_path, ROOT / "characters" / "mei", tmp_path / "work")
+    with pytest.raises(RecordingsError, match=r"--character ada: expected .* found none"):
+        measure("ada", places, tmp_path, SpeakerEncoder())
