@@ -1,6 +1,13 @@
 /** Checks and reads the services' answers. */
 import { VoiceAvatarError } from "./errors.js";
-import type { Character, Voice, VoiceResult, VoiceStatus, VoiceUpdate } from "./types.js";
+import type {
+  Character,
+  LiveOffer,
+  Voice,
+  VoiceResult,
+  VoiceStatus,
+  VoiceUpdate,
+} from "./types.js";
 
 /** A JSON object or a document, not checked yet. */
 export type Answer = Readonly<Record<string, unknown>>;
@@ -61,7 +68,16 @@ export function parseVoice(body: Answer): Voice {
       expiresAt: new Date(asString(upload["expires_at"], "upload.expires_at")),
       maxBytes: numberOr(upload["max_bytes"], Number.POSITIVE_INFINITY),
     },
+    live: parseLive(body["live"]),
   };
+}
+
+/** An offer that cannot be understood is none: the upload works without it. */
+function parseLive(offer: unknown): LiveOffer | null {
+  if (!isObject(offer)) return null;
+  const { url, ticket } = offer;
+  if (typeof url !== "string" || typeof ticket !== "string") return null;
+  return { url, ticket, expiresAt: moment(offer["expires_at"]) };
 }
 
 export function parseResult(result: Answer): VoiceResult {

@@ -65,8 +65,18 @@ export interface Voice {
   /** RFC 4122 UUID version 4; whoever holds it can read the voice and delete it. */
   readonly voiceId: string;
   readonly upload: SignedUpload;
+  /** Where the recording can be sent while it is being spoken; null where the service has no such place. */
+  readonly live: LiveOffer | null;
   /** Firestore path of the document to listen to. */
   readonly document: string;
+}
+
+/** A WebSocket that takes this voice's recording; the protocol is `voice-avatar.live.v1`. */
+export interface LiveOffer {
+  readonly url: string;
+  /** What proves to the service that the voice was announced. */
+  readonly ticket: string;
+  readonly expiresAt: Date | null;
 }
 
 /** A signed address that accepts one recording, once. */
@@ -96,6 +106,15 @@ export interface VoiceResult {
   readonly bytes: number | null;
   readonly seconds: number | null;
   readonly sha256: string | null;
+  /** The audio itself, if it came with the result already. */
+  readonly audio?: Blob;
+}
+
+/** A piece of the character's voice while the visitor still speaks: 24 kHz, mono, 16 bits. */
+export interface HeardSound {
+  /** Place of the first sample, counted from the beginning of the recording. */
+  readonly firstSample: number;
+  readonly samples: Int16Array;
 }
 
 /** Steps of {@link VoiceAvatar.convert}, in the order in which they usually come. */
@@ -103,10 +122,17 @@ export type ConvertProgress =
   | { readonly step: "created"; readonly voice: Voice }
   | { readonly step: "uploading"; readonly sentBytes: number; readonly totalBytes: number }
   | { readonly step: "uploaded" }
+  /** The audio is there, and the service is about to store it. */
+  | { readonly step: "converted"; readonly audio: Blob }
   | { readonly step: "update"; readonly update: VoiceUpdate };
 
 export interface ConvertOptions extends VoiceRequest {
   readonly onProgress?: (progress: ConvertProgress) => void;
+  /**
+   * Hears the character while the visitor speaks, about 0.3 s later: a preview, never the result.
+   * Called only where the service and the character can do this; play it with headphones.
+   */
+  readonly onHeard?: (sound: HeardSound) => void;
   readonly signal?: AbortSignal;
 }
 

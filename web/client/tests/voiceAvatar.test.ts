@@ -369,6 +369,7 @@ describe("convert", () => {
     const firestore = new FakeFirestore();
     const network = new FakeNetwork({ [POST]: json(201, CREATED) });
     const put: Surroundings["put"] = async () => {
+      await firestore.listened;
       firestore.write({ status: "done", result: RESULT });
       throw new VoiceAvatarError("already_uploaded", "There already.");
     };
