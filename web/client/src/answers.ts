@@ -25,7 +25,8 @@ export function readDocument(data: Answer | null): {
   return { update: { status, stage: stringOr(data["stage"], null) }, result };
 }
 
-function failure(error: Answer): VoiceAvatarError {
+/** The error that a failed voice names. */
+export function failure(error: Answer): VoiceAvatarError {
   const message = stringOr(error["message"], "The conversion failed.");
   return new VoiceAvatarError(stringOr(error["code"], "internal"), message);
 }

@@ -1,6 +1,5 @@
 /** Sends a recording over a WebSocket while it is being spoken: docs/live.md in the repository. */
-import { type Answer, asObject, parseResult, stringOr } from "./answers.js";
-import { VoiceAvatarError } from "./errors.js";
+import { type Answer, asObject, failure, parseResult, stringOr } from "./answers.js";
 import type { Recording } from "./recording.js";
 import type { HeardSound, LiveOffer, VoiceResult } from "./types.js";
 import { aborted, forward, never } from "./waiting.js";
@@ -14,8 +13,8 @@ const MESSAGE_BYTES = 32 * 1024;
 const QUEUE_BYTES = 256 * 1024;
 /** The wait for the socket ends when nothing has moved for so long after the end of the speech. */
 const STALL_SECONDS = 4;
-/** Closed for a reason that a new connection would meet again: ticket, size, server busy. */
-const FINAL_CODES: ReadonlySet<number> = new Set([1008, 1009, 1013]);
+/** Closed for a reason that a new connection would meet again: malformed, refused, too large, busy. */
+const FINAL_CODES: ReadonlySet<number> = new Set([1007, 1008, 1009, 1013]);
 /** A heard frame begins with the number of its first sample. */
 const HEADER_BYTES = 4;
 
@@ -34,21 +33,26 @@ export interface LiveSurroundings {
   readonly pause: (seconds: number, signal: AbortSignal) => Promise<void>;
 }
 
-/** The recording must be uploaded instead. */
+/** The result will not come over the socket. */
 export class LiveEnded extends Error {
   /** Whether another connection may fare better. */
   readonly again: boolean;
+  /** Whether the recording is stored all the same; otherwise it must be uploaded. */
+  readonly stored: boolean;
 
-  constructor(message: string, again: boolean) {
+  constructor(message: string, { again = false, stored = false } = {}) {
     super(message);
     this.again = again;
+    this.stored = stored;
   }
 }
 
 /**
  * Sends the recording as it comes and resolves with the result.
  *
- * @throws LiveEnded if the recording must be uploaded instead, VoiceAvatarError with the voice's
+ * The connection is opened with the first slice, because the service waits only seconds for one.
+ *
+ * @throws LiveEnded if the result must be had in another way, VoiceAvatarError with the voice's
  *   own code if it failed, or whatever the recording or the signal rejects with.
  */
 export async function sendLive(
@@ -61,6 +65,7 @@ export async function sendLive(
 ): Promise<VoiceResult> {
   const hear = listener.onHeard !== undefined;
   const start = { ticket: offer.ticket, content_type: contentType, hear };
+  await Promise.race([recording.begun, aborted(signal)]);
   for (let connection = 1; ; connection += 1) {
     try {
       return await new Connection(offer.url, listener, around).run(recording, start, signal);
@@ -79,8 +84,12 @@ class Connection {
   readonly #result: Promise<VoiceResult>;
   #succeed: (result: VoiceResult) => void = () => undefined;
   #fail: (reason: unknown) => void = () => undefined;
-  /** Media type of the audio whose announcement came and whose bytes did not yet. */
-  #announced: string | null = null;
+  /** The audio that was announced and has not come in full yet. */
+  #coming: {
+    readonly type: string;
+    readonly bytes: number;
+    readonly pieces: ArrayBuffer[];
+  } | null = null;
   #messages = 0;
 
   constructor(url: string, listener: LiveListener, around: LiveSurroundings) {
@@ -96,7 +105,9 @@ class Connection {
     });
     this.#socket.onmessage = ({ data }: MessageEvent<unknown>) => this.#receive(data);
     this.#socket.onclose = ({ code }) =>
-      this.#fail(new LiveEnded(`The socket was closed with ${code}.`, !FINAL_CODES.has(code)));
+      this.#fail(
+        new LiveEnded(`The socket was closed with ${code}.`, { again: !FINAL_CODES.has(code) }),
+      );
   }
 
   async run(recording: Recording, start: Answer, signal: AbortSignal): Promise<VoiceResult> {
@@ -124,7 +135,7 @@ class Connection {
       for (let from = 0; from < slice.size; from += MESSAGE_BYTES)
         this.#socket.send(slice.slice(from, from + MESSAGE_BYTES));
       if (this.#socket.bufferedAmount > QUEUE_BYTES)
-        throw new LiveEnded("The network is too slow for a socket.", false);
+        throw new LiveEnded("The network is too slow for a socket.");
     }
     const whole = await (await recording.whole).arrayBuffer();
     const sha256 = hexadecimal(await crypto.subtle.digest("SHA-256", whole));
@@ -140,7 +151,7 @@ class Connection {
       idle = now === before ? idle + 1 : 0;
       before = now;
     }
-    throw new LiveEnded("The socket stands still.", false);
+    throw new LiveEnded("The socket stands still.");
   }
 
   #receive(data: unknown): void {
@@ -150,30 +161,43 @@ class Connection {
       else this.#receiveMessage(asObject(JSON.parse(String(data)), "message"));
     } catch (error) {
       // An answer that cannot be read is as good as none.
-      this.#fail(new LiveEnded(String(error), false));
+      this.#fail(new LiveEnded(String(error)));
     }
   }
 
   #receiveSound(data: ArrayBuffer): void {
-    if (this.#announced !== null) {
-      this.#listener.onConverted(new Blob([data], { type: this.#announced }));
-      this.#announced = null;
-    } else {
+    if (this.#coming === null) {
       const firstSample = new DataView(data).getUint32(0, true);
       this.#listener.onHeard?.({ firstSample, samples: new Int16Array(data, HEADER_BYTES) });
+      return;
     }
+    const { type, bytes, pieces } = this.#coming;
+    pieces.push(data);
+    const audio = new Blob(pieces, { type });
+    if (audio.size < bytes) return;
+    this.#coming = null;
+    this.#listener.onConverted(audio);
   }
 
   #receiveMessage(message: Answer): void {
-    const { type, code, reason } = message;
+    const { type, reason } = message;
     if (type === "converted" || type === "done" || type === "failed") this.#listener.onTaken();
-    if (type === "converted") this.#announced = stringOr(message["content_type"], "audio/wav");
-    else if (type === "done") this.#succeed(parseResult(asObject(message["result"], "result")));
-    else if (type === "retry") this.#fail(new LiveEnded(`Told to upload: ${String(reason)}`, true));
-    else if (type === "failed")
+    if (type === "converted") {
+      const contentType = stringOr(message["content_type"], "audio/wav");
+      this.#coming = { type: contentType, bytes: Number(message["bytes"]), pieces: [] };
+    } else if (type === "done") {
+      this.#succeed(parseResult(asObject(message["result"], "result")));
+    } else if (type === "retry") {
+      const stored = message["stored"] === true;
       this.#fail(
-        new VoiceAvatarError(stringOr(code, "internal"), stringOr(message["message"], "")),
+        new LiveEnded(`No result here: ${String(reason)}.`, {
+          stored,
+          again: !stored && reason === "restarting",
+        }),
       );
+    } else if (type === "failed") {
+      this.#fail(failure(message));
+    }
   }
 }
 
@@ -184,7 +208,7 @@ function open(url: string, around: LiveSurroundings): WebSocket {
     return socket;
   } catch (error) {
     // Some browsers throw where the page's policy forbids the address.
-    throw new LiveEnded(String(error), false);
+    throw new LiveEnded(String(error));
   }
 }
 

@@ -25,6 +25,8 @@ export function record(recorder: MediaRecorder): ReadableStream<Blob> {
 export class Recording {
   /** The whole recording; rejects if there will be none. */
   readonly whole: Promise<Blob>;
+  /** Resolves with the first slice, or at the end. */
+  readonly begun: Promise<unknown>;
   /** Whether it comes in slices. */
   readonly sliced: boolean;
   readonly #slices: Blob[] = [];
@@ -35,8 +37,10 @@ export class Recording {
   constructor(source: RecordingSource, contentType: string) {
     this.sliced = isStream(source);
     this.#wait();
+    const grew = this.#grew;
     this.whole = isStream(source) ? this.#read(source, contentType) : Promise.resolve(source);
-    this.whole.catch(() => undefined);
+    this.begun = Promise.race([grew, this.whole]);
+    this.begun.catch(() => undefined);
   }
 
   /** The slices from the first one on; it can be called again, and waits for those to come. */

@@ -240,6 +240,10 @@ export class VoiceAvatar {
         );
       } catch (error) {
         if (!(error instanceof LiveEnded)) throw error;
+        if (error.stored) {
+          handover.end();
+          return null;
+        }
       }
     }
     await this.upload(voice, await recording.whole, {

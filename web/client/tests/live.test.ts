@@ -87,6 +87,12 @@ class Conversation {
     return outcome;
   }
 
+  /** The first connection, on which the visitor has said "hel". */
+  async begin(): Promise<FakeSocket> {
+    this.say("hel");
+    return await this.socket();
+  }
+
   async socket(index = 0): Promise<FakeSocket> {
     await until(() => this.live.sockets[index]?.types.includes("start") ?? false);
     return this.live.sockets[index] as FakeSocket;
@@ -94,8 +100,7 @@ class Conversation {
 
   /** Speaks a sentence to its end. */
   async speak(): Promise<FakeSocket> {
-    const socket = await this.socket();
-    this.say("hel");
+    const socket = await this.begin();
     this.say("lo");
     this.finish();
     await until(() => socket.types.includes("end"));
@@ -119,17 +124,24 @@ describe("a recording that comes in slices", () => {
   test("is sent while it is spoken, and announced in full at its end", async () => {
     const conversation = new Conversation();
     const outcome = conversation.start();
-    const socket = await conversation.socket();
+    await until(() => conversation.steps.includes("created"));
+    expect(conversation.live.opened).toEqual([]);
+    const socket = await conversation.begin();
     expect(conversation.live.opened).toEqual([[LIVE.url, "voice-avatar.live.v1"]]);
-    expect(socket.sent).toEqual([
-      { type: "start", ticket: "t1", content_type: CONTENT_TYPE, hear: false },
-    ]);
-    conversation.say("hel");
     await until(() => socket.sent.length === 2);
-    await conversation.speak();
-    const sha256 = createHash("sha256").update("helhello").digest("hex");
-    expect(await socket.text()).toBe("helhello");
-    expect(socket.sent.at(-1)).toEqual({ type: "end", bytes: 8, sha256 });
+    expect(socket.sent[0]).toEqual({
+      type: "start",
+      ticket: "t1",
+      content_type: CONTENT_TYPE,
+      hear: false,
+    });
+    expect(await socket.text()).toBe("hel");
+    conversation.say("lo");
+    conversation.finish();
+    await until(() => socket.types.includes("end"));
+    const sha256 = createHash("sha256").update("hello").digest("hex");
+    expect(await socket.text()).toBe("hello");
+    expect(socket.sent.at(-1)).toEqual({ type: "end", bytes: 5, sha256 });
     done(socket);
     await outcome;
     expect(socket.closedByClient).toBe(true);
@@ -142,7 +154,9 @@ describe("a recording that comes in slices", () => {
     const outcome = conversation.start();
     const socket = await conversation.speak();
     socket.answer({ type: "converted", content_type: "audio/mpeg", bytes: 3 });
-    socket.answer(audio("mp3"));
+    socket.answer(audio("mp"));
+    expect(conversation.steps).not.toContain("converted");
+    socket.answer(audio("3"));
     const [told] = conversation.progress.slice(-1);
     expect(told?.step === "converted" && (await told.audio.text())).toBe("mp3");
     done(socket);
@@ -167,8 +181,8 @@ describe("a recording that comes in slices", () => {
   test("is cut into messages that the service takes", async () => {
     const conversation = new Conversation();
     void conversation.start();
-    const socket = await conversation.socket();
     conversation.say("x".repeat(70_000));
+    const socket = await conversation.socket();
     await until(() => socket.sent.length === 4);
     const sizes = socket.sent.flatMap((each) => (each instanceof Blob ? [each.size] : []));
     expect(sizes).toEqual([32_768, 32_768, 4464]);
@@ -191,7 +205,7 @@ describe("a recording that comes in slices", () => {
     const conversation = new Conversation();
     const abort = new AbortController();
     const outcome = conversation.start({ signal: abort.signal });
-    const socket = await conversation.socket();
+    const socket = await conversation.begin();
     end(conversation);
     if (message === "aborted") abort.abort();
     await expect(outcome).rejects.toThrow(message);
@@ -206,7 +220,7 @@ describe("the character is heard while the visitor speaks", () => {
     const heard: unknown[] = [];
     const conversation = new Conversation();
     void conversation.start({ onHeard: (sound) => heard.push(sound) });
-    const socket = await conversation.socket();
+    const socket = await conversation.begin();
     expect(socket.sent[0]).toMatchObject({ hear: true });
     socket.answer(new Uint8Array([0xc0, 0x5d, 0, 0, 1, 0, 0xff, 0xff]).buffer);
     expect(heard).toEqual([{ firstSample: 24_000, samples: new Int16Array([1, -1]) }]);
@@ -231,7 +245,12 @@ describe("a socket that does not work leads to the upload of the same bytes", ()
     ["it is refused for good", 1, (socket: FakeSocket) => socket.break(1008)],
     ["the service is busy", 1, (socket: FakeSocket) => socket.break(1013)],
     ["it breaks twice", 2, (socket: FakeSocket) => socket.break()],
-    ["told so twice", 2, (socket: FakeSocket) => socket.answer({ type: "retry", reason: "x" })],
+    ["it is restarted twice", 2, (socket: FakeSocket) => socket.break(1012)],
+    [
+      "it says so",
+      1,
+      (socket: FakeSocket) => socket.answer({ type: "retry", reason: "mismatch", stored: false }),
+    ],
     ["it answers nonsense", 1, (socket: FakeSocket) => socket.answer("{")],
   ])("%s", async (_, connections, fault) => {
     const conversation = new Conversation();
@@ -276,9 +295,10 @@ describe("a socket that does not work leads to the upload of the same bytes", ()
   test("the network does not keep up", async () => {
     const conversation = new Conversation();
     const outcome = conversation.start();
+    conversation.say("hel");
     const socket = await conversation.socket();
     socket.bufferedAmount = 300_000;
-    conversation.say("hello");
+    conversation.say("lo");
     await until(() => socket.closedByClient);
     conversation.finish();
     await uploaded(conversation, outcome);
@@ -309,8 +329,7 @@ describe("a socket that does not work leads to the upload of the same bytes", ()
 test("a connection that is lost is replaced by one that sends everything again", async () => {
   const conversation = new Conversation();
   const outcome = conversation.start();
-  const first = await conversation.socket();
-  conversation.say("hel");
+  const first = await conversation.begin();
   await until(() => first.sent.length === 2);
   first.break(1012);
   const second = await conversation.socket(1);
@@ -321,6 +340,17 @@ test("a connection that is lost is replaced by one that sends everything again",
   done(second);
   await outcome;
   expect(conversation.uploads).toEqual([]);
+});
+
+test("a recording that is stored although its connection ends is not uploaded", async () => {
+  const conversation = new Conversation();
+  const outcome = conversation.start();
+  const socket = await conversation.speak();
+  socket.answer({ type: "retry", reason: "restarting", stored: true });
+  await until(() => conversation.steps.includes("uploaded"));
+  conversation.firestore.write({ status: "done", result: RESULT });
+  expect((await outcome).result.url).toBe(RESULT.url);
+  expect([conversation.uploads, conversation.live.sockets.length]).toEqual([[], 1]);
 });
 
 test.each([
