@@ -1,8 +1,10 @@
 /** Checks and reads the services' answers. */
 import { VoiceAvatarError } from "./errors.js";
 import type {
+  AnnouncedVoice,
   Character,
   LiveOffer,
+  TextAbility,
   Voice,
   VoiceResult,
   VoiceStatus,
@@ -41,6 +43,7 @@ function parseLicence(value: unknown, api: string): Character["licence"] {
 export function parseCharacter(entry: unknown, api: string): Character {
   const data = asObject(entry, "character");
   const limits = asObject(data["limits"] ?? {}, "limits");
+  const { takes, text } = data;
   return {
     id: asString(data["id"], "id"),
     name: asObject(data["name"], "name") as Record<string, string>,
@@ -49,6 +52,8 @@ export function parseCharacter(entry: unknown, api: string): Character {
     termsUrl: webAddress(data["terms_url"], api),
     colour: stringOr(data["colour"], null),
     portraitUrl: webAddress(data["portrait_url"], api),
+    takes: takes === "text" || takes === "both" ? takes : "speech",
+    text: isObject(text) ? parseTextAbility(text) : null,
     limits: {
       minSeconds: numberOr(limits["min_seconds"], 1),
       maxSeconds: numberOr(limits["max_seconds"], 10),
@@ -56,12 +61,30 @@ export function parseCharacter(entry: unknown, api: string): Character {
   };
 }
 
+function parseTextAbility(data: Answer): TextAbility {
+  return {
+    maxCharacters: numberOr(data["max_characters"], Number.POSITIVE_INFINITY),
+    styles: asArray(data["styles"] ?? [], "styles").map((entry) => {
+      const style = asObject(entry, "style");
+      return {
+        id: numberOr(style["id"], 0),
+        name: stringOr(style["name"], ""),
+        speaker: stringOr(style["speaker"], null),
+      };
+    }),
+  };
+}
+
+/** A voice without a place for a recording, such as one made from a text. */
+export function parseAnnounced(body: Answer): AnnouncedVoice {
+  const voiceId = asString(body["voice_id"], "voice_id");
+  return { voiceId, document: stringOr(body["document"], `voices/${voiceId}`) };
+}
+
 export function parseVoice(body: Answer): Voice {
   const upload = asObject(body["upload"], "upload");
-  const voiceId = asString(body["voice_id"], "voice_id");
   return {
-    voiceId,
-    document: stringOr(body["document"], `voices/${voiceId}`),
+    ...parseAnnounced(body),
     upload: {
       method: stringOr(upload["method"], "PUT"),
       url: asString(upload["url"], "upload.url"),

@@ -17,15 +17,17 @@
  * Every failure is a {@link VoiceAvatarError} with a stable `code`; an abort rejects with the
  * signal's own reason (an `AbortError`), as `fetch` does.
  */
-import { asArray, parseCharacter, parseVoice } from "./answers.js";
+import { asArray, parseAnnounced, parseCharacter, parseVoice } from "./answers.js";
 import { Api, CHARACTERS } from "./api.js";
 import { problem, VoiceAvatarError } from "./errors.js";
 import { LiveEnded, sendLive } from "./live.js";
 import { Recording, type RecordingSource } from "./recording.js";
 import { BROWSER, type Surroundings } from "./surroundings.js";
 import type {
+  AnnouncedVoice,
   Character,
   ConvertOptions,
+  SpeakOptions,
   Voice,
   VoiceAvatarConfig,
   VoiceRequest,
@@ -40,6 +42,7 @@ export { record, type RecordingSource } from "./recording.js";
 export type { Surroundings } from "./surroundings.js";
 export type * from "./types.js";
 
+const VOICES = "/api/v1/voices";
 const WATCH_SECONDS = 300;
 
 /** The client. Its only state is its configuration, so it can be shared. */
@@ -67,7 +70,7 @@ export class VoiceAvatar {
    * call it when the recording *starts*: a cold container then starts during the recording.
    */
   async createVoice(request: VoiceRequest, signal?: AbortSignal): Promise<Voice> {
-    const body = await this.#api.json("POST", "/api/v1/voices", {
+    const body = await this.#api.json("POST", VOICES, {
       signal,
       body: {
         content_type: request.contentType,
@@ -113,7 +116,7 @@ export class VoiceAvatar {
    *   deleted, `timed_out` after `seconds` (300 by default).
    */
   async watch(
-    voice: Pick<Voice, "voiceId" | "document">,
+    voice: AnnouncedVoice,
     options: {
       readonly onUpdate?: ((update: VoiceUpdate) => void) | undefined;
       readonly signal?: AbortSignal | undefined;
@@ -167,6 +170,31 @@ export class VoiceAvatar {
   }
 
   /**
+   * Lets a character speak a text and waits for the result. When `signal` aborts, the voice is
+   * deleted.
+   *
+   * @throws VoiceAvatarError among others `text_not_taken`, `text_too_long`, `nothing_to_say`,
+   *   `text_unreadable`.
+   */
+  async speak(
+    text: string,
+    options: SpeakOptions = {},
+  ): Promise<{ voice: AnnouncedVoice; result: VoiceResult }> {
+    const { onProgress, signal, outputFormat, ...wishes } = options;
+    const format = outputFormat === undefined ? {} : { output_format: outputFormat };
+    const body = { text, ...wishes, ...format };
+    const voice = parseAnnounced(await this.#api.json("POST", VOICES, { signal, body }));
+    try {
+      onProgress?.({ step: "created", voice });
+      const onUpdate = (update: VoiceUpdate): void => onProgress?.({ step: "update", update });
+      return { voice, result: await this.watch(voice, { onUpdate, signal }) };
+    } catch (error) {
+      if (signal?.aborted) void this.deleteVoice(voice.voiceId).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /**
    * Fetches the converted audio. Its signed address is valid as long as the audio exists: after
    * that, the recording must be converted again.
    *
@@ -193,7 +221,7 @@ export class VoiceAvatar {
 
   /** Erases recording, result and document now. It is no error if the voice no longer exists. */
   async deleteVoice(voiceId: string): Promise<void> {
-    const path = `/api/v1/voices/${encodeURIComponent(voiceId)}`;
+    const path = `${VOICES}/${encodeURIComponent(voiceId)}`;
     const response = await this.#api.request("DELETE", path, { keepalive: true });
     if (response.ok || response.status === 404) return;
     throw await problem(response);

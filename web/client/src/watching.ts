@@ -3,7 +3,13 @@ import { type Answer, asObject, parseResult, readDocument } from "./answers.js";
 import type { Api } from "./api.js";
 import { isPassing, VoiceAvatarError } from "./errors.js";
 import type { Surroundings } from "./surroundings.js";
-import type { Listen, Voice, VoiceAvatarConfig, VoiceResult, VoiceUpdate } from "./types.js";
+import type {
+  AnnouncedVoice,
+  Listen,
+  VoiceAvatarConfig,
+  VoiceResult,
+  VoiceUpdate,
+} from "./types.js";
 import { aborted, forward, never } from "./waiting.js";
 
 /** After this long without a message, loading included, the waiting endpoint replaces the listener. */
@@ -30,7 +36,7 @@ export class Watcher {
 
   /** Resolves with the voice's result; rejects with its error, or `timed_out`. */
   async watch(
-    voice: Pick<Voice, "voiceId" | "document">,
+    voice: AnnouncedVoice,
     onUpdate: OnUpdate,
     seconds: number,
     signal: AbortSignal | undefined,
@@ -47,7 +53,7 @@ export class Watcher {
   }
 
   async #wait(
-    voice: Pick<Voice, "voiceId" | "document">,
+    voice: AnnouncedVoice,
     onUpdate: OnUpdate,
     signal: AbortSignal,
   ): Promise<VoiceResult> {
