@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from functions.api.problems import MEDIA_TYPE
 from functions.convert import main as convert
-from functions.convert.conversion import LoadedCharacter
+from functions.convert.characters import LoadedCharacter
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter import main as dead_letter
 from functions.dead_letter.settings import DeadLetterSettings

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from functions.convert.conversion import LoadedCharacter
+from functions.convert.characters import LoadedCharacter
 from functions.convert.rehearsal import SAMPLE_RATE, SECONDS, connect, make_hum, rehearse
 from infra.local.memory_voices import MemoryVoices
 from shared.media import Container, sniff
