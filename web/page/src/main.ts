@@ -3,7 +3,8 @@ import "@fontsource-variable/bricolage-grotesque/wght.css";
 import "./style.css";
 import { VoiceAvatar, type VoiceAvatarConfig } from "@voice-avatar/client";
 import { part } from "./elements.js";
-import { acceptFiles, Page } from "./page.js";
+import { acceptFiles } from "./files.js";
+import { Page } from "./page.js";
 import { type Language, preferredLanguage } from "./words.js";
 
 const CHOSEN_LANGUAGE = "voice-avatar-language";

@@ -11,6 +11,8 @@ const TYPES = [
   "audio/webm",
 ] as const;
 
+/** Recorders hand out whole packets of about 60 ms. */
+const SLICE_MILLISECONDS = 100;
 /** The recorder stops this much early, because encoders finish their current frame. */
 const MARGIN_SECONDS = 0.15;
 const METER_FLOOR_DB = -54;
@@ -33,14 +35,22 @@ export function recordingType(): string | null {
 
 /** Records until `stop` is called or the maximum time is over. */
 export class Recorder {
+  /** The recording's bytes as they come; ends and fails as `finished` does. */
+  readonly slices: ReadableStream<Blob>;
   /** The whole recording; rejects with a `PageError`, or with the signal's reason. */
   readonly finished: Promise<Blob>;
+  #slices!: ReadableStreamDefaultController<Blob>;
   #stop: () => void = () => undefined;
 
   constructor(options: RecorderOptions) {
+    this.slices = new ReadableStream({ start: (slices) => void (this.#slices = slices) });
     // Created while the click is still handled: otherwise some browsers start it suspended.
     const context = new AudioContext();
     this.finished = this.#record(context, options).finally(() => void context.close());
+    this.finished.then(
+      () => this.#slices.close(),
+      (reason: unknown) => this.#slices.error(reason),
+    );
   }
 
   /** Ends the recording; does nothing before it has begun. */
@@ -77,7 +87,10 @@ export class Recorder {
     options.signal.addEventListener("abort", cancel, { once: true });
     try {
       await new Promise<void>((resolve, reject) => {
-        recorder.ondataavailable = (event) => parts.push(event.data);
+        recorder.ondataavailable = ({ data }) => {
+          parts.push(data);
+          this.#slices.enqueue(data);
+        };
         recorder.onerror = (event) => reject(new PageError("microphone_busy", event));
         recorder.onstop = () => resolve();
         recorder.onstart = () => {
@@ -91,7 +104,7 @@ export class Recorder {
           options.onStart();
           tick();
         };
-        recorder.start();
+        recorder.start(SLICE_MILLISECONDS);
       });
     } finally {
       cancelAnimationFrame(frame);
