@@ -11,8 +11,10 @@ const CONNECTIONS = 2;
 const MESSAGE_BYTES = 32 * 1024;
 /** With more than this in the browser's queue, the network is too slow for a socket. */
 const QUEUE_BYTES = 256 * 1024;
-/** The wait for the socket ends when nothing has moved for so long after the end of the speech. */
-const STALL_SECONDS = 4;
+/** After the end of the speech, the wait for a service that has said nothing yet is short. */
+const FIRST_WORD_SECONDS = 2;
+/** So long without any progress ends the wait; the service speaks every 5 s. */
+const STALL_SECONDS = 7;
 /** Closed for a reason that a new connection would meet again: malformed, refused, too large, busy. */
 const FINAL_CODES: ReadonlySet<number> = new Set([1007, 1008, 1009, 1013]);
 /** A heard frame begins with the number of its first sample. */
@@ -145,7 +147,9 @@ class Connection {
   /** Rejects when nothing moves any more although the visitor has finished. */
   async #stall(recording: Recording, signal: AbortSignal): Promise<never> {
     await recording.whole;
-    for (let idle = 0, before = ""; idle < STALL_SECONDS;) {
+    const isPatient = (idle: number): boolean =>
+      idle < (this.#messages === 0 ? FIRST_WORD_SECONDS : STALL_SECONDS);
+    for (let idle = 0, before = ""; isPatient(idle); ) {
       await this.#pause(1, signal);
       const now = `${this.#messages} ${this.#socket.bufferedAmount}`;
       idle = now === before ? idle + 1 : 0;

@@ -3,6 +3,7 @@ import type {
   AnnouncedVoice,
   Character,
   ConvertProgress,
+  HeardSound,
   RecordingSource,
   SpeakProgress,
   VoiceAvatar,
@@ -10,6 +11,7 @@ import type {
 } from "@voice-avatar/client";
 import { part } from "./elements.js";
 import { fileName } from "./files.js";
+import { Hearing } from "./hearing.js";
 import { Playback } from "./playback.js";
 import { PageError, type Problem, problemOf } from "./problems.js";
 import { Recorder, recordingType } from "./recorder.js";
@@ -42,10 +44,7 @@ export class Page {
   readonly #client: VoiceAvatar;
   readonly #view = new View();
   readonly #ring = new Ring(part("#ring", HTMLElement));
-  readonly #setup = new Setup({
-    onChange: () => this.#setupChanged(),
-    onSay: () => void this.#say(),
-  });
+  readonly #setup: Setup;
   readonly #playback = new Playback((side, playing, fraction) =>
     this.#played(side, playing, fraction),
   );
@@ -58,8 +57,13 @@ export class Page {
   #retry: (() => Promise<void>) | null = null;
   #listedAt = 0;
 
-  constructor(client: VoiceAvatar, language: Language) {
+  /** `canHear`: whether the service lets visitors hear the character while they speak. */
+  constructor(client: VoiceAvatar, language: Language, { canHear }: { canHear: boolean }) {
     this.#client = client;
+    this.#setup = new Setup(
+      { onChange: () => this.#setupChanged(), onSay: () => void this.#say() },
+      canHear,
+    );
     this.#state = {
       scene: "loading",
       words: WORDS[language],
@@ -221,11 +225,15 @@ export class Page {
     await this.#attempt(async (signal) => {
       const contentType = recordingType();
       if (contentType === null) throw new PageError("unsupported_browser");
+      const hearing = this.#setup.hears ? new Hearing() : null;
       const recorder = this.#startRecorder(contentType);
+      void recorder.finished.catch(() => undefined).then(() => hearing?.stop());
       const take = recorder.finished.then((blob) => this.#spoken({ blob, contentType }, signal));
       const judged = new TransformStream<Blob, Blob>({ flush: () => take.then(() => undefined) });
       // A visitor who is speaking is not interrupted: an error is shown afterwards.
-      const conversion = this.#convert(recorder.slices.pipeThrough(judged), { contentType });
+      const slices = recorder.slices.pipeThrough(judged);
+      const onHeard = hearing && ((sound: HeardSound) => hearing.play(sound));
+      const conversion = this.#convert(slices, { contentType }, onHeard);
       conversion.catch(() => undefined);
       await take;
       await conversion;
@@ -293,6 +301,7 @@ export class Page {
   async #convert(
     recording: RecordingSource,
     { contentType }: Pick<Take, "contentType">,
+    onHeard: ((sound: HeardSound) => void) | null = null,
   ): Promise<void> {
     const { character, pitchShift, summary } = this.#setup;
     this.#usedSetup = summary;
@@ -306,6 +315,7 @@ export class Page {
         if (progress.step === "converted") shown.push(this.#show(progress.audio, null));
         else this.#progress(progress);
       },
+      ...(onHeard === null ? {} : { onHeard }),
       signal: this.#work.signal,
     });
     await (shown[0] ?? this.#fetchResult(result));

@@ -17,7 +17,14 @@ export class Setup {
   readonly #shift = part("#shift", HTMLInputElement);
   readonly #shiftValue = part("#shift-value", HTMLOutputElement);
 
-  constructor(events: { readonly onChange: () => void; readonly onSay: () => void }) {
+  readonly #canHear: boolean;
+
+  /** `canHear`: whether the service lets visitors hear the character while they speak. */
+  constructor(
+    events: { readonly onChange: () => void; readonly onSay: () => void },
+    canHear: boolean,
+  ) {
+    this.#canHear = canHear;
     this.typing = new Typing(events.onSay);
     this.#form.addEventListener("input", events.onChange);
     this.#form.addEventListener("submit", (event) => event.preventDefault());
@@ -46,7 +53,7 @@ export class Setup {
 
   /** Whether the visitor wants to hear the character while speaking. */
   get hears(): boolean {
-    return this.#value("hear") === "on";
+    return this.#canHear && this.mode === "speak" && this.#value("hear") === "on";
   }
 
   /** Everything that changes the result, for comparison. */
@@ -67,6 +74,7 @@ export class Setup {
     this.#mode.hidden = this.character?.takes !== "both";
     for (const place of this.#form.querySelectorAll<HTMLElement>("[data-mode]"))
       place.hidden = (place.dataset["mode"] === "type") !== types;
+    part("#hear", HTMLElement).hidden = types || !this.#canHear;
     if (types) this.typing.render(this.character, words);
     this.#renderPitch(words);
   }

@@ -61,6 +61,8 @@ const en = {
   pitchByHand: "By hand",
   semitones: (shift: string) => `${shift} semitones`,
   comparison: "Compare the two voices",
+  hear: "Hear the character while you speak",
+  hearHint: "With headphones only: loudspeakers would be recorded, too. The result sounds better.",
   you: "You",
   seconds: (value: string) => `${value} s`,
   playOf: (name: string) => `Play: ${name}`,
@@ -218,6 +220,9 @@ const ja: Words = {
   pitchByHand: "手動",
   semitones: (shift) => `${shift} 半音`,
   comparison: "二つの声を聞き比べる",
+  hear: "話しながらキャラクターの声を聞く",
+  hearHint:
+    "ヘッドホンをお使いください。スピーカーの音は録音に入ります。仕上がりの声はもっときれいです。",
   you: "あなた",
   seconds: (value) => `${value}秒`,
   playOf: (name) => `再生：${name}`,

@@ -95,6 +95,16 @@ describe("the content security policy", () => {
     expect(policy).not.toMatch(/unsafe|\*/);
   });
 
+  test("lets the page reach the socket that its configuration names", () => {
+    const policy = contentSecurityPolicy({
+      api: "https://api.example",
+      live: "wss://live.example/live",
+    });
+    expect(policy).toContain(
+      "connect-src 'self' https://api.example https://storage.googleapis.com wss://live.example;",
+    );
+  });
+
   test("where App Check vouches for the page, lets reCAPTCHA in and nobody else", () => {
     const appCheck = { appId: "1:2:web:3", siteKey: "s" };
     const policy = contentSecurityPolicy({ api: "https://api.example", firebase: {}, appCheck });
@@ -120,7 +130,7 @@ describe("the content security policy", () => {
 
   test("of the local cloud reaches this machine and nothing else", () => {
     expect(contentSecurityPolicy(null)).toContain(
-      "connect-src 'self' http://127.0.0.1:* http://localhost:*;",
+      "connect-src 'self' http://127.0.0.1:* http://localhost:* ws://127.0.0.1:* ws://localhost:*;",
     );
   });
 });
