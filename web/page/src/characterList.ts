@@ -74,8 +74,7 @@ export class CharacterList {
     );
     this.#list.classList.toggle("many", this.#isLong);
     this.#list.replaceChildren(...this.#entries.map(({ card }) => card));
-    this.#search.hidden = !this.#isLong;
-    this.#found.hidden = !this.#isLong;
+    part("#searching", HTMLElement).hidden = !this.#isLong;
     this.#search.placeholder = words.searchCharacters(number(this.#characters.length, words));
     this.#search.setAttribute("aria-label", this.#search.placeholder);
     this.#filter(words);
