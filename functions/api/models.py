@@ -47,12 +47,24 @@ class Upload(_Model):
     max_bytes: int
 
 
+class Live(_Model):
+    """How to send the recording while the visitor speaks: see docs/live.md."""
+
+    url: str
+    ticket: str
+    expires_at: datetime
+
+
 class VoiceCreated(_Model):
-    """A voice that waits for its recording; `document` is the Firestore path to listen to."""
+    """A voice that waits for its recording; `document` is the Firestore path to listen to.
+
+    `live` is null where the service does not offer it.
+    """
 
     voice_id: str
     upload: Upload
     document: str
+    live: Live | None = None
 
 
 class UploadAccepted(_Model):

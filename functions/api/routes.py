@@ -22,6 +22,7 @@ from shared.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import timedelta
 
     from functions.api.app_check import AppCheck
     from functions.api.creation import VoiceIntake
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from functions.api.upload_memory import UploadMemory
     from functions.api.warmup import WarmUp
     from shared.characters import CharacterManifest
+    from shared.live_tickets import Tickets
     from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
@@ -44,6 +46,21 @@ VoiceId = Annotated[
     ),
 ]
 Authorization = Annotated[str | None, Header()]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOffer:
+    """What a client needs to know to send its recording while the visitor speaks.
+
+    Attributes:
+        url: where it opens a WebSocket.
+        tickets: signs the tickets.
+        lifetime: how long a ticket works.
+    """
+
+    url: str
+    tickets: Tickets
+    lifetime: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,7 @@ class Dependencies:
         wait_seconds: how long a client waits for a voice before it must ask again.
         seconds: the shortest and the longest recording, whatever the character.
         max_upload_bytes: the largest recording.
+        live: offers a WebSocket to the service `live`; None where there is none.
     """
 
     voices: VoiceStore
@@ -75,6 +93,7 @@ class Dependencies:
     wait_seconds: float
     seconds: tuple[float, float]
     max_upload_bytes: int
+    live: LiveOffer | None = None
 
 
 def create_router(dependencies: Dependencies) -> APIRouter:
@@ -109,6 +128,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
             voice_id=voice.voice_id,
             upload=models.Upload(**asdict(signed)),
             document=document_path(voice.voice_id),
+            live=_live(dependencies.live, voice.voice_id),
         )
 
     @router.put(
@@ -240,6 +260,13 @@ async def _refuse_oversized(
         voice = await _read(dependencies, voice_id, authorization)
         await dependencies.intake.fail(voice, VoiceError(ErrorCode.TOO_LARGE, message))
     return Problem(413, ErrorCode.TOO_LARGE, message)
+
+
+def _live(offer: LiveOffer | None, voice_id: str) -> models.Live | None:
+    if offer is None:
+        return None
+    ticket = offer.tickets.sign(voice_id, offer.lifetime)
+    return models.Live(url=offer.url, ticket=ticket.text, expires_at=ticket.expires_at)
 
 
 def _done(voice: Voice) -> models.ConversionDone:

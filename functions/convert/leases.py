@@ -56,12 +56,20 @@ async def take_lease(
     voices: VoiceStore,
     voice_id: str,
     upload: Input,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    sleep: Callable[[float], Awaitable[None]] | None = asyncio.sleep,
+    known: Snapshot | None = None,
 ) -> Lease:
     """Lease a voice as its next attempt.
 
     If another attempt's lease has not ended, wait for its end once: so the voice of a dead worker
     is taken over at that moment and not only at the next delivery.
+
+    Args:
+        voices: the voices' documents.
+        voice_id: which voice.
+        upload: its recording.
+        sleep: waits for some seconds; None not to wait for the end of another attempt's lease.
+        known: the voice as it was just read; saves a read.
 
     Raises:
         LeaseHeldError: the other worker has renewed its lease, so it is alive.
@@ -76,8 +84,10 @@ async def take_lease(
     length = LEASE + timedelta(microseconds=randbelow(_LENGTHS))
     transition = partial(lease, upload=upload, length=length)
     try:
-        snapshot = await change(voices, voice_id, transition)
+        snapshot = await change(voices, voice_id, transition, known)
     except LeaseHeldError as held:
+        if sleep is None:
+            raise
         await sleep((held.remaining + _SAFETY).total_seconds())
         snapshot = await change(voices, voice_id, transition)
     return Lease(voices, snapshot)

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from functions.convert.leases import take_lease
 from shared.http.push import AbandonedError
@@ -25,10 +27,13 @@ from shared.voice import ErrorCode, ForbiddenTransitionError, LeaseLostError, Vo
 from speech.audio.process_answer import ResourceLimitError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
+
     from functions.convert.admission import Admission
     from functions.convert.conversion import Conversion, Outcome
     from functions.convert.leases import Lease
-    from shared.messages import ConversionMessage, PushMessage
+    from shared.messages import PushMessage
     from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
@@ -49,8 +54,32 @@ Each attempt takes all that a recording may take, so it must not go round the qu
 """
 
 
+Run: TypeAlias = "Callable[[Voice, Callable[[str], None]], Awaitable[Outcome]]"
+"""Converts a leased voice and stores the result; calls its second argument with every stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """How one voice is converted.
+
+    Attributes:
+        voice_id: which voice.
+        take: takes the lease; raises like `take_lease`.
+        turn: waits until the conversion may run, and counts it while it does. This time does not
+            count towards the deadline.
+        run: converts the leased voice and stores the result.
+        uploaded_at: when the recording was uploaded, in RFC 3339, for the log.
+    """
+
+    voice_id: str
+    take: Callable[[], Awaitable[Lease]]
+    turn: Callable[[], AbstractAsyncContextManager[None]]
+    run: Run
+    uploaded_at: str | None = None
+
+
 class Worker:
-    """Handles conversion messages.
+    """Converts voices, and handles the messages that ask for it.
 
     Args:
         voices: the voices' documents.
@@ -74,7 +103,7 @@ class Worker:
         self._conversion = conversion
         self._admission = admission
         self._deadline_seconds = deadline_seconds
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: set[asyncio.Task[Voice | None]] = set()
         self._is_draining = False
         self.has_converted = False
         self.is_stuck = False
@@ -90,12 +119,30 @@ class Worker:
             Exception: any other error after which Pub/Sub must deliver the message again.
         """
         wish = parse_conversion_message(message)
+        job = Job(
+            voice_id=wish.voice_id,
+            take=partial(take_lease, self._voices, wish.voice_id, wish.upload),
+            turn=self._admission.running,
+            run=self._conversion.run,
+            uploaded_at=message.attributes.get("uploaded_at"),
+        )
+        await self.carry_out(job)
+
+    async def carry_out(self, job: Job) -> Voice | None:
+        """Lease a voice, convert it and commit the outcome.
+
+        Returns:
+            The voice in its final state, or None if it was deleted.
+
+        Raises:
+            Exception: as `handle` says, without MalformedMessageError.
+        """
         if self._is_draining or self.is_stuck:
             # A stuck process is killed and could not hand the voice back.
             raise AbandonedError("this instance stops")
-        with about_voice(wish.voice_id), self._admission.admit():
+        with about_voice(job.voice_id), self._admission.admit():
             # A task of its own, so that draining can cancel the work and still answer.
-            work = asyncio.create_task(self._convert(wish, message.attributes.get("uploaded_at")))
+            work = asyncio.create_task(self._convert(job))
             self._under_way.add(work)
             work.add_done_callback(self._under_way.discard)
             try:
@@ -106,7 +153,7 @@ class Worker:
                 raise
             if work.cancelled():
                 raise AbandonedError("the voice was handed back")
-            work.result()
+            return work.result()
 
     async def drain(self) -> None:
         """Hand back every voice under way and accept no more, because the instance stops."""
@@ -116,22 +163,22 @@ class Worker:
             work.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
 
-    async def _convert(self, wish: ConversionMessage, uploaded_at: str | None) -> None:
+    async def _convert(self, job: Job) -> Voice | None:
         try:
-            lease = await take_lease(self._voices, wish.voice_id, wish.upload)
+            lease = await job.take()
         except ForbiddenTransitionError as reason:
             _log_duplicate(reason)
             await self._tidy(reason.voice)
-            return
+            return reason.voice
         except UnknownVoiceError as reason:
             _log_duplicate(reason)
             # It was erased, perhaps while it was owned by a worker that died before cleaning up.
-            await self._conversion.discard_all(wish.voice_id)
-            return
+            await self._conversion.discard_all(job.voice_id)
+            return None
         _log_start(lease, cold=not self.has_converted)
         try:
-            async with lease.kept(), self._admission.running():
-                end = await self._work(lease)
+            async with lease.kept(), job.turn():
+                end = await self._work(lease, job.run)
         except LeaseLostError as reason:
             extra: dict[str, Any] = {"event": "lease_lost", "attempt": lease.attempt}
             _LOG.warning("nothing committed: %s", reason, extra=extra)
@@ -141,15 +188,16 @@ class Worker:
             await lease.release()
             raise
         self.has_converted = True
-        _log_end(lease, end, uploaded_at)
+        _log_end(lease, end, job.uploaded_at)
         # The voice is final. If this fails, the message is delivered again to repeat only this.
         await self._tidy(lease.voice)
+        return lease.voice
 
-    async def _work(self, lease: Lease) -> Outcome | VoiceError:
+    async def _work(self, lease: Lease, run: Run) -> Outcome | VoiceError:
         """Convert the voice and commit the outcome: a result, or the error of the voice."""
         try:
             async with asyncio.timeout(self._deadline_seconds) as deadline:
-                outcome = await self._conversion.run(lease.voice, lease.enter_stage)
+                outcome = await run(lease.voice, lease.enter_stage)
         except VoiceError as error:
             await lease.fail(error)
             return error
