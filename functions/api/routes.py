@@ -14,7 +14,7 @@ from fastapi.responses import FileResponse
 from functions.api import models, multipart
 from functions.api.problems import Problem
 from functions.api.waiting import final_voice_or_problem, wait_until_final, while_connected
-from shared.documents import document_path
+from shared.documents import conversion_answer, document_path
 from shared.logs import about_voice
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.ports.tokens import TokenRefusedError
@@ -206,7 +206,7 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
             final = await while_connected(
                 request, lambda: wait_until_final(dependencies.voices, wanted, seconds, check)
             )
-        return _done(final_voice_or_problem(final))
+        return models.ConversionDone(**conversion_answer(final_voice_or_problem(final)))
 
 
 def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
@@ -267,26 +267,6 @@ def _live(offer: LiveOffer | None, voice_id: str) -> models.Live | None:
         return None
     ticket = offer.tickets.sign(voice_id, offer.lifetime)
     return models.Live(url=offer.url, ticket=ticket.text, expires_at=ticket.expires_at)
-
-
-def _done(voice: Voice) -> models.ConversionDone:
-    result = voice.result
-    if result is None:
-        raise ValueError(f"voice {voice.voice_id} is done without a result")
-    return models.ConversionDone(
-        voice_id=voice.voice_id,
-        status=voice.status,
-        result=models.ResultFacts(
-            url=result.url,
-            url_expires_at=result.url_expires_at,
-            content_type=result.content_type,
-            bytes=result.bytes,
-            seconds=result.seconds,
-            sha256=result.sha256,
-            synthetic=dict(result.synthetic),
-        ),
-        timings=dict(voice.timings),
-    )
 
 
 def _character_facts(

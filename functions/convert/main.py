@@ -18,7 +18,7 @@ from functions.convert.admission import Admission
 from functions.convert.app import ConvertApp, create_app
 from functions.convert.conversion import Conversion, LoadedCharacter
 from functions.convert.rehearsal import connect, rehearse
-from functions.convert.settings import ConvertSettings
+from functions.convert.settings import ConverterSettings, ConvertSettings
 from functions.convert.stopwatch import process_age_ms
 from functions.convert.worker import Worker
 from shared import logs, settings
@@ -81,7 +81,18 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
     Whoever serves it awaits `app.worker.drain()` before it ends.
     """
     stores, tools = services.stores, services.tools
-    conversion = Conversion(
+    worker = Worker(
+        stores.voices,
+        build_conversion(config, stores, tools),
+        Admission(running=config.share(config.concurrency), waiting=config.share(config.backlog)),
+        config.timeouts.conversion_deadline,
+    )
+    return create_app(worker, clients.open_push_verifier(config), tools.decoder)
+
+
+def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) -> Conversion:
+    """Return what converts recordings."""
+    return Conversion(
         uploads=stores.uploads,
         results=stores.results,
         decoder=tools.decoder,
@@ -89,16 +100,9 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
         limits=config.decode_limits,
         result_lifetime=timedelta(seconds=config.result_url_seconds),
     )
-    worker = Worker(
-        stores.voices,
-        conversion,
-        Admission(running=config.share(config.concurrency), waiting=config.share(config.backlog)),
-        config.timeouts.conversion_deadline,
-    )
-    return create_app(worker, clients.open_push_verifier(config), tools.decoder)
 
 
-def open_stores(config: ConvertSettings) -> Stores:
+def open_stores(config: ConverterSettings) -> Stores:
     """Open the clients; must be called in the event loop that uses them."""
     signer = clients.open_signer(config)
     return Stores(
@@ -109,7 +113,7 @@ def open_stores(config: ConvertSettings) -> Stores:
 
 
 @asynccontextmanager
-async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Tools]]:
+async def starting_tools(config: ConverterSettings) -> AsyncIterator[Awaitable[Tools]]:
     """Begin to start the decoder, load the characters and rehearse; stop the decoder at the end.
 
     This goes on in another process and another thread. Until the caller awaits the tools, it can
@@ -190,13 +194,14 @@ async def serve(
             await stop.wait()
             await app.worker.drain()
 
-        _log_start()
+        log_start()
         server = _server(config, supervision)
         await hypercorn_serve(cast("ASGIFramework", app), server, shutdown_trigger=stopped)
     await stores.voices.aclose()
 
 
-def _log_start() -> None:
+def log_start() -> None:
+    """Log that this instance serves, and how long its start took."""
     extra: dict[str, Any] = {"event": "instance_started"}
     if (ready_ms := process_age_ms()) is not None:
         extra["ready_ms"] = ready_ms

@@ -16,6 +16,7 @@ from shared.media import LONGEST_CONTENT_TYPE, UnsupportedContentTypeError, pars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import datetime
 
 PATH: Final = "/live"
 SUBPROTOCOL: Final = "voice-avatar.live.v1"
@@ -41,6 +42,9 @@ IDLE_SECONDS: Final = 5.0
 RECEIVED_SECONDS: Final = 1.0
 """How often a client is told how many bytes have come."""
 
+HEARTBEAT_SECONDS: Final = 5.0
+"""How often a client that waits is told the same again, so that nobody takes it for forgotten."""
+
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -56,6 +60,7 @@ class Close(Enum):
     TOO_SLOW = (1008, "too_slow")
     TOO_MANY_MESSAGES = (1008, "too_many_messages")
     TOO_LARGE = (1009, "too_large")
+    INTERNAL = (1011, "internal")
     RESTARTING = (1012, "restarting")
     BUSY = (1013, "busy")
 
@@ -207,4 +212,9 @@ def retry(reason: RetryReason, *, stored: bool) -> str:
 
 
 def _message(kind: str, **fields: Any) -> str:
-    return json.dumps({"type": kind, **fields}, separators=(",", ":"))
+    return json.dumps({"type": kind, **fields}, separators=(",", ":"), default=_timestamp)
+
+
+def _timestamp(moment: datetime) -> str:
+    """Return a time as the HTTP API writes it."""
+    return moment.isoformat().replace("+00:00", "Z")

@@ -16,7 +16,7 @@ from functions.api.app_check import AppCheck
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.routes import Dependencies
+from functions.api.routes import Dependencies, LiveOffer
 from functions.api.sign_in import SignIn
 from functions.api.upload_memory import UploadMemory
 from functions.api.warmup import NoIdentity, WarmUp
@@ -109,6 +109,7 @@ class Stage:
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
     container: Container = field(default_factory=Container)
+    live: LiveOffer | None = None
 
     def app(self) -> FastAPI:
         characters = {
@@ -137,6 +138,7 @@ class Stage:
             wait_seconds=self.wait_seconds,
             seconds=(2.0, 8.0),
             max_upload_bytes=MAX_BYTES,
+            live=self.live,
         )
         return create_app(dependencies, (SITE,))
 
