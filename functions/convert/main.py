@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
 from functions.convert.app import ConvertApp, create_app
-from functions.convert.conversion import Conversion, LoadedCharacter
+from functions.convert.characters import BuiltInCharacters, LoadedCharacter
+from functions.convert.conversion import Conversion
 from functions.convert.rehearsal import connect, rehearse
 from functions.convert.settings import ConverterSettings, ConvertSettings
 from functions.convert.stopwatch import process_age_ms
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from hypercorn.config import Config
     from hypercorn.typing import ASGIFramework
 
+    from functions.convert.characters import Characters
     from functions.convert.processes import Supervision
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
@@ -83,6 +85,7 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
     stores, tools = services.stores, services.tools
     worker = Worker(
         stores.voices,
+        lend_characters(tools),
         build_conversion(config, stores, tools),
         Admission(running=config.share(config.concurrency), waiting=config.share(config.backlog)),
         config.timeouts.conversion_deadline,
@@ -96,10 +99,14 @@ def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) ->
         uploads=stores.uploads,
         results=stores.results,
         decoder=tools.decoder,
-        characters=tools.characters,
         limits=config.decode_limits,
         result_lifetime=timedelta(seconds=config.result_url_seconds),
     )
+
+
+def lend_characters(tools: Tools) -> Characters:
+    """Return what lends the characters to the conversions."""
+    return BuiltInCharacters(tools.characters)
 
 
 def open_stores(config: ConverterSettings) -> Stores:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from functions.convert.leases import take_lease
+from shared.errors import PassingError
 from shared.http.push import AbandonedError
 from shared.logs import about_voice
 from shared.messages import parse_conversion_message
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from functions.convert.admission import Admission
+    from functions.convert.characters import Characters, LoadedCharacter
     from functions.convert.conversion import Conversion, Outcome
     from functions.convert.leases import Lease
     from shared.messages import PushMessage
@@ -46,16 +49,22 @@ Reading and storing wait for Cloud Storage, whose calls end by themselves, and d
 process of its own, which is killed.
 """
 
-
 MOST_ATTEMPTS_AT_A_LIMIT: Final = 2
 """From this attempt on, a recording whose decoding hits a limit of the machine is not tried again.
 
 Each attempt takes all that a recording may take, so it must not go round the queue.
 """
 
+_NOTICEABLE_SECONDS: Final = 1.0
+"""A character that took longer to load has shortened the time for the conversion itself."""
 
-Run: TypeAlias = "Callable[[Voice, Callable[[str], None]], Awaitable[Outcome]]"
-"""Converts a leased voice and stores the result; calls its second argument with every stage."""
+
+class CharacterLateError(PassingError):
+    """The character took so long to load that the voice could not be converted in time."""
+
+
+Run: TypeAlias = "Callable[[Voice, LoadedCharacter, Callable[[str], None]], Awaitable[Outcome]]"
+"""Converts a leased voice and stores the result; calls its last argument with every stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,7 @@ class Worker:
 
     Args:
         voices: the voices' documents.
+        characters: lends the voice's character.
         conversion: does the work.
         admission: how much of it is done at once.
         deadline_seconds: how long one conversion may take.
@@ -95,11 +105,13 @@ class Worker:
     def __init__(
         self,
         voices: VoiceStore,
+        characters: Characters,
         conversion: Conversion,
         admission: Admission,
         deadline_seconds: float,
     ) -> None:
         self._voices = voices
+        self._characters = characters
         self._conversion = conversion
         self._admission = admission
         self._deadline_seconds = deadline_seconds
@@ -177,8 +189,8 @@ class Worker:
             return None
         _log_start(lease, cold=not self.has_converted)
         try:
-            async with lease.kept(), job.turn():
-                end = await self._work(lease, job.run)
+            async with lease.kept():
+                end = await self._work(lease, job)
         except LeaseLostError as reason:
             extra: dict[str, Any] = {"event": "lease_lost", "attempt": lease.attempt}
             _LOG.warning("nothing committed: %s", reason, extra=extra)
@@ -193,11 +205,37 @@ class Worker:
         await self._tidy(lease.voice)
         return lease.voice
 
-    async def _work(self, lease: Lease, run: Run) -> Outcome | VoiceError:
+    async def _work(self, lease: Lease, job: Job) -> Outcome | VoiceError:
         """Convert the voice and commit the outcome: a result, or the error of the voice."""
+        begin = _now()
+        async with AsyncExitStack() as held:
+            try:
+                # A voice that waits for its character keeps no other voice from being converted.
+                character = await self._borrow(lease.voice.character, held)
+            except VoiceError as error:
+                await lease.fail(error)
+                return error
+            left = self._deadline_seconds - (_now() - begin)
+            await held.enter_async_context(job.turn())
+            return await self._work_with(character, lease, left, job.run)
+
+    async def _borrow(self, character_id: str, held: AsyncExitStack) -> LoadedCharacter:
+        """Borrow a character until the stack is left."""
         try:
             async with asyncio.timeout(self._deadline_seconds) as deadline:
-                outcome = await run(lease.voice, lease.enter_stage)
+                return await held.enter_async_context(self._characters.using(character_id))
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise CharacterLateError(f"{character_id} is not loaded yet") from error
+
+    async def _work_with(
+        self, character: LoadedCharacter, lease: Lease, seconds: float, run: Run
+    ) -> Outcome | VoiceError:
+        """Do the work with the voice's character, in at most so many seconds."""
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                outcome = await run(lease.voice, character, lease.enter_stage)
         except VoiceError as error:
             await lease.fail(error)
             return error
@@ -205,9 +243,12 @@ class Worker:
             if lease.attempt < MOST_ATTEMPTS_AT_A_LIMIT:
                 raise
             return await self._fail_at_a_limit(lease)
-        except TimeoutError:
+        except TimeoutError as error:
             if not deadline.expired():
                 raise
+            if seconds < self._deadline_seconds - _NOTICEABLE_SECONDS:
+                # At the next delivery the character is loaded, and the conversion has all the time.
+                raise CharacterLateError(f"{lease.voice.character} was loaded late") from error
             return await self._fail_late(lease)
         await lease.finish(outcome.result, outcome.seconds, outcome.timings)
         return outcome
@@ -249,6 +290,10 @@ class Worker:
         error = VoiceError(ErrorCode.DEADLINE_EXCEEDED, message)
         await lease.fail(error)
         return error
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _log_duplicate(reason: Exception) -> None:

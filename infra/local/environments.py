@@ -42,6 +42,7 @@ def deployable_environments(
         | signing
         | limits
         | upload_url
+        | publishing
         | _api_environment(options, addresses, key_file),
         "live": common | signing | limits | _live_environment(options, addresses),
         "on_upload": pushed_to | publishing,

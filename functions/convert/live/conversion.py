@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from functions.convert.admission import Admission
+    from functions.convert.characters import Characters, LoadedCharacter
     from functions.convert.conversion import Conversion, Made, Outcome
     from functions.convert.leases import Lease
     from functions.convert.worker import Worker
@@ -66,24 +67,17 @@ class LiveConversion:
     Args:
         voices: the voices' documents.
         uploads: the bucket of the recordings.
-        conversion: does the work.
+        computing: makes the results.
         worker: leases voices and commits outcomes.
-        admission: how much is computed at once.
     """
 
     def __init__(
-        self,
-        voices: VoiceStore,
-        uploads: Bucket,
-        conversion: Conversion,
-        worker: Worker,
-        admission: Admission,
+        self, voices: VoiceStore, uploads: Bucket, computing: Computing, worker: Worker
     ) -> None:
         self._voices = voices
         self._uploads = uploads
-        self._conversion = conversion
+        self._computing = computing
         self._worker = worker
-        self._admission = admission
 
     async def convert(self, recording: Recording, progress: Progress) -> Voice | None:
         """Convert a recording and commit the outcome.
@@ -96,16 +90,17 @@ class LiveConversion:
             StorageUnavailableError: it is unknown whether the recording was stored.
             Exception: as `Worker.carry_out` says; the recording is stored.
         """
-        computing = _Computing(self._conversion, self._admission, recording)
+        computation = Computation(self._computing, recording)
         try:
             upload = await self._store(recording)
             progress.stored()
-            return await self._worker.carry_out(self._job(recording, upload, computing, progress))
+            job = self._job(recording, upload, computation, progress)
+            return await self._worker.carry_out(job)
         finally:
-            await computing.aclose()
+            await computation.aclose()
 
     def _job(
-        self, recording: Recording, upload: Input, computing: _Computing, progress: Progress
+        self, recording: Recording, upload: Input, computation: Computation, progress: Progress
     ) -> Job:
         voice_id = recording.voice.voice.voice_id
 
@@ -114,13 +109,15 @@ class LiveConversion:
             known = _aged(recording.voice, recording.read_at)
             return await take_lease(self._voices, voice_id, upload, sleep=None, known=known)
 
-        async def run(voice: Voice, enter_stage: Callable[[str], None]) -> Outcome:
-            made = await computing.result(enter_stage)
+        async def run(
+            voice: Voice, _character: LoadedCharacter, enter_stage: Callable[[str], None]
+        ) -> Outcome:
+            made = await computation.result(enter_stage)
             progress.made(made)
-            return await self._conversion.store(voice, made, computing.stages)
+            return await self._computing.conversion.store(voice, made, computation.stages)
 
         uploaded_at = datetime.now(UTC).isoformat()
-        return Job(voice_id, take, computing.begun, run, uploaded_at)
+        return Job(voice_id, take, computation.begun, run, uploaded_at)
 
     async def _store(self, recording: Recording) -> Input:
         facts = await store_recording(
@@ -133,24 +130,41 @@ class LiveConversion:
         return facts.as_input()
 
 
-class _Computing:
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """What computes results.
+
+    Attributes:
+        conversion: does the work.
+        characters: lends the characters.
+        admission: how much is computed at once.
+    """
+
+    conversion: Conversion
+    characters: Characters
+    admission: Admission
+
+
+class Computation:
     """The part of a conversion that needs neither the stored recording nor the lease.
 
+    It begins at once.
+
     Args:
-        conversion: does the work.
-        admission: how much is computed at once.
+        computing: what computes.
         recording: what is converted.
     """
 
-    def __init__(self, conversion: Conversion, admission: Admission, recording: Recording) -> None:
-        self._conversion = conversion
-        self._admission = admission
+    def __init__(self, computing: Computing, recording: Recording) -> None:
+        self._computing = computing
         self._recording = recording
         self._stage = ""
         self._tell: Callable[[str], None] | None = None
         self._has_begun = asyncio.Event()
         self.stages = Stages(self._report)
         self._task = asyncio.create_task(self._compute())
+        # If it ends before it could begin, nobody must wait for its beginning.
+        self._task.add_done_callback(lambda _: self._has_begun.set())
 
     @asynccontextmanager
     async def begun(self) -> AsyncIterator[None]:
@@ -175,11 +189,12 @@ class _Computing:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _compute(self) -> Made:
-        async with self._admission.running():
+        recording, voice = self._recording, self._recording.voice.voice
+        borrowed = self._computing.characters.using(voice.character)
+        async with borrowed as character, self._computing.admission.running():
             self._has_begun.set()
-            recording = self._recording
-            return await self._conversion.make(
-                recording.voice.voice, recording.data, recording.content_type, self.stages
+            return await self._computing.conversion.make(
+                voice, character, recording.data, recording.content_type, self.stages
             )
 
     def _report(self, stage: str) -> None:

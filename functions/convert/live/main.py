@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from functions.convert.admission import Admission
 from functions.convert.live.app import LiveApp, create_app
-from functions.convert.live.conversion import LiveConversion
+from functions.convert.live.conversion import Computing, LiveConversion
 from functions.convert.live.intake import HeldBytes, Limits
 from functions.convert.live.service import Door, LiveService, ServiceLimits
 from functions.convert.live.session import Collaborators
@@ -24,6 +24,7 @@ from functions.convert.main import (
     Stores,
     Tools,
     build_conversion,
+    lend_characters,
     log_start,
     open_stores,
     starting_tools,
@@ -66,11 +67,13 @@ def build(config: LiveSettings, services: Services) -> LiveApp:
     # Every recording that has come is converted: how many come at once is limited already.
     admission = Admission(running=config.concurrency, waiting=config.sockets)
     deadline = config.timeouts.conversion_deadline
-    worker = Worker(stores.voices, conversion, admission, deadline)
+    characters = lend_characters(tools)
+    worker = Worker(stores.voices, characters, conversion, admission, deadline)
+    computing = Computing(conversion, characters, admission)
     shared = Collaborators(
         tickets=Tickets([key.get_secret_value() for key in config.live_ticket_keys]),
         voices=stores.voices,
-        conversion=LiveConversion(stores.voices, stores.uploads, conversion, worker, admission),
+        conversion=LiveConversion(stores.voices, stores.uploads, computing, worker),
         max_seconds=config.max_seconds,
         open_hearing=services.open_hearing,
     )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -29,7 +30,9 @@ SIGNING = {
     "SIGNING_SERVICE_ACCOUNT": "signer@my-project.iam.gserviceaccount.com",
 }
 COMPLETE: dict[type[CommonSettings], dict[str, str]] = {
-    ApiSettings: COMMON | SIGNING | {"CONVERT_URL": "https://convert.example/"},
+    ApiSettings: COMMON
+    | SIGNING
+    | {"CONVERT_URL": "https://convert.example/", "CONVERSIONS_TOPIC": "conversions"},
     OnUploadSettings: PUSH | {"CONVERSIONS_TOPIC": "conversions"},
     ConvertSettings: PUSH | SIGNING,
     LiveSettings: COMMON | SIGNING | {"LIVE_TICKET_KEYS": "k" * 32},
@@ -97,6 +100,7 @@ def test_all_wrong_variables_are_named_at_once() -> None:
         "UPLOADS_BUCKET is not set",
         "RESULTS_BUCKET is not set",
         "CONVERT_URL is not set",
+        "CONVERSIONS_TOPIC is not set",
     ]
 
 
@@ -146,6 +150,8 @@ WRONG: list[tuple[type[CommonSettings], str, str]] = [
     (OnUploadSettings, "CONVERSIONS_TOPIC", "c"),
     (OnUploadSettings, "CONVERSIONS_TOPIC", "projects/p/topics/conversions"),
     (ApiSettings, "CONVERT_URL", "convert.example"),
+    (ApiSettings, "CONVERSIONS_TOPIC", "c"),
+    (ApiSettings, "MAX_TEXT_CHARACTERS", "2001"),
     (ApiSettings, "RATE_LIMIT_PER_MINUTE", "-1"),
     (ApiSettings, "RATE_LIMIT_PER_MINUTE", "many"),
     (ApiSettings, "TRUSTED_PROXIES", "-1"),
@@ -253,7 +259,7 @@ def test_the_local_cloud_sets_every_variable_that_a_deployable_needs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, kind: type[CommonSettings]
 ) -> None:
     services = (f"http://127.0.0.1:{port}" for port in range(5001, 5007))
-    addresses = Addresses(*services, live="http://127.0.0.1:5007")
+    addresses = replace(Addresses(*services), live="http://127.0.0.1:5007")
     options = CloudOptions(web_root=tmp_path, max_seconds=7.0)
     environment = deployable_environments(options, addresses, tmp_path / "key.json")[name]
     for variable, value in environment.items():
