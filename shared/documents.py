@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from shared.voice import ErrorCode, Failure, Input, Options, OutputFormat, Result, Status, Voice
+from shared.voice import (
+    ErrorCode,
+    Failure,
+    Input,
+    Options,
+    OutputFormat,
+    Result,
+    Speaking,
+    Status,
+    Voice,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_Part = TypeVar("_Part", Input, Options, Result)
+_Part = TypeVar("_Part", Input, Options, Result, Speaking)
 
 COLLECTION: Final = "voices"
 """The collection that holds one document per voice."""
@@ -44,6 +54,7 @@ def from_document(voice_id: str, document: Mapping[str, Any]) -> Voice:
     """
     options = dict(document["options"])
     options["output_format"] = OutputFormat(options["output_format"])
+    options["speaking"] = _optional(Speaking, options.get("speaking"))
     error = document["error"]
     parts = {
         "voice_id": voice_id,
@@ -65,6 +76,6 @@ def _part(kind: type[_Part], document: Mapping[str, Any]) -> _Part:
 
 
 def _known(
-    kind: type[Voice | Input | Options | Result], document: Mapping[str, Any]
+    kind: type[Voice | Input | Options | Result | Speaking], document: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {each.name: document[each.name] for each in fields(kind) if each.name in document}

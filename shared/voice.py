@@ -78,13 +78,19 @@ class ErrorCode(StrEnum):
     DEADLINE_EXCEEDED = "deadline_exceeded"
     INTERNAL = "internal"
     NO_AUDIO = "no_audio"
+    NOTHING_TO_SAY = "nothing_to_say"
     SILENT = "silent"
     SOURCE_MISSING = "source_missing"
+    SPEECH_NOT_TAKEN = "speech_not_taken"
+    TEXT_NOT_TAKEN = "text_not_taken"
+    TEXT_TOO_LONG = "text_too_long"
+    TEXT_UNREADABLE = "text_unreadable"
     TOO_COMPLEX = "too_complex"
     TOO_LARGE = "too_large"
     TOO_LONG = "too_long"
     TOO_SHORT = "too_short"
     UNKNOWN_CHARACTER = "unknown_character"
+    UNKNOWN_STYLE = "unknown_style"
     UNSUPPORTED_FORMAT = "unsupported_format"
     UPLOAD_EXPIRED = "upload_expired"
 
@@ -171,23 +177,46 @@ def parse_voice_id(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Speaking:
+    """How a text is to be spoken.
+
+    Attributes:
+        speed: how fast; 2 is twice as fast as the character speaks by itself.
+        pitch: by how many semitones higher.
+        intonation: how lively; 1 is the character's own way, 0 is flat.
+        volume: by what factor louder.
+        pauses: by what factor the pauses are longer.
+        style: id of one of the character's styles; 0 is its usual one.
+    """
+
+    speed: float = 1.0
+    pitch: float = 0.0
+    intonation: float = 1.0
+    volume: float = 1.0
+    pauses: float = 1.0
+    style: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What the visitor asked for.
 
     Attributes:
         pitch_shift: semitones, or None to move the speaker's median to the character's.
         output_format: the format of the result.
-        content_type: the media type the recording was announced with.
+        content_type: the media type the recording was announced with, or that of a text.
+        speaking: how the text is to be spoken; None if the voice is made from a recording.
     """
 
     pitch_shift: float | None = None
     output_format: OutputFormat = OutputFormat.WAV
     content_type: str = "audio/webm"
+    speaking: Speaking | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The recording as it lies in the uploads bucket.
+    """The recording, or the text, as it lies in the uploads bucket.
 
     Attributes:
         bucket: the bucket's name.
@@ -195,7 +224,7 @@ class Input:
         generation: which content of that name is meant; never another one.
         content_type: the media type it was uploaded with.
         bytes: its size.
-        seconds: its length, None until it was decoded.
+        seconds: a recording's length; None until it was decoded, and for a text.
     """
 
     bucket: str
@@ -248,7 +277,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """One recording and what becomes of it; the document `voices/{voice_id}`.
+    """One recording or text and what becomes of it; the document `voices/{voice_id}`.
+
+    A text is content of a visitor, as a recording is: it lies in the uploads bucket and is in no
+    document and in no message.
 
     Attributes:
         voice_id: version 4 UUID; whoever holds it may see the voice.
@@ -259,7 +291,7 @@ class Voice:
         created_at: when it was created.
         updated_at: when it last changed.
         expire_at: when the TTL policy may delete it.
-        input: the recording, once it was uploaded.
+        input: the recording, once it was uploaded, or the text.
         attempt: number of the current conversion attempt: the fencing token. 0 before the first.
         handed_back: how many attempts ended for a reason that is not the voice's: the instance
             stopped, or Firestore or Cloud Storage did not answer.
@@ -286,6 +318,11 @@ class Voice:
     result: Result | None = None
     error: Failure | None = None
     timings: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the voice is made from a text."""
+        return self.options.speaking is not None
 
     def lease_remaining(self, now: datetime) -> timedelta:
         """Return how long the current attempt still owns the voice; zero if none does."""
@@ -427,10 +464,10 @@ def finish(
     attempt: int,
     result: Result,
     *,
-    seconds: float,
+    seconds: float | None,
     timings: Mapping[str, float],
 ) -> Voice:
-    """End the voice with its result; `seconds` is the length of the recording.
+    """End the voice with its result; `seconds` is the length of the recording, None for a text.
 
     Raises:
         LeaseLostError: the voice belongs to another attempt or to nobody.
@@ -483,8 +520,12 @@ def refuse(voice: Voice, now: datetime, error: VoiceError) -> Voice:
 
 def expire(voice: Voice, now: datetime) -> Voice:
     """End a voice whose recording can no longer come; raises like `refuse`."""
-    error = VoiceError(ErrorCode.UPLOAD_EXPIRED, "No recording came in time; please record again.")
-    return refuse(voice, now, error)
+    message = (
+        "The text did not arrive; please send it again."
+        if voice.is_text
+        else "No recording came in time; please record again."
+    )
+    return refuse(voice, now, VoiceError(ErrorCode.UPLOAD_EXPIRED, message))
 
 
 def give_up(voice: Voice, now: datetime) -> Voice:

@@ -179,13 +179,13 @@ async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -
             uploads=shelf,
             results=shelf,
             decoder=decoder,
-            characters=characters,
             limits=DecodeLimits(min_seconds=1, max_seconds=60, max_bytes=100_000_000),
             result_lifetime=timedelta(hours=1),
         )
-        voice = _voice(recording, output_format, next(iter(characters)))
+        name, character = next(iter(characters.items()))
+        voice = _voice(recording, output_format, name)
         for _ in range(rounds):
-            outcome = await conversion.run(voice, lambda _stage: None)
+            outcome = await conversion.run(voice, character, lambda _stage: None)
     return outcome.seconds, outcome.result.bytes
 
 

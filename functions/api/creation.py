@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from functions.api.choice import Source, choose_character
 from functions.api.problems import Problem
 from shared import voice as voices_of
 from shared.media import (
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class VoiceIntake:
-    """Creates voices, accepts their recordings, and erases them.
+    """Creates voices for recordings, accepts the recordings, and erases voices of every kind.
 
     Args:
         voices: the voices' documents.
@@ -72,13 +73,14 @@ class VoiceIntake:
         Raises:
             StorageUnavailableError: the address could not be signed; no document was created.
             StoreUnavailableError: the document could not be created.
-            Problem: `unknown_character`, `pitch_not_adjustable` or `unsupported_content_type`.
+            Problem: `unknown_character`, `speech_not_taken`, `pitch_not_adjustable` or
+                `unsupported_content_type`.
         """
-        character = self._character(wish.character)
-        pitch_shift = self._pitch_shift(wish, character)
+        character = choose_character(self._characters, wish.character, Source.SPEECH)
+        pitch_shift = _pitch_shift(wish, character)
         options = Options(pitch_shift, wish.output_format, _content_type(wish.content_type))
         voice = voices_of.create(
-            voices_of.new_voice_id(), character, options, now=self._now(), owner=owner
+            voices_of.new_voice_id(), character.id, options, now=self._now(), owner=owner
         )
         signed = await self._uploads.sign_upload(
             upload_name(voice.voice_id),
@@ -99,7 +101,7 @@ class VoiceIntake:
         Raises:
             Problem: it cannot be accepted; if its content is the reason, the voice is failed, too.
         """
-        if voice.status is not Status.WAITING:
+        if voice.status is not Status.WAITING or voice.is_text:
             raise _already_uploaded()
         await self._require_convertible(voice, content, size, content_type)
         try:
@@ -176,26 +178,6 @@ class VoiceIntake:
         with suppress(ForbiddenTransitionError, UnknownVoiceError):
             await change(self._voices, voice.voice_id, transition)
 
-    def _character(self, name: str | None) -> str:
-        if name is None:
-            return next(iter(self._characters))
-        if name not in self._characters:
-            known = ", ".join(self._characters)
-            detail = f"There is no character {name!r}; choose one of {known}."
-            raise Problem(422, ErrorCode.UNKNOWN_CHARACTER, detail)
-        return name
-
-    def _pitch_shift(self, wish: NewVoice, character: str) -> float | None:
-        if wish.pitch_shift == "auto":
-            return None
-        if self._characters[character].pitch is None:
-            detail = (
-                f"The pitch of {character!r} cannot be set; leave pitch_shift out, "
-                f"or set it to 'auto'."
-            )
-            raise Problem(422, "pitch_not_adjustable", detail)
-        return wish.pitch_shift
-
     async def _require_convertible(
         self, voice: Voice, content: BinaryIO, size: int, content_type: str
     ) -> None:
@@ -219,6 +201,18 @@ class VoiceIntake:
             message = f"The file is {container}, but was announced as {content_type[:80]!r}."
             return VoiceError(ErrorCode.CONTENT_TYPE_MISMATCH, message)
         return None
+
+
+def _pitch_shift(wish: NewVoice, character: CharacterManifest) -> float | None:
+    if wish.pitch_shift == "auto":
+        return None
+    if character.pitch is None:
+        detail = (
+            f"The pitch of {character.id!r} cannot be set; leave pitch_shift out, "
+            f"or set it to 'auto'."
+        )
+        raise Problem(422, "pitch_not_adjustable", detail)
+    return wish.pitch_shift
 
 
 def _content_type(text: str) -> str:

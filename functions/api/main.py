@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from functions.api.multipart import FORM_OVERHEAD_BYTES
 from functions.api.routes import Dependencies
 from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
 from functions.api.sign_in import SignIn
+from functions.api.texts import TextIntake
 from functions.api.upload_memory import UploadMemory
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
 from shared.characters import read_manifests
@@ -42,10 +43,13 @@ from shared.http.function import cloud_function
 from shared.settings import Environment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastapi import FastAPI
 
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
+    from shared.ports.topic import Publisher
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,13 @@ class Services:
         voices: the voices' documents; they must be watchable.
         uploads: the bucket of the recordings; it must be able to sign addresses.
         results: the bucket of the results.
+        conversions: opens the topic of the conversion messages, which only texts need.
     """
 
     voices: VoiceStore
     uploads: Bucket
     results: Bucket
+    conversions: Callable[[], Publisher]
 
 
 def build(config: ApiSettings, services: Services) -> FastAPI:
@@ -78,9 +84,17 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         max_bytes=config.max_upload_bytes,
         upload_lifetime=timedelta(seconds=config.upload_url_seconds),
     )
+    texts = TextIntake(
+        voices=services.voices,
+        uploads=services.uploads,
+        conversions=services.conversions,
+        characters=characters,
+        max_characters=config.max_text_characters,
+    )
     dependencies = Dependencies(
         voices=services.voices,
         intake=intake,
+        texts=texts,
         warm_up=open_warm_up(config),
         sign_in=open_sign_in(config),
         app_check=open_app_check(config),
@@ -94,6 +108,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         wait_seconds=config.wait_seconds,
         seconds=(config.min_seconds, config.max_seconds),
         max_upload_bytes=config.max_upload_bytes,
+        max_text_characters=config.max_text_characters,
     )
     app = create_app(dependencies, config.allowed_origins)
     if config.web_root is not None:
@@ -133,6 +148,7 @@ def open_services(config: ApiSettings) -> Services:
         voices=clients.open_voices(config, targets_per_stream=config.listen_targets_per_stream),
         uploads=clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config)),
         results=clients.open_bucket(config, config.results_bucket),
+        conversions=cache(partial(clients.open_publisher, config, config.conversions_topic)),
     )
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from functions.api.creation import VoiceIntake
     from functions.api.limits import Limits
     from functions.api.sign_in import SignIn
+    from functions.api.texts import TextIntake
     from functions.api.upload_memory import UploadMemory
     from functions.api.warmup import WarmUp
     from shared.characters import CharacterManifest
@@ -53,6 +54,7 @@ class Dependencies:
     Attributes:
         voices: the voices' documents.
         intake: creates voices, accepts their recordings, erases them.
+        texts: creates voices from texts.
         warm_up: warms the conversion container up.
         sign_in: checks who a visitor is.
         app_check: refuses requests without an App Check token, where App Check is on.
@@ -62,10 +64,12 @@ class Dependencies:
         wait_seconds: how long a client waits for a voice before it must ask again.
         seconds: the shortest and the longest recording, whatever the character.
         max_upload_bytes: the largest recording.
+        max_text_characters: the longest text.
     """
 
     voices: VoiceStore
     intake: VoiceIntake
+    texts: TextIntake
     warm_up: WarmUp
     sign_in: SignIn
     app_check: AppCheck
@@ -75,6 +79,7 @@ class Dependencies:
     wait_seconds: float
     seconds: tuple[float, float]
     max_upload_bytes: int
+    max_text_characters: int
 
 
 def create_router(dependencies: Dependencies) -> APIRouter:
@@ -96,18 +101,26 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
         responses=models.problem_responses(400, 401, 403, 413, 415, 422, 429, 503),
     )
     async def create_voice(
-        wish: models.NewVoice | None = None, authorization: Authorization = None
+        wish: models.Wish | None = None, authorization: Authorization = None
     ) -> models.VoiceCreated:
-        """Create a voice, and warm the conversion up. Call it when the recording begins."""
+        """Create a voice, and warm the conversion up.
+
+        Call it when the recording begins, or with a text, which is then converted at once.
+        """
         owner = await dependencies.sign_in.uid_of(authorization)
         async with dependencies.warm_up.sending():
-            voice, signed = await dependencies.intake.create(wish or models.NewVoice(), owner)
+            if isinstance(wish, models.NewTextVoice):
+                voice, upload = await dependencies.texts.create(wish, owner), None
+            else:
+                voice, signed = await dependencies.intake.create(wish or models.NewVoice(), owner)
+                upload = models.Upload(**asdict(signed))
         with about_voice(voice.voice_id):
-            extra = {"event": "voice_created", "character": voice.character}
+            kind = "text" if voice.is_text else "recording"
+            extra = {"event": "voice_created", "character": voice.character, "kind": kind}
             _LOG.info("voice created", extra=extra)
         return models.VoiceCreated(
             voice_id=voice.voice_id,
-            upload=models.Upload(**asdict(signed)),
+            upload=upload,
             document=document_path(voice.voice_id),
         )
 
@@ -190,13 +203,11 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
 
 
 def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
-    facts = [
-        _character_facts(each, dependencies.seconds) for each in dependencies.characters.values()
-    ]
+    facts = [_character_facts(each, dependencies) for each in dependencies.characters.values()]
 
     @router.get("/characters")
     async def list_characters() -> models.Characters:
-        """List the characters with name, credit, licence and terms."""
+        """List the characters: name, credit, licence, terms, and what each takes."""
         return models.Characters(characters=facts)
 
     @router.get(
@@ -263,9 +274,9 @@ def _done(voice: Voice) -> models.ConversionDone:
 
 
 def _character_facts(
-    manifest: CharacterManifest, seconds: tuple[float, float]
+    manifest: CharacterManifest, dependencies: Dependencies
 ) -> models.CharacterFacts:
-    least, most = seconds
+    least, most = dependencies.seconds
     return models.CharacterFacts(
         id=manifest.id,
         name=models.Text(ja=manifest.name.ja, en=manifest.name.en),
@@ -276,8 +287,18 @@ def _character_facts(
         portrait_url=f"/api/v1/characters/{manifest.id}/portrait"
         if manifest.preview.portrait
         else None,
+        takes=manifest.takes,
+        text=_text_facts(manifest, dependencies) if manifest.takes_text else None,
         limits=models.SecondsLimits(
             min_seconds=max(least, manifest.limits.min_seconds),
             max_seconds=min(most, manifest.limits.max_seconds),
         ),
     )
+
+
+def _text_facts(manifest: CharacterManifest, dependencies: Dependencies) -> models.TextFacts:
+    styles = [
+        models.StyleFacts(id=each.id, name=each.name, speaker=each.speaker)
+        for each in manifest.styles
+    ]
+    return models.TextFacts(max_characters=dependencies.max_text_characters, styles=styles)

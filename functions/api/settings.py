@@ -8,7 +8,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, Json, model_validator
 
-from shared.settings import CommaSeparated, RecordingSettings, SigningSettings, WebAddress
+from shared.settings import (
+    CommaSeparated,
+    RecordingSettings,
+    SigningSettings,
+    TopicId,
+    WebAddress,
+)
 
 
 class FirebaseAuth(StrEnum):
@@ -31,7 +37,9 @@ class ApiSettings(SigningSettings, RecordingSettings):
     Attributes:
         convert_url: the conversion container's base URL, for the warm-up.
         allowed_origins: the web sites whose pages may call the api.
+        conversions_topic: short id of the topic of the conversion messages; texts are sent there.
         characters_dir: folder of the characters' manifests.
+        max_text_characters: how many characters a text may have.
         upload_url_seconds: how long an upload address works.
         wait_seconds: how long a client waits for a conversion before it must ask again.
         rate_limit_per_minute: how many requests a minute one address may send to this instance,
@@ -49,8 +57,10 @@ class ApiSettings(SigningSettings, RecordingSettings):
     """
 
     convert_url: WebAddress
+    conversions_topic: TopicId
     allowed_origins: CommaSeparated = ()
     characters_dir: Path = Path(__file__).parents[2] / "characters"
+    max_text_characters: Annotated[int, Field(ge=1, le=2000)] = 500
     upload_url_seconds: Annotated[int, Field(ge=30, le=3600)] = 600
     wait_seconds: Annotated[float, Field(gt=0, le=3600)] = 50.0
     rate_limit_per_minute: Annotated[int, Field(ge=0, le=100_000)] = 120

@@ -15,7 +15,6 @@ from shared.media import content_type_matches
 from shared.objects import ObjectExistsError, ObjectMissingError, result_name
 from shared.voice import ErrorCode, Result, VoiceError
 from speech.audio.encoding import encode
-from speech.audio.marking import Marking
 from speech.engines.base import ConversionOptions
 
 if TYPE_CHECKING:
@@ -25,27 +24,14 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from functions.convert.characters import LoadedCharacter
     from functions.convert.stopwatch import Stopwatch
-    from shared.characters import CharacterManifest
     from shared.ports.bucket import Bucket
     from shared.voice import Input, OutputFormat, Voice
     from speech.audio.decoding import Decoder
     from speech.audio.encoding import Encoded
+    from speech.audio.marking import Marking
     from speech.audio.recording import DecodeLimits, Recording
-    from speech.engines.base import Engine
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedCharacter:
-    """A character that can convert: its manifest and its engine."""
-
-    manifest: CharacterManifest
-    engine: Engine
-
-    @property
-    def marking(self) -> Marking:
-        """What is written into its results."""
-        return Marking(self.manifest.id, self.manifest.name.en, self.manifest.credit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +56,6 @@ class Conversion:
         uploads: the bucket of the recordings.
         results: the bucket of the results; it must be able to sign.
         decoder: decodes recordings.
-        characters: the characters by id.
         limits: what a recording may be.
         result_lifetime: how long a result's address works.
     """
@@ -81,29 +66,30 @@ class Conversion:
         uploads: Bucket,
         results: Bucket,
         decoder: Decoder,
-        characters: Mapping[str, LoadedCharacter],
         limits: DecodeLimits,
         result_lifetime: timedelta,
     ) -> None:
         self._uploads = uploads
         self._results = results
         self._decoder = decoder
-        self._characters = characters
         self._limits = limits
         self._result_lifetime = result_lifetime
 
-    async def run(self, voice: Voice, enter_stage: Callable[[str], None]) -> Outcome:
+    async def run(
+        self, voice: Voice, character: LoadedCharacter, enter_stage: Callable[[str], None]
+    ) -> Outcome:
         """Convert a leased voice.
 
         Args:
             voice: the voice, with its input and the attempt that works on it.
+            character: the voice's character.
             enter_stage: is called with the name of every stage that begins.
 
         Raises:
             VoiceError: the voice cannot be converted; trying again cannot help.
             StorageUnavailableError, DecoderUnavailableError: trying again may help.
         """
-        character, upload = self._find_character(voice), _input(voice)
+        upload = _input(voice)
         stages = Stages(enter_stage)
         with stages.enter("reading", timed_as="read"):
             data = await self._read(upload)
@@ -129,16 +115,6 @@ class Conversion:
         """Delete the results of a finished voice's other attempts."""
         keep = voice.result.object if voice.result else ""
         await self._results.delete_all(f"{voice.voice_id}/", except_for=keep)
-
-    def _find_character(self, voice: Voice) -> LoadedCharacter:
-        character = self._characters.get(voice.character)
-        if character is None:
-            raise VoiceError(
-                ErrorCode.UNKNOWN_CHARACTER,
-                f"There is no character {voice.character!r}; "
-                f"choose one of {', '.join(sorted(self._characters))}.",
-            )
-        return character
 
     async def _read(self, upload: Input) -> bytes:
         most = self._limits.max_bytes

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
 from functions.convert.app import ConvertApp, create_app
-from functions.convert.conversion import Conversion, LoadedCharacter
+from functions.convert.characters import BuiltInCharacters, LoadedCharacter
+from functions.convert.conversion import Conversion
 from functions.convert.rehearsal import connect, rehearse
 from functions.convert.settings import ConvertSettings
 from functions.convert.stopwatch import process_age_ms
@@ -85,12 +86,12 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
         uploads=stores.uploads,
         results=stores.results,
         decoder=tools.decoder,
-        characters=tools.characters,
         limits=config.decode_limits,
         result_lifetime=timedelta(seconds=config.result_url_seconds),
     )
     worker = Worker(
         stores.voices,
+        BuiltInCharacters(tools.characters),
         conversion,
         Admission(running=config.share(config.concurrency), waiting=config.share(config.backlog)),
         config.timeouts.conversion_deadline,

@@ -22,7 +22,7 @@ from speech.engines.base import ConversionOptions
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from functions.convert.conversion import LoadedCharacter
+    from functions.convert.characters import LoadedCharacter
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
     from speech.audio.decoding import Decoder

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,7 @@ from speech.audio.process_answer import ResourceLimitError
 
 if TYPE_CHECKING:
     from functions.convert.admission import Admission
+    from functions.convert.characters import Characters, LoadedCharacter
     from functions.convert.conversion import Conversion, Outcome
     from functions.convert.leases import Lease
     from shared.messages import ConversionMessage, PushMessage
@@ -49,12 +51,18 @@ Reading and storing wait for Cloud Storage, whose calls end by themselves, and d
 process of its own, which is killed.
 """
 
-
 MOST_ATTEMPTS_AT_A_LIMIT: Final = 2
 """From this attempt on, a recording whose decoding hits a limit of the machine is not tried again.
 
 Each attempt takes all that a recording may take, so it must not go round the queue.
 """
+
+_NOTICEABLE_SECONDS: Final = 1.0
+"""A character that took longer to load has shortened the time for the conversion itself."""
+
+
+class CharacterLateError(PassingError):
+    """The character took so long to load that the voice could not be converted in time."""
 
 
 class Worker:
@@ -62,6 +70,7 @@ class Worker:
 
     Args:
         voices: the voices' documents.
+        characters: lends the voice's character.
         conversion: does the work.
         admission: how much of it is done at once.
         deadline_seconds: how long one conversion may take.
@@ -74,11 +83,13 @@ class Worker:
     def __init__(
         self,
         voices: VoiceStore,
+        characters: Characters,
         conversion: Conversion,
         admission: Admission,
         deadline_seconds: float,
     ) -> None:
         self._voices = voices
+        self._characters = characters
         self._conversion = conversion
         self._admission = admission
         self._deadline_seconds = deadline_seconds
@@ -141,7 +152,7 @@ class Worker:
             return
         _log_start(lease, cold=not self.has_converted)
         try:
-            async with lease.kept(), self._admission.running():
+            async with lease.kept():
                 end = await self._work(lease)
         except LeaseLostError as reason:
             extra: dict[str, Any] = {"event": "lease_lost", "attempt": lease.attempt}
@@ -158,9 +169,35 @@ class Worker:
 
     async def _work(self, lease: Lease) -> Outcome | VoiceError:
         """Convert the voice and commit the outcome: a result, or the error of the voice."""
+        begin = _now()
+        async with AsyncExitStack() as held:
+            try:
+                # A voice that waits for its character keeps no other voice from being converted.
+                character = await self._borrow(lease.voice.character, held)
+            except VoiceError as error:
+                await lease.fail(error)
+                return error
+            left = self._deadline_seconds - (_now() - begin)
+            await held.enter_async_context(self._admission.running())
+            return await self._work_with(character, lease, left)
+
+    async def _borrow(self, character_id: str, held: AsyncExitStack) -> LoadedCharacter:
+        """Borrow a character until the stack is left."""
         try:
             async with asyncio.timeout(self._deadline_seconds) as deadline:
-                outcome = await self._conversion.run(lease.voice, lease.enter_stage)
+                return await held.enter_async_context(self._characters.using(character_id))
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise CharacterLateError(f"{character_id} is not loaded yet") from error
+
+    async def _work_with(
+        self, character: LoadedCharacter, lease: Lease, seconds: float
+    ) -> Outcome | VoiceError:
+        """Do the work with the voice's character, in at most so many seconds."""
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                outcome = await self._conversion.run(lease.voice, character, lease.enter_stage)
         except VoiceError as error:
             await lease.fail(error)
             return error
@@ -168,9 +205,12 @@ class Worker:
             if lease.voice.counted_attempts < MOST_ATTEMPTS_AT_A_LIMIT:
                 raise
             return await self._fail_at_a_limit(lease)
-        except TimeoutError:
+        except TimeoutError as error:
             if not deadline.expired():
                 raise
+            if seconds < self._deadline_seconds - _NOTICEABLE_SECONDS:
+                # At the next delivery the character is loaded, and the conversion has all the time.
+                raise CharacterLateError(f"{lease.voice.character} was loaded late") from error
             return await self._fail_late(lease)
         await lease.finish(outcome.result, outcome.seconds, outcome.timings)
         return outcome
@@ -234,6 +274,10 @@ def _may_be_the_voices_own(error: BaseException) -> bool:
     if isinstance(error, ResourceLimitError):
         return True
     return not isinstance(error, asyncio.CancelledError | PassingError)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _log_duplicate(reason: Exception) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.settings import BucketName, PushSettings, TopicName
+from shared.settings import BucketName, PushSettings, TopicId
 
 
 class DeadLetterSettings(PushSettings):
@@ -14,4 +14,4 @@ class DeadLetterSettings(PushSettings):
     """
 
     results_bucket: BucketName
-    conversions_topic: TopicName
+    conversions_topic: TopicId

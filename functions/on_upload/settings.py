@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.settings import PushSettings, TopicName
+from shared.settings import PushSettings, TopicId
 
 
 class OnUploadSettings(PushSettings):
@@ -12,4 +12,4 @@ class OnUploadSettings(PushSettings):
         conversions_topic: short id of the topic of the conversion messages.
     """
 
-    conversions_topic: TopicName
+    conversions_topic: TopicId

@@ -132,7 +132,7 @@ class _Deployables:
         config = self._settings(ApiSettings, "api")
         uploads = clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config))
         results = clients.open_bucket(config, config.results_bucket)
-        return api.build(config, api.Services(self.voices, uploads, results))
+        return api.build(config, api.Services(self.voices, uploads, results, self._conversions))
 
     def on_upload(self) -> ASGIApp:
         config = self._settings(OnUploadSettings, "on_upload")

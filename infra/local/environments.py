@@ -42,6 +42,7 @@ def deployable_environments(
         | signing
         | limits
         | upload_url
+        | publishing
         | _api_environment(options, addresses, key_file),
         "on_upload": pushed_to | publishing,
         "convert": pushed_to | signing | limits | _convert_environment(options, addresses),

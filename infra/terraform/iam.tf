@@ -151,7 +151,7 @@ resource "google_pubsub_topic_iam_member" "storage_agent" {
 }
 
 resource "google_pubsub_topic_iam_member" "conversions" {
-  for_each = toset(["dead_letter", "on_upload", "sweep"])
+  for_each = toset(["api", "dead_letter", "on_upload", "sweep"])
 
   project = var.project_id
   topic   = google_pubsub_topic.work["conversions"].name

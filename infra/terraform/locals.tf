@@ -42,9 +42,11 @@ locals {
   environment_api = {
     ALLOWED_ORIGINS         = join(",", local.origins)
     APP_CHECK               = var.app_check == null ? "off" : "on"
+    CONVERSIONS_TOPIC       = google_pubsub_topic.work["conversions"].name
     CONVERT_URL             = google_cloud_run_v2_service.convert.uri
     FIREBASE_AUTH           = var.firebase_authentication == null ? "off" : "on"
     MAX_SECONDS             = tostring(var.recording_seconds.max)
+    MAX_TEXT_CHARACTERS     = tostring(var.max_text_characters)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
     MIN_SECONDS             = tostring(var.recording_seconds.min)
     RATE_LIMIT_PER_MINUTE   = tostring(var.rate_limit_per_minute)

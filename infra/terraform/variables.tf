@@ -303,6 +303,18 @@ variable "max_instances" {
   }
 }
 
+variable "max_text_characters" {
+  description = "Longest text that a character speaks, in characters."
+  type        = number
+  default     = 500
+  nullable    = false
+
+  validation {
+    condition     = var.max_text_characters >= 1 && var.max_text_characters <= 2000 && floor(var.max_text_characters) == var.max_text_characters
+    error_message = "max_text_characters must be a whole number from 1 to 2000."
+  }
+}
+
 variable "max_upload_bytes" {
   description = "Largest recording that is accepted, in bytes."
   type        = number

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from functions.api.problems import MEDIA_TYPE
 from functions.convert import main as convert
-from functions.convert.conversion import LoadedCharacter
+from functions.convert.characters import LoadedCharacter
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter import main as dead_letter
 from functions.dead_letter.settings import DeadLetterSettings
@@ -256,6 +256,9 @@ class _NoEngine:
     sample_rate = 24_000
 
     def convert(self, *_arguments: Any, **_options: Any) -> Any:
+        raise UncleanError("something was converted")
+
+    def open_stream(self, *_arguments: Any) -> Any:
         raise UncleanError("something was converted")
 
 

@@ -183,7 +183,7 @@ async def test_an_unknown_character_is_refused_with_a_list_of_the_known_ones(
     response = await client.post("/api/v1/voices", json={"character": "nobody"})
 
     detail = problem(response, 422, "unknown_character")
-    assert detail == "There is no character 'nobody'; choose one of mei, taro, kobo."
+    assert detail == "There is no character 'nobody'; choose one of mei, taro, sango, nobu, kobo."
 
 
 async def test_a_content_type_that_recordings_cannot_have_is_refused(

@@ -133,7 +133,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(
 ) -> None:
     characters = (await client.get("/api/v1/characters")).json()["characters"]
 
-    assert [character["id"] for character in characters] == ["mei", "taro", "kobo"]
+    assert [character["id"] for character in characters] == ["mei", "taro", "sango", "nobu", "kobo"]
     assert characters[0] == {
         "id": "mei",
         "name": {"ja": "メイ", "en": "Mei"},
@@ -142,7 +142,9 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(
         "terms_url": "https://terms.example/",
         "colour": "#aabbcc",
         "portrait_url": "/api/v1/characters/mei/portrait",
+        "takes": "speech",
         "limits": {"min_seconds": 2.0, "max_seconds": 8.0},
+        "text": None,
     }
     assert characters[1]["portrait_url"] is None
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from functions.convert.admission import Admission
-from functions.convert.worker import Worker
+from functions.convert.characters import LoadedCharacter, unknown_character
+from functions.convert.worker import CharacterLateError, Worker
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
 from shared.http.push import AbandonedError, OverloadedError
@@ -26,18 +28,21 @@ from shared.voice import (
     VoiceError,
 )
 from speech.audio.process_answer import ResourceLimitError
+from tests.support.characters import a_manifest
 from tests.support.logs import LogBook, log_book
 from tests.support.messages import conversion_message
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import ERROR, EVERY_STATE, a_queued, a_result, a_waiting, an_upload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from functions.convert.conversion import Conversion
     from shared.voice import Result
+    from speech.engines.base import Engine
 
 DEADLINE = 60.0
+MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
 
 
 class FakeOutcome:
@@ -65,7 +70,10 @@ class FakeConversion:
         self.tidying_seconds = 0.0
         self.tidying_fails = 0
 
-    async def run(self, voice: Voice, enter_stage: Callable[[str], None]) -> FakeOutcome:
+    async def run(
+        self, voice: Voice, character: object, enter_stage: Callable[[str], None]
+    ) -> FakeOutcome:
+        assert character is MEI
         self.runs.append(voice.attempt)
         self.running += 1
         self.most_running = max(self.most_running, self.running)
@@ -100,6 +108,27 @@ class FakeConversion:
         self.results &= {voice.result.object} if voice.result else set()
 
 
+class FakeCharacters:
+    """Lends one character, which may have to be loaded first."""
+
+    def __init__(self) -> None:
+        self.loading_seconds = 0.0
+        self.outcome: Exception | None = None
+        self.lent = 0
+
+    @asynccontextmanager
+    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+        assert character_id == "mei"
+        await asyncio.sleep(self.loading_seconds)
+        if self.outcome is not None:
+            raise self.outcome
+        self.lent += 1
+        try:
+            yield MEI
+        finally:
+            self.lent -= 1
+
+
 class Store(MemoryVoices):
     """A store in the loop's time, which a test can make unreachable."""
 
@@ -120,6 +149,7 @@ class Stage:
 
     def __init__(self, running: int = 2, waiting: int = 2) -> None:
         self.voices = Store()
+        self.characters = FakeCharacters()
         self.conversion = FakeConversion()
         self.running, self.waiting = running, waiting
         self.worker = self.another_worker()
@@ -127,6 +157,7 @@ class Stage:
     def another_worker(self, conversion: FakeConversion | None = None) -> Worker:
         return Worker(
             self.voices,
+            self.characters,
             cast("Conversion", conversion or self.conversion),
             Admission(running=self.running, waiting=self.waiting),
             DEADLINE,
@@ -787,3 +818,56 @@ async def test_a_malformed_message_takes_no_place() -> None:
     for _ in range(3):
         with pytest.raises(MalformedMessageError):
             await stage.worker.handle(PushMessage(b"{}"))
+
+
+@in_virtual_time
+async def test_a_voice_whose_character_is_loading_takes_no_place_from_others() -> None:
+    stage = Stage(running=1)
+    slow, quick = await stage.add(), await stage.add()
+    stage.characters.loading_seconds = 20.0
+    first = asyncio.create_task(stage.worker.handle(slow))
+    await settle()
+    stage.characters.loading_seconds = 0.0
+
+    await stage.worker.handle(quick)
+
+    assert (await stage.voice(quick)).status is Status.DONE
+    assert (await stage.voice(slow)).status is Status.CONVERTING
+    await first
+    assert (await stage.voice(slow)).status is Status.DONE
+    assert stage.characters.lent == 0
+
+
+@in_virtual_time
+async def test_an_unknown_character_fails_the_voice() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.characters.outcome = unknown_character("mei")
+
+    await stage.worker.handle(message)
+
+    failed = await stage.voice(message)
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.UNKNOWN_CHARACTER
+
+
+@pytest.mark.parametrize("seconds", [DEADLINE + 1, DEADLINE - 10])
+def test_a_voice_whose_character_was_loaded_late_is_handed_back(seconds: float) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add()
+        stage.characters.loading_seconds = seconds
+        stage.conversion.goes_on.clear()
+
+        with pytest.raises(CharacterLateError):
+            await stage.worker.handle(message)
+        assert (await stage.voice(message)).status is Status.CONVERTING
+        assert (stage.characters.lent, stage.worker.is_stuck) == (0, False)
+
+        stage.characters.loading_seconds = 0.0
+        stage.conversion.goes_on.set()
+        await stage.worker.handle(message)
+        assert (await stage.voice(message)).status is Status.DONE
+
+    run()

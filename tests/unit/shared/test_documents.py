@@ -63,6 +63,7 @@ def test_the_fields_are_those_that_clients_read() -> None:
         "pitch_shift": None,
         "output_format": "wav",
         "content_type": "audio/webm",
+        "speaking": None,
     }
 
 

@@ -28,7 +28,9 @@ SIGNING = {
     "SIGNING_SERVICE_ACCOUNT": "signer@my-project.iam.gserviceaccount.com",
 }
 COMPLETE: dict[type[CommonSettings], dict[str, str]] = {
-    ApiSettings: COMMON | SIGNING | {"CONVERT_URL": "https://convert.example/"},
+    ApiSettings: COMMON
+    | SIGNING
+    | {"CONVERT_URL": "https://convert.example/", "CONVERSIONS_TOPIC": "conversions"},
     OnUploadSettings: PUSH | {"CONVERSIONS_TOPIC": "conversions"},
     ConvertSettings: PUSH | SIGNING,
     DeadLetterSettings: PUSH | {"RESULTS_BUCKET": "my-results", "CONVERSIONS_TOPIC": "conversions"},
@@ -95,6 +97,7 @@ def test_all_wrong_variables_are_named_at_once() -> None:
         "UPLOADS_BUCKET is not set",
         "RESULTS_BUCKET is not set",
         "CONVERT_URL is not set",
+        "CONVERSIONS_TOPIC is not set",
     ]
 
 
@@ -144,6 +147,8 @@ WRONG: list[tuple[type[CommonSettings], str, str]] = [
     (OnUploadSettings, "CONVERSIONS_TOPIC", "c"),
     (OnUploadSettings, "CONVERSIONS_TOPIC", "projects/p/topics/conversions"),
     (ApiSettings, "CONVERT_URL", "convert.example"),
+    (ApiSettings, "CONVERSIONS_TOPIC", "c"),
+    (ApiSettings, "MAX_TEXT_CHARACTERS", "2001"),
     (ApiSettings, "RATE_LIMIT_PER_MINUTE", "-1"),
     (ApiSettings, "RATE_LIMIT_PER_MINUTE", "many"),
     (ApiSettings, "TRUSTED_PROXIES", "-1"),
