@@ -257,6 +257,9 @@ class _NoEngine:
     def convert(self, *_arguments: Any, **_options: Any) -> Any:
         raise UncleanError("something was converted")
 
+    def open_stream(self, *_arguments: Any) -> Any:
+        raise UncleanError("something was converted")
+
 
 def _fields(upload: Any) -> dict[str, Any]:
     names = ("bucket", "object", "generation", "content_type", "bytes")
