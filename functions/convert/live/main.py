@@ -67,7 +67,7 @@ def build(config: LiveSettings, services: Services) -> LiveApp:
     # Every recording that has come is converted: how many come at once is limited already.
     admission = Admission(running=config.concurrency, waiting=config.sockets)
     deadline = config.timeouts.conversion_deadline
-    characters = lend_characters(tools)
+    characters = lend_characters(config, tools, stores.open_characters)
     worker = Worker(stores.voices, characters, conversion, admission, deadline)
     computing = Computing(conversion, characters, admission)
     shared = Collaborators(
