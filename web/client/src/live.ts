@@ -133,9 +133,10 @@ class Connection {
     await this.#opened;
     this.#socket.send(JSON.stringify({ type: "start", ...start }));
     for await (const slice of recording.slices()) {
+      const bytes = await slice.arrayBuffer();
       if (signal.aborted) return;
-      for (let from = 0; from < slice.size; from += MESSAGE_BYTES)
-        this.#socket.send(slice.slice(from, from + MESSAGE_BYTES));
+      for (let from = 0; from < bytes.byteLength; from += MESSAGE_BYTES)
+        this.#socket.send(bytes.slice(from, from + MESSAGE_BYTES));
       if (this.#socket.bufferedAmount > QUEUE_BYTES)
         throw new LiveEnded("The network is too slow for a socket.");
     }
@@ -149,7 +150,7 @@ class Connection {
     await recording.whole;
     const isPatient = (idle: number): boolean =>
       idle < (this.#messages === 0 ? FIRST_WORD_SECONDS : STALL_SECONDS);
-    for (let idle = 0, before = ""; isPatient(idle); ) {
+    for (let idle = 0, before = ""; isPatient(idle);) {
       await this.#pause(1, signal);
       const now = `${this.#messages} ${this.#socket.bufferedAmount}`;
       idle = now === before ? idle + 1 : 0;

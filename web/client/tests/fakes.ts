@@ -128,8 +128,9 @@ export class FakeSocket {
   onclose: ((event: { code: number }) => void) | null = null;
   closedByClient = false;
 
-  send(data: string | Blob): void {
-    this.sent.push(typeof data === "string" ? (JSON.parse(data) as Record<string, unknown>) : data);
+  send(data: string | ArrayBuffer): void {
+    const isText = typeof data === "string";
+    this.sent.push(isText ? (JSON.parse(data) as Record<string, unknown>) : new Blob([data]));
   }
 
   close(): void {

@@ -26,6 +26,8 @@ export class CharacterList {
   /** The choice before the list was replaced. */
   #wished: string | undefined;
   #words: Words | null = null;
+  /** The first character that the search has found. */
+  #first: HTMLInputElement | null = null;
 
   constructor() {
     this.#search.addEventListener("input", (event) => {
@@ -84,23 +86,22 @@ export class CharacterList {
   /** Hides what does not match. The chosen one stays, so that the keyboard still reaches the list. */
   #filter(words: Words): void {
     const wanted = this.#isLong ? folded(this.#search.value).split(" ") : [];
-    let found = 0;
+    const found: HTMLInputElement[] = [];
     for (const { card, choice, text } of this.#entries) {
       const matches = wanted.every((word) => text.includes(word));
       card.hidden = !matches && !choice.checked;
-      card.classList.toggle("aside", !matches);
-      if (matches) found += 1;
+      if (matches) found.push(choice);
     }
+    this.#first = found[0] ?? null;
     const isSearching = this.#search.value.trim() !== "";
-    this.#found.textContent = isSearching ? words.charactersFound(number(found, words)) : "";
+    this.#found.textContent = isSearching ? words.charactersFound(number(found.length, words)) : "";
   }
 
   #chooseFirstFound(): void {
-    const first = this.#entries.find(({ card }) => !card.classList.contains("aside"));
-    if (first === undefined) return;
-    first.choice.checked = true;
-    first.choice.focus();
-    first.choice.dispatchEvent(new Event("input", { bubbles: true }));
+    if (this.#first === null) return;
+    this.#first.checked = true;
+    this.#first.focus();
+    this.#first.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
   #scrollToChosen(): void {

@@ -17,7 +17,7 @@ import { PageError, type Problem, problemOf } from "./problems.js";
 import { Recorder, recordingType } from "./recorder.js";
 import { Ring, TICKS } from "./ring.js";
 import { type Mode, pageLimits, Setup } from "./setup.js";
-import { contentTypeOf, decode, judge, outline, type Sound } from "./sound.js";
+import { contentTypeOf, decode, judge, measure, outline, type Sound } from "./sound.js";
 import { type Side, STAGES, type Stage, type State, View } from "./view.js";
 import { BARS } from "./waveform.js";
 import { type Language, WORDS } from "./words.js";
@@ -148,12 +148,9 @@ export class Page {
     this.#forget("speak");
     await this.#attempt(async (signal) => {
       const take = { blob: file, contentType: contentTypeOf(file) };
-      const sound = await decode(file);
-      // Meanwhile the visitor may have started a recording or dropped another file.
-      signal.throwIfAborted();
-      this.#take = take;
-      this.#hear(sound);
-      judge(sound, this.#limits);
+      const sound = await this.#keep(take, signal);
+      // What this browser cannot decode, the service judges.
+      if (sound !== null) judge(measure(sound), this.#limits);
       await this.#convert(take.blob, take);
     });
   }
@@ -228,14 +225,18 @@ export class Page {
       const hearing = this.#setup.hears ? new Hearing() : null;
       const recorder = this.#startRecorder(contentType);
       void recorder.finished.catch(() => undefined).then(() => hearing?.stop());
-      const take = recorder.finished.then((blob) => this.#spoken({ blob, contentType }, signal));
-      const judged = new TransformStream<Blob, Blob>({ flush: () => take.then(() => undefined) });
-      // A visitor who is speaking is not interrupted: an error is shown afterwards.
-      const slices = recorder.slices.pipeThrough(judged);
+      // What cannot be converted fails here, before the recording ends for the service.
+      const judged = recorder.finished.then((recorded) => judge(recorded, this.#limits));
+      judged.catch(() => undefined);
+      const slices = recorder.slices.pipeThrough(
+        new TransformStream<Blob, Blob>({ flush: () => judged }),
+      );
       const onHeard = hearing && ((sound: HeardSound) => hearing.play(sound));
       const conversion = this.#convert(slices, { contentType }, onHeard);
+      // A visitor who is speaking is not interrupted: an error is shown afterwards.
       conversion.catch(() => undefined);
-      await take;
+      await this.#keep({ blob: (await recorder.finished).blob, contentType }, signal);
+      await judged;
       await conversion;
     });
   }
@@ -262,12 +263,14 @@ export class Page {
     return this.#recorder;
   }
 
-  async #spoken(take: Take, signal: AbortSignal): Promise<void> {
+  /** Keeps a recording, which can be converted again, and shows it. */
+  async #keep(take: Take, signal: AbortSignal): Promise<Sound | null> {
     const sound = await decode(take.blob);
+    // Meanwhile the visitor may have started a recording or dropped another file.
     signal.throwIfAborted();
     this.#take = take;
     this.#hear(sound);
-    judge(sound, this.#limits);
+    return sound;
   }
 
   /** Shows the visitor's own recording and lets the visitor play it. */
@@ -359,6 +362,8 @@ export class Page {
 
   #done(blob: Blob, sound: Sound): void {
     const address = this.#playback.load("converted", sound);
+    // Before it is drawn, so that it is heard at once.
+    this.#playback.toggle("converted");
     this.#ring.draw(outline(sound, TICKS));
     this.#ring.turn(1);
     this.#update({
@@ -370,7 +375,6 @@ export class Page {
       download: { address, name: fileName(this.#setup.character?.id ?? "voice", blob.type) },
       notice: SILENCE,
     });
-    this.#playback.toggle("converted");
   }
 
   #progress(progress: ConvertProgress | SpeakProgress): void {

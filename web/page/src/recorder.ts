@@ -1,5 +1,6 @@
 /** The microphone: one recording with a level meter, in the best format this browser can write. */
 import { PageError } from "./problems.js";
+import type { Measured } from "./sound.js";
 
 /** Opus first: the smallest at the same quality, and most browsers record it. */
 const TYPES = [
@@ -27,6 +28,11 @@ export interface RecorderOptions {
   readonly onLevel: (level: number, seconds: number) => void;
 }
 
+/** A recording, measured while it was made. */
+export interface Recorded extends Measured {
+  readonly blob: Blob;
+}
+
 /** The best type to record in, or null where the browser cannot record at all. */
 export function recordingType(): string | null {
   if (typeof MediaRecorder === "undefined") return null;
@@ -38,7 +44,7 @@ export class Recorder {
   /** The recording's bytes as they come; ends and fails as `finished` does. */
   readonly slices: ReadableStream<Blob>;
   /** The whole recording; rejects with a `PageError`, or with the signal's reason. */
-  readonly finished: Promise<Blob>;
+  readonly finished: Promise<Recorded>;
   #slices!: ReadableStreamDefaultController<Blob>;
   #stop: () => void = () => undefined;
 
@@ -58,7 +64,7 @@ export class Recorder {
     this.#stop();
   }
 
-  async #record(context: AudioContext, options: RecorderOptions): Promise<Blob> {
+  async #record(context: AudioContext, options: RecorderOptions): Promise<Recorded> {
     const stream = await openMicrophone();
     try {
       options.signal.throwIfAborted();
@@ -69,20 +75,17 @@ export class Recorder {
       this.#stop = () => {
         if (recorder.state !== "inactive") recorder.stop();
       };
-      return await this.#run(recorder, meter(context, stream), options);
+      return await this.#run(recorder, new Meter(context, stream), options);
     } finally {
       for (const track of stream.getTracks()) track.stop();
     }
   }
 
-  async #run(
-    recorder: MediaRecorder,
-    level: () => number,
-    options: RecorderOptions,
-  ): Promise<Blob> {
+  async #run(recorder: MediaRecorder, meter: Meter, options: RecorderOptions): Promise<Recorded> {
     const parts: Blob[] = [];
     let frame = 0;
     let timer = 0;
+    let seconds = 0;
     const cancel = (): void => this.stop();
     options.signal.addEventListener("abort", cancel, { once: true });
     try {
@@ -95,8 +98,12 @@ export class Recorder {
         recorder.onstop = () => resolve();
         recorder.onstart = () => {
           const began = performance.now();
+          recorder.onstop = () => {
+            seconds = (performance.now() - began) / 1000;
+            resolve();
+          };
           const tick = (): void => {
-            options.onLevel(level(), (performance.now() - began) / 1000);
+            options.onLevel(meter.level(), (performance.now() - began) / 1000);
             frame = requestAnimationFrame(tick);
           };
           // A hidden page draws no frames, so a timer ends the recording.
@@ -112,7 +119,7 @@ export class Recorder {
       options.signal.removeEventListener("abort", cancel);
     }
     options.signal.throwIfAborted();
-    return new Blob(parts, { type: options.contentType });
+    return { blob: new Blob(parts, { type: options.contentType }), seconds, peak: meter.peak };
   }
 }
 
@@ -141,15 +148,29 @@ function microphoneProblem(
   return "microphone_busy";
 }
 
-function meter(context: AudioContext, stream: MediaStream): () => number {
-  const analyser = context.createAnalyser();
-  analyser.fftSize = 1024;
-  context.createMediaStreamSource(stream).connect(analyser);
-  const samples = new Float32Array(analyser.fftSize);
-  return () => {
-    analyser.getFloatTimeDomainData(samples);
-    const power = samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length;
-    const decibels = 10 * Math.log10(power + 1e-12);
+/** Listens to the microphone as often as it is asked. */
+class Meter {
+  /** The largest absolute sample so far; null until it was asked for the first time. */
+  peak: number | null = null;
+  readonly #analyser: AnalyserNode;
+  readonly #samples: Float32Array<ArrayBuffer>;
+
+  constructor(context: AudioContext, stream: MediaStream) {
+    this.#analyser = context.createAnalyser();
+    this.#analyser.fftSize = 1024;
+    this.#samples = new Float32Array(this.#analyser.fftSize);
+    context.createMediaStreamSource(stream).connect(this.#analyser);
+  }
+
+  /** The level now, between 0 and 1. */
+  level(): number {
+    this.#analyser.getFloatTimeDomainData(this.#samples);
+    let power = 0;
+    for (const sample of this.#samples) {
+      power += sample * sample;
+      this.peak = Math.max(this.peak ?? 0, Math.abs(sample));
+    }
+    const decibels = 10 * Math.log10(power / this.#samples.length + 1e-12);
     return Math.min(1, Math.max(0, (decibels - METER_FLOOR_DB) / (METER_TOP_DB - METER_FLOOR_DB)));
-  };
+  }
 }
