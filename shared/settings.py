@@ -159,6 +159,17 @@ class SigningSettings(CommonSettings):
         return self
 
 
+class CharacterSettings(CommonSettings):
+    """The settings of a deployable that lists or loads characters.
+
+    Attributes:
+        characters_bucket: the bucket with the character bundles that do not come with the image;
+            None if there is none.
+    """
+
+    characters_bucket: BucketName | None = None
+
+
 class RecordingSettings(CommonSettings):
     """The settings of a deployable that limits which recordings are converted.
 

@@ -12,7 +12,6 @@ import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
@@ -133,14 +132,8 @@ def open_stores(config: ConvertSettings) -> Stores:
         voices=clients.open_voices(config),
         uploads=clients.open_bucket(config, config.uploads_bucket),
         results=clients.open_bucket(config, config.results_bucket, signer),
-        open_characters=character_opener(config),
+        open_characters=clients.characters_opener(config),
     )
-
-
-def character_opener(config: ConvertSettings) -> Callable[[], Bucket] | None:
-    """Return what opens the bucket of the characters; None if there is none."""
-    name = config.characters_bucket
-    return None if name is None else partial(clients.open_bucket, config, name)
 
 
 @asynccontextmanager
