@@ -165,9 +165,12 @@ class CharacterSettings(CommonSettings):
     Attributes:
         characters_bucket: the bucket with the character bundles that do not come with the image;
             None if there is none.
+        characters_refresh_seconds: how long what is known of that bucket is used before it is
+            asked again.
     """
 
     characters_bucket: BucketName | None = None
+    characters_refresh_seconds: Annotated[float, Field(gt=0, le=30)] = 20.0
 
 
 class RecordingSettings(CommonSettings):

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-OLD_SECONDS: Final = 30.0
-"""After how long the list of the bucket is read again; an upload must be listed in a minute."""
-
 UNKNOWN_OLD_SECONDS: Final = 3.0
-"""The same when a character is asked for that is not listed: it may have been uploaded just now."""
+"""After how long the list is read again when a character is asked for that it does not have.
+
+It may have been uploaded just now.
+"""
 
 READING_SECONDS: Final = 5.0
 """How long to wait for the list."""
@@ -46,6 +46,7 @@ class Catalogue:
     Args:
         built_in: the manifests of the characters of the image, by id.
         bucket: the further characters; None if there is no bucket.
+        refresh_seconds: after how long the list of the bucket is read again.
         now: a clock in seconds that never goes back.
     """
 
@@ -53,10 +54,12 @@ class Catalogue:
         self,
         built_in: Mapping[str, CharacterManifest],
         bucket: CharacterBucket | None = None,
+        refresh_seconds: float = 20.0,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._built_in = built_in
         self._bucket = bucket
+        self._refresh_seconds = refresh_seconds
         self._now = now
         self._fetched: Mapping[str, PublishedCharacter] = MappingProxyType({})
         self._tried_at = float("-inf")
@@ -68,7 +71,7 @@ class Catalogue:
 
         If the bucket does not answer, those are returned that it had before.
         """
-        await self._read_if_older_than(OLD_SECONDS)
+        await self._read_if_older_than(self._refresh_seconds)
         return self._all()
 
     async def choose(self, name: str | None, source: Source) -> CharacterManifest:
@@ -81,9 +84,9 @@ class Catalogue:
         has_default = any(source.is_taken_by(each) for each in self._built_in.values())
         if name in self._built_in or (name is None and has_default):
             return choose_character(self._built_in, name, source)
-        await self._read_if_older_than(OLD_SECONDS)
+        await self._read_if_older_than(self._refresh_seconds)
         if name not in self._fetched:
-            await self._read_if_older_than(UNKNOWN_OLD_SECONDS)
+            await self._read_if_older_than(min(UNKNOWN_OLD_SECONDS, self._refresh_seconds))
             if self._failure is not None:
                 raise self._failure
         return choose_character(self._all(), name, source)

@@ -129,7 +129,8 @@ def open_catalogue(
         ManifestError: the manifest of a built-in character is wrong, or there is none.
     """
     built_in = read_manifests(config.characters_dir)
-    return Catalogue(built_in, None if open_bucket is None else CharacterBucket(open_bucket))
+    bucket = None if open_bucket is None else CharacterBucket(open_bucket)
+    return Catalogue(built_in, bucket, config.characters_refresh_seconds)
 
 
 def open_warm_up(config: ApiSettings) -> WarmUp:

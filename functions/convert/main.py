@@ -19,7 +19,7 @@ from functions.convert.app import ConvertApp, create_app
 from functions.convert.character_loading import CharacterLoader
 from functions.convert.characters import BuiltInCharacters, LoadedCharacter
 from functions.convert.conversion import Conversion
-from functions.convert.fetched_characters import FetchedCharacters
+from functions.convert.fetched_characters import FetchedCharacters, Limits
 from functions.convert.rehearsal import connect, rehearse
 from functions.convert.settings import ConvertSettings
 from functions.convert.stopwatch import process_age_ms
@@ -122,7 +122,8 @@ def lend_characters(
         return built_in
     bucket = CharacterBucket(open_bucket)
     loader = CharacterLoader(bucket, tools.session, config.max_bundle_bytes)
-    return FetchedCharacters(built_in, bucket, loader, config.characters_memory_bytes)
+    limits = Limits(config.characters_memory_bytes, config.characters_refresh_seconds)
+    return FetchedCharacters(built_in, bucket, loader, limits)
 
 
 def open_stores(config: ConvertSettings) -> Stores:

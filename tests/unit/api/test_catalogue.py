@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from functions.api.catalogue import OLD_SECONDS, UNKNOWN_OLD_SECONDS, Catalogue
+from functions.api.catalogue import UNKNOWN_OLD_SECONDS, Catalogue
 from functions.api.choice import Source
 from functions.api.problems import Problem
 from shared.character_bucket import CharacterBucket, manifest_name
@@ -16,6 +16,8 @@ from tests.support.virtual_time import in_virtual_time
 from tests.unit.api.stage import Stage as ApiStage
 from tests.unit.shared.character_objects import put_character, put_manifest
 
+REFRESH_SECONDS = 20.0
+
 
 class Stage:
     """The built-in character `mei`, and a bucket."""
@@ -25,6 +27,7 @@ class Stage:
         self.catalogue = Catalogue(
             {"mei": a_manifest("mei")},
             CharacterBucket(lambda: self.objects),
+            REFRESH_SECONDS,
             now=lambda: asyncio.get_running_loop().time(),
         )
 
@@ -50,11 +53,11 @@ async def test_what_is_uploaded_or_removed_shows_after_a_while() -> None:
 
     put_character(stage.objects, "ada")
     assert await stage.listed() == ["mei"]
-    await asyncio.sleep(OLD_SECONDS)
+    await asyncio.sleep(REFRESH_SECONDS)
     assert await stage.listed() == ["mei", "ada"]
 
     await stage.objects.delete(manifest_name("ada"))
-    await asyncio.sleep(OLD_SECONDS)
+    await asyncio.sleep(REFRESH_SECONDS)
     assert await stage.listed() == ["mei"]
 
 
@@ -99,7 +102,7 @@ async def test_while_the_bucket_is_out_of_reach_the_characters_stay_listed() -> 
     put_character(stage.objects, "ada")
     await stage.listed()
     stage.objects.is_out_of_reach = True
-    await asyncio.sleep(OLD_SECONDS)
+    await asyncio.sleep(REFRESH_SECONDS)
 
     with log_book() as book:
         assert await stage.listed() == ["mei", "ada"]
