@@ -49,6 +49,21 @@ class Outcome:
     timings: Mapping[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A converted recording that is not stored yet.
+
+    Attributes:
+        encoded: the file.
+        marking: what is written into it.
+        seconds: the recording's length.
+    """
+
+    encoded: Encoded
+    marking: Marking
+    seconds: float
+
+
 class Conversion:
     """Converts voices; all conversions of the process share its parts.
 
@@ -93,15 +108,47 @@ class Conversion:
         stages = Stages(enter_stage)
         with stages.enter("reading", timed_as="read"):
             data = await self._read(upload)
+        made = await self.make(voice, character, data, upload.content_type, stages)
+        return await self.store(voice, made, stages)
+
+    async def make(
+        self,
+        voice: Voice,
+        character: LoadedCharacter,
+        data: bytes,
+        content_type: str,
+        stages: Stages,
+    ) -> Made:
+        """Convert a recording; nothing is stored, and the voice need not be leased.
+
+        Args:
+            voice: the voice.
+            character: the voice's character.
+            data: its recording.
+            content_type: the media type that the recording was uploaded with.
+            stages: is told every stage that begins.
+
+        Raises:
+            VoiceError: the voice cannot be converted; trying again cannot help.
+            DecoderUnavailableError: trying again may help.
+        """
         with stages.enter("decoding", timed_as="decode"):
-            recording = await self._decode(data, upload)
+            recording = await self._decode(data, content_type)
         with stages.enter("converting"):
             samples = await self._convert(voice, character, recording, stages.stopwatch)
         with stages.enter("encoding", timed_as="encode"):
             encoded = await _encode(samples, character, voice.options.output_format)
+        return Made(encoded, character.marking, round(recording.seconds, 3))
+
+    async def store(self, voice: Voice, made: Made, stages: Stages) -> Outcome:
+        """Store what was made for a leased voice, as the result of its present attempt.
+
+        Raises:
+            StorageUnavailableError: trying again may help.
+        """
         with stages.enter("storing", timed_as="store"):
-            result = await self._store(voice, encoded, character.marking)
-        return Outcome(result, round(recording.seconds, 3), stages.stopwatch.milliseconds())
+            result = await self._store(voice, made.encoded, made.marking)
+        return Outcome(result, made.seconds, stages.stopwatch.milliseconds())
 
     async def discard(self, voice: Voice) -> None:
         """Delete the result of the voice's present attempt, which may not be committed."""
@@ -130,13 +177,13 @@ class Conversion:
             raise _too_large(len(data), most)
         return data
 
-    async def _decode(self, data: bytes, upload: Input) -> Recording:
+    async def _decode(self, data: bytes, content_type: str) -> Recording:
         recording = await self._decoder.decode(data, limits=self._limits)
-        if not content_type_matches(recording.container, upload.content_type):
+        if not content_type_matches(recording.container, content_type):
             raise VoiceError(
                 ErrorCode.CONTENT_TYPE_MISMATCH,
                 f"The recording is {recording.container}, but was uploaded as "
-                f"{upload.content_type}; upload it with the recorder's content type.",
+                f"{content_type}; upload it with the recorder's content type.",
             )
         return recording
 

@@ -21,7 +21,7 @@ from functions.convert.characters import BuiltInCharacters, LoadedCharacter
 from functions.convert.conversion import Conversion
 from functions.convert.fetched_characters import FetchedCharacters, Limits
 from functions.convert.rehearsal import connect, rehearse
-from functions.convert.settings import ConvertSettings
+from functions.convert.settings import ConverterSettings, ConvertSettings
 from functions.convert.stopwatch import process_age_ms
 from functions.convert.worker import Worker
 from shared import logs, settings
@@ -95,18 +95,11 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
     Whoever serves it awaits `app.worker.drain()` before it ends.
     """
     stores, tools = services.stores, services.tools
-    conversion = Conversion(
-        uploads=stores.uploads,
-        results=stores.results,
-        decoder=tools.decoder,
-        limits=config.decode_limits,
-        result_lifetime=timedelta(seconds=config.result_url_seconds),
-    )
     characters = lend_characters(config, tools, stores.open_characters)
     worker = Worker(
         stores.voices,
         characters,
-        conversion,
+        build_conversion(config, stores, tools),
         Admission(running=config.share(config.concurrency), waiting=config.share(config.backlog)),
         config.timeouts.conversion_deadline,
     )
@@ -114,7 +107,7 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
 
 
 def lend_characters(
-    config: ConvertSettings, tools: Tools, open_bucket: Callable[[], Bucket] | None
+    config: ConverterSettings, tools: Tools, open_bucket: Callable[[], Bucket] | None
 ) -> Characters:
     """Return what lends the characters of the image, and those of the bucket if there is one."""
     built_in = BuiltInCharacters(tools.characters)
@@ -126,7 +119,18 @@ def lend_characters(
     return FetchedCharacters(built_in, bucket, loader, limits)
 
 
-def open_stores(config: ConvertSettings) -> Stores:
+def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) -> Conversion:
+    """Return what converts recordings."""
+    return Conversion(
+        uploads=stores.uploads,
+        results=stores.results,
+        decoder=tools.decoder,
+        limits=config.decode_limits,
+        result_lifetime=timedelta(seconds=config.result_url_seconds),
+    )
+
+
+def open_stores(config: ConverterSettings) -> Stores:
     """Open the clients; must be called in the event loop that uses them."""
     signer = clients.open_signer(config)
     return Stores(
@@ -138,7 +142,7 @@ def open_stores(config: ConvertSettings) -> Stores:
 
 
 @asynccontextmanager
-async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Tools]]:
+async def starting_tools(config: ConverterSettings) -> AsyncIterator[Awaitable[Tools]]:
     """Begin to start the decoder, load the characters and rehearse; stop the decoder at the end.
 
     This goes on in another process and another thread. Until the caller awaits the tools, it can
@@ -219,13 +223,14 @@ async def serve(
             await stop.wait()
             await app.worker.drain()
 
-        _log_start()
+        log_start()
         server = _server(config, supervision)
         await hypercorn_serve(cast("ASGIFramework", app), server, shutdown_trigger=stopped)
     await stores.voices.aclose()
 
 
-def _log_start() -> None:
+def log_start() -> None:
+    """Log that this instance serves, and how long its start took."""
     extra: dict[str, Any] = {"event": "instance_started"}
     if (ready_ms := process_age_ms()) is not None:
         extra["ready_ms"] = ready_ms

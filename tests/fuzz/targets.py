@@ -231,7 +231,8 @@ def _push_apps(
             _settings(OnUploadSettings, conversions_topic="conversions"), on_upload_services
         ),
         "http://dead-letter.test/": dead_letter.build(
-            _settings(DeadLetterSettings), dead_letter.Services(voices, results)
+            _settings(DeadLetterSettings, conversions_topic="conversions"),
+            dead_letter.Services(voices, results, RecordingPublisher()),
         ),
         "http://convert.test/push": convert.build(
             _settings(ConvertSettings, signing_key_file="none"), convert_services

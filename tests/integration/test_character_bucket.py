@@ -78,7 +78,7 @@ def convert(api: str) -> int:
     assert done.get("status") == "done", done
     content = requests.get(done["result"]["url"], timeout=SECONDS).content
     with wave.open(io.BytesIO(content)) as file:
-        return file.getframerate()
+        return int(file.getframerate())
 
 
 def test_a_character_is_added_used_replaced_under_load_and_removed(

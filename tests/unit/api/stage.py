@@ -17,7 +17,7 @@ from functions.api.catalogue import Catalogue
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.routes import Dependencies
+from functions.api.routes import Dependencies, LiveOffer
 from functions.api.sign_in import SignIn
 from functions.api.texts import TextIntake
 from functions.api.upload_memory import UploadMemory
@@ -120,6 +120,7 @@ class Stage:
     conversions: RecordingPublisher = field(default_factory=RecordingPublisher)
     bucket: CharacterBucket | None = None
     container: Container = field(default_factory=Container)
+    live: LiveOffer | None = None
 
     def app(self) -> FastAPI:
         characters = {
@@ -159,6 +160,7 @@ class Stage:
             wait_seconds=self.wait_seconds,
             seconds=(2.0, 8.0),
             max_upload_bytes=MAX_BYTES,
+            live=self.live,
             max_text_characters=MAX_CHARACTERS,
         )
         return create_app(dependencies, (SITE,))
