@@ -30,6 +30,7 @@ from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_characters
 from speech.engines.base import SessionSettings
 from speech.engines.registry import ENGINES, build_engine
+from speech.engines.text_registry import build_text_engine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -87,6 +88,7 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
         results=stores.results,
         decoder=tools.decoder,
         limits=config.decode_limits,
+        max_speech_seconds=config.max_speech_seconds,
         result_lifetime=timedelta(seconds=config.result_url_seconds),
     )
     worker = Worker(
@@ -154,7 +156,11 @@ def build_characters(
     """
     session = SessionSettings(threads=threads)
     return {
-        name: LoadedCharacter(character.manifest, build_engine(character, session))
+        name: LoadedCharacter(
+            character.manifest,
+            build_engine(character, session),
+            build_text_engine(character, session),
+        )
         for name, character in load_characters(folder, ENGINES, max_bytes).items()
     }
 

@@ -43,6 +43,7 @@ def deployable_environments(
         | limits
         | upload_url
         | publishing
+        | {"MAX_TEXT_CHARACTERS": str(options.max_text_characters)}
         | _api_environment(options, addresses, key_file),
         "on_upload": pushed_to | publishing,
         "convert": pushed_to | signing | limits | _convert_environment(options, addresses),
@@ -96,6 +97,7 @@ def _convert_environment(options: CloudOptions, addresses: Addresses) -> dict[st
         "WORKERS": "1",
         "CONCURRENCY": str(options.concurrency),
         "BACKLOG": str(options.backlog),
+        "MAX_SPEECH_SECONDS": str(options.max_speech_seconds),
     }
 
 
