@@ -28,6 +28,8 @@ from shared.manifest_fields import Entries, Expected, Form, Number, Text, WholeN
 from shared.manifest_messages import one_line, sentence
 
 MANIFEST = "character.json"
+ENCODERS = "encoders"
+"""The folder beside the characters' ones with graphs that several share, named by SHA-256."""
 SCHEMA_VERSION = 1
 MAX_MANIFEST_BYTES = 64 * 1024
 MAX_GRAPH_BYTES = (1 << 31) - 1

@@ -24,11 +24,20 @@ from shared.errors import PassingError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LEASE: Final = timedelta(seconds=20)
-"""How long a worker owns a voice without renewing its lease.
+LEASE: Final = timedelta(seconds=4)
+"""How long a worker owns a voice without renewing its lease, at least.
 
 It is short so that another worker soon takes over the voice of a worker that was killed.
 """
+
+LONGEST_LEASE: Final = timedelta(seconds=20)
+"""The longest lease, of a worker that has worked for long or whose store answers slowly."""
+
+MOST_ATTEMPTS: Final = 5
+"""How many attempts at a voice may fail; attempts that were handed back do not count."""
+
+CONVERTED_WITHIN: Final = timedelta(hours=1)
+"""How long after its creation a voice is still converted, if no message reached a worker before."""
 
 RETENTION: Final = timedelta(days=1)
 """How long a voice's document is kept: as long as the buckets keep its objects."""
@@ -134,6 +143,10 @@ class LeaseHeldError(PassingError):
         super().__init__(f"voice {voice.voice_id} is leased by attempt {voice.attempt}")
         self.voice = voice
         self.remaining = remaining
+
+
+class AttemptsExhaustedError(Exception):
+    """As many attempts at a voice have failed as may."""
 
 
 class LeaseLostError(PassingError):
@@ -280,6 +293,8 @@ class Voice:
         expire_at: when the TTL policy may delete it.
         input: the recording, once it was uploaded, or the text.
         attempt: number of the current conversion attempt: the fencing token. 0 before the first.
+        handed_back: how many attempts ended for a reason that is not the voice's: the instance
+            stopped, or Firestore or Cloud Storage did not answer.
         lease_expires_at: until when the current attempt owns the voice.
         stage: what the current attempt is doing.
         result: the converted audio, once done.
@@ -297,6 +312,7 @@ class Voice:
     owner: str | None = None
     input: Input | None = None
     attempt: int = 0
+    handed_back: int = 0
     lease_expires_at: datetime | None = None
     stage: str | None = None
     result: Result | None = None
@@ -313,6 +329,16 @@ class Voice:
         if self.status is not Status.CONVERTING or self.lease_expires_at is None:
             return timedelta(0)
         return max(self.lease_expires_at - now, timedelta(0))
+
+    @property
+    def counted_attempts(self) -> int:
+        """How many attempts were made, without those that were handed back."""
+        return self.attempt - self.handed_back
+
+    @property
+    def has_attempts_left(self) -> bool:
+        """Whether another attempt at the voice may be made."""
+        return self.counted_attempts < MOST_ATTEMPTS
 
 
 def create(
@@ -380,13 +406,17 @@ def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE)
 
     Raises:
         LeaseHeldError: another attempt's lease has not ended.
+        AttemptsExhaustedError: as many attempts have failed as may.
         ForbiddenTransitionError: the voice is done or failed.
     """
     remaining = voice.lease_remaining(now)
     if remaining > timedelta(0):
         raise LeaseHeldError(voice, remaining)
+    taken = _move(voice, Status.CONVERTING, now)
+    if not voice.has_attempts_left:
+        raise AttemptsExhaustedError(f"{voice.attempt} attempts were made")
     return replace(
-        _move(voice, Status.CONVERTING, now),
+        taken,
         input=upload,
         attempt=voice.attempt + 1,
         lease_expires_at=now + length,
@@ -394,24 +424,38 @@ def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE)
     )
 
 
-def renew(voice: Voice, now: datetime, attempt: int, stage: str) -> Voice:
-    """Keep the voice for the worker of `attempt`, which works on `stage` now.
+def renew(
+    voice: Voice, now: datetime, attempt: int, stage: str, length: timedelta = LEASE
+) -> Voice:
+    """Keep the voice for `length` for the worker of `attempt`, which works on `stage` now.
 
     Raises:
         LeaseLostError: the voice belongs to another attempt or to nobody.
     """
     _require_attempt(voice, attempt)
-    return replace(voice, updated_at=now, lease_expires_at=now + LEASE, stage=stage)
+    return replace(voice, updated_at=now, lease_expires_at=now + length, stage=stage)
 
 
-def release(voice: Voice, now: datetime, attempt: int) -> Voice:
+def release(voice: Voice, now: datetime, attempt: int, *, counts: bool) -> Voice:
     """Hand the voice back at once, so that another worker can take it over.
 
+    Args:
+        voice: the voice as stored.
+        now: the store's time.
+        attempt: the attempt that ends.
+        counts: whether it counts as a failed attempt, because the reason may be the voice's own.
+
     Raises:
         LeaseLostError: the voice belongs to another attempt or to nobody.
     """
     _require_attempt(voice, attempt)
-    return replace(voice, updated_at=now, lease_expires_at=now, stage=None)
+    return replace(
+        voice,
+        updated_at=now,
+        lease_expires_at=now,
+        stage=None,
+        handed_back=voice.handed_back + (not counts),
+    )
 
 
 def finish(
@@ -484,8 +528,8 @@ def expire(voice: Voice, now: datetime) -> Voice:
     return refuse(voice, now, VoiceError(ErrorCode.UPLOAD_EXPIRED, message))
 
 
-def give_up(voice: Voice, now: datetime, error: VoiceError) -> Voice:
-    """End a voice whose message will not be delivered again.
+def give_up(voice: Voice, now: datetime) -> Voice:
+    """End a voice that will not be tried again.
 
     Raises:
         LeaseHeldError: a worker still owns it and may succeed.
@@ -494,6 +538,10 @@ def give_up(voice: Voice, now: datetime, error: VoiceError) -> Voice:
     remaining = voice.lease_remaining(now)
     if remaining > timedelta(0):
         raise LeaseHeldError(voice, remaining)
+    error = VoiceError(
+        ErrorCode.ATTEMPTS_EXHAUSTED,
+        "The conversion was tried several times and failed each time; please record again.",
+    )
     return fail(voice, now, error)
 
 

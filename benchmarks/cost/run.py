@@ -22,6 +22,7 @@ from shared.media import CONTENT_TYPES, sniff
 from shared.voice import Input, Options, OutputFormat, Status, Voice, new_voice_id
 from speech.audio.decoding import Decoder
 from speech.audio.recording import DecodeLimits
+from speech.engines.base import SessionSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,7 +174,7 @@ def _cpu_seconds() -> float:
 
 async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -> tuple[float, int]:
     shelf = cast("Bucket", _Shelf(recording))
-    characters = build_characters(CHARACTERS, threads=1)
+    characters = build_characters(CHARACTERS, SessionSettings())
     async with Decoder(max_processes=1) as decoder:
         conversion = Conversion(
             uploads=shelf,

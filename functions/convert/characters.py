@@ -61,6 +61,9 @@ class BuiltInCharacters:
     def __init__(self, characters: Mapping[str, LoadedCharacter]) -> None:
         self._characters = characters
 
+    def __contains__(self, character_id: str) -> bool:
+        return character_id in self._characters
+
     @asynccontextmanager
     async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
         """Lend a character; see Characters.

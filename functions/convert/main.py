@@ -10,19 +10,23 @@ import logging
 import signal
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
 from functions.convert.app import ConvertApp, create_app
+from functions.convert.character_loading import CharacterLoader
 from functions.convert.characters import BuiltInCharacters, LoadedCharacter
 from functions.convert.conversion import Conversion
+from functions.convert.fetched_characters import FetchedCharacters
 from functions.convert.rehearsal import connect, rehearse
 from functions.convert.settings import ConvertSettings
 from functions.convert.stopwatch import process_age_ms
 from functions.convert.worker import Worker
 from shared import logs, settings
+from shared.character_bucket import CharacterBucket
 from shared.characters import MAX_BUNDLE_BYTES
 from shared.google import clients
 from speech.audio.decoding import Decoder
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from hypercorn.config import Config
     from hypercorn.typing import ASGIFramework
 
+    from functions.convert.characters import Characters
     from functions.convert.processes import Supervision
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
@@ -54,19 +59,28 @@ class Stores:
         voices: the voices' documents.
         uploads: the bucket of the recordings.
         results: the bucket of the results; it must be able to sign addresses.
+        open_characters: opens the bucket of the characters; None if there is none.
     """
 
     voices: VoiceStore
     uploads: Bucket
     results: Bucket
+    open_characters: Callable[[], Bucket] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What an instance converts with: the started decoder, and the loaded characters by id."""
+    """What an instance converts with.
+
+    Attributes:
+        decoder: has been started.
+        characters: those of the image, loaded, by id.
+        session: how the graphs of all characters run.
+    """
 
     decoder: Decoder
     characters: Mapping[str, LoadedCharacter]
+    session: SessionSettings = field(default_factory=SessionSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +105,27 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
         max_speech_seconds=config.max_speech_seconds,
         result_lifetime=timedelta(seconds=config.result_url_seconds),
     )
+    characters = lend_characters(config, tools, stores.open_characters)
     worker = Worker(
         stores.voices,
-        BuiltInCharacters(tools.characters),
+        characters,
         conversion,
         Admission(running=config.share(config.concurrency), waiting=config.share(config.backlog)),
         config.timeouts.conversion_deadline,
     )
-    return create_app(worker, clients.open_push_verifier(config), tools.decoder)
+    return create_app(worker, characters, clients.open_push_verifier(config), tools.decoder)
+
+
+def lend_characters(
+    config: ConvertSettings, tools: Tools, open_bucket: Callable[[], Bucket] | None
+) -> Characters:
+    """Return what lends the characters of the image, and those of the bucket if there is one."""
+    built_in = BuiltInCharacters(tools.characters)
+    if open_bucket is None:
+        return built_in
+    bucket = CharacterBucket(open_bucket)
+    loader = CharacterLoader(bucket, tools.session, config.max_bundle_bytes)
+    return FetchedCharacters(built_in, bucket, loader, config.characters_memory_bytes)
 
 
 def open_stores(config: ConvertSettings) -> Stores:
@@ -108,7 +135,14 @@ def open_stores(config: ConvertSettings) -> Stores:
         voices=clients.open_voices(config),
         uploads=clients.open_bucket(config, config.uploads_bucket),
         results=clients.open_bucket(config, config.results_bucket, signer),
+        open_characters=character_opener(config),
     )
+
+
+def character_opener(config: ConvertSettings) -> Callable[[], Bucket] | None:
+    """Return what opens the bucket of the characters; None if there is none."""
+    name = config.characters_bucket
+    return None if name is None else partial(clients.open_bucket, config, name)
 
 
 @asynccontextmanager
@@ -120,8 +154,9 @@ async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Too
     """
     decoder = Decoder(max_processes=config.share(config.concurrency))
     loop = asyncio.get_running_loop()
+    session = SessionSettings(threads=config.threads)
     loading = loop.run_in_executor(
-        None, build_characters, config.characters_dir, config.threads, config.max_bundle_bytes
+        None, build_characters, config.characters_dir, session, config.max_bundle_bytes
     )
     starting = asyncio.create_task(decoder.start())
     # Let the event loop start the decoder's process now: the caller may block the loop for long.
@@ -130,7 +165,7 @@ async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Too
     async def tools() -> Tools:
         characters, _ = await asyncio.gather(loading, starting)
         await rehearse(decoder, characters.values())
-        return Tools(decoder, characters)
+        return Tools(decoder, characters, session)
 
     both = asyncio.create_task(tools())
     try:
@@ -142,19 +177,18 @@ async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Too
 
 
 def build_characters(
-    folder: Path, threads: int, max_bytes: int = MAX_BUNDLE_BYTES
+    folder: Path, session: SessionSettings, max_bytes: int = MAX_BUNDLE_BYTES
 ) -> dict[str, LoadedCharacter]:
     """Load every character bundle of a folder and build its engine.
 
     Args:
         folder: of the bundles.
-        threads: how many threads one conversion's network uses.
+        session: how their graphs run.
         max_bytes: how many bytes the graphs of one bundle may have together.
 
     Raises:
         BundleError: a bundle will not work, or there is none.
     """
-    session = SessionSettings(threads=threads)
     return {
         name: LoadedCharacter(
             character.manifest,

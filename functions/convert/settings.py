@@ -8,28 +8,33 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from functions.convert.planning import RECYCLED_AFTER, conversion_bytes, plan, read_resources
+from functions.convert.planning import (
+    RECYCLED_AFTER,
+    Plan,
+    memory_needs,
+    plan,
+    read_resources,
+)
 from shared.characters import MAX_BUNDLE_BYTES
-from shared.settings import PushSettings, RecordingSettings, SigningSettings
+from shared.settings import BucketName, PushSettings, RecordingSettings, SigningSettings
 from speech.audio.recording import DecodeLimits
 
 
 def _planned_workers(settings: dict[str, Any]) -> int:
-    return plan(read_resources(), conversion=_conversion_bytes(settings)).workers
+    return _plan(settings).workers
 
 
 def _planned_concurrency(settings: dict[str, Any]) -> int:
-    conversion = _conversion_bytes(settings)
-    return plan(
-        read_resources(), workers=settings.get("workers"), conversion=conversion
-    ).concurrency
+    return _plan(settings, workers=settings.get("workers")).concurrency
 
 
-def _conversion_bytes(settings: dict[str, Any]) -> int:
+def _plan(settings: dict[str, Any], workers: int | None = None) -> Plan:
     limits = DecodeLimits(
         max_seconds=settings["max_seconds"], max_bytes=settings["max_upload_bytes"]
     )
-    return conversion_bytes(limits)
+    has_bucket = settings["characters_bucket"] is not None
+    fetched = settings["characters_memory_bytes"] if has_bucket else None
+    return plan(read_resources(), memory_needs(limits, fetched), workers=workers)
 
 
 def _planned_max_requests(settings: dict[str, Any]) -> int:
@@ -58,9 +63,15 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
         max_speech_seconds: how long the speech of a text may be.
         result_url_seconds: how long the address of a result works.
         max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
-        characters_dir: folder of the character bundles.
+        characters_dir: folder of the character bundles that come with the image.
+        characters_bucket: the bucket with further character bundles; None if there is none.
+        characters_memory_bytes: how many bytes the graphs of the characters from the bucket may
+            have together that one process keeps loaded.
     """
 
+    # Before those whose defaults are planned from them.
+    characters_bucket: BucketName | None = None
+    characters_memory_bytes: Annotated[int, Field(ge=1)] = 1 << 30
     host: str = "0.0.0.0"  # noqa: S104 - a container must be reachable from outside
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
     workers: Annotated[int, Field(ge=1, le=32)] = Field(default_factory=_planned_workers)

@@ -22,8 +22,15 @@ from shared.errors import PassingError
 from shared.http.push import AbandonedError
 from shared.logs import about_voice
 from shared.messages import parse_conversion_message
-from shared.ports.store import UnknownVoiceError
-from shared.voice import ErrorCode, ForbiddenTransitionError, LeaseLostError, VoiceError
+from shared.ports.store import UnknownVoiceError, change
+from shared.voice import (
+    AttemptsExhaustedError,
+    ErrorCode,
+    ForbiddenTransitionError,
+    LeaseLostError,
+    VoiceError,
+    give_up,
+)
 from speech.audio.process_answer import ResourceLimitError
 
 if TYPE_CHECKING:
@@ -135,6 +142,9 @@ class Worker:
             _log_duplicate(reason)
             await self._tidy(reason.voice)
             return
+        except AttemptsExhaustedError as reason:
+            await self._give_up(wish.voice_id, reason)
+            return
         except UnknownVoiceError as reason:
             _log_duplicate(reason)
             # It was erased, perhaps while it was owned by a worker that died before cleaning up.
@@ -149,8 +159,8 @@ class Worker:
             _LOG.warning("nothing committed: %s", reason, extra=extra)
             await self._discard_uncommitted(lease.voice)
             raise
-        except (asyncio.CancelledError, Exception):
-            await lease.release()
+        except (asyncio.CancelledError, Exception) as error:
+            await lease.release(counts=_may_be_the_voices_own(error))
             raise
         self.has_converted = True
         _log_end(lease, end, uploaded_at)
@@ -192,7 +202,7 @@ class Worker:
             await lease.fail(error)
             return error
         except ResourceLimitError:
-            if lease.attempt < MOST_ATTEMPTS_AT_A_LIMIT:
+            if lease.voice.counted_attempts < MOST_ATTEMPTS_AT_A_LIMIT:
                 raise
             return await self._fail_at_a_limit(lease)
         except TimeoutError as error:
@@ -204,6 +214,18 @@ class Worker:
             return await self._fail_late(lease)
         await lease.finish(outcome.result, outcome.seconds, outcome.timings)
         return outcome
+
+    async def _give_up(self, voice_id: str, reason: AttemptsExhaustedError) -> None:
+        """End a voice whose attempts have all failed, most likely because of its recording."""
+        snapshot = await change(self._voices, voice_id, give_up)
+        extra = {
+            "event": "conversion_failed",
+            "attempt": snapshot.voice.attempt,
+            "character": snapshot.voice.character,
+            "code": ErrorCode.ATTEMPTS_EXHAUSTED.value,
+        }
+        _LOG.error("given up: %s", reason, extra=extra)
+        await self._tidy(snapshot.voice)
 
     async def _discard_uncommitted(self, voice: Voice) -> None:
         """Delete what an attempt has stored, unless it is the result of the voice.
@@ -242,6 +264,16 @@ class Worker:
         error = VoiceError(ErrorCode.DEADLINE_EXCEEDED, message)
         await lease.fail(error)
         return error
+
+
+def _may_be_the_voices_own(error: BaseException) -> bool:
+    """Return whether an attempt that ended with `error` counts as a failed one.
+
+    It does not if the instance stops, or if a service that it needs did not answer.
+    """
+    if isinstance(error, ResourceLimitError):
+        return True
+    return not isinstance(error, asyncio.CancelledError | PassingError)
 
 
 def _now() -> float:

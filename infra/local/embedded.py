@@ -143,7 +143,9 @@ class _Deployables:
     def dead_letter(self) -> ASGIApp:
         config = self._settings(DeadLetterSettings, "dead_letter")
         results = clients.open_bucket(config, config.results_bucket)
-        return dead_letter.build(config, dead_letter.Services(self.voices, results))
+        return dead_letter.build(
+            config, dead_letter.Services(self.voices, results, self._conversions())
+        )
 
     def sweep(self) -> ASGIApp:
         config = self._settings(SweepSettings, "sweep")

@@ -47,7 +47,7 @@ def deployable_environments(
         | _api_environment(options, addresses, key_file),
         "on_upload": pushed_to | publishing,
         "convert": pushed_to | signing | limits | _convert_environment(options, addresses),
-        "dead_letter": pushed_to | {"RESULTS_BUCKET": names.RESULTS_BUCKET},
+        "dead_letter": pushed_to | publishing | {"RESULTS_BUCKET": names.RESULTS_BUCKET},
         "sweep": pushed_to | publishing | upload_url | patience,
     }
 

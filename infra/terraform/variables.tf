@@ -176,9 +176,9 @@ variable "deletion_protection" {
 }
 
 variable "delivery_attempts" {
-  description = "How often Pub/Sub delivers a message before it becomes a dead letter; ten take about four minutes."
+  description = "How often Pub/Sub delivers a message before dead_letter decides about its voice; thirty take about four minutes. Refusals count, too, so dead_letter puts a voice back that only lacked room."
   type        = number
-  default     = 10
+  default     = 30
   nullable    = false
 
   validation {

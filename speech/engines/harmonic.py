@@ -15,7 +15,6 @@ between frames.
 from functools import cached_property
 
 import numpy as np
-from numpy.random import default_rng  # imported here, because numpy loads it lazily
 
 from shared.characters import MANIFEST, CharacterManifest, Pitch
 from speech.bundles.bundle import BundleError, Character
@@ -27,14 +26,18 @@ from speech.engines.base import (
     Samples,
     SessionSettings,
     StageClock,
+    Stream,
 )
 from speech.engines.chunks import Chunk, cut_at_pauses
 from speech.engines.f0 import HOP
 from speech.engines.finishing import finish, join_pieces
 from speech.engines.levels import FRAMES_PER_SECOND
+from speech.engines.noise import Noise, draw_noise
 from speech.engines.phases import join_phases
 from speech.engines.pitch import plan_pitch
-from speech.engines.samples import check_samples, converted_length
+from speech.engines.running.stream import VoiceStream
+from speech.engines.running.voices import WindowVoice
+from speech.engines.samples import check_rate, check_samples, converted_length
 from speech.engines.session import GraphSession
 
 ROLE = "harmonic"
@@ -48,9 +51,7 @@ _CONTRACT = GraphContract(
     outputs=(TensorContract("audio", [(1, "samples")]),),
 )
 _TRIAL_FRAMES = 9
-
-_NOISE_SEED = 0
-_NOISE_SECONDS = 8  # longer than most recordings; a listener does not notice the repetition
+_FRAMES_AT_A_TIME = 16
 
 
 def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
@@ -92,8 +93,7 @@ class HarmonicEngine:
     @cached_property
     def _noise(self) -> Samples:
         """Drawn at the first conversion; in the container this is the rehearsal."""
-        random = default_rng(_NOISE_SEED)
-        return random.standard_normal(_NOISE_SECONDS * self.sample_rate, np.float32)
+        return draw_noise(self.sample_rate)
 
     @property
     def sample_rate(self) -> int:
@@ -119,6 +119,18 @@ class HarmonicEngine:
         with clock.stage("post"):
             return finish(voice, self.sample_rate, length, analysis)
 
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream:
+        """Begin a conversion while somebody speaks; see Engine."""
+        check_rate(sample_rate)
+        return VoiceStream(
+            WindowVoice(self._session, self._hop, _FRAMES_AT_A_TIME),
+            sample_rate=sample_rate,
+            spoken_rate=self.sample_rate,
+            pitch=self._pitch,
+            semitones=options.pitch_shift,
+            noise=Noise(self._noise, options.seed),
+        )
+
     def try_out(self, file: str) -> None:
         """Run the graph on a short silence.
 
@@ -142,7 +154,7 @@ class HarmonicEngine:
     def _speak(self, analysis: Analysis, options: ConversionOptions) -> Samples:
         """Run the network over all of a recording, piece by piece: float32 [T hop]."""
         pitch = plan_pitch(analysis.track, self._pitch, options.pitch_shift)
-        noise = self._read_noise((len(pitch) + 1) * self._hop, options.seed)
+        noise = Noise(self._noise, options.seed).read(0, (len(pitch) + 1) * self._hop)
         chunks = cut_at_pauses(analysis.levels.frames)
         contours = join_phases(chunks, pitch)
         pieces = [
@@ -165,12 +177,6 @@ class HarmonicEngine:
         }
         batch = {name: value[None] for name, value in inputs.items()}
         return self._session.run(batch, "audio").ravel()
-
-    def _read_noise(self, count: int, seed: int) -> Samples:
-        """Read stored noise in a loop from where the seed says, which is faster than drawing it."""
-        begin = int(default_rng(seed).integers(len(self._noise)))
-        laps = (begin + count) // len(self._noise)
-        return np.concatenate([self._noise[begin:], *[self._noise] * laps])[:count]
 
 
 def _pitch_of(manifest: CharacterManifest) -> Pitch:

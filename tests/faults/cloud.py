@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 # limit is the soft one: the processes that decode, which can open no file, set another for their
 # answer, which lies in memory.
 NO_DISK = ("sh", "-c", '(ulimit -S -f 1; exec "$@") 2>&1 | cat', "sh")
+DELIVERIES = 5
+"""How often a message is delivered before dead_letter gets it: the fewest that Pub/Sub allows."""
+
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -260,7 +263,12 @@ async def _provision(cloud: FaultyCloud) -> None:
     # Where the front pushes to is its own affair.
     planned = provisioning.plan_subscriptions(cloud.addresses, CloudOptions().timeouts)
     subscriptions = [
-        replace(subscription, first_backoff_seconds=0.3, longest_backoff_seconds=1.0)
+        replace(
+            subscription,
+            attempts=DELIVERIES,
+            first_backoff_seconds=0.3,
+            longest_backoff_seconds=1.0,
+        )
         for subscription in planned
     ]
     async with httpx.AsyncClient(timeout=READY_SECONDS) as client:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shared.voice import Voice
     from speech.audio.decoding import Decoder
     from speech.audio.recording import DecodeLimits, Recording
-    from speech.engines.base import ConversionOptions, Engine, Samples, StageClock
+    from speech.engines.base import ConversionOptions, Engine, Samples, StageClock, Stream
     from tests.faults.barriers import Checkpoints
 
 _VOICE_ID: ContextVar[str] = ContextVar("voice_id")
@@ -146,6 +146,9 @@ class BarrierEngine:
     ) -> Samples:
         self._checkpoints.reach("converting", _VOICE_ID.get())
         return self._engine.convert(samples, sample_rate, options, stopwatch)
+
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
+        return self._engine.open_stream(sample_rate, options)
 
 
 class BarrierPublisher:

@@ -82,6 +82,9 @@ class FakeEngine:
         with stopwatch.stage("network"):
             return -samples
 
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        raise NotImplementedError
+
 
 class Stage:
     """A conversion and its collaborators."""

@@ -53,6 +53,7 @@ def test_the_fields_are_those_that_clients_read() -> None:
         "expire_at",
         "input",
         "attempt",
+        "handed_back",
         "lease_expires_at",
         "stage",
         "result",

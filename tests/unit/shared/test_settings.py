@@ -33,7 +33,7 @@ COMPLETE: dict[type[CommonSettings], dict[str, str]] = {
     | {"CONVERT_URL": "https://convert.example/", "CONVERSIONS_TOPIC": "conversions"},
     OnUploadSettings: PUSH | {"CONVERSIONS_TOPIC": "conversions"},
     ConvertSettings: PUSH | SIGNING,
-    DeadLetterSettings: PUSH | {"RESULTS_BUCKET": "my-results"},
+    DeadLetterSettings: PUSH | {"RESULTS_BUCKET": "my-results", "CONVERSIONS_TOPIC": "conversions"},
 }
 KINDS = list(COMPLETE)
 
@@ -202,7 +202,8 @@ def test_settings_for_the_local_cloud_are_accepted_only_there(
 
 
 def test_a_local_push_needs_neither_audience_nor_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (COMMON | {"RESULTS_BUCKET": "my-results"}).items():
+    needed = {"RESULTS_BUCKET": "my-results", "CONVERSIONS_TOPIC": "conversions"}
+    for name, value in (COMMON | needed).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("ENVIRONMENT", "local")
     monkeypatch.setenv("PUSH_VERIFICATION", "off")
