@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from shared.live_tickets import LEAST_KEY_CHARACTERS
 from shared.timeouts import Timeouts
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$")]
@@ -35,6 +36,15 @@ def _check_web_address(text: str) -> str:
 WebAddress = Annotated[str, AfterValidator(_check_web_address)]
 
 
+def _check_web_socket_address(text: str) -> str:
+    if not text.startswith(("ws://", "wss://")):
+        raise ValueError("must begin with ws:// or wss://")
+    return text
+
+
+WebSocketAddress = Annotated[str, AfterValidator(_check_web_socket_address)]
+
+
 def _split_at_commas(text: object) -> object:
     if not isinstance(text, str):
         return text
@@ -43,6 +53,14 @@ def _split_at_commas(text: object) -> object:
 
 # NoDecode: pydantic-settings would read a tuple as JSON.
 CommaSeparated = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)]
+
+
+TicketKeys = Annotated[
+    tuple[Annotated[SecretStr, Field(min_length=LEAST_KEY_CHARACTERS)], ...],
+    NoDecode,
+    BeforeValidator(_split_at_commas),
+]
+"""Secret keys for the tickets of `live`, separated by commas; see `shared.live_tickets`."""
 
 
 class Environment(StrEnum):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -20,6 +19,7 @@ from shared.media import (
 )
 from shared.objects import ObjectExistsError, ObjectMissingError, upload_name
 from shared.ports.store import UnknownVoiceError, VoiceExistsError, change
+from shared.recordings import store_recording
 from shared.voice import ErrorCode, ForbiddenTransitionError, Options, Status, VoiceError
 
 if TYPE_CHECKING:
@@ -105,12 +105,11 @@ class VoiceIntake:
             raise _already_uploaded()
         await self._require_convertible(voice, content, size, content_type)
         try:
-            await self._uploads.write(
-                upload_name(voice.voice_id), content, content_type=content_type, size=size
+            await store_recording(
+                self._uploads, voice.voice_id, content, size=size, content_type=content_type
             )
         except ObjectExistsError as error:
-            if not await self._has_stored(voice, content, size, content_type):
-                raise _already_uploaded() from error
+            raise _already_uploaded() from error
 
     async def erase(self, voice_id: str) -> None:
         """Delete a voice's recording, results and document, whatever its status.
@@ -153,25 +152,6 @@ class VoiceIntake:
     def is_expired(self, voice: Voice, now: datetime) -> bool:
         """Return whether a voice waits for a recording that can no longer come."""
         return voices_of.upload_has_expired(voice, now, self._upload_lifetime)
-
-    async def _has_stored(
-        self, voice: Voice, content: BinaryIO, size: int, content_type: str
-    ) -> bool:
-        """Return whether the stored object is this very recording.
-
-        Then the answer to our own write was lost, or the client did not get our answer and sends
-        the recording again.
-        """
-        name = upload_name(voice.voice_id)
-        try:
-            found = await self._uploads.find(name)
-            if (found.bytes, found.content_type) != (size, content_type):
-                return False
-            stored = await self._uploads.read(name, found.generation, max_bytes=size)
-        except ObjectMissingError:
-            return False  # the voice was erased meanwhile
-        content.seek(0)
-        return stored == await asyncio.to_thread(content.read)
 
     async def _end(self, voice: Voice, transition: Callable[[Voice, datetime], Voice]) -> None:
         # If the recording was uploaded or the voice deleted meanwhile, the voice does not fail.

@@ -19,7 +19,7 @@ from functions.api.app_check import AppCheck
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.routes import Dependencies
+from functions.api.routes import Dependencies, LiveOffer
 from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
 from functions.api.sign_in import SignIn
 from functions.api.texts import TextIntake
@@ -40,6 +40,7 @@ from shared.google.tokens import (
     fetch_certificates,
 )
 from shared.http.function import cloud_function
+from shared.live_tickets import Tickets
 from shared.settings import Environment
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         wait_seconds=config.wait_seconds,
         seconds=(config.min_seconds, config.max_seconds),
         max_upload_bytes=config.max_upload_bytes,
+        live=open_live_offer(config),
         max_text_characters=config.max_text_characters,
     )
     app = create_app(dependencies, config.allowed_origins)
@@ -140,6 +142,15 @@ def open_app_check(config: ApiSettings) -> AppCheck:
     else:
         keys = CertificateCache(partial(fetch_certificates, APP_CHECK_KEYS, keys_of_set))
     return AppCheck(AppCheckTokenVerifier(keys, project_id=config.project_id))
+
+
+def open_live_offer(config: ApiSettings) -> LiveOffer | None:
+    """Return what tells clients how to reach `live`, None where there is none."""
+    if config.live_url is None:
+        return None
+    tickets = Tickets([key.get_secret_value() for key in config.live_ticket_keys])
+    # Both are the permission to bring one recording.
+    return LiveOffer(config.live_url, tickets, timedelta(seconds=config.upload_url_seconds))
 
 
 def open_services(config: ApiSettings) -> Services:

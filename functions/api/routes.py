@@ -14,7 +14,7 @@ from fastapi.responses import FileResponse
 from functions.api import models, multipart
 from functions.api.problems import Problem
 from functions.api.waiting import final_voice_or_problem, wait_until_final, while_connected
-from shared.documents import document_path
+from shared.documents import conversion_answer, document_path
 from shared.logs import about_voice
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.ports.tokens import TokenRefusedError
@@ -22,6 +22,7 @@ from shared.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import timedelta
 
     from functions.api.app_check import AppCheck
     from functions.api.creation import VoiceIntake
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from functions.api.upload_memory import UploadMemory
     from functions.api.warmup import WarmUp
     from shared.characters import CharacterManifest
+    from shared.live_tickets import Tickets
     from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
@@ -45,6 +47,21 @@ VoiceId = Annotated[
     ),
 ]
 Authorization = Annotated[str | None, Header()]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOffer:
+    """What a client needs to know to send its recording while the visitor speaks.
+
+    Attributes:
+        url: where it opens a WebSocket.
+        tickets: signs the tickets.
+        lifetime: how long a ticket works.
+    """
+
+    url: str
+    tickets: Tickets
+    lifetime: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +82,7 @@ class Dependencies:
         seconds: the shortest and the longest recording, whatever the character.
         max_upload_bytes: the largest recording.
         max_text_characters: the longest text.
+        live: offers a WebSocket to the service `live`; None where there is none.
     """
 
     voices: VoiceStore
@@ -80,6 +98,7 @@ class Dependencies:
     seconds: tuple[float, float]
     max_upload_bytes: int
     max_text_characters: int
+    live: LiveOffer | None = None
 
 
 def create_router(dependencies: Dependencies) -> APIRouter:
@@ -122,6 +141,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
             voice_id=voice.voice_id,
             upload=upload,
             document=document_path(voice.voice_id),
+            live=None if upload is None else _live(dependencies.live, voice.voice_id),
         )
 
     @router.put(
@@ -199,7 +219,7 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
             final = await while_connected(
                 request, lambda: wait_until_final(dependencies.voices, wanted, seconds, check)
             )
-        return _done(final_voice_or_problem(final))
+        return models.ConversionDone(**conversion_answer(final_voice_or_problem(final)))
 
 
 def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
@@ -253,24 +273,11 @@ async def _refuse_oversized(
     return Problem(413, ErrorCode.TOO_LARGE, message)
 
 
-def _done(voice: Voice) -> models.ConversionDone:
-    result = voice.result
-    if result is None:
-        raise ValueError(f"voice {voice.voice_id} is done without a result")
-    return models.ConversionDone(
-        voice_id=voice.voice_id,
-        status=voice.status,
-        result=models.ResultFacts(
-            url=result.url,
-            url_expires_at=result.url_expires_at,
-            content_type=result.content_type,
-            bytes=result.bytes,
-            seconds=result.seconds,
-            sha256=result.sha256,
-            synthetic=dict(result.synthetic),
-        ),
-        timings=dict(voice.timings),
-    )
+def _live(offer: LiveOffer | None, voice_id: str) -> models.Live | None:
+    if offer is None:
+        return None
+    ticket = offer.tickets.sign(voice_id, offer.lifetime)
+    return models.Live(url=offer.url, ticket=ticket.text, expires_at=ticket.expires_at)
 
 
 def _character_facts(

@@ -49,6 +49,21 @@ class Outcome:
     timings: Mapping[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A converted recording, or a spoken text, that is not stored yet.
+
+    Attributes:
+        encoded: the file.
+        marking: what is written into it.
+        seconds: the recording's length; None for a text.
+    """
+
+    encoded: Encoded
+    marking: Marking
+    seconds: float | None
+
+
 class Conversion:
     """Converts voices; all conversions of the process share its parts.
 
@@ -96,9 +111,33 @@ class Conversion:
         stages = Stages(enter_stage)
         with stages.enter("reading", timed_as="read"):
             data = await self._read(voice, upload)
+        made = await self.make(voice, character, data, upload.content_type, stages)
+        return await self.store(voice, made, stages)
+
+    async def make(
+        self,
+        voice: Voice,
+        character: LoadedCharacter,
+        data: bytes,
+        content_type: str,
+        stages: Stages,
+    ) -> Made:
+        """Convert a recording or speak a text; nothing is stored, and the voice need not be leased.
+
+        Args:
+            voice: the voice.
+            character: the voice's character.
+            data: its recording, or its text.
+            content_type: the media type that it was uploaded with.
+            stages: is told every stage that begins.
+
+        Raises:
+            VoiceError: the voice cannot be converted; trying again cannot help.
+            DecoderUnavailableError: trying again may help.
+        """
         if voice.options.speaking is None:
             with stages.enter("decoding", timed_as="decode"):
-                recording = await self._decode(data, upload)
+                recording = await self._decode(data, content_type)
             with stages.enter("converting"):
                 samples = await self._convert(voice, character, recording, stages.stopwatch)
             seconds = round(recording.seconds, 3)
@@ -108,9 +147,17 @@ class Conversion:
             seconds = None
         with stages.enter("encoding", timed_as="encode"):
             encoded = await _encode(samples, character, voice)
+        return Made(encoded, character.marking, seconds)
+
+    async def store(self, voice: Voice, made: Made, stages: Stages) -> Outcome:
+        """Store what was made for a leased voice, as the result of its present attempt.
+
+        Raises:
+            StorageUnavailableError: trying again may help.
+        """
         with stages.enter("storing", timed_as="store"):
-            result = await self._store(voice, encoded, character.marking)
-        return Outcome(result, seconds, stages.stopwatch.milliseconds())
+            result = await self._store(voice, made.encoded, made.marking)
+        return Outcome(result, made.seconds, stages.stopwatch.milliseconds())
 
     async def discard(self, voice: Voice) -> None:
         """Delete the result of the voice's present attempt, which may not be committed."""
@@ -142,13 +189,13 @@ class Conversion:
             raise _too_large(len(data), most)
         return data
 
-    async def _decode(self, data: bytes, upload: Input) -> Recording:
+    async def _decode(self, data: bytes, content_type: str) -> Recording:
         recording = await self._decoder.decode(data, limits=self._limits)
-        if not content_type_matches(recording.container, upload.content_type):
+        if not content_type_matches(recording.container, content_type):
             raise VoiceError(
                 ErrorCode.CONTENT_TYPE_MISMATCH,
                 f"The recording is {recording.container}, but was uploaded as "
-                f"{upload.content_type}; upload it with the recorder's content type.",
+                f"{content_type}; upload it with the recorder's content type.",
             )
         return recording
 

@@ -1,4 +1,4 @@
-"""The settings of the conversion container."""
+"""The settings of the conversion container, and those that it shares with `live`."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _planned_max_requests(settings: dict[str, Any]) -> int:
     return RECYCLED_AFTER if settings.get("workers", 1) > 1 else 0
 
 
-class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
-    """Settings of the conversion container.
+class ConverterSettings(SigningSettings, RecordingSettings):
+    """Settings of whatever converts recordings: the conversion container, and `live`.
 
     Attributes:
         port: the port that it listens on.
@@ -114,3 +114,7 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
     def share(self, number: int) -> int:
         """Return one process's share of a number that is meant for all processes."""
         return math.ceil(number / self.processes)
+
+
+class ConvertSettings(PushSettings, ConverterSettings):
+    """Settings of the conversion container."""

@@ -14,6 +14,8 @@ UPLOADS_TOPIC: Final = "uploads"
 CONVERSIONS_TOPIC: Final = "conversions"
 DEAD_SUFFIX: Final = "-dead"
 
+LIVE_TICKET_KEY: Final = "the tickets of every local cloud are signed with this"
+
 SIGNER: Final = f"signer@{PROJECT_ID}.iam.gserviceaccount.com"
 
 

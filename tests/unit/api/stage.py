@@ -16,7 +16,7 @@ from functions.api.app_check import AppCheck
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.routes import Dependencies
+from functions.api.routes import Dependencies, LiveOffer
 from functions.api.sign_in import SignIn
 from functions.api.texts import TextIntake
 from functions.api.upload_memory import UploadMemory
@@ -115,6 +115,7 @@ class Stage:
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
     conversions: RecordingPublisher = field(default_factory=RecordingPublisher)
     container: Container = field(default_factory=Container)
+    live: LiveOffer | None = None
 
     def app(self) -> FastAPI:
         characters = {
@@ -153,6 +154,7 @@ class Stage:
             wait_seconds=self.wait_seconds,
             seconds=(2.0, 8.0),
             max_upload_bytes=MAX_BYTES,
+            live=self.live,
             max_text_characters=MAX_CHARACTERS,
         )
         return create_app(dependencies, (SITE,))
