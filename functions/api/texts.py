@@ -2,8 +2,8 @@
 
 The text is stored as an object beside the recordings, under the name that follows from the
 voice_id. So it is in no document, no message and no log, and whatever erases a recording erases it,
-too. Its conversion is requested at once. If that fails, nothing is lost: Cloud Storage reports
-the object as it reports a recording, and on_upload requests the conversion.
+too. Its conversion is requested here. If the api ends before that, the sweep finds the text and
+requests it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ from shared.logs import about_voice
 from shared.media import TEXT_CONTENT_TYPE
 from shared.messages import ConversionMessage
 from shared.objects import ObjectExistsError, upload_name
-from shared.ports.store import UnknownVoiceError, VoiceExistsError
+from shared.ports.store import (
+    ConflictError,
+    StoreUnavailableError,
+    UnknownVoiceError,
+    VoiceExistsError,
+)
 from shared.voice import ErrorCode, ForbiddenTransitionError, Input, Options, Speaking
 
 if TYPE_CHECKING:
@@ -75,7 +80,7 @@ class TextIntake:
         """Create the document of a voice, store its text, and request its conversion.
 
         Raises:
-            StoreUnavailableError, StorageUnavailableError: no voice was created.
+            StoreUnavailableError, StorageUnavailableError, PublishError: no voice was created.
             Problem: `unknown_character`, `text_not_taken`, `unknown_style`, `nothing_to_say`,
                 `text_too_long` or `text_unreadable`.
         """
@@ -101,7 +106,11 @@ class TextIntake:
         with suppress(VoiceExistsError):  # the answer to our own write was lost
             await self._voices.create(voice)
         with about_voice(voice.voice_id):
-            await self._request(voice, await self._store(voice, text))
+            try:
+                await self._request(voice, await self._store(voice, text))
+            except PassingError:
+                await self._forget(voice)
+                raise
         return voice
 
     def _speakable(self, text: str) -> bytes:
@@ -129,14 +138,9 @@ class TextIntake:
             )
         except ObjectExistsError:  # the answer to our own write was lost
             facts = await self._uploads.find(name)
-        except PassingError:
-            # Nobody is told of this voice. If the text is stored after all, on_upload erases it.
-            await self._voices.delete(voice.voice_id)
-            raise
         return Input(facts.bucket, facts.name, facts.generation, facts.content_type, facts.bytes)
 
     async def _request(self, voice: Voice, upload: Input) -> None:
-        """Request the conversion; if it cannot be done here, on_upload does it."""
         try:
             await request_conversion(
                 await asyncio.to_thread(self._conversions),
@@ -148,9 +152,17 @@ class TextIntake:
         except (ForbiddenTransitionError, UnknownVoiceError) as error:
             # The conversion began before this record, or the visitor deleted the voice.
             _LOG.info("not recorded as queued: %s", error, extra={"event": "overtaken"})
+        except (ConflictError, StoreUnavailableError) as error:
+            # The message is published, and the conversion needs no record of it.
+            _LOG.warning("not recorded as queued: %s", error, extra={"event": "not_recorded"})
+
+    async def _forget(self, voice: Voice) -> None:
+        """Erase a voice that nobody is told of; what is left of it is erased after a day."""
+        try:
+            await self._voices.delete(voice.voice_id)
+            await self._uploads.delete(upload_name(voice.voice_id))
         except PassingError as error:
-            extra = {"event": "left_to_on_upload"}
-            _LOG.warning("conversion not requested here: %s", error, extra=extra)
+            _LOG.warning("not erased: %s", error, extra={"event": "not_erased"})
 
 
 def _require_style(character: CharacterManifest, style: int) -> None:

@@ -203,7 +203,9 @@ class Lease:
             with suppress(asyncio.CancelledError):
                 await keeper
 
-    async def finish(self, result: Result, seconds: float, timings: Mapping[str, float]) -> None:
+    async def finish(
+        self, result: Result, seconds: float | None, timings: Mapping[str, float]
+    ) -> None:
         """Commit the result.
 
         Raises:

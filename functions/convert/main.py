@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
 from functions.convert.app import ConvertApp, create_app
-from functions.convert.character_loading import CharacterLoader
+from functions.convert.character_loading import CharacterLoader, build_character
 from functions.convert.characters import BuiltInCharacters, LoadedCharacter
 from functions.convert.conversion import Conversion
 from functions.convert.fetched_characters import FetchedCharacters, Limits
@@ -32,7 +32,7 @@ from speech.audio.decoding import Decoder
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_characters
 from speech.engines.base import SessionSettings
-from speech.engines.registry import ENGINES, build_engine
+from speech.engines.registry import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -126,6 +126,7 @@ def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) ->
         results=stores.results,
         decoder=tools.decoder,
         limits=config.decode_limits,
+        max_speech_seconds=config.max_speech_seconds,
         result_lifetime=timedelta(seconds=config.result_url_seconds),
     )
 
@@ -186,7 +187,7 @@ def build_characters(
         BundleError: a bundle will not work, or there is none.
     """
     return {
-        name: LoadedCharacter(character.manifest, build_engine(character, session))
+        name: build_character(character, session)
         for name, character in load_characters(folder, ENGINES, max_bytes).items()
     }
 

@@ -65,6 +65,7 @@ class ConverterSettings(SigningSettings, RecordingSettings, CharacterSettings):
             default for a single process.
         max_requests_jitter: up to how many requests are added to that at random, so that not all
             processes are replaced at once.
+        max_speech_seconds: how long the speech of a text may be.
         result_url_seconds: how long the address of a result works.
         max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
         characters_dir: folder of the character bundles that come with the image.
@@ -89,6 +90,7 @@ class ConverterSettings(SigningSettings, RecordingSettings, CharacterSettings):
     max_requests_jitter: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default_factory=lambda settings: settings.get("max_requests", 0) // 10
     )
+    max_speech_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
     result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 86_400
     max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
     characters_dir: Path = Path(__file__).parents[2] / "characters"

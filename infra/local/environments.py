@@ -45,6 +45,7 @@ def deployable_environments(
         | upload_url
         | characters
         | publishing
+        | {"MAX_TEXT_CHARACTERS": str(options.max_text_characters)}
         | _api_environment(options, addresses, key_file),
         "live": common | signing | limits | characters | _live_environment(options, addresses),
         "on_upload": pushed_to | publishing,
@@ -106,6 +107,7 @@ def _convert_environment(options: CloudOptions, addresses: Addresses) -> dict[st
         "WORKERS": "1",
         "CONCURRENCY": str(options.concurrency),
         "BACKLOG": str(options.backlog),
+        "MAX_SPEECH_SECONDS": str(options.max_speech_seconds),
     }
 
 
