@@ -43,6 +43,25 @@ def to_document(voice: Voice) -> dict[str, Any]:
     return document
 
 
+def conversion_answer(voice: Voice) -> dict[str, Any]:
+    """Return what a waiting client is told about a voice that is done.
+
+    Raises:
+        ValueError: the voice has no result.
+    """
+    result = voice.result
+    if result is None:
+        raise ValueError(f"voice {voice.voice_id} is done without a result")
+    facts = asdict(result)
+    del facts["bucket"], facts["object"]
+    return {
+        "voice_id": voice.voice_id,
+        "status": voice.status.value,
+        "result": facts,
+        "timings": dict(voice.timings),
+    }
+
+
 def from_document(voice_id: str, document: Mapping[str, Any]) -> Voice:
     """Return the voice of a document.
 

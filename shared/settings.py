@@ -7,7 +7,7 @@ with a message that names the variable, the value and what was expected.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from shared.live_tickets import LEAST_KEY_CHARACTERS
 from shared.logs import LOCAL_KEY
 from shared.timeouts import Timeouts
 
@@ -36,6 +37,15 @@ def _check_web_address(text: str) -> str:
 WebAddress = Annotated[str, AfterValidator(_check_web_address)]
 
 
+def _check_web_socket_address(text: str) -> str:
+    if not text.startswith(("ws://", "wss://")):
+        raise ValueError("must begin with ws:// or wss://")
+    return text
+
+
+WebSocketAddress = Annotated[str, AfterValidator(_check_web_socket_address)]
+
+
 def _split_at_commas(text: object) -> object:
     if not isinstance(text, str):
         return text
@@ -44,6 +54,14 @@ def _split_at_commas(text: object) -> object:
 
 # NoDecode: pydantic-settings would read a tuple as JSON.
 CommaSeparated = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)]
+
+
+TicketKeys = Annotated[
+    tuple[Annotated[SecretStr, Field(min_length=LEAST_KEY_CHARACTERS)], ...],
+    NoDecode,
+    BeforeValidator(_split_at_commas),
+]
+"""Secret keys for the tickets of `live`, separated by commas; see `shared.live_tickets`."""
 
 
 class Environment(StrEnum):
@@ -173,6 +191,20 @@ class SigningSettings(CommonSettings):
         return self
 
 
+class CharacterSettings(CommonSettings):
+    """The settings of a deployable that lists or loads characters.
+
+    Attributes:
+        characters_bucket: the bucket with the character bundles that do not come with the image;
+            None if there is none.
+        characters_refresh_seconds: how long what is known of that bucket is used before it is
+            asked again.
+    """
+
+    characters_bucket: BucketName | None = None
+    characters_refresh_seconds: Annotated[float, Field(gt=0, le=30)] = 20.0
+
+
 class RecordingSettings(CommonSettings):
     """The settings of a deployable that limits which recordings are converted.
 
@@ -195,6 +227,9 @@ class RecordingSettings(CommonSettings):
             )
         return self
 
+
+_SECRETS: Final = ("_KEY", "_KEYS", "_SECRET")
+"""The ends of the names of variables whose values no message shows."""
 
 _Settings = TypeVar("_Settings", bound=CommonSettings)
 
@@ -231,4 +266,6 @@ def _explain(problem: Any) -> str:
         return reason
     if problem["type"] == "missing":
         return f"{variable} is not set"
+    if variable.endswith(_SECRETS):
+        return f"{variable} is wrong: {reason}"
     return f"{variable}={problem['input']!r} is wrong: {reason}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from functions.api.choice import Source, choose_character
+from functions.api.choice import Source
 from functions.api.problems import Problem
 from shared import voice as voices_of
 from shared.media import (
@@ -20,13 +19,15 @@ from shared.media import (
 )
 from shared.objects import ObjectExistsError, ObjectMissingError, upload_name
 from shared.ports.store import UnknownVoiceError, VoiceExistsError, change
+from shared.recordings import store_recording
 from shared.voice import ErrorCode, ForbiddenTransitionError, Options, Status, VoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from datetime import timedelta
     from typing import BinaryIO
 
+    from functions.api.catalogue import Catalogue
     from functions.api.models import NewVoice
     from shared.characters import CharacterManifest
     from shared.objects import SignedUpload
@@ -42,7 +43,7 @@ class VoiceIntake:
         voices: the voices' documents.
         uploads: the bucket of the recordings; it must be able to sign addresses.
         results: the bucket of the results.
-        characters: the characters' manifests by id.
+        catalogue: the characters.
         max_bytes: the largest recording.
         upload_lifetime: how long an upload address works.
         now: the clock of a new document's times.
@@ -54,7 +55,7 @@ class VoiceIntake:
         voices: VoiceStore,
         uploads: Bucket,
         results: Bucket,
-        characters: Mapping[str, CharacterManifest],
+        catalogue: Catalogue,
         max_bytes: int,
         upload_lifetime: timedelta,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -62,7 +63,7 @@ class VoiceIntake:
         self._voices = voices
         self._uploads = uploads
         self._results = results
-        self._characters = characters
+        self._catalogue = catalogue
         self._max_bytes = max_bytes
         self._upload_lifetime = upload_lifetime
         self._now = now
@@ -76,7 +77,7 @@ class VoiceIntake:
             Problem: `unknown_character`, `speech_not_taken`, `pitch_not_adjustable` or
                 `unsupported_content_type`.
         """
-        character = choose_character(self._characters, wish.character, Source.SPEECH)
+        character = await self._catalogue.choose(wish.character, Source.SPEECH)
         pitch_shift = _pitch_shift(wish, character)
         options = Options(pitch_shift, wish.output_format, _content_type(wish.content_type))
         voice = voices_of.create(
@@ -105,12 +106,11 @@ class VoiceIntake:
             raise _already_uploaded()
         await self._require_convertible(voice, content, size, content_type)
         try:
-            await self._uploads.write(
-                upload_name(voice.voice_id), content, content_type=content_type, size=size
+            await store_recording(
+                self._uploads, voice.voice_id, content, size=size, content_type=content_type
             )
         except ObjectExistsError as error:
-            if not await self._has_stored(voice, content, size, content_type):
-                raise _already_uploaded() from error
+            raise _already_uploaded() from error
 
     async def erase(self, voice_id: str) -> None:
         """Delete a voice's recording, results and document, whatever its status.
@@ -153,25 +153,6 @@ class VoiceIntake:
     def is_expired(self, voice: Voice, now: datetime) -> bool:
         """Return whether a voice waits for a recording that can no longer come."""
         return voices_of.upload_has_expired(voice, now, self._upload_lifetime)
-
-    async def _has_stored(
-        self, voice: Voice, content: BinaryIO, size: int, content_type: str
-    ) -> bool:
-        """Return whether the stored object is this very recording.
-
-        Then the answer to our own write was lost, or the client did not get our answer and sends
-        the recording again.
-        """
-        name = upload_name(voice.voice_id)
-        try:
-            found = await self._uploads.find(name)
-            if (found.bytes, found.content_type) != (size, content_type):
-                return False
-            stored = await self._uploads.read(name, found.generation, max_bytes=size)
-        except ObjectMissingError:
-            return False  # the voice was erased meanwhile
-        content.seek(0)
-        return stored == await asyncio.to_thread(content.read)
 
     async def _end(self, voice: Voice, transition: Callable[[Voice, datetime], Voice]) -> None:
         # If the recording was uploaded or the voice deleted meanwhile, the voice does not fail.

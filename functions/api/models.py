@@ -82,15 +82,25 @@ class Upload(_Model):
     max_bytes: int
 
 
+class Live(_Model):
+    """How to send the recording while the visitor speaks: see docs/live.md."""
+
+    url: str
+    ticket: str
+    expires_at: datetime
+
+
 class VoiceCreated(_Model):
     """A new voice; `document` is the Firestore path to listen to.
 
     `upload` says where its recording is uploaded to; it is null if the voice is made from a text.
+    `live` is null then, too, and where the service does not offer it.
     """
 
     voice_id: str
     upload: Upload | None
     document: str
+    live: Live | None = None
 
 
 class UploadAccepted(_Model):

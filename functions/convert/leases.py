@@ -67,12 +67,20 @@ async def take_lease(
     voices: VoiceStore,
     voice_id: str,
     upload: Input,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    sleep: Callable[[float], Awaitable[None]] | None = asyncio.sleep,
+    known: Snapshot | None = None,
 ) -> Lease:
     """Lease a voice as its next attempt.
 
     If another attempt's lease has not ended, wait for its end once: so the voice of a dead worker
     is taken over at that moment and not only at the next delivery.
+
+    Args:
+        voices: the voices' documents.
+        voice_id: which voice.
+        upload: its recording.
+        sleep: waits for some seconds; None not to wait for the end of another attempt's lease.
+        known: the voice as it was just read; saves a read.
 
     Raises:
         LeaseHeldError: the other worker has renewed its lease, so it is alive.
@@ -84,13 +92,17 @@ async def take_lease(
         StoreUnavailableError: the store did not answer.
     """
     try:
-        return await _take(voices, voice_id, upload)
+        return await _take(voices, voice_id, upload, known)
     except LeaseHeldError as held:
+        if sleep is None:
+            raise
         await sleep((held.remaining + _SAFETY).total_seconds())
     return await _take(voices, voice_id, upload)
 
 
-async def _take(voices: VoiceStore, voice_id: str, upload: Input) -> Lease:
+async def _take(
+    voices: VoiceStore, voice_id: str, upload: Input, known: Snapshot | None = None
+) -> Lease:
     clock = asyncio.get_running_loop().time
     begin = clock()
     # A random length makes the lease recognisable if the store's answer is lost: another worker may
@@ -101,7 +113,7 @@ async def _take(voices: VoiceStore, voice_id: str, upload: Input) -> Lease:
         # The voice was just read: writing it will take about as long.
         return lease(voice, now, upload, lease_length(clock() - begin) + extra)
 
-    snapshot = await change(voices, voice_id, transition)
+    snapshot = await change(voices, voice_id, transition, known)
     return Lease(voices, snapshot, delay=clock() - begin)
 
 
@@ -192,7 +204,9 @@ class Lease:
             with suppress(asyncio.CancelledError):
                 await keeper
 
-    async def finish(self, result: Result, seconds: float, timings: Mapping[str, float]) -> None:
+    async def finish(
+        self, result: Result, seconds: float | None, timings: Mapping[str, float]
+    ) -> None:
         """Commit the result.
 
         Raises:

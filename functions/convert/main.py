@@ -12,17 +12,16 @@ import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
 from functions.convert.app import ConvertApp, create_app
-from functions.convert.character_loading import CharacterLoader
+from functions.convert.character_loading import CharacterLoader, build_character
 from functions.convert.characters import BuiltInCharacters, LoadedCharacter
 from functions.convert.conversion import Conversion
-from functions.convert.fetched_characters import FetchedCharacters
+from functions.convert.fetched_characters import FetchedCharacters, Limits
 from functions.convert.rehearsal import connect, rehearse
-from functions.convert.settings import ConvertSettings
+from functions.convert.settings import ConverterSettings, ConvertSettings
 from functions.convert.stopwatch import process_age_ms
 from functions.convert.worker import Worker
 from shared import logs, settings
@@ -33,7 +32,7 @@ from speech.audio.decoding import Decoder
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_characters
 from speech.engines.base import SessionSettings
-from speech.engines.registry import ENGINES, build_engine
+from speech.engines.registry import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -96,18 +95,11 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
     Whoever serves it awaits `app.worker.drain()` before it ends.
     """
     stores, tools = services.stores, services.tools
-    conversion = Conversion(
-        uploads=stores.uploads,
-        results=stores.results,
-        decoder=tools.decoder,
-        limits=config.decode_limits,
-        result_lifetime=timedelta(seconds=config.result_url_seconds),
-    )
     characters = lend_characters(config, tools, stores.open_characters)
     worker = Worker(
         stores.voices,
         characters,
-        conversion,
+        build_conversion(config, stores, tools),
         Admission(running=config.share(config.concurrency), waiting=config.share(config.backlog)),
         config.timeouts.conversion_deadline,
     )
@@ -115,7 +107,7 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
 
 
 def lend_characters(
-    config: ConvertSettings, tools: Tools, open_bucket: Callable[[], Bucket] | None
+    config: ConverterSettings, tools: Tools, open_bucket: Callable[[], Bucket] | None
 ) -> Characters:
     """Return what lends the characters of the image, and those of the bucket if there is one."""
     built_in = BuiltInCharacters(tools.characters)
@@ -123,28 +115,35 @@ def lend_characters(
         return built_in
     bucket = CharacterBucket(open_bucket)
     loader = CharacterLoader(bucket, tools.session, config.max_bundle_bytes)
-    return FetchedCharacters(built_in, bucket, loader, config.characters_memory_bytes)
+    limits = Limits(config.characters_memory_bytes, config.characters_refresh_seconds)
+    return FetchedCharacters(built_in, bucket, loader, limits)
 
 
-def open_stores(config: ConvertSettings) -> Stores:
+def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) -> Conversion:
+    """Return what converts recordings."""
+    return Conversion(
+        uploads=stores.uploads,
+        results=stores.results,
+        decoder=tools.decoder,
+        limits=config.decode_limits,
+        max_speech_seconds=config.max_speech_seconds,
+        result_lifetime=timedelta(seconds=config.result_url_seconds),
+    )
+
+
+def open_stores(config: ConverterSettings) -> Stores:
     """Open the clients; must be called in the event loop that uses them."""
     signer = clients.open_signer(config)
     return Stores(
         voices=clients.open_voices(config),
         uploads=clients.open_bucket(config, config.uploads_bucket),
         results=clients.open_bucket(config, config.results_bucket, signer),
-        open_characters=character_opener(config),
+        open_characters=clients.characters_opener(config),
     )
 
 
-def character_opener(config: ConvertSettings) -> Callable[[], Bucket] | None:
-    """Return what opens the bucket of the characters; None if there is none."""
-    name = config.characters_bucket
-    return None if name is None else partial(clients.open_bucket, config, name)
-
-
 @asynccontextmanager
-async def starting_tools(config: ConvertSettings) -> AsyncIterator[Awaitable[Tools]]:
+async def starting_tools(config: ConverterSettings) -> AsyncIterator[Awaitable[Tools]]:
     """Begin to start the decoder, load the characters and rehearse; stop the decoder at the end.
 
     This goes on in another process and another thread. Until the caller awaits the tools, it can
@@ -188,7 +187,7 @@ def build_characters(
         BundleError: a bundle will not work, or there is none.
     """
     return {
-        name: LoadedCharacter(character.manifest, build_engine(character, session))
+        name: build_character(character, session)
         for name, character in load_characters(folder, ENGINES, max_bytes).items()
     }
 
@@ -225,13 +224,14 @@ async def serve(
             await stop.wait()
             await app.worker.drain()
 
-        _log_start()
+        log_start()
         server = _server(config, supervision)
         await hypercorn_serve(cast("ASGIFramework", app), server, shutdown_trigger=stopped)
     await stores.voices.aclose()
 
 
-def _log_start() -> None:
+def log_start() -> None:
+    """Log that this instance serves, and how long its start took."""
     extra: dict[str, Any] = {"event": "instance_started"}
     if (ready_ms := process_age_ms()) is not None:
         extra["ready_ms"] = ready_ms

@@ -8,7 +8,9 @@ import httpx
 import pytest
 
 from functions.api.body_limit import LARGEST_BYTES
+from functions.api.routes import LiveOffer
 from functions.api.warmup import SENDING_SECONDS
+from shared.live_tickets import Tickets
 from shared.voice import Options, OutputFormat, Status, parse_voice_id
 from tests.support.logs import log_book, logged_as
 from tests.unit.api.stage import MAX_BYTES, SITE, Stage, UidTokens, WatchedVoices, problem
@@ -294,3 +296,15 @@ async def test_the_description_names_every_endpoint(client: httpx.AsyncClient) -
     }
     assert (await client.get("/docs")).status_code == 200
     assert (await client.get("/healthz")).status_code == 204
+
+
+async def test_where_live_is_offered_the_answer_has_its_address_and_a_ticket(stage: Stage) -> None:
+    tickets = Tickets(["k" * 32])
+    stage.live = LiveOffer("wss://live.test/live", tickets, timedelta(minutes=10))
+    async with stage.client() as client:
+        created = (await client.post("/api/v1/voices")).json()
+
+    live = created["live"]
+    assert live["url"] == "wss://live.test/live"
+    assert tickets.verify(live["ticket"]) == created["voice_id"]
+    assert datetime.fromisoformat(live["expires_at"]) > datetime.now(UTC)

@@ -11,7 +11,7 @@ from shared import voice as voices_of
 from shared.errors import PublishError
 from shared.messages import MalformedMessageError, PushMessage, parse_conversion_message
 from shared.ports.store import Snapshot, StoreUnavailableError
-from shared.voice import Input, Status, Voice, new_voice_id
+from shared.voice import Input, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import RecordingPublisher, upload_notification
@@ -90,6 +90,17 @@ def stage() -> Stage:
 def book() -> Iterator[LogBook]:
     with log_book() as kept:
         yield kept
+
+
+async def test_the_event_of_a_text_is_ignored_because_the_api_requests_its_conversion(
+    stage: Stage,
+) -> None:
+    upload = await stage.add(voice := a_waiting(speaking=Speaking()))
+
+    await stage.handler.handle(upload_notification(upload))
+
+    assert not stage.topic.published
+    assert (await stage.voice(voice.voice_id)).status is Status.WAITING
 
 
 async def test_a_finished_upload_is_published_first_and_recorded_then(

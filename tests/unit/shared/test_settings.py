@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 from functions.api.settings import ApiSettings, FirebaseAuth
+from functions.convert.live.settings import LiveSettings
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.on_upload.settings import OnUploadSettings
@@ -34,6 +36,7 @@ COMPLETE: dict[type[CommonSettings], dict[str, str]] = {
     | {"CONVERT_URL": "https://convert.example/", "CONVERSIONS_TOPIC": "conversions"},
     OnUploadSettings: PUSH | {"CONVERSIONS_TOPIC": "conversions"},
     ConvertSettings: PUSH | SIGNING,
+    LiveSettings: COMMON | SIGNING | {"LIVE_TICKET_KEYS": "k" * 32},
     DeadLetterSettings: PUSH | {"RESULTS_BUCKET": "my-results", "CONVERSIONS_TOPIC": "conversions"},
 }
 KINDS = list(COMPLETE)
@@ -250,13 +253,15 @@ def test_overrides_replace_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         ("api", ApiSettings),
         ("on_upload", OnUploadSettings),
         ("convert", ConvertSettings),
+        ("live", LiveSettings),
         ("dead_letter", DeadLetterSettings),
     ],
 )
 def test_the_local_cloud_sets_every_variable_that_a_deployable_needs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, kind: type[CommonSettings]
 ) -> None:
-    addresses = Addresses(*(f"http://127.0.0.1:{port}" for port in range(5001, 5007)))
+    services = (f"http://127.0.0.1:{port}" for port in range(5001, 5007))
+    addresses = replace(Addresses(*services), live="http://127.0.0.1:5007")
     options = CloudOptions(web_root=tmp_path, max_seconds=7.0)
     environment = deployable_environments(options, addresses, tmp_path / "key.json")[name]
     for variable, value in environment.items():
@@ -289,9 +294,39 @@ def test_an_hmac_key_takes_the_place_of_the_signing_account(
 def test_the_local_cloud_needs_no_key_for_its_logs_and_production_takes_no_short_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(SettingsError, match="LOG_KEY"):
-        loaded(monkeypatch, DeadLetterSettings, LOG_KEY="short")
+    with pytest.raises(SettingsError, match="LOG_KEY") as refusal:
+        loaded(monkeypatch, DeadLetterSettings, LOG_KEY="too short")
+    assert "too short" not in str(refusal.value)
     monkeypatch.delenv("LOG_KEY")
     monkeypatch.setenv("ENVIRONMENT", "local")
 
     assert settings.load(DeadLetterSettings).pseudonym_key == LOCAL_KEY
+
+
+@pytest.mark.parametrize(
+    "alone", [{"LIVE_URL": "wss://live.example/live"}, {"LIVE_TICKET_KEYS": "k" * 32}]
+)
+def test_live_needs_its_address_and_a_key(
+    monkeypatch: pytest.MonkeyPatch, alone: dict[str, str]
+) -> None:
+    with pytest.raises(SettingsError, match="must be set both or neither"):
+        loaded(monkeypatch, ApiSettings, **alone)
+
+
+def test_the_keys_of_tickets_are_separated_by_commas_and_shown_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = loaded(monkeypatch, LiveSettings, LIVE_TICKET_KEYS=f"{'new-' * 8}, {'old-' * 8}")
+
+    assert [key.get_secret_value() for key in found.live_ticket_keys] == ["new-" * 8, "old-" * 8]
+    assert "new-" not in repr(found)
+
+
+@pytest.mark.parametrize("keys", ["", "short", f"{'k' * 32},short"])
+def test_a_missing_or_short_key_of_tickets_is_refused(
+    monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    with pytest.raises(SettingsError, match="LIVE_TICKET_KEYS") as refusal:
+        loaded(monkeypatch, LiveSettings, LIVE_TICKET_KEYS=keys)
+
+    assert "k" * 32 not in str(refusal.value)

@@ -9,9 +9,10 @@ import pytest
 from functions.sweep.decision import Patience
 from functions.sweep.sweeping import PAGE, PAGES, IncompleteSweepError, Sweeper
 from infra.local.memory_voices import MemoryVoices
+from shared.media import TEXT_CONTENT_TYPE
 from shared.messages import PushMessage, parse_conversion_message
 from shared.ports.store import Found, UnreadableVoiceError
-from shared.voice import ErrorCode, Status, Voice, new_voice_id
+from shared.voice import ErrorCode, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book, logged_as
 from tests.support.messages import RecordingPublisher
@@ -89,6 +90,20 @@ async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_that_is
     assert attributes["voice_id"] == voice.voice_id
     message = parse_conversion_message(PushMessage(data))
     assert (message.voice_id, message.upload) == (voice.voice_id, expected)
+
+
+async def test_a_text_whose_message_was_never_sent_is_found(house: House) -> None:
+    voice = a_waiting(speaking=Speaking(speed=1.5), content_type=TEXT_CONTENT_TYPE)
+    await house.voices.create(voice)
+    house.uploads.put(voice.voice_id, "はい。".encode(), TEXT_CONTENT_TYPE)
+    house.later(minutes=6)
+
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+
+    queued = await house.voice(voice)
+    assert (queued.status, queued.options) == (Status.QUEUED, voice.options)
+    ((data, _),) = house.topic.published
+    assert parse_conversion_message(PushMessage(data)).upload.content_type == TEXT_CONTENT_TYPE
 
 
 async def test_the_conversion_of_a_queued_voice_is_requested_again_once_per_waiting_period(
