@@ -59,9 +59,7 @@ def test_with_enough_lookahead_the_graph_speaks_what_the_whole_graph_speaks() ->
                 padded[:, 160 * begin + 160 : 160 * (end + 2) + 160],
                 torch.full((1, FRAMES + ALL + 2), 250.0),
                 voicing[:, begin:end],
-                torch.nn.functional.pad(noise, (240, 0))[
-                    :, 240 * begin : 240 * (begin + FRAMES + 3)
-                ],
+                noises[:, 240 * begin : 240 * (begin + FRAMES + 3)],
                 *state,
             )
             pieces.append(audio[0])
