@@ -51,7 +51,7 @@ class VoiceBundle:
     vocabulary: Vocabulary
 
 
-def build(
+def build_voice(
     bundle: VoiceBundle, reader: ReadsText, settings: SessionSettings
 ) -> "StyleBertVits2Engine":
     """Build the engine of a voice, and let it try its graphs.
