@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from functions.api.choice import Source, choose_character
+from functions.api.choice import Source
 from functions.api.problems import Problem
 from shared import voice as voices_of
 from shared.conversion_requests import request_conversion
@@ -34,8 +34,9 @@ from shared.ports.store import (
 from shared.voice import ErrorCode, ForbiddenTransitionError, Input, Options, Speaking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from functions.api.catalogue import Catalogue
     from functions.api.models import NewTextVoice
     from shared.characters import CharacterManifest
     from shared.ports.bucket import Bucket
@@ -53,7 +54,7 @@ class TextIntake:
         voices: the voices' documents.
         uploads: the bucket of the recordings and texts.
         conversions: opens the topic of the conversion messages, which recordings do without.
-        characters: the characters' manifests by id.
+        catalogue: the characters.
         max_characters: the longest text.
         now: the clock of a new document's times.
     """
@@ -64,14 +65,14 @@ class TextIntake:
         voices: VoiceStore,
         uploads: Bucket,
         conversions: Callable[[], Publisher],
-        characters: Mapping[str, CharacterManifest],
+        catalogue: Catalogue,
         max_characters: int,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._voices = voices
         self._uploads = uploads
         self._conversions = conversions
-        self._characters = characters
+        self._catalogue = catalogue
         self._max_characters = max_characters
         self._now = now
 
@@ -83,7 +84,7 @@ class TextIntake:
             Problem: `unknown_character`, `text_not_taken`, `unknown_style`, `nothing_to_say`,
                 `text_too_long` or `text_unreadable`.
         """
-        character = choose_character(self._characters, wish.character, Source.TEXT)
+        character = await self._catalogue.choose(wish.character, Source.TEXT)
         _require_style(character, wish.style)
         text = self._speakable(wish.text)
         options = Options(

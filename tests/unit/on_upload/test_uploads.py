@@ -13,7 +13,7 @@ from shared.messages import MalformedMessageError, PushMessage, parse_conversion
 from shared.ports.store import Snapshot, StoreUnavailableError
 from shared.voice import Input, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
-from tests.support.logs import LogBook, log_book
+from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import RecordingPublisher, upload_notification
 from tests.support.voices import EVERY_STATE, NOW, a_waiting, an_upload
 
@@ -121,7 +121,7 @@ async def test_a_finished_upload_is_published_first_and_recorded_then(
     recorded = await stage.voice(voice.voice_id)
     assert (recorded.status, recorded.input) == (Status.QUEUED, upload)
     (entry,) = book.of("upload_received")
-    assert (entry["voice_id"], entry["bytes"]) == (voice.voice_id, 4321)
+    assert (entry["voice"], entry["bytes"]) == (logged_as(voice.voice_id), 4321)
     assert (entry["generation"], entry["content_type"]) == (upload.generation, upload.content_type)
     assert stage.bucket_openings == 0
 
@@ -222,7 +222,7 @@ async def test_only_the_announced_generation_is_erased(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["stray.wav", "", "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f/1.wav", "../x"]
+    "name", ["stray.wav", "", "3c7d1f2a-94be-1c0d-8f11-5a6b7c8d9e0f/1.wav", "../x"]
 )
 async def test_a_stray_object_is_noted_and_left_alone(
     stage: Stage, book: LogBook, name: str
