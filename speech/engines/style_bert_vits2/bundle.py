@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from shared.characters import MANIFEST
 from speech.bundles.bundle import BundleError
 from speech.engines.session import shared_session
-from speech.engines.style_bert_vits2 import encoder as bert
-from speech.engines.style_bert_vits2 import synthesis
 from speech.engines.style_bert_vits2.aivm import read_facts
 from speech.engines.style_bert_vits2.aivm_media import AivmxError
+from speech.engines.style_bert_vits2.encoder import CONTRACT as BERT_CONTRACT
 from speech.engines.style_bert_vits2.encoder import read_vocabulary
 from speech.engines.style_bert_vits2.engine import StyleBertVits2Engine, VoiceBundle, build_voice
+from speech.engines.style_bert_vits2.synthesis import CONTRACT as SYNTHESIS_CONTRACT
 from speech.text.tokens import VocabularyError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from speech.engines.base import SessionSettings
 
 SYNTHESIS, BERT = "synthesis", "bert"
-CONTRACTS: Mapping[str, Contract] = {SYNTHESIS: synthesis.CONTRACT, BERT: bert.CONTRACT}
+CONTRACTS: Mapping[str, Contract] = {SYNTHESIS: SYNTHESIS_CONTRACT, BERT: BERT_CONTRACT}
 
 
 def build(character: Character, settings: SessionSettings) -> StyleBertVits2Engine:
