@@ -11,7 +11,7 @@ from shared.logs import about_voice
 from shared.messages import FINALIZE, ConversionMessage, parse_upload_event
 from shared.objects import voice_of_upload
 from shared.ports.store import UnknownVoiceError
-from shared.voice import ForbiddenTransitionError, Status, queue
+from shared.voice import ForbiddenTransitionError, LeaseHeldError, Status, queue, queue_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +46,8 @@ class UploadHandler:
 
         Raises:
             MalformedMessageError: the message is no notification of Cloud Storage.
+            LeaseHeldError: a worker owns the voice; the event must come again until the voice is
+                final, because it may be the only message about it.
             PassingError: Pub/Sub, Firestore or Cloud Storage did not answer.
         """
         event = parse_upload_event(message)
@@ -65,25 +67,28 @@ class UploadHandler:
         except UnknownVoiceError:
             await self._erase(event.upload)
             return
-        if snapshot.voice.status is not Status.WAITING:
+        if _is_settled(snapshot.voice, event.upload):
             _log_duplicate(snapshot.voice, event.upload)
             return
         await self._queue(snapshot, event)
 
     async def _queue(self, snapshot: Snapshot, event: UploadEvent) -> None:
         upload = event.upload
+        record = queue if snapshot.voice.status is Status.WAITING else queue_again
+        # A voice that a worker owns is left to it: then this raises, and nothing is published.
+        record(snapshot.voice, snapshot.read_at, upload)
         try:
             await request_conversion(
                 self._conversions,
                 self._voices,
                 ConversionMessage(snapshot.voice.voice_id, upload),
-                partial(queue, upload=upload),
+                partial(record, upload=upload),
                 attributes={"uploaded_at": event.happened_at},
                 # The conversion that begins now writes the document, too: another read would only
                 # make a conflict between the two more likely.
                 known=snapshot,
             )
-        except (ForbiddenTransitionError, UnknownVoiceError) as error:
+        except (ForbiddenTransitionError, LeaseHeldError, UnknownVoiceError) as error:
             # The conversion began before this record, or the visitor deleted the voice.
             _LOG.info("not recorded as queued: %s", error, extra={"event": "overtaken"})
             return
@@ -99,6 +104,16 @@ class UploadHandler:
         # The document is created before the upload address, so the voice was deleted meanwhile.
         await self._uploads().delete(upload.object, upload.generation)
         _LOG.info("erased the upload of a deleted voice", extra={"event": "upload_erased"})
+
+
+def _is_settled(voice: Voice, upload: Input) -> bool:
+    """Return whether nothing has to be done about an upload: another message sees to its voice.
+
+    `live` leases a voice without any message. If it dies, only this event tells of the recording.
+    """
+    if voice.status is Status.CONVERTING:
+        return voice.input is None or not voice.input.is_same_upload(upload)
+    return voice.status is not Status.WAITING
 
 
 def _log_duplicate(voice: Voice, upload: Input) -> None:
