@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shared.conversion_requests import request_conversion
 from shared.logs import about_voice
@@ -14,7 +16,7 @@ from shared.ports.store import UnknownVoiceError
 from shared.voice import ForbiddenTransitionError, LeaseHeldError, Status, queue, queue_again
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from shared.messages import PushMessage, UploadEvent
     from shared.ports.bucket import Bucket
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+PATIENT_AFTER: Final = timedelta(seconds=2)
+"""How old an event is before it waits for the end of a lease."""
+
 
 class UploadHandler:
     """Turns the notification of a finished upload into a conversion message.
@@ -32,11 +37,17 @@ class UploadHandler:
         voices: the voices' documents.
         conversions: the topic of the conversion messages.
         uploads: opens the bucket of the recordings; called only when one must be erased.
+        sleep: waits for some seconds.
     """
 
     def __init__(
-        self, voices: VoiceStore, conversions: Publisher, uploads: Callable[[], Bucket]
+        self,
+        voices: VoiceStore,
+        conversions: Publisher,
+        uploads: Callable[[], Bucket],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self._sleep = sleep
         self._voices = voices
         self._conversions = conversions
         self._uploads = uploads
@@ -63,7 +74,7 @@ class UploadHandler:
 
     async def _handle_upload(self, voice_id: str, event: UploadEvent) -> None:
         try:
-            snapshot = await self._voices.read(voice_id)
+            snapshot = await self._read(voice_id, event)
         except UnknownVoiceError:
             await self._erase(event.upload)
             return
@@ -71,6 +82,19 @@ class UploadHandler:
             _log_duplicate(snapshot.voice, event.upload)
             return
         await self._queue(snapshot, event)
+
+    async def _read(self, voice_id: str, event: UploadEvent) -> Snapshot:
+        """Read a voice; if it has been leased for long, wait for the lease's end first.
+
+        Most conversions by `live` are over when the event comes again. The others must not use up
+        its deliveries, after which it would be a dead letter.
+        """
+        snapshot = await self._voices.read(voice_id)
+        remaining = snapshot.voice.lease_remaining(snapshot.read_at)
+        if not remaining or _age(event, snapshot.read_at) < PATIENT_AFTER:
+            return snapshot
+        await self._sleep(remaining.total_seconds())
+        return await self._voices.read(voice_id)
 
     async def _queue(self, snapshot: Snapshot, event: UploadEvent) -> None:
         upload = event.upload
@@ -104,6 +128,13 @@ class UploadHandler:
         # The document is created before the upload address, so the voice was deleted meanwhile.
         await self._uploads().delete(upload.object, upload.generation)
         _LOG.info("erased the upload of a deleted voice", extra={"event": "upload_erased"})
+
+
+def _age(event: UploadEvent, now: datetime) -> timedelta:
+    try:
+        return now - datetime.fromisoformat(event.happened_at)
+    except (TypeError, ValueError):
+        return timedelta(0)
 
 
 def _is_settled(voice: Voice, upload: Input) -> bool:

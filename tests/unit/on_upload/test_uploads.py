@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.on_upload.uploads import UploadHandler
+from functions.on_upload.uploads import PATIENT_AFTER, UploadHandler
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
 from shared.errors import PublishError
@@ -68,9 +68,9 @@ class Stage:
         self.topic = WatchingPublisher(self.voices)
         self.bucket = MemoryBucket("uploads")
         self.bucket_openings = 0
-        self.handler = UploadHandler(self.voices, self.topic, self._open_bucket)
+        self.handler = UploadHandler(self.voices, self.topic, self.open_bucket)
 
-    def _open_bucket(self) -> Bucket:
+    def open_bucket(self) -> Bucket:
         self.bucket_openings += 1
         return self.bucket
 
@@ -170,10 +170,31 @@ async def test_another_generation_for_a_voice_that_has_its_recording_changes_not
 async def test_the_event_of_a_voice_that_a_worker_owns_comes_again(stage: Stage) -> None:
     upload = await stage.add(voice := a_converting(datetime.now(UTC)))
 
+    event = upload_notification(upload)
+    young = {**event.attributes, "eventTime": datetime.now(UTC).isoformat()}
     with pytest.raises(LeaseHeldError):
-        await stage.handler.handle(upload_notification(upload))
+        await stage.handler.handle(replace(event, attributes=young))
 
     assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+
+
+async def test_an_older_event_waits_for_the_end_of_the_lease(stage: Stage) -> None:
+    leased_at = datetime.now(UTC)
+    upload = await stage.add(a_converting(leased_at))
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        ended = replace(await stage.voice(upload.object), lease_expires_at=leased_at)
+        await stage.voices.replace(await stage.voices.read(upload.object), ended)
+
+    handler = UploadHandler(stage.voices, stage.topic, stage.open_bucket, sleep)
+    event = upload_notification(upload)
+    old = {**event.attributes, "eventTime": (leased_at - PATIENT_AFTER).isoformat()}
+    await handler.handle(replace(event, attributes=old))
+
+    assert waited == [pytest.approx(LEASE.total_seconds(), abs=1)]
+    assert len(stage.topic.published) == 1
 
 
 async def test_a_voice_whose_worker_died_without_any_message_is_converted(stage: Stage) -> None:
