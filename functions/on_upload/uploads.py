@@ -78,7 +78,8 @@ class UploadHandler:
         except UnknownVoiceError:
             await self._erase(event.upload)
             return
-        if _is_settled(snapshot.voice, event.upload):
+        # The api itself requests the conversion of a text, and the sweep if the api could not.
+        if _is_settled(snapshot.voice, event.upload) or snapshot.voice.is_text:
             _log_duplicate(snapshot.voice, event.upload)
             return
         await self._queue(snapshot, event)
@@ -150,4 +151,5 @@ def _is_settled(voice: Voice, upload: Input) -> bool:
 def _log_duplicate(voice: Voice, upload: Input) -> None:
     same = voice.input is not None and voice.input.is_same_upload(upload)
     reason = "same upload" if same else f"voice is {voice.status}"
+    reason = "voice is made from a text" if voice.is_text else reason
     _LOG.info("event ignored: %s", reason, extra={"event": "duplicate", "reason": reason})

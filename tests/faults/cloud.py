@@ -84,8 +84,10 @@ class FaultyCloud:
         self.front = front
         self.addresses = addresses
         self.voices = voices
-        self.supervisor = Supervisor(folder / "logs")
+        self.logs = folder / "logs"
+        self.supervisor = Supervisor(self.logs)
         self.key_file = folder / "signing-key.json"
+        self.convert_environment: dict[str, str] = {}
         self._options = CloudOptions(concurrency=6, backlog=20)
         self._started = 0
         os.environ["STORAGE_EMULATOR_HOST"] = addresses.storage
@@ -96,7 +98,7 @@ class FaultyCloud:
         (port,) = free_ports(1)
         command = [*prefix, sys.executable, "-m", "tests.faults.convert_with_barriers"]
         url = f"http://127.0.0.1:{port}"
-        environment = {"PORT": str(port), **changes}
+        environment = {"PORT": str(port), **self.convert_environment, **changes}
         process = await self._start("convert", command, environment)
         await self.supervisor.wait_until_ready(process, f"{url}/readyz")
         return Instance(process, f"{url}/push")

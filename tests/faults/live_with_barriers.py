@@ -34,7 +34,7 @@ async def serve(config: LiveSettings) -> None:
 
 def main() -> None:
     config = settings.load(LiveSettings)
-    logs.configure(config.project_id, config.log_level)
+    logs.configure(config.project_id, config.log_level, config.pseudonym_key)
     asyncio.run(serve(config))
 
 

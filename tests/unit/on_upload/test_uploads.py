@@ -12,9 +12,9 @@ from shared import voice as voices_of
 from shared.errors import PublishError
 from shared.messages import MalformedMessageError, PushMessage, parse_conversion_message
 from shared.ports.store import Snapshot, StoreUnavailableError
-from shared.voice import LEASE, Input, LeaseHeldError, Status, Voice, new_voice_id
+from shared.voice import LEASE, Input, LeaseHeldError, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
-from tests.support.logs import LogBook, log_book
+from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import RecordingPublisher, upload_notification
 from tests.support.voices import EVERY_STATE, NOW, a_converting, a_waiting, an_upload
 
@@ -93,6 +93,17 @@ def book() -> Iterator[LogBook]:
         yield kept
 
 
+async def test_the_event_of_a_text_is_ignored_because_the_api_requests_its_conversion(
+    stage: Stage,
+) -> None:
+    upload = await stage.add(voice := a_waiting(speaking=Speaking()))
+
+    await stage.handler.handle(upload_notification(upload))
+
+    assert not stage.topic.published
+    assert (await stage.voice(voice.voice_id)).status is Status.WAITING
+
+
 async def test_a_finished_upload_is_published_first_and_recorded_then(
     stage: Stage, book: LogBook
 ) -> None:
@@ -111,7 +122,7 @@ async def test_a_finished_upload_is_published_first_and_recorded_then(
     recorded = await stage.voice(voice.voice_id)
     assert (recorded.status, recorded.input) == (Status.QUEUED, upload)
     (entry,) = book.of("upload_received")
-    assert (entry["voice_id"], entry["bytes"]) == (voice.voice_id, 4321)
+    assert (entry["voice"], entry["bytes"]) == (logged_as(voice.voice_id), 4321)
     assert (entry["generation"], entry["content_type"]) == (upload.generation, upload.content_type)
     assert stage.bucket_openings == 0
 
@@ -264,7 +275,7 @@ async def test_only_the_announced_generation_is_erased(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["stray.wav", "", "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f/1.wav", "../x"]
+    "name", ["stray.wav", "", "3c7d1f2a-94be-1c0d-8f11-5a6b7c8d9e0f/1.wav", "../x"]
 )
 async def test_a_stray_object_is_noted_and_left_alone(
     stage: Stage, book: LogBook, name: str
