@@ -32,6 +32,7 @@ ENCODERS = "encoders"
 """The folder beside the characters' ones with graphs that several share, named by SHA-256."""
 SCHEMA_VERSION = 1
 MAX_MANIFEST_BYTES = 64 * 1024
+MAX_PORTRAIT_BYTES = 64 * 1024
 MAX_GRAPH_BYTES = (1 << 31) - 1
 """The largest protocol buffers message, and so the largest ONNX file."""
 MAX_BUNDLE_BYTES = 1 << 30

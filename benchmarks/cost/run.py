@@ -180,6 +180,7 @@ async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -
             uploads=shelf,
             results=shelf,
             decoder=decoder,
+            max_speech_seconds=60.0,
             limits=DecodeLimits(min_seconds=1, max_seconds=60, max_bytes=100_000_000),
             result_lifetime=timedelta(hours=1),
         )
@@ -187,7 +188,7 @@ async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -
         voice = _voice(recording, output_format, name)
         for _ in range(rounds):
             outcome = await conversion.run(voice, character, lambda _stage: None)
-    return outcome.seconds, outcome.result.bytes
+    return outcome.seconds or 0.0, outcome.result.bytes
 
 
 def _voice(recording: bytes, output_format: OutputFormat, character: str) -> Voice:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from functions.api.choice import Source, choose_character
+from functions.api.choice import Source
 from functions.api.problems import Problem
 from shared import voice as voices_of
 from shared.media import (
@@ -23,10 +23,11 @@ from shared.recordings import store_recording
 from shared.voice import ErrorCode, ForbiddenTransitionError, Options, Status, VoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from datetime import timedelta
     from typing import BinaryIO
 
+    from functions.api.catalogue import Catalogue
     from functions.api.models import NewVoice
     from shared.characters import CharacterManifest
     from shared.objects import SignedUpload
@@ -42,7 +43,7 @@ class VoiceIntake:
         voices: the voices' documents.
         uploads: the bucket of the recordings; it must be able to sign addresses.
         results: the bucket of the results.
-        characters: the characters' manifests by id.
+        catalogue: the characters.
         max_bytes: the largest recording.
         upload_lifetime: how long an upload address works.
         now: the clock of a new document's times.
@@ -54,7 +55,7 @@ class VoiceIntake:
         voices: VoiceStore,
         uploads: Bucket,
         results: Bucket,
-        characters: Mapping[str, CharacterManifest],
+        catalogue: Catalogue,
         max_bytes: int,
         upload_lifetime: timedelta,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -62,7 +63,7 @@ class VoiceIntake:
         self._voices = voices
         self._uploads = uploads
         self._results = results
-        self._characters = characters
+        self._catalogue = catalogue
         self._max_bytes = max_bytes
         self._upload_lifetime = upload_lifetime
         self._now = now
@@ -76,7 +77,7 @@ class VoiceIntake:
             Problem: `unknown_character`, `speech_not_taken`, `pitch_not_adjustable` or
                 `unsupported_content_type`.
         """
-        character = choose_character(self._characters, wish.character, Source.SPEECH)
+        character = await self._catalogue.choose(wish.character, Source.SPEECH)
         pitch_shift = _pitch_shift(wish, character)
         options = Options(pitch_shift, wish.output_format, _content_type(wish.content_type))
         voice = voices_of.create(

@@ -16,6 +16,7 @@ import httpx
 
 from functions.api.app import create_app, serve_page
 from functions.api.app_check import AppCheck
+from functions.api.catalogue import Catalogue
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
@@ -25,6 +26,7 @@ from functions.api.sign_in import SignIn
 from functions.api.texts import TextIntake
 from functions.api.upload_memory import UploadMemory
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
+from shared.character_bucket import CharacterBucket
 from shared.characters import read_manifests
 from shared.google import clients
 from shared.google.app_check import (
@@ -62,12 +64,14 @@ class Services:
         uploads: the bucket of the recordings; it must be able to sign addresses.
         results: the bucket of the results.
         conversions: opens the topic of the conversion messages, which only texts need.
+        open_characters: opens the bucket of the characters; None if there is none.
     """
 
     voices: VoiceStore
     uploads: Bucket
     results: Bucket
     conversions: Callable[[], Publisher]
+    open_characters: Callable[[], Bucket] | None = None
 
 
 def build(config: ApiSettings, services: Services) -> FastAPI:
@@ -76,12 +80,12 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
     Raises:
         ManifestError: a character's manifest is wrong, or there is no character.
     """
-    characters = read_manifests(config.characters_dir)
+    catalogue = open_catalogue(config, services.open_characters)
     intake = VoiceIntake(
         voices=services.voices,
         uploads=services.uploads,
         results=services.results,
-        characters=characters,
+        catalogue=catalogue,
         max_bytes=config.max_upload_bytes,
         upload_lifetime=timedelta(seconds=config.upload_url_seconds),
     )
@@ -89,7 +93,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         voices=services.voices,
         uploads=services.uploads,
         conversions=services.conversions,
-        characters=characters,
+        catalogue=catalogue,
         max_characters=config.max_text_characters,
     )
     dependencies = Dependencies(
@@ -105,7 +109,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
             trusted_proxies=config.trusted_proxies,
         ),
         upload_memory=UploadMemory(config.max_upload_bytes + FORM_OVERHEAD_BYTES),
-        characters=characters,
+        catalogue=catalogue,
         wait_seconds=config.wait_seconds,
         seconds=(config.min_seconds, config.max_seconds),
         max_upload_bytes=config.max_upload_bytes,
@@ -116,6 +120,19 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
     if config.web_root is not None:
         serve_page(app, config.web_root, config.page_config or {})
     return app
+
+
+def open_catalogue(
+    config: ApiSettings, open_bucket: Callable[[], Bucket] | None = None
+) -> Catalogue:
+    """Return what lists the characters.
+
+    Raises:
+        ManifestError: the manifest of a built-in character is wrong, or there is none.
+    """
+    built_in = read_manifests(config.characters_dir)
+    bucket = None if open_bucket is None else CharacterBucket(open_bucket)
+    return Catalogue(built_in, bucket, config.characters_refresh_seconds)
 
 
 def open_warm_up(config: ApiSettings) -> WarmUp:
@@ -160,6 +177,7 @@ def open_services(config: ApiSettings) -> Services:
         uploads=clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config)),
         results=clients.open_bucket(config, config.results_bucket),
         conversions=cache(partial(clients.open_publisher, config, config.conversions_topic)),
+        open_characters=clients.characters_opener(config),
     )
 
 

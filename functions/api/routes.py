@@ -6,10 +6,9 @@ import logging
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Path, Request, Response
-from fastapi.responses import FileResponse
 
 from functions.api import models, multipart
 from functions.api.problems import Problem
@@ -21,10 +20,10 @@ from shared.ports.tokens import TokenRefusedError
 from shared.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import timedelta
 
     from functions.api.app_check import AppCheck
+    from functions.api.catalogue import Catalogue
     from functions.api.creation import VoiceIntake
     from functions.api.limits import Limits
     from functions.api.sign_in import SignIn
@@ -37,6 +36,9 @@ if TYPE_CHECKING:
     from shared.voice import Voice
 
 _LOG = logging.getLogger(__name__)
+
+PORTRAIT_SECONDS: Final = 300
+"""How long a browser may keep a portrait."""
 
 VoiceId = Annotated[
     str,
@@ -77,7 +79,7 @@ class Dependencies:
         app_check: refuses requests without an App Check token, where App Check is on.
         limits: refuses clients that ask too often.
         upload_memory: refuses recordings for which there is no memory.
-        characters: the characters' manifests by id.
+        catalogue: the characters.
         wait_seconds: how long a client waits for a voice before it must ask again.
         seconds: the shortest and the longest recording, whatever the character.
         max_upload_bytes: the largest recording.
@@ -93,7 +95,7 @@ class Dependencies:
     app_check: AppCheck
     limits: Limits
     upload_memory: UploadMemory
-    characters: Mapping[str, CharacterManifest]
+    catalogue: Catalogue
     wait_seconds: float
     seconds: tuple[float, float]
     max_upload_bytes: int
@@ -127,7 +129,8 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
         Call it when the recording begins, or with a text, which is then converted at once.
         """
         owner = await dependencies.sign_in.uid_of(authorization)
-        async with dependencies.warm_up.sending():
+        to_load = dependencies.catalogue.to_load(wish.character if wish else None)
+        async with dependencies.warm_up.sending(to_load):
             if isinstance(wish, models.NewTextVoice):
                 voice, upload = await dependencies.texts.create(wish, owner), None
             else:
@@ -213,7 +216,8 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
             if not voice.status.is_final:
                 if dependencies.intake.is_expired(voice, datetime.now(UTC)):
                     await dependencies.intake.expire(voice)
-                await dependencies.warm_up.send()
+                to_load = dependencies.catalogue.to_load(voice.character)
+                await dependencies.warm_up.send(to_load)
 
         with dependencies.limits.waiting(request):
             final = await while_connected(
@@ -223,26 +227,32 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
 
 
 def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
-    facts = [_character_facts(each, dependencies) for each in dependencies.characters.values()]
-
     @router.get("/characters")
     async def list_characters() -> models.Characters:
         """List the characters: name, credit, licence, terms, and what each takes."""
+        characters = await dependencies.catalogue.list()
+        facts = [_character_facts(each, dependencies) for each in characters.values()]
         return models.Characters(characters=facts)
 
     @router.get(
         "/characters/{character}/portrait",
-        response_class=FileResponse,
-        responses={200: {"content": {"image/svg+xml": {}}}, **models.problem_responses(404, 422)},
+        response_class=Response,
+        responses={
+            200: {"content": {"image/svg+xml": {}}},
+            **models.problem_responses(404, 422, 503),
+        },
     )
-    async def show_portrait(character: Annotated[str, Path(max_length=64)]) -> FileResponse:
+    async def show_portrait(character: Annotated[str, Path(max_length=64)]) -> Response:
         """Return a character's portrait."""
-        manifest = dependencies.characters.get(character)
-        if manifest is None or manifest.preview.portrait is None:
+        portrait = await dependencies.catalogue.portrait(character)
+        if portrait is None:
             raise Problem(404, ErrorCode.UNKNOWN_CHARACTER, "There is no portrait of this name.")
         # A portrait is the voice owner's file; this header stops any script in it.
-        headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
-        return FileResponse(manifest.folder / manifest.preview.portrait, headers=headers)
+        headers = {
+            "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+            "Cache-Control": f"max-age={PORTRAIT_SECONDS}",
+        }
+        return Response(portrait, headers=headers, media_type="image/svg+xml")
 
 
 def _admitted(dependencies: Dependencies) -> Any:

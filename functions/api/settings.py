@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, Json, model_validator
 
 from shared.settings import (
+    CharacterSettings,
     CommaSeparated,
     RecordingSettings,
     SigningSettings,
@@ -33,14 +34,14 @@ class AppCheckEnforcement(StrEnum):
     OFF = "off"
 
 
-class ApiSettings(SigningSettings, RecordingSettings):
+class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     """Settings of the api.
 
     Attributes:
         convert_url: the conversion container's base URL, for the warm-up.
         allowed_origins: the web sites whose pages may call the api.
         conversions_topic: short id of the topic of the conversion messages; texts are sent there.
-        characters_dir: folder of the characters' manifests.
+        characters_dir: folder of the manifests of the characters that come with the image.
         max_text_characters: how many characters a text may have.
         upload_url_seconds: how long an upload address works.
         wait_seconds: how long a client waits for a conversion before it must ask again.

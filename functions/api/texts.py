@@ -2,8 +2,8 @@
 
 The text is stored as an object beside the recordings, under the name that follows from the
 voice_id. So it is in no document, no message and no log, and whatever erases a recording erases it,
-too. Its conversion is requested at once. If that fails, nothing is lost: Cloud Storage reports
-the object as it reports a recording, and on_upload requests the conversion.
+too. Its conversion is requested here. If the api ends before that, the sweep finds the text and
+requests it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from functions.api.choice import Source, choose_character
+from functions.api.choice import Source
 from functions.api.problems import Problem
 from shared import voice as voices_of
 from shared.conversion_requests import request_conversion
@@ -25,12 +25,18 @@ from shared.logs import about_voice
 from shared.media import TEXT_CONTENT_TYPE
 from shared.messages import ConversionMessage
 from shared.objects import ObjectExistsError, upload_name
-from shared.ports.store import UnknownVoiceError, VoiceExistsError
+from shared.ports.store import (
+    ConflictError,
+    StoreUnavailableError,
+    UnknownVoiceError,
+    VoiceExistsError,
+)
 from shared.voice import ErrorCode, ForbiddenTransitionError, Input, Options, Speaking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from functions.api.catalogue import Catalogue
     from functions.api.models import NewTextVoice
     from shared.characters import CharacterManifest
     from shared.ports.bucket import Bucket
@@ -48,7 +54,7 @@ class TextIntake:
         voices: the voices' documents.
         uploads: the bucket of the recordings and texts.
         conversions: opens the topic of the conversion messages, which recordings do without.
-        characters: the characters' manifests by id.
+        catalogue: the characters.
         max_characters: the longest text.
         now: the clock of a new document's times.
     """
@@ -59,14 +65,14 @@ class TextIntake:
         voices: VoiceStore,
         uploads: Bucket,
         conversions: Callable[[], Publisher],
-        characters: Mapping[str, CharacterManifest],
+        catalogue: Catalogue,
         max_characters: int,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._voices = voices
         self._uploads = uploads
         self._conversions = conversions
-        self._characters = characters
+        self._catalogue = catalogue
         self._max_characters = max_characters
         self._now = now
 
@@ -74,11 +80,11 @@ class TextIntake:
         """Create the document of a voice, store its text, and request its conversion.
 
         Raises:
-            StoreUnavailableError, StorageUnavailableError: no voice was created.
+            StoreUnavailableError, StorageUnavailableError, PublishError: no voice was created.
             Problem: `unknown_character`, `text_not_taken`, `unknown_style`, `nothing_to_say`,
                 `text_too_long` or `text_unreadable`.
         """
-        character = choose_character(self._characters, wish.character, Source.TEXT)
+        character = await self._catalogue.choose(wish.character, Source.TEXT)
         _require_style(character, wish.style)
         text = self._speakable(wish.text)
         options = Options(
@@ -100,7 +106,11 @@ class TextIntake:
         with suppress(VoiceExistsError):  # the answer to our own write was lost
             await self._voices.create(voice)
         with about_voice(voice.voice_id):
-            await self._request(voice, await self._store(voice, text))
+            try:
+                await self._request(voice, await self._store(voice, text))
+            except PassingError:
+                await self._forget(voice)
+                raise
         return voice
 
     def _speakable(self, text: str) -> bytes:
@@ -128,14 +138,9 @@ class TextIntake:
             )
         except ObjectExistsError:  # the answer to our own write was lost
             facts = await self._uploads.find(name)
-        except PassingError:
-            # Nobody is told of this voice. If the text is stored after all, on_upload erases it.
-            await self._voices.delete(voice.voice_id)
-            raise
         return Input(facts.bucket, facts.name, facts.generation, facts.content_type, facts.bytes)
 
     async def _request(self, voice: Voice, upload: Input) -> None:
-        """Request the conversion; if it cannot be done here, on_upload does it."""
         try:
             await request_conversion(
                 await asyncio.to_thread(self._conversions),
@@ -147,9 +152,17 @@ class TextIntake:
         except (ForbiddenTransitionError, UnknownVoiceError) as error:
             # The conversion began before this record, or the visitor deleted the voice.
             _LOG.info("not recorded as queued: %s", error, extra={"event": "overtaken"})
+        except (ConflictError, StoreUnavailableError) as error:
+            # The message is published, and the conversion needs no record of it.
+            _LOG.warning("not recorded as queued: %s", error, extra={"event": "not_recorded"})
+
+    async def _forget(self, voice: Voice) -> None:
+        """Erase a voice that nobody is told of; what is left of it is erased after a day."""
+        try:
+            await self._voices.delete(voice.voice_id)
+            await self._uploads.delete(upload_name(voice.voice_id))
         except PassingError as error:
-            extra = {"event": "left_to_on_upload"}
-            _LOG.warning("conversion not requested here: %s", error, extra=extra)
+            _LOG.warning("not erased: %s", error, extra={"event": "not_erased"})
 
 
 def _require_style(character: CharacterManifest, style: int) -> None:

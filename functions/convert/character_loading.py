@@ -12,12 +12,14 @@ from speech.bundles.bundle import Graph
 from speech.bundles.reading import assemble_character, check_size, verify_graph
 from speech.engines.registry import ENGINES, build_engine
 from speech.engines.session import find_session
+from speech.engines.text_registry import build_text_engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shared.character_bucket import CharacterBucket, PublishedCharacter
     from shared.characters import CharacterManifest, GraphFile
+    from speech.bundles.bundle import Character
     from speech.engines.base import EngineKind, SessionSettings
     from speech.engines.session import GraphSession
 
@@ -87,7 +89,24 @@ class CharacterLoader:
             return verify_graph(graph, contents.pop(graph.sha256))
 
         character = assemble_character(manifest, self._engines, find, self._max_bytes)
-        return LoadedCharacter(manifest, build_engine(character, self._settings, self._engines))
+        return build_character(character, self._settings, self._engines)
+
+
+def build_character(
+    character: Character,
+    settings: SessionSettings,
+    engines: Mapping[str, EngineKind] = ENGINES,
+) -> LoadedCharacter:
+    """Build the engines of a verified character.
+
+    Raises:
+        BundleError: a graph does not load, or its output is wrong.
+    """
+    return LoadedCharacter(
+        character.manifest,
+        build_engine(character, settings, engines),
+        build_text_engine(character, settings),
+    )
 
 
 def return_memory() -> None:

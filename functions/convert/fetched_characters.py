@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-CHECK_SECONDS: Final = 20.0
-"""For how long a loaded character is used before the bucket is asked whether it has changed."""
-
 BROKEN_SECONDS: Final = 20.0
 """For how long a character that does not work is not loaded again."""
 
@@ -65,6 +62,20 @@ class Loader(Protocol):
     async def load(self, character: PublishedCharacter) -> LoadedCharacter:
         """Load a character."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is kept of the bucket, and for how long.
+
+    Attributes:
+        memory_bytes: how many bytes the graphs of all fetched characters may have together.
+        refresh_seconds: how long a loaded character is used before the bucket is asked whether it
+            has changed.
+    """
+
+    memory_bytes: int
+    refresh_seconds: float
 
 
 @dataclass(eq=False)
@@ -98,7 +109,7 @@ class FetchedCharacters:
         built_in: the characters of the image, which are always loaded.
         shelf: the bucket.
         loader: loads what the bucket has.
-        memory_bytes: how many bytes the graphs of all fetched characters may have together.
+        limits: of what is kept.
         now: a clock in seconds that never goes back.
     """
 
@@ -107,13 +118,13 @@ class FetchedCharacters:
         built_in: BuiltInCharacters,
         shelf: Shelf,
         loader: Loader,
-        memory_bytes: int,
+        limits: Limits,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._built_in = built_in
         self._shelf = shelf
         self._loader = loader
-        self._memory_bytes = memory_bytes
+        self._limits = limits
         self._now = now
         # The least recently used is the first.
         self._copies: OrderedDict[str, _Copy] = OrderedDict()
@@ -167,7 +178,7 @@ class FetchedCharacters:
         return copy
 
     def _is_old(self, copy: _Copy) -> bool:
-        return self._now() - copy.checked_at >= CHECK_SECONDS
+        return self._now() - copy.checked_at >= self._limits.refresh_seconds
 
     async def _ask_revision(self, character_id: str) -> int:
         try:
@@ -238,14 +249,14 @@ class FetchedCharacters:
             NoRoomError: those in use are not returned in time.
         """
         graphs = {each.sha256: each.bytes for each in found.manifest.graphs.values()}
-        if (needed := sum(graphs.values())) > self._memory_bytes:
+        if (needed := sum(graphs.values())) > self._limits.memory_bytes:
             raise BundleError(
-                f"expected at most {self._memory_bytes} bytes in all graphs together, found"
+                f"expected at most {self._limits.memory_bytes} bytes in all graphs together, found"
                 f" {needed}; raise CHARACTERS_MEMORY_BYTES"
             )
         try:
             async with asyncio.timeout(ROOM_SECONDS):
-                while self._bytes_with(graphs) > self._memory_bytes:
+                while self._bytes_with(graphs) > self._limits.memory_bytes:
                     await self._drop_idle()
         except TimeoutError as error:
             name = found.manifest.id

@@ -12,15 +12,14 @@ import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from functions.convert.admission import Admission
 from functions.convert.app import ConvertApp, create_app
-from functions.convert.character_loading import CharacterLoader
+from functions.convert.character_loading import CharacterLoader, build_character
 from functions.convert.characters import BuiltInCharacters, LoadedCharacter
 from functions.convert.conversion import Conversion
-from functions.convert.fetched_characters import FetchedCharacters
+from functions.convert.fetched_characters import FetchedCharacters, Limits
 from functions.convert.rehearsal import connect, rehearse
 from functions.convert.settings import ConverterSettings, ConvertSettings
 from functions.convert.stopwatch import process_age_ms
@@ -33,7 +32,7 @@ from speech.audio.decoding import Decoder
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_characters
 from speech.engines.base import SessionSettings
-from speech.engines.registry import ENGINES, build_engine
+from speech.engines.registry import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -116,7 +115,8 @@ def lend_characters(
         return built_in
     bucket = CharacterBucket(open_bucket)
     loader = CharacterLoader(bucket, tools.session, config.max_bundle_bytes)
-    return FetchedCharacters(built_in, bucket, loader, config.characters_memory_bytes)
+    limits = Limits(config.characters_memory_bytes, config.characters_refresh_seconds)
+    return FetchedCharacters(built_in, bucket, loader, limits)
 
 
 def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) -> Conversion:
@@ -126,6 +126,7 @@ def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) ->
         results=stores.results,
         decoder=tools.decoder,
         limits=config.decode_limits,
+        max_speech_seconds=config.max_speech_seconds,
         result_lifetime=timedelta(seconds=config.result_url_seconds),
     )
 
@@ -137,14 +138,8 @@ def open_stores(config: ConverterSettings) -> Stores:
         voices=clients.open_voices(config),
         uploads=clients.open_bucket(config, config.uploads_bucket),
         results=clients.open_bucket(config, config.results_bucket, signer),
-        open_characters=character_opener(config),
+        open_characters=clients.characters_opener(config),
     )
-
-
-def character_opener(config: ConverterSettings) -> Callable[[], Bucket] | None:
-    """Return what opens the bucket of the characters; None if there is none."""
-    name = config.characters_bucket
-    return None if name is None else partial(clients.open_bucket, config, name)
 
 
 @asynccontextmanager
@@ -192,7 +187,7 @@ def build_characters(
         BundleError: a bundle will not work, or there is none.
     """
     return {
-        name: LoadedCharacter(character.manifest, build_engine(character, session))
+        name: build_character(character, session)
         for name, character in load_characters(folder, ENGINES, max_bytes).items()
     }
 
@@ -295,7 +290,7 @@ def main() -> None:
     """Run the container; exit with status 2 and a message if settings or bundles are wrong."""
     try:
         config = settings.load(ConvertSettings)
-        logs.configure(config.project_id, config.log_level)
+        logs.configure(config.project_id, config.log_level, config.pseudonym_key)
         run(config, _serve)
     except (settings.SettingsError, BundleError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings

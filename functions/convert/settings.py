@@ -16,7 +16,12 @@ from functions.convert.planning import (
     read_resources,
 )
 from shared.characters import MAX_BUNDLE_BYTES
-from shared.settings import BucketName, PushSettings, RecordingSettings, SigningSettings
+from shared.settings import (
+    CharacterSettings,
+    PushSettings,
+    RecordingSettings,
+    SigningSettings,
+)
 from speech.audio.recording import DecodeLimits
 
 
@@ -41,7 +46,7 @@ def _planned_max_requests(settings: dict[str, Any]) -> int:
     return RECYCLED_AFTER if settings.get("workers", 1) > 1 else 0
 
 
-class ConverterSettings(SigningSettings, RecordingSettings):
+class ConverterSettings(SigningSettings, RecordingSettings, CharacterSettings):
     """Settings of whatever converts recordings: the conversion container, and `live`.
 
     Attributes:
@@ -60,16 +65,15 @@ class ConverterSettings(SigningSettings, RecordingSettings):
             default for a single process.
         max_requests_jitter: up to how many requests are added to that at random, so that not all
             processes are replaced at once.
+        max_speech_seconds: how long the speech of a text may be.
         result_url_seconds: how long the address of a result works.
         max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
         characters_dir: folder of the character bundles that come with the image.
-        characters_bucket: the bucket with further character bundles; None if there is none.
         characters_memory_bytes: how many bytes the graphs of the characters from the bucket may
             have together that one process keeps loaded.
     """
 
-    # Before those whose defaults are planned from them.
-    characters_bucket: BucketName | None = None
+    # Before those whose defaults are planned from it.
     characters_memory_bytes: Annotated[int, Field(ge=1)] = 1 << 30
     host: str = "0.0.0.0"  # noqa: S104 - a container must be reachable from outside
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
@@ -86,6 +90,7 @@ class ConverterSettings(SigningSettings, RecordingSettings):
     max_requests_jitter: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default_factory=lambda settings: settings.get("max_requests", 0) // 10
     )
+    max_speech_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
     result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 86_400
     max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
     characters_dir: Path = Path(__file__).parents[2] / "characters"

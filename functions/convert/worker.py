@@ -367,6 +367,7 @@ def _log_success(lease: Lease, outcome: Outcome, uploaded_at: str | None) -> Non
         "attempt": lease.attempt,
         "character": lease.voice.character,
         "seconds": outcome.seconds,
+        "kind": "text" if lease.voice.is_text else "recording",
         "stages": dict(outcome.timings),
     }
     if (wait_ms := _milliseconds_since(uploaded_at)) is not None:

@@ -127,6 +127,7 @@ class _Deployables:
             voices=self.voices,
             uploads=clients.open_bucket(config, config.uploads_bucket),
             results=clients.open_bucket(config, config.results_bucket, clients.open_signer(config)),
+            open_characters=clients.characters_opener(config),
         )
         async with convert.starting_tools(config) as tools:
             app = convert.build(config, convert.Services(stores, await tools))
@@ -143,7 +144,10 @@ class _Deployables:
         config = self._settings(ApiSettings, "api")
         uploads = clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config))
         results = clients.open_bucket(config, config.results_bucket)
-        return api.build(config, api.Services(self.voices, uploads, results, self._conversions))
+        services = api.Services(
+            self.voices, uploads, results, self._conversions, clients.characters_opener(config)
+        )
+        return api.build(config, services)
 
     def on_upload(self) -> ASGIApp:
         config = self._settings(OnUploadSettings, "on_upload")

@@ -35,6 +35,7 @@ def deployable_environments(
     signing = {"RESULTS_BUCKET": names.RESULTS_BUCKET, "SIGNING_KEY_FILE": str(key_file)}
     limits = {"MAX_UPLOAD_BYTES": str(options.max_upload_bytes)} | _seconds(options)
     upload_url = {"UPLOAD_URL_SECONDS": str(options.upload_url_seconds)}
+    characters = {"CHARACTERS_BUCKET": names.CHARACTERS_BUCKET}
     publishing = {"CONVERSIONS_TOPIC": names.CONVERSIONS_TOPIC}
     patience = {"PATIENCE_SECONDS": str(options.patience_seconds)}
     return {
@@ -42,11 +43,17 @@ def deployable_environments(
         | signing
         | limits
         | upload_url
+        | characters
         | publishing
+        | {"MAX_TEXT_CHARACTERS": str(options.max_text_characters)}
         | _api_environment(options, addresses, key_file),
-        "live": common | signing | limits | _live_environment(options, addresses),
+        "live": common | signing | limits | characters | _live_environment(options, addresses),
         "on_upload": pushed_to | publishing,
-        "convert": pushed_to | signing | limits | _convert_environment(options, addresses),
+        "convert": pushed_to
+        | signing
+        | limits
+        | characters
+        | _convert_environment(options, addresses),
         "dead_letter": pushed_to | publishing | {"RESULTS_BUCKET": names.RESULTS_BUCKET},
         "sweep": pushed_to | publishing | upload_url | patience,
     }
@@ -101,6 +108,7 @@ def _convert_environment(options: CloudOptions, addresses: Addresses) -> dict[st
         "WORKERS": "1",
         "CONCURRENCY": str(options.concurrency),
         "BACKLOG": str(options.backlog),
+        "MAX_SPEECH_SECONDS": str(options.max_speech_seconds),
     }
 
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from shared.characters import (
     MANIFEST,
     MAX_BUNDLE_BYTES,
+    MAX_PORTRAIT_BYTES,
     CharacterManifest,
     GraphFile,
     ManifestError,
@@ -19,7 +20,7 @@ from speech.bundles.bundle import BundleError, Character, Graph
 from speech.bundles.contracts import Contract, EngineContracts
 from speech.bundles.files import find_graph, read_file
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
-from speech.bundles.portraits import MAX_PORTRAIT_BYTES, check_portrait
+from speech.bundles.portraits import check_portrait
 
 
 def load_characters(

@@ -12,6 +12,7 @@ from shared.characters import CharacterManifest
 from speech.bundles.bundle import Character
 from speech.bundles.contracts import Contract
 from speech.engines.sharing import Sharing
+from speech.text.front_end import FrontEnd
 
 Samples = NDArray[np.float32]
 
@@ -23,10 +24,12 @@ class SessionSettings:
     Attributes:
         threads: how many threads the network of one conversion may use.
         sharing: keeps the networks that several engines built with these settings use.
+        front_end: reads texts for all of them.
     """
 
     threads: int = 1
     sharing: Sharing = field(default_factory=Sharing, compare=False)
+    front_end: FrontEnd = field(default_factory=FrontEnd, compare=False)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import httpx
 
 from functions.api.app import create_app
 from functions.api.app_check import AppCheck
+from functions.api.catalogue import Catalogue
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from shared.character_bucket import CharacterBucket
     from shared.ports.store import Snapshot
     from shared.ports.tokens import TokenVerifier
     from shared.voice import Voice
@@ -89,10 +91,12 @@ class Container:
 
     def __init__(self) -> None:
         self.warm_ups = 0
+        self.characters: list[str | None] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        assert request.url == "http://convert.test/warmup"
+        assert request.url.copy_with(query=None) == "http://convert.test/warmup"
         self.warm_ups += 1
+        self.characters.append(request.url.params.get("character"))
         return httpx.Response(200, json={"cold": True})
 
 
@@ -114,6 +118,7 @@ class Stage:
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
     conversions: RecordingPublisher = field(default_factory=RecordingPublisher)
+    bucket: CharacterBucket | None = None
     container: Container = field(default_factory=Container)
     live: LiveOffer | None = None
 
@@ -125,11 +130,12 @@ class Stage:
             "nobu": a_manifest("nobu").model_copy(update={"takes": "both"}),
             "kobo": a_manifest("kobo", self.folder / "kobo").model_copy(update={"pitch": None}),
         }
+        catalogue = Catalogue(characters, self.bucket)
         intake = VoiceIntake(
             voices=self.voices,
             uploads=self.uploads,
             results=self.results,
-            characters=characters,
+            catalogue=catalogue,
             max_bytes=MAX_BYTES,
             upload_lifetime=timedelta(minutes=10),
         )
@@ -137,7 +143,7 @@ class Stage:
             voices=self.voices,
             uploads=self.uploads,
             conversions=lambda: self.conversions,
-            characters=characters,
+            catalogue=catalogue,
             max_characters=MAX_CHARACTERS,
         )
         client = httpx.AsyncClient(transport=httpx.MockTransport(self.container))
@@ -150,7 +156,7 @@ class Stage:
             app_check=AppCheck(self.app_check),
             limits=self.limits,
             upload_memory=self.upload_memory,
-            characters=characters,
+            catalogue=catalogue,
             wait_seconds=self.wait_seconds,
             seconds=(2.0, 8.0),
             max_upload_bytes=MAX_BYTES,

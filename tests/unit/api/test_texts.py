@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -131,24 +132,18 @@ async def test_options_of_a_text_are_refused_for_a_recording() -> None:
         problem(await client.post("/api/v1/voices", json={"speed": 2}), 422, "invalid_request")
 
 
-async def test_if_the_message_cannot_be_sent_the_stored_text_is_left_to_its_event() -> None:
+@pytest.mark.parametrize("broken", ["uploads", "conversions"])
+async def test_if_a_part_of_the_service_is_out_of_reach_there_is_no_voice(broken: str) -> None:
     stage = Stage()
-    stage.conversions.failures_left = 1
-
-    created = (await post(stage)).json()
-
-    voice = (await stage.voices.read(created["voice_id"])).voice
-    assert voice.status is Status.WAITING
-    assert created["voice_id"] in stage.uploads.objects
-
-
-async def test_if_the_text_cannot_be_stored_there_is_no_voice() -> None:
-    stage = Stage()
-    stage.uploads.is_out_of_reach = True
+    if broken == "uploads":
+        stage.uploads.is_out_of_reach = True
+    else:
+        stage.conversions.failures_left = 1
 
     problem(await post(stage), 503, "unavailable")
 
     assert not await voices_in(stage)
+    assert not stage.uploads.objects
     assert not stage.conversions.published
 
 
@@ -166,7 +161,6 @@ async def test_deleting_the_voice_erases_its_text() -> None:
 
 async def test_no_recording_is_accepted_for_a_text() -> None:
     stage = Stage()
-    stage.conversions.failures_left = 1
     voice_id = (await post(stage)).json()["voice_id"]
     body = (
         f'--b\r\nContent-Disposition: form-data; name="voice_id"\r\n\r\n{voice_id}\r\n'
@@ -184,10 +178,9 @@ async def test_no_recording_is_accepted_for_a_text() -> None:
 
 async def test_a_text_that_never_arrived_is_said_to_be_one() -> None:
     stage = Stage()
-    stage.conversions.failures_left = 1
     snapshot = await stage.voices.read((await post(stage)).json()["voice_id"])
 
-    failed = expire(snapshot.voice, snapshot.read_at)
+    failed = expire(replace(snapshot.voice, status=Status.WAITING), snapshot.read_at)
 
     assert failed.error == Failure(
         ErrorCode.UPLOAD_EXPIRED, "The text did not arrive; please send it again."

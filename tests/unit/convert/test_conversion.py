@@ -100,6 +100,7 @@ class Stage:
             results=self.results,
             decoder=cast("Decoder", self.decoder),
             limits=DecodeLimits(max_bytes=MAX_BYTES),
+            max_speech_seconds=2.0,
             result_lifetime=timedelta(hours=1),
         )
 

@@ -10,9 +10,9 @@ import pytest
 from functions.convert.characters import BuiltInCharacters, LoadedCharacter
 from functions.convert.fetched_characters import (
     BROKEN_SECONDS,
-    CHECK_SECONDS,
     ROOM_SECONDS,
     FetchedCharacters,
+    Limits,
     NoRoomError,
 )
 from shared.character_bucket import NoSuchCharacterError, PublishedCharacter
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
 ROOM = 100
+REFRESH_SECONDS = 20.0
 
 
 class FakeShelf:
@@ -97,7 +98,7 @@ class Stage:
             BuiltInCharacters({"mei": MEI}),
             self.shelf,
             self.loader,
-            ROOM,
+            Limits(ROOM, REFRESH_SECONDS),
             now=lambda: asyncio.get_running_loop().time(),
         )
 
@@ -230,7 +231,7 @@ async def test_voices_finish_with_what_they_began_with_and_later_ones_use_the_ne
         stage.shelf.put("ada", revision=2)
         assert await stage.use("ada") == 1
 
-        await asyncio.sleep(CHECK_SECONDS)
+        await asyncio.sleep(REFRESH_SECONDS)
         assert await stage.use("ada") == 2
         assert before == 1
 
@@ -243,7 +244,7 @@ async def test_a_replaced_character_takes_room_until_it_is_returned() -> None:
     stage.shelf.put("ada", ada=60)
     async with stage.kept("ada"):
         stage.shelf.put("ada", revision=2, bda=60)
-        await asyncio.sleep(CHECK_SECONDS)
+        await asyncio.sleep(REFRESH_SECONDS)
         waiting = asyncio.create_task(stage.use("ada"))
         await settle()
         assert stage.loads == ["ada"]
@@ -256,7 +257,7 @@ async def test_a_removed_character_is_unknown_after_a_while() -> None:
     stage = Stage("ada")
     async with stage.kept("ada"):
         del stage.shelf.characters["ada"]
-        await asyncio.sleep(CHECK_SECONDS)
+        await asyncio.sleep(REFRESH_SECONDS)
 
         with pytest.raises(VoiceError) as caught:
             await stage.use("ada")
@@ -269,7 +270,7 @@ async def test_a_loaded_character_is_used_while_the_bucket_is_out_of_reach() -> 
     stage = Stage("ada")
     await stage.use("ada")
     stage.shelf.error = StorageUnavailableError("down")
-    await asyncio.sleep(CHECK_SECONDS)
+    await asyncio.sleep(REFRESH_SECONDS)
     asked = stage.shelf.asked
 
     with log_book() as book:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,20 +15,17 @@ from shared.character_bucket import (
 from shared.characters import ManifestError
 from shared.objects import StorageUnavailableError
 from tests.support.buckets import MemoryBucket
-from tests.support.characters import a_manifest
 from tests.support.logs import log_book
-from tests.unit.speech.bundles import manifest
+from tests.unit.shared.character_objects import GRAPH, put_character, put_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared.characters import GraphFile
 
-GRAPH = b"a network"
-
 
 class Stage:
-    """A bucket of characters whose only graph is a few bytes."""
+    """A bucket of characters."""
 
     def __init__(self) -> None:
         self.objects = MemoryBucket("characters")
@@ -42,22 +37,10 @@ class Stage:
         return self.objects
 
     def put(self, name: str = "ada", graph: bytes = GRAPH, **changes: Any) -> GraphFile:
-        """Upload a character's graph, and then its manifest."""
-        entry = self.put_manifest(name, graph, **changes)
-        self.objects.put(graph_name(name, entry), graph)
-        return entry
+        return put_character(self.objects, name, graph, **changes)
 
-    def put_manifest(self, name: str = "ada", graph: bytes = GRAPH, **changes: Any) -> GraphFile:
-        digest = hashlib.sha256(graph).hexdigest()
-        graphs = {"network": {"file": "net.onnx", "sha256": digest, "bytes": len(graph)}}
-        said = manifest(id=name, graphs=graphs) | changes
-        self.objects.put(manifest_name(name), json.dumps(said).encode())
-        return a_graph(digest, len(graph))
-
-
-def a_graph(sha256: str, size: int) -> GraphFile:
-    graph = a_manifest().graphs["network"]
-    return graph.model_copy(update={"file": "net.onnx", "sha256": sha256, "bytes": size})
+    def put_manifest(self, name: str) -> GraphFile:
+        return put_manifest(self.objects, name)
 
 
 @pytest.fixture
@@ -96,7 +79,7 @@ async def test_a_graph_is_found_where_it_may_lie(
 
     character = await stage.characters.read("ada")
 
-    assert await stage.characters.read_graph(character, "network") == GRAPH
+    assert await stage.characters.read_graph(character, "harmonic") == GRAPH
 
 
 @pytest.mark.parametrize("uploaded", [None, b"half of it"])
@@ -153,7 +136,7 @@ async def test_a_graph_that_was_replaced_meanwhile_is_incomplete(stage: Stage) -
     stage.objects.put(graph_name("ada", entry), b"something")
 
     with pytest.raises(IncompleteCharacterError):
-        await stage.characters.read_graph(character, "network")
+        await stage.characters.read_graph(character, "harmonic")
 
 
 async def test_a_manifest_is_read_again_only_when_it_has_changed(stage: Stage) -> None:
