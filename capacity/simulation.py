@@ -40,7 +40,7 @@ class Allowance:
     voices: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
     """A simulation, ready to run or over.
 
