@@ -151,9 +151,10 @@ def image(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
-    """Check a character bundle, or import FILE... --as ID, or encoder FILE: see characters/."""
-    imports = session.posargs[:1] in (["import"], ["encoder"])
-    module = "speech.importing" if imports else "speech.bundles"
+    """Check a character bundle, or import, encoder, put or remove: see characters/README.md."""
+    modules = {"import": "speech.importing", "encoder": "speech.importing"}
+    modules |= {"put": "infra.characters", "remove": "infra.characters"}
+    module = modules.get("".join(session.posargs[:1]), "speech.bundles")
     Environment(session, "local").python("-m", module, *session.posargs)
 
 

@@ -15,14 +15,22 @@ if TYPE_CHECKING:
 
     from shared.characters import CharacterManifest
     from speech.engines.base import Engine
+    from speech.engines.speaking import PhraseEngine
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedCharacter:
-    """A character that can convert: its manifest and its engine."""
+    """A character that can convert.
+
+    Attributes:
+        manifest: what its bundle says.
+        engine: converts recordings; it refuses them if the character speaks text only.
+        text_engine: speaks texts; None if the character takes none.
+    """
 
     manifest: CharacterManifest
     engine: Engine
+    text_engine: PhraseEngine | None = None
 
     @property
     def marking(self) -> Marking:
@@ -52,6 +60,9 @@ class BuiltInCharacters:
 
     def __init__(self, characters: Mapping[str, LoadedCharacter]) -> None:
         self._characters = characters
+
+    def __contains__(self, character_id: str) -> bool:
+        return character_id in self._characters
 
     @asynccontextmanager
     async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:

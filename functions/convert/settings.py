@@ -1,4 +1,4 @@
-"""The settings of the conversion container."""
+"""The settings of the conversion container, and those that it shares with `live`."""
 
 from __future__ import annotations
 
@@ -8,36 +8,46 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from functions.convert.planning import RECYCLED_AFTER, conversion_bytes, plan, read_resources
+from functions.convert.planning import (
+    RECYCLED_AFTER,
+    Plan,
+    memory_needs,
+    plan,
+    read_resources,
+)
 from shared.characters import MAX_BUNDLE_BYTES
-from shared.settings import PushSettings, RecordingSettings, SigningSettings
+from shared.settings import (
+    CharacterSettings,
+    PushSettings,
+    RecordingSettings,
+    SigningSettings,
+)
 from speech.audio.recording import DecodeLimits
 
 
 def _planned_workers(settings: dict[str, Any]) -> int:
-    return plan(read_resources(), conversion=_conversion_bytes(settings)).workers
+    return _plan(settings).workers
 
 
 def _planned_concurrency(settings: dict[str, Any]) -> int:
-    conversion = _conversion_bytes(settings)
-    return plan(
-        read_resources(), workers=settings.get("workers"), conversion=conversion
-    ).concurrency
+    return _plan(settings, workers=settings.get("workers")).concurrency
 
 
-def _conversion_bytes(settings: dict[str, Any]) -> int:
+def _plan(settings: dict[str, Any], workers: int | None = None) -> Plan:
     limits = DecodeLimits(
         max_seconds=settings["max_seconds"], max_bytes=settings["max_upload_bytes"]
     )
-    return conversion_bytes(limits)
+    has_bucket = settings["characters_bucket"] is not None
+    fetched = settings["characters_memory_bytes"] if has_bucket else None
+    return plan(read_resources(), memory_needs(limits, fetched), workers=workers)
 
 
 def _planned_max_requests(settings: dict[str, Any]) -> int:
     return RECYCLED_AFTER if settings.get("workers", 1) > 1 else 0
 
 
-class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
-    """Settings of the conversion container.
+class ConverterSettings(SigningSettings, RecordingSettings, CharacterSettings):
+    """Settings of whatever converts recordings: the conversion container, and `live`.
 
     Attributes:
         port: the port that it listens on.
@@ -55,11 +65,16 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
             default for a single process.
         max_requests_jitter: up to how many requests are added to that at random, so that not all
             processes are replaced at once.
+        max_speech_seconds: how long the speech of a text may be.
         result_url_seconds: how long the address of a result works.
         max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
-        characters_dir: folder of the character bundles.
+        characters_dir: folder of the character bundles that come with the image.
+        characters_memory_bytes: how many bytes the graphs of the characters from the bucket may
+            have together that one process keeps loaded.
     """
 
+    # Before those whose defaults are planned from it.
+    characters_memory_bytes: Annotated[int, Field(ge=1)] = 1 << 30
     host: str = "0.0.0.0"  # noqa: S104 - a container must be reachable from outside
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
     workers: Annotated[int, Field(ge=1, le=32)] = Field(default_factory=_planned_workers)
@@ -75,6 +90,7 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
     max_requests_jitter: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default_factory=lambda settings: settings.get("max_requests", 0) // 10
     )
+    max_speech_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
     result_url_seconds: Annotated[int, Field(ge=60, le=604_800)] = 86_400
     max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
     characters_dir: Path = Path(__file__).parents[2] / "characters"
@@ -101,3 +117,7 @@ class ConvertSettings(PushSettings, SigningSettings, RecordingSettings):
     def share(self, number: int) -> int:
         """Return one process's share of a number that is meant for all processes."""
         return math.ceil(number / self.processes)
+
+
+class ConvertSettings(PushSettings, ConverterSettings):
+    """Settings of the conversion container."""

@@ -1,6 +1,7 @@
-"""dead_letter: a message that could not be handled fails its voice, so that its visitor is told.
+"""dead_letter: decides about a voice whose message was delivered as often as it may be.
 
-The way of a voice when it goes wrong: dead-letter topic -> **dead_letter** -> `failed`.
+The way of a voice when it goes wrong: dead-letter topic -> **dead_letter** -> `failed`, or, if only
+room was lacking, topic `conversions`.
 """
 
 from __future__ import annotations
@@ -19,19 +20,27 @@ if TYPE_CHECKING:
 
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
+    from shared.ports.topic import Publisher
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What dead_letter speaks to: the voices' documents and the bucket of the results."""
+    """What dead_letter speaks to.
+
+    Attributes:
+        voices: the voices' documents.
+        results: the bucket of the results.
+        conversions: the topic of the conversion messages.
+    """
 
     voices: VoiceStore
     results: Bucket
+    conversions: Publisher
 
 
 def build(config: DeadLetterSettings, services: Services) -> Starlette:
     """Build the application from its settings and the services that it speaks to."""
-    handler = DeadLetterHandler(services.voices, services.results)
+    handler = DeadLetterHandler(services.voices, services.results, services.conversions)
     return push_app(clients.open_push_verifier(config), handler.handle)
 
 
@@ -40,6 +49,7 @@ def open_services(config: DeadLetterSettings) -> Services:
     return Services(
         voices=clients.open_voices(config),
         results=clients.open_bucket(config, config.results_bucket),
+        conversions=clients.open_publisher(config, config.conversions_topic),
     )
 
 

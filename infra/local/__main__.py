@@ -17,17 +17,29 @@ from infra.local.demo import run_demo
 from infra.local.emulators import EmulatorsMissingError
 from infra.local.options import ROOT, CloudOptions, Scaling
 from infra.local.processes import StartError
+from infra.local.saying import run_text
 from infra.local.starting import local_cloud
-from infra.local.visitor import RefusedError, Wish
+from infra.local.visitor import RefusedError, TextWish, Wish
 from shared.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
 LONG_SECONDS: Final = 300.0
 LONG_BYTES: Final = 250_000_000
 LONG_DEADLINE_SECONDS: Final = 300
 """The user's own files may be longer than those that a public page accepts."""
+
+LONG_CHARACTERS: Final = 2000
+SPEAKING: Final[Mapping[str, str]] = {
+    "speed": "2 is twice as fast",
+    "pitch": "semitones",
+    "intonation": "0 is flat",
+    "volume": "a factor",
+    "pauses": "a factor",
+    "style": "id of one of the character's styles",
+}
+"""How a text may be spoken."""
 
 DEFAULT_CHARACTER: Final = "mei"
 WEB_ROOT: Final = ROOT / "web" / "page" / "dist"
@@ -97,7 +109,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 def _add_convert(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
     text = "recordings and folders of recordings; the last may be the output"
-    parser.add_argument("paths", nargs="+", type=Path, metavar="IN [OUT]", help=text)
+    parser.add_argument("paths", nargs="*", type=Path, metavar="IN [OUT]", help=text)
     parser.add_argument("--output", type=Path, help="a folder, or a file for a single recording")
     parser.add_argument("--character", default=DEFAULT_CHARACTER, help="id of the character")
     text = "semitones, or auto to move the median of your pitch to the character's"
@@ -105,6 +117,10 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     formats = ("wav", "mp3", "m4a", "ogg")
     parser.add_argument("--format", choices=formats, default="wav", help="format of the results")
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")
+    group = parser.add_argument_group("instead of recordings")
+    group.add_argument("--text", help="what the character says; the result goes to OUT")
+    for name, text in SPEAKING.items():
+        group.add_argument(f"--{name}", type=int if name == "style" else float, help=text)
     parser.set_defaults(command=_convert)
 
 
@@ -131,6 +147,13 @@ async def _demo(parsed: argparse.Namespace) -> int:
 
 
 async def _convert(parsed: argparse.Namespace) -> int:
+    speaking = {name: vars(parsed)[name] for name in SPEAKING if vars(parsed)[name] is not None}
+    if parsed.text is not None:
+        return await _say_text(parsed, speaking)
+    if not parsed.paths:
+        raise UsageError("name the recordings IN to convert, or give a text with --text")
+    if speaking:
+        raise UsageError(f"--{next(iter(speaking))} goes with --text only: leave it out")
     jobs = plan_jobs(parsed.paths, parsed.output, f".{parsed.format}", parsed.character)
     options = CloudOptions(
         min_seconds=0.1,
@@ -146,6 +169,29 @@ async def _convert(parsed: argparse.Namespace) -> int:
         embedded=parsed.embedded,
     )
     return int(any(report.error is not None for report in reports))
+
+
+async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -> int:
+    usual = Path(f"text-{parsed.character}.{parsed.format}")
+    named = [*parsed.paths, *([parsed.output] if parsed.output else [])]
+    if len(named) > 1:
+        raise UsageError("a text has one result; name one file OUT, and no recordings")
+    if parsed.pitch_shift is not None:
+        raise UsageError("--pitch-shift is for recordings; --pitch is for a text")
+    (output,) = named or [usual]
+    options = CloudOptions(
+        max_text_characters=LONG_CHARACTERS,
+        max_speech_seconds=2 * LONG_SECONDS,
+        conversion_deadline_seconds=LONG_DEADLINE_SECONDS,
+    )
+    await run_text(
+        options,
+        TextWish(parsed.text, parsed.character, parsed.format, speaking),
+        overwrite=parsed.overwrite,
+        embedded=parsed.embedded,
+        output=output / usual if output.is_dir() else output,
+    )
+    return 0
 
 
 async def _serve(parsed: argparse.Namespace) -> int:

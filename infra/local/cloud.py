@@ -44,6 +44,7 @@ class LocalCloud:
             "firestore": self.addresses.firestore,
             "pubsub": self.addresses.pubsub,
             "storage": self.addresses.storage,
+            "live": self.addresses.live_socket,
             "project_id": names.PROJECT_ID,
             "pid": os.getpid(),
         }

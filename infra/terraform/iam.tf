@@ -4,7 +4,7 @@ locals {
       api         = "HTTP API"
       build       = "Builds the functions and the conversion container"
       convert     = "Conversion container"
-      dead_letter = "Gives up on a voice"
+      dead_letter = "Decides about voices whose messages were never accepted"
       on_upload   = "Turns uploads into conversion messages"
       push        = "Pub/Sub's identity when it pushes"
       sweep       = "Puts lost voices back"
@@ -151,7 +151,7 @@ resource "google_pubsub_topic_iam_member" "storage_agent" {
 }
 
 resource "google_pubsub_topic_iam_member" "conversions" {
-  for_each = toset(["on_upload", "sweep"])
+  for_each = toset(["api", "dead_letter", "on_upload", "sweep"])
 
   project = var.project_id
   topic   = google_pubsub_topic.work["conversions"].name

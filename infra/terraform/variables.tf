@@ -176,9 +176,9 @@ variable "deletion_protection" {
 }
 
 variable "delivery_attempts" {
-  description = "How often Pub/Sub delivers a message before it becomes a dead letter; ten take about four minutes."
+  description = "How often Pub/Sub delivers a message before dead_letter decides about its voice; thirty take about four minutes. Refusals count, too, so dead_letter puts a voice back that only lacked room."
   type        = number
-  default     = 10
+  default     = 30
   nullable    = false
 
   validation {
@@ -300,6 +300,18 @@ variable "max_instances" {
   validation {
     condition     = alltrue([for count in values(var.max_instances) : count >= 1 && count <= 1000 && floor(count) == count])
     error_message = "max_instances must be whole numbers from 1 to 1000."
+  }
+}
+
+variable "max_text_characters" {
+  description = "Longest text that a character speaks, in characters."
+  type        = number
+  default     = 500
+  nullable    = false
+
+  validation {
+    condition     = var.max_text_characters >= 1 && var.max_text_characters <= 2000 && floor(var.max_text_characters) == var.max_text_characters
+    error_message = "max_text_characters must be a whole number from 1 to 2000."
   }
 }
 

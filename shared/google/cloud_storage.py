@@ -30,7 +30,7 @@ from shared.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
     from google.auth.credentials import Credentials
     from google.cloud.storage import Blob, Client
@@ -265,6 +265,17 @@ class CloudStorageBucket:
             await self._call(blob.reload, **self._retrying)
         return _facts(blob)
 
+    async def list(self, prefix: str = "") -> Sequence[ObjectFacts]:
+        """Return every object whose name begins with `prefix`, in the order of the names.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer, or has no such bucket.
+        """
+        try:
+            return [_facts(blob) for blob in await self._blobs(prefix)]
+        except ObjectMissingError as error:
+            raise StorageUnavailableError(f"there is no bucket {self.name}") from error
+
     async def delete(self, name: str, generation: int | None = None) -> None:
         """Delete an object, or one generation of it; it is no error if it does not exist.
 
@@ -284,13 +295,15 @@ class CloudStorageBucket:
         Raises:
             StorageUnavailableError: Cloud Storage did not answer; some may be deleted.
         """
-        with _storage_errors(f"{self.name}/{prefix}"):
-            blobs = await self._call(
-                lambda: list(self._bucket.list_blobs(prefix=prefix, **self._retrying))
-            )
-        for blob in blobs:
+        for blob in await self._blobs(prefix):
             if blob.name != except_for:
                 await self.delete(blob.name)
+
+    async def _blobs(self, prefix: str) -> Sequence[Blob]:
+        with _storage_errors(f"{self.name}/{prefix}"):
+            return await self._call(
+                lambda: [*self._bucket.list_blobs(prefix=prefix, **self._retrying)]
+            )
 
     async def _sign(self, name: str, method: str, expires_at: datetime, **more: Any) -> str:
         if self._signer is None:

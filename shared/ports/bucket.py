@@ -1,4 +1,4 @@
-"""The port to one bucket: `uploads` holds the recordings, `results` the converted audio.
+"""The port to one bucket: of recordings, of converted audio, or of characters.
 
 Objects are named by bucket, name and generation, so that exactly the object is read that an event
 was about.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime, timedelta
 
     from shared.objects import ObjectFacts, SignedUpload
@@ -74,6 +75,10 @@ class Bucket(Protocol):
         Raises:
             ObjectMissingError: there is none of this name.
         """
+        ...
+
+    async def list(self, prefix: str = "") -> Sequence[ObjectFacts]:
+        """Return every object whose name begins with `prefix`, in the order of the names."""
         ...
 
     async def delete(self, name: str, generation: int | None = None) -> None:

@@ -30,7 +30,7 @@ from functions.on_upload.settings import OnUploadSettings
 from infra.local.memory_voices import MemoryVoices
 from shared import settings
 from shared.google.tokens import CertificateCache, FirebaseTokenVerifier, GoogleTokenVerifier
-from shared.logs import CloudLoggingFormatter
+from shared.logs import LOCAL_KEY, CloudLoggingFormatter
 from shared.ports.tokens import TokenRefusedError
 from shared.voice import VoiceError
 from speech.audio.decoding import Decoder
@@ -87,7 +87,7 @@ class _LogReader(logging.Handler):
 @contextmanager
 def _logged() -> Iterator[None]:
     reader = _LogReader()
-    reader.setFormatter(CloudLoggingFormatter("p"))
+    reader.setFormatter(CloudLoggingFormatter("p", LOCAL_KEY))
     logs = [
         logging.getLogger(name) for name in ("functions", "shared", "speech", "python_multipart")
     ]
@@ -231,7 +231,8 @@ def _push_apps(
             _settings(OnUploadSettings, conversions_topic="conversions"), on_upload_services
         ),
         "http://dead-letter.test/": dead_letter.build(
-            _settings(DeadLetterSettings), dead_letter.Services(voices, results)
+            _settings(DeadLetterSettings, conversions_topic="conversions"),
+            dead_letter.Services(voices, results, RecordingPublisher()),
         ),
         "http://convert.test/push": convert.build(
             _settings(ConvertSettings, signing_key_file="none"), convert_services
@@ -255,6 +256,9 @@ class _NoEngine:
     sample_rate = 24_000
 
     def convert(self, *_arguments: Any, **_options: Any) -> Any:
+        raise UncleanError("something was converted")
+
+    def open_stream(self, *_arguments: Any) -> Any:
         raise UncleanError("something was converted")
 
 

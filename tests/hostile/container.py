@@ -92,6 +92,9 @@ class _Echo:
         del sample_rate, options, stopwatch
         return samples
 
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        raise NotImplementedError
+
 
 @asynccontextmanager
 async def running_container() -> AsyncIterator[Container]:

@@ -16,6 +16,7 @@ from shared.objects import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
 
@@ -88,6 +89,10 @@ class MemoryBucket:
         return ObjectFacts(
             self.name, name, stored.generation, stored.content_type, len(stored.data)
         )
+
+    async def list(self, prefix: str = "") -> Sequence[ObjectFacts]:
+        self._require_reach()
+        return [await self.find(name) for name in sorted(self.objects) if name.startswith(prefix)]
 
     async def delete(self, name: str, generation: int | None = None) -> None:
         self._require_reach()

@@ -41,6 +41,7 @@ run "bad_values" {
     labels                      = { "Cost Center" = "1" }
     log_level                   = "verbose"
     max_instances               = { api = 0 }
+    max_text_characters         = 2001
     max_upload_bytes            = 1024
     min_instances               = -1
     monthly_budget              = 0
@@ -79,6 +80,7 @@ run "bad_values" {
     var.labels,
     var.log_level,
     var.max_instances,
+    var.max_text_characters,
     var.max_upload_bytes,
     var.min_instances,
     var.monthly_budget,

@@ -82,6 +82,9 @@ class FakeEngine:
         with stopwatch.stage("network"):
             return -samples
 
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        raise NotImplementedError
+
 
 class Stage:
     """A conversion and its collaborators."""
@@ -97,6 +100,7 @@ class Stage:
             results=self.results,
             decoder=cast("Decoder", self.decoder),
             limits=DecodeLimits(max_bytes=MAX_BYTES),
+            max_speech_seconds=2.0,
             result_lifetime=timedelta(hours=1),
         )
 

@@ -65,6 +65,9 @@ class FakeEngine:
         self.converted.append(len(samples))
         return samples
 
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        raise NotImplementedError
+
 
 class OutOfReach(MemoryBucket):
     """A bucket that cannot be reached."""

@@ -19,6 +19,7 @@ from shared.objects import StorageUnavailableError
 from shared.ports.store import Snapshot, StoreUnavailableError, change
 from shared.voice import (
     LEASE,
+    MOST_ATTEMPTS,
     ErrorCode,
     LeaseHeldError,
     LeaseLostError,
@@ -28,7 +29,7 @@ from shared.voice import (
 )
 from speech.audio.process_answer import ResourceLimitError
 from tests.support.characters import a_manifest
-from tests.support.logs import LogBook, log_book
+from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import conversion_message
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import ERROR, EVERY_STATE, a_queued, a_result, a_waiting, an_upload
@@ -202,7 +203,11 @@ async def test_a_message_ends_with_its_voice_done(book: LogBook) -> None:
     assert (done.input.seconds, done.timings) == (2.5, {"decode": 1.0})
     assert stage.worker.has_converted
     (started,), (ended,) = book.of("conversion_started"), book.of("conversion_done")
-    assert (started["voice_id"], started["attempt"], started["cold"]) == (done.voice_id, 1, True)
+    assert (started["voice"], started["attempt"], started["cold"]) == (
+        logged_as(done.voice_id),
+        1,
+        True,
+    )
     assert (ended["seconds"], ended["stages"], ended["character"]) == (2.5, {"decode": 1.0}, "mei")
     assert ended["wait_ms"] > 0
 
@@ -292,6 +297,71 @@ async def test_a_recording_that_hits_a_limit_of_the_machine_has_two_attempts() -
     assert (failed.error.code, failed.attempt) == (ErrorCode.TOO_COMPLEX, 2)
 
 
+def test_a_voice_that_fails_again_and_again_is_given_up_and_leaves_nothing(
+    book: LogBook,
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add(replace(a_queued(), attempt=MOST_ATTEMPTS - 1))
+        stage.conversion.results = {f"{_voice_id(message)}/2.wav"}
+        stage.conversion.outcome = RuntimeError("surprise")
+        with pytest.raises(RuntimeError):
+            await stage.worker.handle(message)
+        runs = len(stage.conversion.runs)
+
+        await stage.worker.handle(message)
+
+        failed = await stage.voice(message)
+        assert failed.error is not None
+        assert failed.error.code is ErrorCode.ATTEMPTS_EXHAUSTED
+        assert (len(stage.conversion.runs), stage.conversion.results) == (runs, set())
+
+    run()
+    assert [entry["code"] for entry in book.of("conversion_failed")] == ["attempts_exhausted"]
+
+
+@in_virtual_time
+async def test_however_often_a_service_does_not_answer_the_voice_is_not_given_up() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.outcome = StorageUnavailableError("down")
+    for _ in range(3 * MOST_ATTEMPTS):
+        with pytest.raises(StorageUnavailableError):
+            await stage.worker.handle(message)
+
+    stage.conversion.outcome = None
+    await stage.worker.handle(message)
+
+    assert (await stage.voice(message)).status is Status.DONE
+
+
+@in_virtual_time
+async def test_however_often_an_instance_is_full_or_stops_the_voice_is_not_given_up() -> None:
+    stage = Stage(running=1, waiting=0)
+    message, other = await stage.add(), await stage.add()
+    stage.conversion.goes_on.clear()
+    working = asyncio.create_task(stage.worker.handle(other))
+    await stage.conversion.begun.acquire()
+    for _ in range(100):
+        with pytest.raises(OverloadedError):
+            await stage.worker.handle(message)
+    stage.conversion.goes_on.set()
+    await working
+    for _ in range(3 * MOST_ATTEMPTS):
+        stopping = stage.another_worker(held := FakeConversion())
+        held.goes_on.clear()
+        work = asyncio.create_task(stopping.handle(message))
+        await held.begun.acquire()
+        await stopping.drain()
+        with pytest.raises(AbandonedError):
+            await work
+
+    await stage.worker.handle(message)
+
+    assert (await stage.voice(message)).status is Status.DONE
+
+
 @pytest.mark.parametrize("state", ["done", "failed"])
 def test_a_duplicate_for_a_finished_voice_is_acknowledged_and_changes_nothing(
     state: str, book: LogBook
@@ -378,7 +448,7 @@ async def test_a_dead_workers_voice_is_taken_over_when_its_lease_ends(book: LogB
 
     done = await stage.voice(message)
     assert (done.status, done.attempt) == (Status.DONE, 2)
-    assert LEASE.total_seconds() <= asyncio.get_running_loop().time() < 21
+    assert LEASE.total_seconds() <= asyncio.get_running_loop().time() < LEASE.total_seconds() + 1
     assert [entry["attempt"] for entry in book.of("lease_taken_over")] == [2]
     # The dead worker's uncommitted result is deleted.
     assert stage.conversion.results == {f"{done.voice_id}/2.wav"}

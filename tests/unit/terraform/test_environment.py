@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.api.settings import ApiSettings
-from functions.convert.planning import MIB, PROCESS_BYTES, Resources, conversion_bytes, plan
+from functions.convert.planning import MIB, PROCESS_BYTES, Resources, memory_needs, plan
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.on_upload.settings import OnUploadSettings
@@ -26,6 +26,9 @@ SETTINGS: dict[str, type[CommonSettings]] = {
     "on_upload": OnUploadSettings,
     "sweep": SweepSettings,
 }
+SECRETS = {"LOG_KEY": "k" * 64}
+"""What Secret Manager holds, which no local names; `options.tftest.hcl` looks at that."""
+
 LOCAL_ONLY = {"SIGNING_KEY_FILE", "WEB_ROOT", "PAGE_CONFIG"}
 
 # What stands for an expression that only an apply can know.
@@ -73,7 +76,7 @@ def read(kind: type[CommonSettings], values: dict[str, str]) -> CommonSettings:
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
             patch.delenv(name)
-        for name, value in values.items():
+        for name, value in (values | SECRETS).items():
             patch.setenv(name, value)
         return load(kind)
 
@@ -133,7 +136,7 @@ def test_terraform_and_the_code_know_the_same_memory_of_a_conversion(
 
     assert re.fullmatch(r"(max|ceil|[\d+*/(), .])+", expression)
     calculated = eval(expression, {"max": max, "ceil": math.ceil})  # noqa: S307 - numbers only
-    assert calculated == math.ceil(conversion_bytes(limits) / MIB)
+    assert calculated == math.ceil(memory_needs(limits).conversion / MIB)
 
 
 def test_the_default_container_has_the_memory_of_its_hostile_conversions(
@@ -147,7 +150,7 @@ def test_the_default_container_has_the_memory_of_its_hostile_conversions(
     at_once = terraform.locals["conversions_per_cpu"] * cpus
 
     assert terraform.locals["conversions_mib"].startswith(f"{PROCESS_BYTES // MIB} * ceil(")
-    assert PROCESS_BYTES + at_once * conversion_bytes(limits) <= memory * MIB
+    assert PROCESS_BYTES + at_once * memory_needs(limits).conversion <= memory * MIB
 
 
 def test_cloud_run_sends_as_many_messages_at_once_as_the_container_takes(
