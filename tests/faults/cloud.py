@@ -24,6 +24,7 @@ from infra.local.options import ROOT, RULES, CloudOptions
 from infra.local.processes import READY_SECONDS, Supervisor, free_ports
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
+from shared.live_tickets import Tickets
 from shared.objects import upload_name
 from shared.voice import Options, create, new_voice_id
 from tests.faults.barriers import VARIABLE, Barriers
@@ -101,6 +102,18 @@ class FaultyCloud:
         process = await self._start("convert", command, environment)
         await self.supervisor.wait_until_ready(process, f"{url}/readyz")
         return Instance(process, f"{url}/push")
+
+    async def start_live(self, **changes: str) -> Instance:
+        """Start a `live`; `changes` are environment variables."""
+        (port,) = free_ports(1)
+        command = [sys.executable, "-m", "tests.faults.live_with_barriers"]
+        process = await self._start("live", command, {"PORT": str(port), **changes})
+        await self.supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/readyz")
+        return Instance(process, f"ws://127.0.0.1:{port}/live")
+
+    def ticket(self, voice_id: str) -> str:
+        """Return a ticket for a voice, as the api signs it."""
+        return Tickets([names.LIVE_TICKET_KEY]).sign(voice_id, timedelta(minutes=10)).text
 
     async def start_on_upload(self, **changes: str) -> Instance:
         """Start an on_upload; `changes` are environment variables."""
