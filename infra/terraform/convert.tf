@@ -36,8 +36,8 @@ locals {
   most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + local.function_instances * 512
   # The processes and their conversions at once, each with the most that decoding any recording may
   # take; functions/convert/planning.py and speech/audio/recording.py calculate the same.
-  conversion_mib     = max(75, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))
-  conversions_mib    = 175 * ceil(tonumber(var.convert_cpu) / 4) + local.conversion_mib * local.convert_concurrency
+  conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))
+  conversions_mib    = (175 + local.fetched_mib) * ceil(tonumber(var.convert_cpu) / 4) + local.conversion_mib * local.convert_concurrency
   convert_memory_mib = tonumber(regex("^[0-9]+", var.convert_memory)) * (endswith(var.convert_memory, "Gi") ? 1024 : 1)
 }
 
@@ -180,7 +180,7 @@ resource "google_cloud_run_v2_service" "convert" {
       }
 
       dynamic "env" {
-        for_each = merge(local.environment_common, local.environment_convert)
+        for_each = merge(local.environment_common, local.environment_convert, local.environment_characters, local.environment_fetching)
         content {
           name  = env.key
           value = env.value
@@ -224,7 +224,7 @@ resource "google_cloud_run_v2_service" "convert" {
 
     precondition {
       condition     = local.convert_memory_mib >= local.conversions_mib
-      error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this max_upload_bytes and recording_seconds.max, and convert_memory is ${var.convert_memory}: raise convert_memory, or lower convert_concurrency or what a recording may be."
+      error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this max_upload_bytes, recording_seconds.max and characters, and convert_memory is ${var.convert_memory}: raise convert_memory, or lower convert_concurrency, characters.memory_mib or what a recording may be."
     }
 
     precondition {

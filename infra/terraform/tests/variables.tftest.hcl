@@ -27,6 +27,7 @@ run "bad_values" {
     app_check                   = { app_id = "page", site_key = "" }
     build_region                = "global"
     busy_hours                  = { "Bad Name" = { from = 1, to = 2, min_instances = 1 } }
+    characters                  = { max_bundle_mib = 0.5 }
     conversion_deadline_seconds = 9
     convert_concurrency         = 0
     convert_cpu                 = "3"
@@ -66,6 +67,7 @@ run "bad_values" {
     var.app_check,
     var.build_region,
     var.busy_hours,
+    var.characters,
     var.conversion_deadline_seconds,
     var.convert_concurrency,
     var.convert_cpu,
@@ -106,6 +108,7 @@ run "more_bad_values" {
     allowed_origins             = ["*"]
     api_concurrency             = 1001
     busy_hours                  = { night = { from = 22, to = 6, min_instances = 1 } }
+    characters                  = { memory_mib = 512 }
     conversion_deadline_seconds = 501
     convert_concurrency         = 65
     convert_memory              = "256Mi"
@@ -128,6 +131,7 @@ run "more_bad_values" {
     var.allowed_origins,
     var.api_concurrency,
     var.busy_hours,
+    var.characters,
     var.conversion_deadline_seconds,
     var.convert_concurrency,
     var.convert_memory,
