@@ -7,7 +7,7 @@ with a message that names the variable, the value and what was expected.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from shared.live_tickets import LEAST_KEY_CHARACTERS
+from shared.logs import LOCAL_KEY
 from shared.timeouts import Timeouts
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$")]
@@ -94,6 +95,7 @@ class CommonSettings(BaseSettings):
         project_id: the Google Cloud project.
         environment: production, or the local cloud, which needs no tokens and may use a key file.
         log_level: the least severity that is logged.
+        log_key: the key of the pseudonyms that the logs give to voices.
         uploads_bucket: the bucket of the recordings.
         conversion_deadline_seconds: the one number that all timeouts derive from.
     """
@@ -103,8 +105,20 @@ class CommonSettings(BaseSettings):
     project_id: Annotated[str, Field(min_length=1)]
     environment: Environment = Environment.PRODUCTION
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
+    log_key: Annotated[SecretStr, Field(min_length=32)] | None = None
     uploads_bucket: BucketName
     conversion_deadline_seconds: Annotated[int, Field(ge=5, le=500)] = 60
+
+    @model_validator(mode="after")
+    def _check_log_key(self) -> Self:
+        if self.log_key is None and self.environment is not Environment.LOCAL:
+            raise ValueError("LOG_KEY is not set: with it the logs name voices")
+        return self
+
+    @property
+    def pseudonym_key(self) -> str:
+        """The key of the pseudonyms that the logs give to voices."""
+        return LOCAL_KEY if self.log_key is None else self.log_key.get_secret_value()
 
     @property
     def timeouts(self) -> Timeouts:
@@ -214,6 +228,9 @@ class RecordingSettings(CommonSettings):
         return self
 
 
+_SECRETS: Final = ("_KEY", "_KEYS", "_SECRET")
+"""The ends of the names of variables whose values no message shows."""
+
 _Settings = TypeVar("_Settings", bound=CommonSettings)
 
 
@@ -249,4 +266,6 @@ def _explain(problem: Any) -> str:
         return reason
     if problem["type"] == "missing":
         return f"{variable} is not set"
+    if variable.endswith(_SECRETS):
+        return f"{variable} is wrong: {reason}"
     return f"{variable}={problem['input']!r} is wrong: {reason}"

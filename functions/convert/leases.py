@@ -50,15 +50,16 @@ So whoever waits for a dead worker waits little compared with the work, and a lo
 survives a long pause of the store.
 """
 
-DELAYS: Final = 3
-"""By how many of the longest delay a lease is longer.
+DELAYS: Final = 4
+"""How many of the longest delays, and one pause between writes, a lease must outlast.
 
-A renewal is late by the delay before it and by its own; the third is for a delay that grows.
+From the read before the lease is taken to the first renewal that the store has written are three;
+the fourth is for delays that grow.
 """
 
 _SAFETY: Final = timedelta(milliseconds=50)
 
-_LENGTHS: Final = 250_000
+_LENGTHS: Final = 100_000
 """How many different lengths a new lease can have, a microsecond apart."""
 
 
@@ -123,8 +124,8 @@ def lease_length(delay: float, worked: float = 0.0) -> timedelta:
         delay: how late its renewals come at most, in seconds: the store or the processor is slow.
         worked: for how many seconds the attempt has worked.
     """
-    length = LEASE.total_seconds() + DELAYS * delay + SHARE_OF_WORK * worked
-    return min(timedelta(seconds=length), LONGEST_LEASE)
+    least = max(LEASE.total_seconds(), LEAST_SECONDS_BETWEEN_WRITES + DELAYS * delay)
+    return min(timedelta(seconds=least + SHARE_OF_WORK * worked), LONGEST_LEASE)
 
 
 class Lease:

@@ -290,7 +290,7 @@ def main() -> None:
     """Run the container; exit with status 2 and a message if settings or bundles are wrong."""
     try:
         config = settings.load(ConvertSettings)
-        logs.configure(config.project_id, config.log_level)
+        logs.configure(config.project_id, config.log_level, config.pseudonym_key)
         run(config, _serve)
     except (settings.SettingsError, BundleError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings

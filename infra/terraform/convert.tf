@@ -195,6 +195,17 @@ resource "google_cloud_run_v2_service" "convert" {
         }
       }
 
+      env {
+        name = "LOG_KEY"
+
+        value_source {
+          secret_key_ref {
+            secret  = google_secret_manager_secret.log_key.secret_id
+            version = google_secret_manager_secret_version.log_key.version
+          }
+        }
+      }
+
       dynamic "env" {
         for_each = google_secret_manager_secret_version.hmac
         content {

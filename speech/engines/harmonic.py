@@ -10,15 +10,19 @@ One graph, role `harmonic`. With T frames of 10 ms and R the character's sample 
 and returns `audio`, float32 [1, T R / 100]. Its pulses start with phase 0 one frame before the
 first sample. Their phase is the sum of f0 / R over all samples, with f0 interpolated linearly
 between frames.
+
+A bundle may have a second graph, role `harmonic_stream`, with which a voice that goes on takes less
+work; see speech.engines.running.graph.
 """
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 
 import numpy as np
 
 from shared.characters import MANIFEST, CharacterManifest, Pitch
 from speech.bundles.bundle import BundleError, Character
-from speech.bundles.contracts import GraphContract, TensorContract, refuse_options
+from speech.bundles.contracts import Contract, GraphContract, TensorContract, refuse_options
 from speech.engines.analysis import Analysis, analyse
 from speech.engines.base import (
     ConversionOptions,
@@ -35,12 +39,14 @@ from speech.engines.levels import FRAMES_PER_SECOND
 from speech.engines.noise import Noise, draw_noise
 from speech.engines.phases import join_phases
 from speech.engines.pitch import plan_pitch
+from speech.engines.running.graph import StateVoice, StreamContract, open_session
 from speech.engines.running.stream import VoiceStream
-from speech.engines.running.voices import WindowVoice
+from speech.engines.running.voices import RunningVoice, WindowVoice
 from speech.engines.samples import check_rate, check_samples, converted_length
 from speech.engines.session import GraphSession
 
 ROLE = "harmonic"
+STREAM_ROLE = "harmonic_stream"
 _CONTRACT = GraphContract(
     inputs=(
         TensorContract("wave", [(1, "160*frames")]),
@@ -54,7 +60,7 @@ _TRIAL_FRAMES = 9
 _FRAMES_AT_A_TIME = 16
 
 
-def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
+def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
     """Say what graphs the engine needs.
 
     Raises:
@@ -62,7 +68,9 @@ def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
     """
     refuse_options(manifest)
     _pitch_of(manifest)
-    _hop_of(manifest)
+    hop = _hop_of(manifest)
+    if STREAM_ROLE in manifest.graphs:
+        return {ROLE: _CONTRACT, STREAM_ROLE: StreamContract(hop)}
     return {ROLE: _CONTRACT}
 
 
@@ -71,9 +79,22 @@ def build(character: Character, settings: SessionSettings) -> "HarmonicEngine":
     graph = character.graphs[ROLE]
     # Measured: optimising these graphs takes half of their loading time and makes none faster.
     session = GraphSession(graph, settings, is_optimised=True)
-    engine = HarmonicEngine(character.manifest, session)
+    engine = HarmonicEngine(character.manifest, session, _state_voices(character, settings))
     engine.try_out(graph.file)
     return engine
+
+
+def _state_voices(
+    character: Character, settings: SessionSettings
+) -> Callable[[], RunningVoice] | None:
+    """Return what opens voices that keep their state, if the bundle has the graph for that."""
+    stream, whole = character.graphs.get(STREAM_ROLE), character.graphs[ROLE]
+    if stream is None:
+        return None
+    hop = _hop_of(character.manifest)
+    # Loaded when it is first heard: most instances convert only whole recordings.
+    session = cache(lambda: open_session(stream, whole, settings))
+    return lambda: StateVoice(session(), stream, hop)
 
 
 class HarmonicEngine:
@@ -82,13 +103,20 @@ class HarmonicEngine:
     Args:
         manifest: of the character.
         session: its graph.
+        open_voice: opens a voice that goes on; by default with the same graph.
     """
 
-    def __init__(self, manifest: CharacterManifest, session: GraphSession) -> None:
+    def __init__(
+        self,
+        manifest: CharacterManifest,
+        session: GraphSession,
+        open_voice: Callable[[], RunningVoice] | None = None,
+    ) -> None:
         self._manifest = manifest
         self._session = session
         self._pitch = _pitch_of(manifest)
-        self._hop = _hop_of(manifest)
+        self._hop = hop = _hop_of(manifest)
+        self._open_voice = open_voice or (lambda: WindowVoice(session, hop, _FRAMES_AT_A_TIME))
 
     @cached_property
     def _noise(self) -> Samples:
@@ -123,7 +151,7 @@ class HarmonicEngine:
         """Begin a conversion while somebody speaks; see Engine."""
         check_rate(sample_rate)
         return VoiceStream(
-            WindowVoice(self._session, self._hop, _FRAMES_AT_A_TIME),
+            self._open_voice(),
             sample_rate=sample_rate,
             spoken_rate=self.sample_rate,
             pitch=self._pitch,

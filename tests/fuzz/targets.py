@@ -30,7 +30,7 @@ from functions.on_upload.settings import OnUploadSettings
 from infra.local.memory_voices import MemoryVoices
 from shared import settings
 from shared.google.tokens import CertificateCache, FirebaseTokenVerifier, GoogleTokenVerifier
-from shared.logs import CloudLoggingFormatter
+from shared.logs import LOCAL_KEY, CloudLoggingFormatter
 from shared.ports.tokens import TokenRefusedError
 from shared.voice import VoiceError
 from speech.audio.decoding import Decoder
@@ -87,7 +87,7 @@ class _LogReader(logging.Handler):
 @contextmanager
 def _logged() -> Iterator[None]:
     reader = _LogReader()
-    reader.setFormatter(CloudLoggingFormatter("p"))
+    reader.setFormatter(CloudLoggingFormatter("p", LOCAL_KEY))
     logs = [
         logging.getLogger(name) for name in ("functions", "shared", "speech", "python_multipart")
     ]

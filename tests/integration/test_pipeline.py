@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import io
 import json
 import os
+import subprocess
+import sys
 import threading
 import wave
 from typing import TYPE_CHECKING, Any
@@ -14,7 +18,7 @@ import pytest
 import requests
 from google.cloud import firestore, storage
 
-from tests.integration.served import SAMPLE, served_cloud
+from tests.integration.served import ROOT, SAMPLE, served_cloud
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -290,3 +294,29 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_the_example_of_live_conversion_runs_as_it_stands(
+    endpoints: dict[str, Any], tmp_path: Path
+) -> None:
+    example = (
+        (ROOT / "docs" / "live.md").read_text().partition("```python\n")[2].partition("```")[0]
+    )
+    (tmp_path / ".local").mkdir()
+    (tmp_path / ".local" / "endpoints.json").write_text(json.dumps(endpoints))
+    (tmp_path / "infra").symlink_to(ROOT / "infra")
+    told = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert told.returncode == 0, told.stderr
+    done = ast.literal_eval(told.stdout)
+    sound = (tmp_path / "mei.wav").read_bytes()
+    assert (done["type"], done["result"]["bytes"]) == ("done", len(sound))
+    assert done["result"]["sha256"] == hashlib.sha256(sound).hexdigest()
+    stored = requests.get(done["result"]["url"], timeout=SECONDS).content
+    assert stored == sound
+    # The api tells a client that waits the same.
+    assert wait(endpoints, done["voice_id"]).json() == {
+        name: value for name, value in done.items() if name != "type"
+    }

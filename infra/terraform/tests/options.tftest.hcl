@@ -139,6 +139,26 @@ run "keys_of_ones_own" {
   }
 }
 
+run "logs_without_voice_ids" {
+  assert {
+    condition = (
+      toset(keys(google_secret_manager_secret_iam_member.reads_log_key)) == toset(keys(local.names))
+      && alltrue([for function in google_cloudfunctions2_function.this : contains(function.service_config[0].secret_environment_variables[*].key, "LOG_KEY")])
+      && length([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env if env.name == "LOG_KEY" && length(env.value_source) == 1]) == 1
+    )
+    error_message = "a service has no key for the pseudonyms of voices in its logs"
+  }
+
+  assert {
+    condition = (
+      can(regex(regex("requestUrl=~\"(.*)\"", google_logging_project_exclusion.voice_ids.filter)[0], "https://api.example.com/api/v1/conversion/1b446ee4-bc77-429e-a367-c0bf7605b3f6"))
+      && can(regex(regex("requestUrl=~\"(.*)\"", google_logging_project_exclusion.voice_ids.filter)[0], "https://api.example.com/api/v1/voices/1b446ee4-bc77-429e-a367-c0bf7605b3f6"))
+      && !can(regex(regex("requestUrl=~\"(.*)\"", google_logging_project_exclusion.voice_ids.filter)[0], "https://api.example.com/api/v1/voices"))
+    )
+    error_message = "request logs with a voice_id are kept, or others are not"
+  }
+}
+
 run "watching" {
   variables {
     alert_emails           = ["operator@example.com"]
@@ -332,8 +352,8 @@ run "addresses_signed_with_an_hmac_key" {
     condition = (
       google_storage_hmac_key.signer[0].service_account_email == google_service_account.this["signer"].email
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["SIGNING_HMAC_ACCESS_ID"] == google_storage_hmac_key.signer[0].access_id
-      && one(google_cloudfunctions2_function.this["api"].service_config[0].secret_environment_variables).key == "SIGNING_HMAC_SECRET"
-      && length(google_cloudfunctions2_function.this["on_upload"].service_config[0].secret_environment_variables) == 0
+      && toset(google_cloudfunctions2_function.this["api"].service_config[0].secret_environment_variables[*].key) == toset(["LOG_KEY", "SIGNING_HMAC_SECRET"])
+      && google_cloudfunctions2_function.this["on_upload"].service_config[0].secret_environment_variables[*].key == tolist(["LOG_KEY"])
       && length([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env if env.name == "SIGNING_HMAC_SECRET" && length(env.value_source) == 1]) == 1
       && join(",", keys(google_secret_manager_secret_iam_member.reads_hmac)) == "api,convert"
     )

@@ -12,7 +12,7 @@ from functions.api.routes import LiveOffer
 from functions.api.warmup import SENDING_SECONDS
 from shared.live_tickets import Tickets
 from shared.voice import Options, OutputFormat, Status, parse_voice_id
-from tests.support.logs import log_book
+from tests.support.logs import log_book, logged_as
 from tests.unit.api.stage import MAX_BYTES, SITE, Stage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ async def test_a_voice_is_created_with_everything_at_its_default(
     assert (voice.status, voice.character, voice.owner) == (Status.WAITING, "mei", None)
     assert voice.options == Options(None, OutputFormat.WAV, "audio/webm")
     assert created["document"] == f"voices/{voice_id}"
-    assert [(e["voice_id"], e["character"]) for e in book.of("voice_created")] == [
-        (voice_id, "mei")
+    assert [(e["voice"], e["character"]) for e in book.of("voice_created")] == [
+        (logged_as(voice_id), "mei")
     ]
 
 

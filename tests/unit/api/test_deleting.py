@@ -7,7 +7,7 @@ import pytest
 
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voice import new_voice_id
-from tests.support.logs import log_book
+from tests.support.logs import log_book, logged_as
 from tests.support.voices import EVERY_STATE, a_done, a_waiting
 from tests.unit.api.stage import WEBM, Stage, UidTokens, WatchedVoices, problem
 
@@ -108,7 +108,7 @@ async def test_an_unreadable_voice_that_may_have_an_owner_is_not_erased(
             response = await client.delete(f"/api/v1/voices/{voice.voice_id}")
 
     assert "by itself" in problem(response, 409, "unreadable_voice")
-    assert voice.voice_id in book.of("unreadable_voice")[0]["message"]
+    assert logged_as(voice.voice_id) in book.of("unreadable_voice")[0]["message"]
     assert voice.voice_id in stage.uploads.objects
 
 

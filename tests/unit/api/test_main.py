@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from functions.api.main import Services, build, open_sign_in
 from functions.api.settings import ApiSettings, FirebaseAuth
@@ -123,6 +124,7 @@ async def test_visitors_are_known_only_where_they_may_sign_in(firebase_auth: Fir
         project_id="p",
         conversions_topic="conversions",
         uploads_bucket="my-uploads",
+        log_key=SecretStr("k" * 64),
         results_bucket="my-results",
         signing_service_account="signer@p.example",
         convert_url="https://convert.example",

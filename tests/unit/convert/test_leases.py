@@ -386,7 +386,8 @@ def test_a_worker_that_gets_no_processor_for_a_while_keeps_its_lease(stall: floa
 
 def test_a_lease_grows_with_delay_and_work_up_to_a_limit() -> None:
     assert lease_length(0.0) == LEASE
-    assert lease_length(1.0) == LEASE + timedelta(seconds=3)
+    assert lease_length(0.5) == LEASE
+    assert lease_length(2.0) == timedelta(seconds=9)
     assert lease_length(0.0, 40.0) == LEASE + timedelta(seconds=10)
     assert lease_length(30.0) == lease_length(0.0, 600.0) == LONGEST_LEASE
 

@@ -29,7 +29,7 @@ from shared.voice import (
 )
 from speech.audio.process_answer import ResourceLimitError
 from tests.support.characters import a_manifest
-from tests.support.logs import LogBook, log_book
+from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import conversion_message
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import ERROR, EVERY_STATE, a_queued, a_result, a_waiting, an_upload
@@ -203,7 +203,11 @@ async def test_a_message_ends_with_its_voice_done(book: LogBook) -> None:
     assert (done.input.seconds, done.timings) == (2.5, {"decode": 1.0})
     assert stage.worker.has_converted
     (started,), (ended,) = book.of("conversion_started"), book.of("conversion_done")
-    assert (started["voice_id"], started["attempt"], started["cold"]) == (done.voice_id, 1, True)
+    assert (started["voice"], started["attempt"], started["cold"]) == (
+        logged_as(done.voice_id),
+        1,
+        True,
+    )
     assert (ended["seconds"], ended["stages"], ended["character"]) == (2.5, {"decode": 1.0}, "mei")
     assert ended["wait_ms"] > 0
 

@@ -19,7 +19,7 @@ from shared.voice import (
     new_voice_id,
 )
 from tests.support.buckets import MemoryBucket
-from tests.support.logs import LogBook, log_book
+from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import RecordingPublisher, conversion_message, upload_notification
 from tests.support.voices import (
     EVERY_STATE,
@@ -103,7 +103,7 @@ async def test_the_voice_of_a_dead_letter_is_failed(
     assert failed.error is not None
     assert failed.error.code is ErrorCode.ATTEMPTS_EXHAUSTED
     assert "record again" in failed.error.message
-    assert [entry["voice_id"] for entry in book.of("dead_lettered")] == [voice.voice_id]
+    assert [entry["voice"] for entry in book.of("dead_lettered")] == [logged_as(voice.voice_id)]
     assert [entry["severity"] for entry in book.of("dead_lettered")] == ["ERROR"]
 
 
@@ -331,5 +331,5 @@ async def test_a_document_that_cannot_be_read_is_named_and_nothing_is_deleted(
     )
 
     (entry,) = book.of("unreadable_voice")
-    assert entry["voice_id"] == voice.voice_id
+    assert entry["voice"] == logged_as(voice.voice_id)
     assert results.objects.keys() == there

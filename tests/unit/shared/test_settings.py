@@ -15,12 +15,13 @@ from infra.local.addresses import Addresses
 from infra.local.environments import deployable_environments
 from infra.local.options import CloudOptions
 from shared import settings
+from shared.logs import LOCAL_KEY
 from shared.settings import CommonSettings, Environment, PushVerification, SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMON = {"PROJECT_ID": "my-project", "UPLOADS_BUCKET": "my-uploads"}
+COMMON = {"PROJECT_ID": "my-project", "UPLOADS_BUCKET": "my-uploads", "LOG_KEY": "k" * 32}
 PUSH = COMMON | {
     "PUSH_AUDIENCE": "https://push.example",
     "PUSH_SERVICE_ACCOUNT": "pusher@my-project.iam.gserviceaccount.com",
@@ -288,6 +289,18 @@ def test_an_hmac_key_takes_the_place_of_the_signing_account(
 
     assert found.signing_hmac_access_id == "GOOG1EXAMPLEEXAMPLEEXAMPLE"
     assert "made up" not in repr(found)
+
+
+def test_the_local_cloud_needs_no_key_for_its_logs_and_production_takes_no_short_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(SettingsError, match="LOG_KEY") as refusal:
+        loaded(monkeypatch, DeadLetterSettings, LOG_KEY="too short")
+    assert "too short" not in str(refusal.value)
+    monkeypatch.delenv("LOG_KEY")
+    monkeypatch.setenv("ENVIRONMENT", "local")
+
+    assert settings.load(DeadLetterSettings).pseudonym_key == LOCAL_KEY
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from shared.messages import PushMessage, parse_conversion_message
 from shared.ports.store import Found, UnreadableVoiceError
 from shared.voice import ErrorCode, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
-from tests.support.logs import log_book
+from tests.support.logs import log_book, logged_as
 from tests.support.messages import RecordingPublisher
 from tests.support.voices import (
     NOW,
@@ -271,7 +271,7 @@ async def test_an_unreadable_document_is_named_and_the_sweep_continues(house: Ho
         assert await house.sweeper_of(voices).sweep() == {"put_back": 1, "expire": 0}
 
     (entry,) = book.of("unreadable_voice")
-    assert (entry["severity"], entry["voice_id"]) == ("ERROR", voices.damaged.voice_id)
+    assert (entry["severity"], entry["voice"]) == ("ERROR", logged_as(voices.damaged.voice_id))
     assert "options" in entry["message"]
     assert [swept["unreadable"] for swept in book.of("swept")] == [1]
 

@@ -33,6 +33,9 @@ SETTINGS: dict[str, type[CommonSettings]] = {
     "on_upload": OnUploadSettings,
     "sweep": SweepSettings,
 }
+SECRETS = {"LOG_KEY": "k" * 64}
+"""What Secret Manager holds, which no local names; `options.tftest.hcl` looks at that."""
+
 LOCAL_ONLY = {"SIGNING_KEY_FILE", "WEB_ROOT", "PAGE_CONFIG"}
 
 # What stands for an expression that only an apply can know.
@@ -80,7 +83,7 @@ def read(kind: type[CommonSettings], values: dict[str, str]) -> CommonSettings:
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:
             patch.delenv(name)
-        for name, value in values.items():
+        for name, value in (values | SECRETS).items():
             patch.setenv(name, value)
         return load(kind)
 
