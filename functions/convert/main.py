@@ -151,7 +151,7 @@ async def starting_tools(config: ConverterSettings) -> AsyncIterator[Awaitable[T
     """
     decoder = Decoder(max_processes=config.share(config.concurrency))
     loop = asyncio.get_running_loop()
-    session = SessionSettings(threads=config.threads)
+    session = SessionSettings(config.threads, config.provider)
     loading = loop.run_in_executor(
         None, build_characters, config.characters_dir, session, config.max_bundle_bytes
     )

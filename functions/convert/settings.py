@@ -23,6 +23,7 @@ from shared.settings import (
     SigningSettings,
 )
 from speech.audio.recording import DecodeLimits
+from speech.engines.providers import Provider
 
 
 def _planned_workers(settings: dict[str, Any]) -> int:
@@ -66,6 +67,7 @@ class ConverterSettings(SigningSettings, RecordingSettings, CharacterSettings):
         max_requests_jitter: up to how many requests are added to that at random, so that not all
             processes are replaced at once.
         max_speech_seconds: how long the speech of a text may be.
+        provider: where the characters' networks run; `cuda` needs a GPU and the image with CUDA.
         result_url_seconds: how long the address of a result works.
         max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
         characters_dir: folder of the character bundles that come with the image.
@@ -81,6 +83,7 @@ class ConverterSettings(SigningSettings, RecordingSettings, CharacterSettings):
     concurrency: Annotated[int, Field(ge=1, le=64)] = Field(default_factory=_planned_concurrency)
     backlog: Annotated[int, Field(ge=0, le=1000)] = 8
     threads: Annotated[int, Field(ge=1, le=16)] = 1
+    provider: Provider = Provider.CPU
     timeout: Annotated[int, Field(ge=5, le=600)] = 30
     graceful_timeout: Annotated[int, Field(ge=1, le=600)] = 8
     keepalive: Annotated[float, Field(ge=1, le=3600)] = 75.0
