@@ -168,6 +168,17 @@ def lock(session: nox.Session) -> None:
         environment.compile_lock(
             f"{folder}/requirements.txt", f"{folder}/requirements.in", "-c", CONSTRAINTS
         )
+    lock_cuda(environment)
+
+
+def lock_cuda(environment: Environment) -> None:
+    """Lock what the image for a GPU has in place of ONNX Runtime for CPUs, and nothing else."""
+    folder = ROOT / "functions" / "convert"
+    lock = folder / "requirements-cuda.txt"
+    common = str(folder / "requirements.txt")
+    environment.compile_lock(str(lock), str(folder / "requirements-cuda.in"), "-c", common)
+    lines = lock.read_text().splitlines(keepends=True)
+    lock.write_text("".join(line for line in lines if line.startswith(("nvidia-", "onnxruntime"))))
 
 
 def describe_python() -> str:

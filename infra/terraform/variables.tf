@@ -153,6 +153,17 @@ variable "convert_cpu" {
   }
 }
 
+variable "convert_gpu" {
+  description = "GPU of each instance of the conversion container, \"nvidia-l4\"; null for none. It needs convert_cpu = \"4\" and convert_memory = \"16Gi\" or more, a region that has it, and a quota for it. With convert_image, that image must be the variant with CUDA."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.convert_gpu == null || try(contains(["nvidia-l4"], var.convert_gpu), false)
+    error_message = "convert_gpu must be \"nvidia-l4\", or null for none."
+  }
+}
+
 variable "convert_image" {
   description = "An image that is built already, pinned by its digest; null has the apply build one from the source. With busy_hours, let the service account NAME-schedule read the image where it lies (roles/artifactregistry.reader)."
   type        = string

@@ -31,6 +31,7 @@ run "bad_values" {
     conversion_deadline_seconds = 9
     convert_concurrency         = 0
     convert_cpu                 = "3"
+    convert_gpu                 = "nvidia-h100"
     convert_image               = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert:latest"
     convert_memory              = "1"
     custom_domain               = "https://voice.example.com"
@@ -71,6 +72,7 @@ run "bad_values" {
     var.conversion_deadline_seconds,
     var.convert_concurrency,
     var.convert_cpu,
+    var.convert_gpu,
     var.convert_image,
     var.convert_memory,
     var.custom_domain,
