@@ -33,6 +33,7 @@ from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_characters
 from speech.engines.base import SessionSettings
 from speech.engines.registry import ENGINES
+from speech.text.front_end import FrontEnd
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
@@ -142,15 +143,21 @@ def open_stores(config: ConverterSettings) -> Stores:
 
 
 @asynccontextmanager
-async def starting_tools(config: ConverterSettings) -> AsyncIterator[Awaitable[Tools]]:
+async def starting_tools(
+    config: ConverterSettings, front_end: FrontEnd | None = None
+) -> AsyncIterator[Awaitable[Tools]]:
     """Begin to start the decoder, load the characters and rehearse; stop the decoder at the end.
 
     This goes on in another process and another thread. Until the caller awaits the tools, it can
     do the other parts of the cold start.
+
+    Args:
+        config: the settings.
+        front_end: reads texts; None for one without words of users.
     """
     decoder = Decoder(max_processes=config.share(config.concurrency))
     loop = asyncio.get_running_loop()
-    session = SessionSettings(threads=config.threads)
+    session = SessionSettings(threads=config.threads, front_end=front_end or FrontEnd())
     loading = loop.run_in_executor(
         None, build_characters, config.characters_dir, session, config.max_bundle_bytes
     )

@@ -248,12 +248,12 @@ class _Speaking:
         query = AudioQuery.model_validate_json(await _body(request))
         questions = _flag(request, "enable_interrogative_upspeak", default=True)
         if _flag(request, "stream", default=False):
-            return await self._stream(request, query, style, raise_questions=questions)
+            return await self._stream(query, style, raise_questions=questions)
         (spoken,) = await self._speak(request, [query], style, raise_questions=questions)
         return Response(spoken, media_type="audio/wav")
 
     async def _stream(
-        self, request: Request, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool
+        self, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool
     ) -> Response:
         """Answer each sentence as soon as it is spoken, in a WAV file of unknown length."""
         place = self._take_place()

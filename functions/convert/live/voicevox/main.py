@@ -11,20 +11,12 @@ import secrets
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from starlette.middleware.cors import CORSMiddleware
-
 from functions.convert.character_loading import build_character
-from functions.convert.live.voicevox.access import AccessMiddleware
-from functions.convert.live.voicevox.app import Services, Settings, build
-from functions.convert.live.voicevox.kept_file import KeptFile
-from functions.convert.live.voicevox.memory import Presets, UserDictionary
-from functions.convert.live.voicevox.offers import offered_speakers
+from functions.convert.live.voicevox.composition import Access, Kept, compose
 from functions.convert.live.voicevox.settings import VoicevoxSettings
-from functions.convert.live.voicevox.voices import Voices
 from functions.convert.serving import serve_until_signal
 from shared import logs, settings
 from speech.bundles.bundle import BundleError
@@ -32,7 +24,6 @@ from speech.bundles.reading import load_characters
 from speech.engines.base import SessionSettings
 from speech.engines.registry import ENGINES
 from speech.engines.speaking import SpeechOptions
-from speech.text.front_end import FrontEnd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,35 +34,7 @@ if TYPE_CHECKING:
     from functions.convert.characters import LoadedCharacter
     from functions.convert.processes import Supervision
 
-VERSION: Final = "0.24.1"
-"""The version of VOICEVOX whose routes these are; clients compare it."""
-
-
 _REHEARSED: Final = "はい。"
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What clients leave with the service.
-
-    Attributes:
-        presets: their settings.
-        dictionary: their words, and what reads texts with them.
-    """
-
-    presets: Presets
-    dictionary: UserDictionary
-
-    @classmethod
-    def opened(cls, folder: Path | None) -> Kept:
-        """Open what is kept in a folder; None keeps it in this process."""
-        if folder is None:
-            return cls(Presets(), UserDictionary())
-        folder.mkdir(parents=True, exist_ok=True)
-        presets, words = KeptFile(folder / "presets.json"), KeptFile(folder / "words.json")
-        dictionary = UserDictionary(file=words)
-        dictionary.refresh()
-        return cls(Presets(presets), dictionary)
 
 
 def build_app(
@@ -82,29 +45,8 @@ def build_app(
     Raises:
         BundleError: no character takes text.
     """
-    speakers = offered_speakers(characters)
-    if not speakers:
-        raise BundleError(f"{config.characters_dir}: expected a character that takes text.")
-    served = Settings(
-        VERSION,
-        concurrency=config.share(config.concurrency),
-        backlog=config.share(config.backlog),
-    )
-    app = build(served, Services(Voices(speakers), kept.presets, kept.dictionary))
     key = None if config.voicevox_key is None else config.voicevox_key.get_secret_value()
-    return protect(app, key, config.allowed_origins)
-
-
-def protect(app: ASGIApp, key: str | None, allowed_origins: tuple[str, ...]) -> ASGIApp:
-    """Let only requests with the key in, and only pages of allowed sites."""
-    inner = AccessMiddleware(app, key, allowed_origins)
-    return CORSMiddleware(
-        inner,
-        allow_origins=allowed_origins,
-        allow_methods=["GET", "POST", "PUT", "DELETE"],
-        allow_headers=["Authorization", "Content-Type", "X-API-Key"],
-        expose_headers=["Retry-After"],
-    )
+    return compose(characters, kept, config, Access(key, config.allowed_origins))
 
 
 def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
@@ -113,8 +55,7 @@ def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
     Raises:
         BundleError: a bundle will not work, or there is none.
     """
-    words = kept.dictionary
-    session = SessionSettings(threads=config.threads, front_end=FrontEnd(lambda: words, words.has))
+    session = SessionSettings(threads=config.threads, front_end=kept.front_end())
     characters = {
         name: build_character(character, session)
         for name, character in load_characters(

@@ -117,13 +117,23 @@ class UserDictionary:
         self._file = file
         self._words: dict[str, DictionaryWord] = {}
         self._surfaces: frozenset[str] = frozenset()
-        self._reader = make_reader(None)
+        self._reader: ReadsText | None = None
         self._folder: Path | None = None
         self._changing = threading.Lock()
 
     def read(self, text: str) -> Reading:
         """Read with the words of now; see speech.text.reading.Reader."""
-        return self._reader.read(text)
+        return self._loaded().read(text)
+
+    def _loaded(self) -> ReadsText:
+        """Return the reader; the first text loads the front end, not a process without texts."""
+        reader = self._reader
+        if reader is None:
+            with self._changing:
+                if self._reader is None:
+                    self._reader = self._make_reader(None)
+                reader = self._reader
+        return reader
 
     def has(self, surface: str) -> bool:
         """Whether somebody added this word, written like this."""
