@@ -32,6 +32,7 @@ MODULES: Final = {
     "pipeline": "benchmarks.pipeline.run",
     "cost": "benchmarks.cost.run",
     "rvc": "benchmarks.rvc.run",
+    "hearing": "benchmarks.hearing.run",
     "capacity": "benchmarks.capacity.run",
 }
 """The module of each benchmark; its `run` takes `Options` and returns a `Report`.

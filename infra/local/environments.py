@@ -73,6 +73,7 @@ def page_config(addresses: Addresses, app_check_token: str | None = None) -> dic
         "api": "",
         "firebase": {"projectId": names.PROJECT_ID, "apiKey": "local"} if has_firestore else None,
         "firestoreEmulator": addresses.firestore,
+        "live": addresses.live_socket,
         "storage": addresses.storage,
     }
 

@@ -70,6 +70,11 @@ class GraphSession:
         vars(self._session).pop("_model_bytes", None)
         self._run_options = _returning_memory() if returns_memory else None
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the file says about itself, by name."""
+        return dict(self._session.get_modelmeta().custom_metadata_map)
+
     def run(self, inputs: Inputs, output: str) -> Samples:
         """Run the graph once and return one of its outputs, in single precision."""
         return np.asarray(self.run_all(inputs, [output])[0], np.float32)

@@ -44,6 +44,10 @@ class TextOnlyEngine:
             "The character speaks text only; send a text, or choose another character.",
         )
 
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        """Open no stream."""
+        del sample_rate, options
+
 
 def build(character: Character, settings: SessionSettings) -> TextOnlyEngine:
     """Build it; see EngineBuilder."""

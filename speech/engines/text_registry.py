@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from shared.characters import MANIFEST
 from speech.bundles.bundle import BundleError, Character
+from speech.engines import style_bert_vits2
 from speech.engines.base import SessionSettings
 from speech.engines.deferred import DeferredEngine
 
@@ -29,7 +30,9 @@ def _build_japanese(character: Character, settings: SessionSettings) -> PhraseEn
     return DeferredEngine(manifest.sample_rate, build)
 
 
-TEXT_ENGINES: Mapping[str, TextEngineBuilder] = MappingProxyType({"japanese": _build_japanese})
+TEXT_ENGINES: Mapping[str, TextEngineBuilder] = MappingProxyType(
+    {"japanese": _build_japanese, "style_bert_vits2": style_bert_vits2.build}
+)
 """What builds each engine that speaks text, by the name that manifests give it."""
 
 

@@ -13,6 +13,7 @@ from shared.characters import MANIFEST, SCHEMA_VERSION, ManifestError, parse_man
 from speech.importing.errors import VoiceFileError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from speech.importing.consent import Consent
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 ENGINE = "rvc"
 _STAGING = ".importing"
-_COLOUR = "#5b6abf"
-_LIMITS = {"min_seconds": 0.1, "max_seconds": 300.0}
+COLOUR = "#5b6abf"
+LIMITS = {"min_seconds": 0.1, "max_seconds": 300.0}
 _USUAL_LOG_STD = 0.2
 _OCTAVE = 2.0
 
@@ -85,19 +86,27 @@ def write_bundle(characters: Path, wishes: Wishes, parts: Parts, consent: Consen
         VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
     """
     target = characters / wishes.character
+    write_files(target, _manifest(wishes, parts, consent), parts.graphs)
+    return target
+
+
+def write_files(target: Path, manifest: Mapping[str, Any], graphs: Mapping[str, bytes]) -> None:
+    """Write a bundle's manifest and its own graphs, by role, into a new folder.
+
+    Raises:
+        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
+    """
     if target.exists():
         raise VoiceFileError(
-            f"--as {wishes.character}: expected a new id, found {target}; remove it or choose"
-            " another."
+            f"--as {target.name}: expected a new id, found {target}; remove it or choose another."
         )
-    content = json.dumps(_manifest(wishes, parts, consent), ensure_ascii=False, indent=2) + "\n"
+    content = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
     try:
         parse_manifest(content.encode(), target)
     except ManifestError as error:
         raise VoiceFileError(str(error)) from error
-    files = {f"{role}.onnx": graph for role, graph in parts.graphs.items()}
+    files = {f"{role}.onnx": graph for role, graph in graphs.items()}
     _put(target, files | {MANIFEST: content.encode()})
-    return target
 
 
 def _put(target: Path, files: dict[str, bytes]) -> None:
@@ -124,34 +133,43 @@ def _manifest(wishes: Wishes, parts: Parts, consent: Consent) -> dict[str, Any]:
         "engine": ENGINE,
         "sample_rate": voice.sample_rate,
         "graphs": {
-            **{role: _shared_entry(role, stored) for role, stored in parts.shared.items()},
-            **{role: _entry(role, content) for role, content in parts.graphs.items()},
+            **{role: shared_entry(role, stored) for role, stored in parts.shared.items()},
+            **{role: entry(role, content) for role, content in parts.graphs.items()},
         },
         "pitch": _pitch(wishes.median_hz),
-        "limits": _LIMITS,
+        "limits": LIMITS,
+        **owner_fields(consent),
+        "preview": {"colour": COLOUR, "portrait": None},
+        "origin": _origin(voice, consent),
+        "settings": settings | wishes.settings,
+    }
+
+
+def owner_fields(consent: Consent) -> dict[str, Any]:
+    """Return the fields of a manifest that the voice's owner decides about."""
+    return {
         "credit": consent.credit,
         "licence": _licence(consent),
         "terms_url": consent.terms_url,
         "consent": f"{consent.owner}: {consent.consent}",
         "contact": consent.contact,
-        "preview": {"colour": _COLOUR, "portrait": None},
-        "origin": _origin(voice, consent),
         "uses": {
             "commercial": consent.commercial,
             "redistribution": consent.redistribution,
             "adult": consent.adult,
             "politics": consent.politics,
         },
-        "settings": settings | wishes.settings,
     }
 
 
-def _entry(role: str, content: bytes) -> dict[str, Any]:
+def entry(role: str, content: bytes) -> dict[str, Any]:
+    """Describe a graph in the bundle's folder, as manifests do."""
     digest = hashlib.sha256(content).hexdigest()
     return {"file": f"{role}.onnx", "sha256": digest, "bytes": len(content)}
 
 
-def _shared_entry(role: str, stored: StoredEncoder) -> dict[str, Any]:
+def shared_entry(role: str, stored: StoredEncoder) -> dict[str, Any]:
+    """Describe a graph that characters share, as manifests do."""
     return {"file": f"{role}.onnx", "sha256": stored.sha256, "bytes": stored.bytes}
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from speech.bundles.trial import TrialReport
+    from speech.engines.style_bert_vits2.aivm import AivmxFacts
+    from speech.importing.bert import BertReport
     from speech.importing.content_encoders import ContentEncoder, Quantisation
     from speech.importing.encoder_store import StoredEncoder
     from speech.importing.index_file import RetrievalIndex
@@ -48,15 +50,55 @@ def import_table(
         table.add_row("repaired", repair)
     table.add_row("encoder", f"{encoder.sha256[:_DIGITS]} ({encoder.origin})")
     table.add_row("index", "none" if index is None else _about(index))
+    _add_reports(table, reports, "recording")
+    return table
+
+
+def text_voice_table(
+    facts: AivmxFacts, encoder: StoredEncoder, reports: Mapping[int, TrialReport]
+) -> Table:
+    """Make the table of an imported AIVMX voice.
+
+    Args:
+        facts: what its file says.
+        encoder: its BERT.
+        reports: of the finished bundle, by the number of threads.
+    """
+    table = _table("imported")
+    table.add_row("found", f"AIVMX voice {facts.name} {facts.version}")
+    table.add_row("creators", ", ".join(facts.creators) or "not said")
+    first_line = (facts.licence or "none: not for publication").strip().splitlines()[0]
+    table.add_row("licence in the file", first_line)
+    for speaker in facts.voice.speakers:
+        styles = ", ".join(f"{style.name} ({style.id})" for style in speaker.styles)
+        table.add_row(f"styles of {speaker.name}", styles)
+    samples = sum(len(each.samples) for each in facts.media.values())
+    table.add_row("pictures and samples", f"{len(facts.icons)} icons, {samples} samples")
+    table.add_row("sample rate", f"{facts.voice.sample_rate} Hz")
+    table.add_row("encoder", f"{encoder.sha256[:_DIGITS]} ({encoder.origin})")
+    _add_reports(table, reports, "speech")
+    return table
+
+
+def bert_table(report: BertReport, stored: StoredEncoder) -> Table:
+    """Make the table of a BERT that was added."""
+    table = _table("encoder added")
+    table.add_row("SHA-256", stored.sha256)
+    table.add_row("found", f"a BERT with {report.tokens} tokens, for voices of Style-Bert-VITS2")
+    table.add_row("size", f"{stored.bytes / _MEGABYTE:.1f} MB")
+    table.add_row("a text of 14 characters", f"{report.milliseconds:.0f} ms with 1 thread")
+    return table
+
+
+def _add_reports(table: Table, reports: Mapping[int, TrialReport], source: str) -> None:
     for threads, report in reports.items():
         name = f"{threads} thread" if threads == 1 else f"{threads} threads"
         seconds = report.real_time_factor * SECONDS
         table.add_row(
             name,
-            f"real-time factor {report.real_time_factor:.3f}: {seconds:.2f} s for a recording of"
-            f" {SECONDS:g} s, {report.memory}",
+            f"real-time factor {report.real_time_factor:.3f}: {seconds:.2f} s for {SECONDS:g} s of"
+            f" {source}, {report.memory}",
         )
-    return table
 
 
 def encoder_table(

@@ -25,12 +25,12 @@ class Hearing(Protocol):
 class OpenHearing(Protocol):
     """Opens the hearing of one voice."""
 
-    def __call__(self, voice: Voice, send: Callable[[bytes], bool]) -> Hearing | None:
+    def __call__(self, voice: Voice, send: Callable[[str | bytes], bool]) -> Hearing | None:
         """Return it, or None if the character or the instance cannot do it now.
 
         Args:
             voice: whose recording comes.
-            send: sends a binary message to the visitor, unless others still wait to be sent;
-                returns whether it is sent.
+            send: sends a message to the visitor, unless others still wait to be sent; returns
+                whether it is sent.
         """
         ...

@@ -7,8 +7,10 @@ it does not bring to an end goes the way of every upload: topic `uploads` -> on_
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -17,6 +19,7 @@ from functions.convert.admission import Admission
 from functions.convert.live.app import LiveApp, create_app
 from functions.convert.live.conversion import Computing, LiveConversion
 from functions.convert.live.intake import HeldBytes, Limits
+from functions.convert.live.running_hearing import Hearings, HearingTools
 from functions.convert.live.service import Door, LiveService, ServiceLimits
 from functions.convert.live.session import Collaborators
 from functions.convert.live.settings import LiveSettings
@@ -29,6 +32,7 @@ from functions.convert.main import (
     open_stores,
     starting_tools,
 )
+from functions.convert.planning import read_resources
 from functions.convert.rehearsal import connect
 from functions.convert.worker import Worker
 from shared import logs, settings
@@ -39,7 +43,9 @@ from speech.bundles.bundle import BundleError
 if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework
 
+    from functions.convert.characters import Characters
     from functions.convert.live.hearing import OpenHearing
+    from speech.audio.decoding import Decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,8 @@ class Services:
     Attributes:
         stores: where it reads and writes.
         tools: what it converts with.
-        open_hearing: lets visitors hear the character while they speak; None if nobody can.
+        open_hearing: lets visitors hear the character while they speak, in place of what the
+            settings say.
     """
 
     stores: Stores
@@ -75,7 +82,7 @@ def build(config: LiveSettings, services: Services) -> LiveApp:
         voices=stores.voices,
         conversion=LiveConversion(stores.voices, stores.uploads, computing, worker),
         max_seconds=config.max_seconds,
-        open_hearing=services.open_hearing,
+        open_hearing=services.open_hearing or _open_hearings(config, tools.decoder, characters),
     )
     per_client = PlacesPerClient(config.sockets_per_client, config.trusted_proxies)
     door = Door(config.allowed_origins, config.sockets, per_client)
@@ -88,6 +95,19 @@ def build(config: LiveSettings, services: Services) -> LiveApp:
         await worker.drain()
 
     return create_app(service, worker, tools.decoder, drain)
+
+
+def _open_hearings(
+    config: LiveSettings, decoder: Decoder, characters: Characters
+) -> Hearings | None:
+    """Return what lets visitors hear the character while they speak, if anybody may."""
+    if config.hearings == 0:
+        return None
+    # Threads of their own: complete recordings must not wait for what is only heard.
+    executor = ThreadPoolExecutor(math.ceil(read_resources().cpus), "hearing")
+    limits, seconds = config.decode_limits, config.listening_seconds
+    tools = HearingTools(decoder, characters, executor, limits, seconds)
+    return Hearings(tools, config.hearings)
 
 
 async def serve(config: LiveSettings, services: Services) -> None:

@@ -85,6 +85,14 @@ class RetryReason(Enum):
     UNAVAILABLE = "unavailable"
 
 
+class HearingEnd(Enum):
+    """Why a visitor hears the character no longer, or not at all."""
+
+    BUSY = "busy"
+    UNSUPPORTED = "unsupported"
+    UNAVAILABLE = "unavailable"
+
+
 class MalformedError(ValueError):
     """A message is none of this protocol."""
 
@@ -181,6 +189,11 @@ def ready(*, max_bytes: int, max_seconds: float, hear: bool) -> str:
 def received(size: int) -> str:
     """Say how many bytes of the recording have come."""
     return _message("received", bytes=size)
+
+
+def hearing_ended(reason: HearingEnd) -> str:
+    """Say that the client hears nothing more before the result; the recording goes on."""
+    return _message("hearing_ended", reason=reason.value)
 
 
 def converted(data: bytes, content_type: str) -> Iterator[str | bytes]:

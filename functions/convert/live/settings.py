@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Final
 
 from pydantic import Field
 
+from functions.convert.planning import read_resources
 from functions.convert.settings import ConverterSettings
 from shared.settings import CommaSeparated, TicketKeys  # noqa: TC001 - pydantic reads them
 
@@ -14,6 +16,14 @@ CATCHING_UP_SECONDS: Final = 20.0
 
 HANDING_BACK_SECONDS: Final = 3.0
 """How long it may take to hand voices back."""
+
+HEARINGS_PER_CPU: Final = 4
+"""How many visitors may hear the character for each CPU: they take a fifth of it together, so that
+the conversions of complete recordings do not wait."""
+
+
+def _planned_hearings() -> int:
+    return max(1, math.floor(HEARINGS_PER_CPU * read_resources().cpus))
 
 
 class LiveSettings(ConverterSettings):
@@ -25,6 +35,8 @@ class LiveSettings(ConverterSettings):
         sockets: how many WebSockets may be open at once.
         sockets_per_client: how many of them may be one client's; 0 for no limit.
         trusted_proxies: how many proxies have written into `X-Forwarded-For`; as for the api.
+        hearings: how many visitors may hear the character while they speak, at once; 0 for nobody.
+            The default is four for each CPU.
         max_messages: how many messages a client may send in one connection.
         max_held_bytes: how many bytes of recordings all connections together may hold in memory.
     """
@@ -34,6 +46,7 @@ class LiveSettings(ConverterSettings):
     sockets: Annotated[int, Field(ge=1, le=1000)] = 40
     sockets_per_client: Annotated[int, Field(ge=0, le=1000)] = 8
     trusted_proxies: Annotated[int, Field(ge=0, le=10)] = 1
+    hearings: Annotated[int, Field(ge=0, le=1000)] = Field(default_factory=_planned_hearings)
     max_messages: Annotated[int, Field(ge=10, le=1_000_000)] = 5000
     max_held_bytes: Annotated[int, Field(ge=1000)] = 64_000_000
 

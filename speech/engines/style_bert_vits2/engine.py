@@ -16,9 +16,9 @@ from speech.engines.speaking import (
     nothing_to_say,
     sentences_of,
 )
-from speech.engines.style_bert_vits2 import encoder as bert
-from speech.engines.style_bert_vits2 import synthesis
+from speech.engines.style_bert_vits2.encoder import CONTRACT as BERT_CONTRACT
 from speech.engines.style_bert_vits2.encoder import BertEncoder
+from speech.engines.style_bert_vits2.synthesis import CONTRACT as SYNTHESIS_CONTRACT
 from speech.engines.style_bert_vits2.synthesis import Inference, Synthesis
 from speech.engines.style_bert_vits2.voice import Speaker, Style, Voice
 from speech.text.accents import AccentPhrase, accent_phrases, phonemes_of
@@ -51,7 +51,7 @@ class VoiceBundle:
     vocabulary: Vocabulary
 
 
-def build(
+def build_voice(
     bundle: VoiceBundle, reader: ReadsText, settings: SessionSettings
 ) -> "StyleBertVits2Engine":
     """Build the engine of a voice, and let it try its graphs.
@@ -65,8 +65,8 @@ def build(
         BundleError: a graph does not fit its contract, does not load, or does not give what it
             must.
     """
-    bert.CONTRACT.check(bundle.encoder)
-    synthesis.CONTRACT.check(bundle.synthesis)
+    BERT_CONTRACT.check(bundle.encoder)
+    SYNTHESIS_CONTRACT.check(bundle.synthesis)
     encoder = BertEncoder(shared_session(bundle.encoder, settings), bundle.vocabulary)
     encoder.try_out(bundle.encoder)
     voice = Synthesis(bundle.voice, shared_session(bundle.synthesis, settings), encoder)
