@@ -86,7 +86,7 @@ class LiveTarget:
         return await self._ending(stage, client)
 
     async def _ending(self, stage: Stage, client: Client) -> str:
-        if client.close not in _CLOSES:
+        if client.close is None or client.close not in _CLOSES:
             raise UncleanError(f"closed with {client.close}")
         last = client.messages[-1] if client.messages else {"type": "nothing"}
         is_done = (await stage.voice(VOICE_ID)).status is Status.DONE
