@@ -246,6 +246,9 @@ async def _set_after(end: Awaitable[None], event: asyncio.Event) -> None:
 def _server(config: ConvertSettings, supervision: Supervision | None) -> Config:
     from hypercorn.config import Config  # noqa: PLC0415
 
+    from functions.convert.http2 import use_bounded_http2  # noqa: PLC0415
+
+    use_bounded_http2()
     server = Config()
     server.bind = [f"{config.host}:{config.port}"]
     if supervision is not None:

@@ -226,7 +226,7 @@ def test_a_character_that_does_not_work_does_not_stay(
         (
             {"a.pth": b"", "b.pth": b""},
             (),
-            "expected one voice (.pth or .onnx) and at most one .index, or one .aivmx, found a.pth,",
+            "expected one voice (.pth or .onnx) and at most one .index, or one .aivmx, found a",
         ),
         ({"ada.pth": voice_bytes()}, ("--speaker", "3"), "--speaker 3: expected 0 to 2"),
         ({"ada.pth": voice_bytes()}, ("--encoder", "00000000"), "expected one encoder of 256"),
