@@ -24,7 +24,7 @@ from infra.local.visitor import Visitor, Wish
 from shared.voice import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     import httpx
 
@@ -154,7 +154,7 @@ async def run(options: Options) -> Report:
 
 
 async def _measure(
-    paths: dict[str, Callable[[Waits], Awaitable[None]]], voices: int, cloud: LocalCloud
+    paths: Mapping[str, Callable[[Waits], Awaitable[None]]], voices: int, cloud: LocalCloud
 ) -> tuple[dict[str, Waits], dict[str, float]]:
     """Send voices on both paths alternately; return the waits, and each service's CPU seconds."""
     waits = {name: Waits() for name in paths}
