@@ -234,6 +234,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
             endpoints = cloud.endpoints()
             _say(f"the page: {endpoints['page'] or 'not built (see README.md)'}")
             _say(f"the api:  {endpoints['api']}/docs")
+            _say(f"VOICEVOX: {endpoints['voicevox']}")
             _say(f"for other programs: {path}   (Ctrl-C stops everything)")
             name = await cloud.crashed()
     _say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")

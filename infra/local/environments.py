@@ -116,6 +116,7 @@ def _live_environment(options: CloudOptions, addresses: Addresses) -> dict[str, 
     return {
         "HOST": "127.0.0.1",
         "PORT": str(port_of(addresses.live or addresses.convert)),
+        "VOICEVOX": "on",
         "CONCURRENCY": str(options.concurrency),
         "ALLOWED_ORIGINS": ",".join(addresses.origins),
         "LIVE_TICKET_KEYS": names.LIVE_TICKET_KEY,
