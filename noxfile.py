@@ -50,6 +50,15 @@ def convert(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def live(session: nox.Session) -> None:
+    """Convert speech while it is spoken: nox -s live -- FILE, or -- --microphone."""
+    environment = Environment(session, "local")
+    # A relative path starts at the user's folder, not at the repository.
+    session.chdir(os.environ.get("PWD", str(ROOT)))
+    environment.python("-m", "infra.local", "live", *session.posargs)
+
+
+@nox.session(python=False)
 def serve(session: nox.Session) -> None:
     """Run the local cloud, with the page, until Ctrl-C."""
     environment = Environment(session, "local")
