@@ -32,6 +32,8 @@ MODULES: Final = {
     "pipeline": "benchmarks.pipeline.run",
     "cost": "benchmarks.cost.run",
     "rvc": "benchmarks.rvc.run",
+    "hearing": "benchmarks.hearing.run",
+    "live": "benchmarks.live.run",
     "capacity": "benchmarks.capacity.run",
 }
 """The module of each benchmark; its `run` takes `Options` and returns a `Report`.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from capacity.arrivals import Arrivals
     from capacity.parameters import Parameters
     from capacity.settings import Settings
+    from capacity.simulation import Allowance
 
 _POLL_SECONDS: Final = 0.1
 
@@ -103,6 +104,7 @@ class Runner:
         deployments: Sequence[Settings],
         arrivals: Arrivals,
         tell: Callable[[Simulation], _Result],
+        allowance: Allowance | None = None,
     ) -> list[_Result]:
         """Simulate the same visitors with several deployments.
 
@@ -110,6 +112,7 @@ class Runner:
             deployments: the settings.
             arrivals: the visitors.
             tell: makes a result from a simulation that is over, whose memory is then given back.
+            allowance: ends a simulation in which more voices are late.
         """
         self.watcher.expect(len(deployments) * len(arrivals.times))
         under_way: list[Simulation] = []
@@ -117,7 +120,7 @@ class Runner:
         def simulate(settings: Settings) -> _Result:
             simulation = Simulation.prepare(self.parameters, settings, arrivals)
             under_way.append(simulation)
-            told = tell(simulation.run(self.seed))
+            told = tell(simulation.run(self.seed, allowance))
             under_way.remove(simulation)
             self._finished += len(arrivals.times)
             return told

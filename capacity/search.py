@@ -2,11 +2,13 @@
 
 Simulating the whole day for each candidate would take too long, so candidates are compared on the
 busiest part of it, in which all but a few of the long waits lie; the waits of the other hours are
-taken from one simulation of the whole day. What is found is simulated over the whole day at last.
+taken from one simulation of the whole day. A candidate is given up as soon as too many voices were
+late. What is found is simulated over the whole day at last.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +17,8 @@ import numpy as np
 from capacity.arrivals import Arrivals, Crowd
 from capacity.cost import bill
 from capacity.errors import PlanningError
-from capacity.settings import BusyHours, Instances, Quota
+from capacity.settings import BusyHours, Instances, Quota, Signing
+from capacity.simulation import Allowance
 from capacity.summary import percentiles, summarise, waits_of
 from capacity.way import QUOTAS
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from capacity.running import Runner
     from capacity.settings import Settings
     from capacity.simulation import Simulation
-    from capacity.summary import Numbers, Summary
+    from capacity.summary import Numbers, Summary, Waited
     from capacity.target import Target
 
 BUSIEST_SECONDS: Final = 1_800.0
@@ -87,30 +90,32 @@ class Search:
         target: what is wanted.
         arrivals: the visitors of the whole time.
         settings: what is not searched for.
+        day: how long the visitors waited with these settings.
     """
 
     runner: Runner
     target: Target
     arrivals: Arrivals
     settings: Settings
+    day: Waited
 
     def run(self) -> Found:
         """Return the cheapest settings that hold.
 
-        Where none do because quotas are in the way, these are lifted, and the search says so.
+        Where none do because quotas are in the way, addresses are signed without signBlob if its
+        quota is one of them; the others are lifted, and what was found says which.
 
         Raises:
             PlanningError: nobody could keep the target, not even for a single visitor.
         """
         self._require_possible()
         part = _Part.cut(self)
-        lifted = self.settings.lifted
         while True:
-            part = replace(part, settings=replace(self.settings, lifted=lifted))
             plenty = part.plenty()
             if self.target.holds(plenty.waits) or not plenty.met:
-                return self._checked(part.cheapest(), lifted - self.settings.lifted)
-            lifted = lifted | frozenset(plenty.met)
+                break
+            part = part.with_settings(_without(plenty.met, part.settings))
+        return self._checked(part.cheapest(), part.settings.lifted - self.settings.lifted)
 
     def _require_possible(self) -> None:
         chance = np.random.default_rng(self.runner.seed)
@@ -137,6 +142,14 @@ class Search:
         return Found(summary, holds=False, in_the_way=in_the_way)
 
 
+def _without(met: Sequence[Quota], settings: Settings) -> Settings:
+    """Return settings under which these quotas no longer bind."""
+    if Quota.SIGN_BLOB in met:
+        settings = replace(settings, signing=Signing.HMAC)
+    others = frozenset(met) - {Quota.SIGN_BLOB}
+    return replace(settings, lifted=settings.lifted | others)
+
+
 def _warmer(settings: Settings) -> Settings:
     hours = settings.busy_hours
     if hours is None:
@@ -156,20 +169,26 @@ class _Part:
 
     @classmethod
     def cut(cls, search: Search) -> _Part:
-        """Take the busiest part out, and simulate what is left of the day once and for all."""
-        settings, whole = search.settings, search.arrivals
+        """Take the busiest part out; of the rest it is known how long its visitors waited."""
+        whole, day = search.arrivals, search.day
         begin = _busiest(whole)
         end = min(whole.seconds, begin + BUSIEST_SECONDS)
         is_in = (whole.times >= begin) & (whole.times < end)
         part = Arrivals(
             whole.times[is_in] - begin, whole.spoken[is_in], end - begin, whole.begin + begin
         )
+        rest = day.seconds[(day.arrived < begin) | (day.arrived >= end)]
+        return cls(search, search.settings, part, rest)
 
-        if part.seconds >= whole.seconds:
-            return cls(search, settings, part, np.empty(0))
-        quiet = Arrivals(whole.times[~is_in], whole.spoken[~is_in], whole.seconds, whole.begin)
-        (waits,) = search.runner.run([settings], quiet, waits_of)
-        return cls(search, settings, part, waits)
+    def with_settings(self, settings: Settings) -> _Part:
+        """Return it with other settings; where the rest is too slow by itself, it is run anew."""
+        whole, begin = self.search.arrivals, self.arrivals.begin - self.search.arrivals.begin
+        rest = self.rest
+        if len(rest) and not self.search.target.holds(percentiles(rest)):
+            is_out = (whole.times < begin) | (whole.times >= begin + self.arrivals.seconds)
+            quiet = Arrivals(whole.times[is_out], whole.spoken[is_out], whole.seconds, whole.begin)
+            (rest,) = self.search.runner.run([settings], quiet, waits_of)
+        return replace(self, settings=settings, rest=rest)
 
     def plenty(self) -> Trial:
         """Return the dearest candidate."""
@@ -178,44 +197,52 @@ class _Part:
         return trial
 
     def cheapest(self) -> Trial:
-        """Return the cheapest candidate that holds, or the best one if none does."""
+        """Return the cheapest candidate that holds, or the best of the dearest if none does."""
         functions = self._least_functions()
-        found = [self._least_converters(functions, cpus) for cpus in CPUS]
-        holding = [trial for trial in found if self._holds(trial)]
+        # Most crowds need no warm converters, because on-demand scaling is fast enough.
+        fewest = self._try([self._candidate(functions, cpus, CONVERTERS[0]) for cpus in CPUS])
+        found = [
+            trial if self._holds(trial) else self._least_converters(functions, cpus)
+            for cpus, trial in zip(CPUS, fewest, strict=True)
+        ]
+        holding = [trial for trial in found if trial is not None]
         if holding:
             return min(holding, key=lambda trial: trial.dollars)
-        return min(found, key=lambda trial: trial.waits[self.search.target.percentile])
+        dearest = [self._candidate(functions, cpus, CONVERTERS[-1]) for cpus in CPUS]
+        trials = self.search.runner.run(dearest, self.arrivals, self._tell)
+        return min(trials, key=lambda trial: trial.waits[self.search.target.percentile])
 
     def _least_functions(self) -> tuple[int, int, int]:
         """Return the least of the functions' settings that hold with converters in plenty."""
-        low, high = 0, len(FUNCTIONS) - 1
-        plenty, cpus = CONVERTERS[-1], self.settings.convert_cpu
-        while low < high:
-            middle = (low + high) // 2
-            (trial,) = self._try([self._candidate(FUNCTIONS[middle], cpus, plenty)])
-            if self._holds(trial):
-                high = middle
-            else:
-                low = middle + 1
-        return FUNCTIONS[low]
+        cpus = self.settings.convert_cpu
+        found = self._first_that_holds(
+            [self._candidate(functions, cpus, CONVERTERS[-1]) for functions in FUNCTIONS]
+        )
+        return FUNCTIONS[-1 if found is None else found[0]]
 
-    def _least_converters(self, functions: tuple[int, int, int], cpus: int) -> Trial:
-        """Return the candidate with the fewest warm converters that hold; three at a time."""
-        low, high = 0, len(CONVERTERS) - 1
-        best: Trial | None = None
+    def _least_converters(self, functions: tuple[int, int, int], cpus: int) -> Trial | None:
+        """Return the candidate with the fewest warm converters, one or more, that hold."""
+        found = self._first_that_holds(
+            [self._candidate(functions, cpus, converters) for converters in CONVERTERS[1:]]
+        )
+        return None if found is None else found[1]
+
+    def _first_that_holds(self, candidates: Sequence[Settings]) -> tuple[int, Trial] | None:
+        """Return the first candidate that holds, where each is better than those before it.
+
+        Two at a time, because two simulations run side by side.
+        """
+        low, high = 0, len(candidates) - 1
+        best: tuple[int, Trial] | None = None
         while low <= high:
             places = sorted({low + (high - low) // 3, low + 2 * (high - low) // 3})
-            trials = self._try(
-                [self._candidate(functions, cpus, CONVERTERS[place]) for place in places]
-            )
+            trials = self._try([candidates[place] for place in places])
             for place, trial in zip(places, trials, strict=True):
                 if self._holds(trial):
-                    best, high = trial, place - 1
+                    best, high = (place, trial), place - 1
                     break
                 low = place + 1
-                if best is None:
-                    failed = trial
-        return best or failed
+        return best
 
     def _holds(self, trial: Trial) -> bool:
         return self.search.target.holds(trial.waits)
@@ -242,7 +269,17 @@ class _Part:
         )
 
     def _try(self, candidates: Sequence[Settings]) -> list[Trial]:
-        return self.search.runner.run(candidates, self.arrivals, self._tell)
+        """Simulate candidates, each until it is sure that it does not hold."""
+        runner = self.search.runner
+        return runner.run(candidates, self.arrivals, self._tell, self._allowance())
+
+    def _allowance(self) -> Allowance:
+        """Return how many voices of the part may be late; visitors who leave only lower it."""
+        target = self.search.target
+        share = 1.0 - target.percentile / 100.0
+        late = int((self.rest > target.seconds).sum())
+        most = math.ceil(share * len(self.search.arrivals.times)) - late
+        return Allowance(target.seconds, max(0, most))
 
     def _tell(self, simulation: Simulation) -> Trial:
         waits = np.concatenate((self.rest, waits_of(simulation)))

@@ -28,6 +28,19 @@ JOBS_OF_A_VOICE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Allowance:
+    """How many voices may be late: with one more a simulation need not go on.
+
+    Attributes:
+        seconds: a voice that waits longer is late, and so is one that is lost.
+        voices: how many may be.
+    """
+
+    seconds: float
+    voices: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
     """A simulation, ready to run or over.
 
@@ -48,8 +61,17 @@ class Simulation:
         """Set everything to its beginning."""
         return cls(parameters, settings, arrivals, _Builder(parameters, settings, arrivals).world())
 
-    def run(self, seed: int = 0) -> Simulation:
-        """Simulate, in place; other threads run meanwhile and may read `progress`."""
+    def run(self, seed: int = 0, allowance: Allowance | None = None) -> Simulation:
+        """Simulate, in place; other threads run meanwhile and may read `progress`.
+
+        Args:
+            seed: of everything random.
+            allowance: ends the simulation as soon as more voices are late. Those that are under way
+                then, and those that have not come yet, count as lost.
+        """
+        if allowance is not None:
+            self.world.clock["late_after"] = allowance.seconds
+            self.world.clock["most_late"] = allowance.voices
         run(self.world, np.random.default_rng(seed))
         return self
 
@@ -114,6 +136,8 @@ class _Builder:
         clock["end"] = end
         clock["horizon"] = end + AFTERWARDS
         clock["begin_step"] = program.labels["begin"]
+        clock["late_after"] = math.inf
+        clock["most_late"] = len(self.arrivals.times)
         return clock
 
     def _samples(self, clock: Records) -> Records:
@@ -125,7 +149,7 @@ class _Builder:
         counts = [self._most_instances(service) for service in Service]
         instances = np.zeros(sum(counts), state.INSTANCE)
         hosts = np.zeros(len(instances) + 1, state.HOST)
-        hosts["head"] = hosts["first"] = state.NOBODY
+        hosts["head"] = hosts["tail"] = state.NOBODY
         machine = self.parameters["deployed.machine_cpus"]
         hosts[0]["cpus"], hosts[0]["service"] = machine, state.NOBODY
         first = 0

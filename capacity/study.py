@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from capacity.search import Search
-from capacity.summary import summarise
+from capacity.summary import summarise, waited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from capacity.running import Runner
     from capacity.search import Found
     from capacity.settings import Settings
-    from capacity.summary import Summary
+    from capacity.simulation import Simulation
+    from capacity.summary import Summary, Waited
     from capacity.target import Target
 
 WITHOUT: str = "without warm-up"
@@ -45,6 +46,13 @@ def study(runner: Runner, settings: Settings, arrivals: Arrivals, target: Target
         WITH: settings.with_warm_up_only(),
         MINIMUM: settings,
     }
-    summaries = runner.run(list(deployments.values()), arrivals, summarise)
-    found = None if target is None else Search(runner, target, arrivals, settings).run()
-    return Study(dict(zip(deployments, summaries, strict=True)), target, found)
+    told = runner.run(list(deployments.values()), arrivals, _tell)
+    summaries = {name: summary for name, (summary, _) in zip(deployments, told, strict=True)}
+    if target is None:
+        return Study(summaries)
+    (_, day) = told[-1]
+    return Study(summaries, target, Search(runner, target, arrivals, settings, day).run())
+
+
+def _tell(simulation: Simulation) -> tuple[Summary, Waited]:
+    return summarise(simulation), waited(simulation)

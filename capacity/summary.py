@@ -141,15 +141,31 @@ def summarise(simulation: Simulation) -> Summary:
     )
 
 
-def waits_of(simulation: Simulation) -> Numbers:
-    """Return how long each visitor who stayed waited after the recording, in seconds.
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """How long each visitor who stayed waited after the recording.
 
-    Infinite where no result ever came, so that losing voices never looks like speed.
+    Attributes:
+        arrived: when each came, in seconds from the begin.
+        seconds: the wait; infinite where no result ever came, so that losing voices never looks
+            like speed.
     """
+
+    arrived: Numbers
+    seconds: Numbers
+
+
+def waited(simulation: Simulation) -> Waited:
+    """Return the waits of a simulation that is over, with the arrivals."""
     voices = simulation.world.voices
     stayed = voices[voices["outcome"] != state.LEFT]
     waits = np.where(stayed["outcome"] == state.DONE, stayed["ended"] - stayed["released"], np.inf)
-    return np.asarray(waits, dtype=np.float64)
+    return Waited(stayed["arrived"].copy(), np.asarray(waits, dtype=np.float64))
+
+
+def waits_of(simulation: Simulation) -> Numbers:
+    """Return the waits alone."""
+    return waited(simulation).seconds
 
 
 def percentiles(waits: Numbers) -> dict[int, float]:

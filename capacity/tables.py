@@ -127,6 +127,12 @@ def advice(study: Study) -> str:
     if found is None or target is None:
         return ""
     lines = []
+    chosen = {summary.settings.signing for summary in study.summaries.values()}
+    if found.summary.settings.signing not in chosen:
+        lines.append(
+            "The quota of signBlob calls is in the way. What follows signs with an HMAC key "
+            "instead, which needs none of them."
+        )
     if found.in_the_way:
         named = _listed([str(quota) for quota in found.in_the_way])
         lines.append(

@@ -28,14 +28,19 @@ from shared.manifest_fields import Entries, Expected, Form, Number, Text, WholeN
 from shared.manifest_messages import one_line, sentence
 
 MANIFEST = "character.json"
+ENCODERS = "encoders"
+"""The folder beside the characters' ones with graphs that several share, named by SHA-256."""
 SCHEMA_VERSION = 1
 MAX_MANIFEST_BYTES = 64 * 1024
+MAX_PORTRAIT_BYTES = 64 * 1024
 MAX_GRAPH_BYTES = (1 << 31) - 1
 """The largest protocol buffers message, and so the largest ONNX file."""
 MAX_BUNDLE_BYTES = 1 << 30
 """How many bytes the graphs of one bundle may have together unless a setting says otherwise."""
 MAX_GRAPHS = 8
 MAX_SEMITONES = 24
+MAX_STYLES = 512
+MAX_STYLE_ID = (1 << 31) - 1
 
 _NOT_SPACE = r"[^\s\x1c-\x1f]"
 _NEITHER_SPACE_NOR_SLASH = r"[^\s\x1c-\x1f/]"
@@ -175,6 +180,32 @@ class Uses(_Strict):
     politics: Allowed = None
 
 
+class OfferedStyle(_Strict):
+    """A style in which the character speaks text."""
+
+    id: Annotated[int, WholeNumber(0, MAX_STYLE_ID)]
+    """The number by which it is asked for."""
+    name: Annotated[str, Text(80)]
+    speaker: Annotated[str, Text(80)] | None = None
+    """Who speaks in it, where the character has several speakers."""
+
+
+class TextSpeech(_Strict):
+    """How the character speaks text."""
+
+    engine: (
+        Annotated[str, Form("^[a-z][a-z0-9_]{0,31}$", 32, "the name of an engine or null")] | None
+    ) = None
+    """The engine that speaks text; null if the character's own engine does."""
+    settings: Annotated[
+        Mapping[str, Setting],
+        AfterValidator(MappingProxyType),
+    ] = Field(default_factory=lambda: MappingProxyType({}))
+    """What that engine alone understands: one value for each name."""
+    styles: Annotated[tuple[OfferedStyle, ...], Field(strict=False, max_length=MAX_STYLES)] = ()
+    """The styles that can be asked for; the first is used where none is."""
+
+
 def _empty_for_null(value: object) -> object:
     return {} if value is None else value
 
@@ -216,6 +247,8 @@ class Manifest(_Strict):
         "speech"
     )
     """What the character speaks from."""
+    text: TextSpeech | None = None
+    """How it speaks text, where its own engine does not, or has styles."""
     origin: Origin | None = None
     uses: Uses | None = None
     settings: Annotated[
@@ -236,6 +269,26 @@ class CharacterManifest(Manifest):
     """What a character bundle says about itself, and where the bundle lies."""
 
     folder: Path
+
+    @property
+    def takes_speech(self) -> bool:
+        """Whether the character converts recordings."""
+        return self.takes != "text"
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether the character speaks text."""
+        return self.takes != "speech"
+
+    @property
+    def text_engine(self) -> str:
+        """The name of the engine that speaks text."""
+        return (self.text and self.text.engine) or self.engine
+
+    @property
+    def styles(self) -> tuple[OfferedStyle, ...]:
+        """The styles in which the character speaks text."""
+        return self.text.styles if self.text else ()
 
 
 def read_manifests(folder: Path) -> Mapping[str, CharacterManifest]:

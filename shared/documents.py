@@ -5,12 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from shared.voice import ErrorCode, Failure, Input, Options, OutputFormat, Result, Status, Voice
+from shared.voice import (
+    ErrorCode,
+    Failure,
+    Input,
+    Options,
+    OutputFormat,
+    Result,
+    Speaking,
+    Status,
+    Voice,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_Part = TypeVar("_Part", Input, Options, Result)
+_Part = TypeVar("_Part", Input, Options, Result, Speaking)
 
 COLLECTION: Final = "voices"
 """The collection that holds one document per voice."""
@@ -33,6 +43,25 @@ def to_document(voice: Voice) -> dict[str, Any]:
     return document
 
 
+def conversion_answer(voice: Voice) -> dict[str, Any]:
+    """Return what a waiting client is told about a voice that is done.
+
+    Raises:
+        ValueError: the voice has no result.
+    """
+    result = voice.result
+    if result is None:
+        raise ValueError(f"voice {voice.voice_id} is done without a result")
+    facts = asdict(result)
+    del facts["bucket"], facts["object"]
+    return {
+        "voice_id": voice.voice_id,
+        "status": voice.status.value,
+        "result": facts,
+        "timings": dict(voice.timings),
+    }
+
+
 def from_document(voice_id: str, document: Mapping[str, Any]) -> Voice:
     """Return the voice of a document.
 
@@ -44,6 +73,7 @@ def from_document(voice_id: str, document: Mapping[str, Any]) -> Voice:
     """
     options = dict(document["options"])
     options["output_format"] = OutputFormat(options["output_format"])
+    options["speaking"] = _optional(Speaking, options.get("speaking"))
     error = document["error"]
     parts = {
         "voice_id": voice_id,
@@ -65,6 +95,6 @@ def _part(kind: type[_Part], document: Mapping[str, Any]) -> _Part:
 
 
 def _known(
-    kind: type[Voice | Input | Options | Result], document: Mapping[str, Any]
+    kind: type[Voice | Input | Options | Result | Speaking], document: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {each.name: document[each.name] for each in fields(kind) if each.name in document}

@@ -2,12 +2,22 @@
 
 The fields of a record's `extra={"event": ..., ...}` become fields of the entry. The voice and the
 trace of the current request are added to every entry.
+
+A voice_id lets whoever knows it use the voice, so no entry contains one. Wherever one would be
+written, also in messages and stack traces, its pseudonym is written instead: a hash with a secret
+key. Who has the key can look a visitor's voice up:
+
+    LOG_KEY=... python -m shared.logs VOICE_ID
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import logging
+import os
+import re
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -27,7 +37,23 @@ _LEAST_LEVELS: Final = {
     "httpx": logging.WARNING,
 }
 
+_VOICE_IDS: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE
+)
+
+KEY_VARIABLE: Final = "LOG_KEY"
+"""The environment variable that holds the key of the pseudonyms."""
+
+LOCAL_KEY: Final = "a key that everybody knows"
+"""The key of the local cloud, whose logs anybody may read."""
+
 _STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+
+
+def pseudonym(voice_id: str, key: str) -> str:
+    """Return what the logs call a voice: 32 hexadecimal digits that say nothing without the key."""
+    digest = hmac.new(key.encode(), voice_id.lower().encode(), hashlib.sha256)
+    return digest.hexdigest()[:32]
 
 
 class CloudLoggingFormatter(logging.Formatter):
@@ -35,11 +61,13 @@ class CloudLoggingFormatter(logging.Formatter):
 
     Args:
         project_id: the project whose traces the entries link to.
+        key: the key of the voices' pseudonyms.
     """
 
-    def __init__(self, project_id: str) -> None:
+    def __init__(self, project_id: str, key: str) -> None:
         super().__init__()
         self._project_id = project_id
+        self._key = key
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line of JSON."""
@@ -52,20 +80,27 @@ class CloudLoggingFormatter(logging.Formatter):
         if record.exc_info:
             entry["stack_trace"] = self.formatException(record.exc_info)
         if voice_id := _VOICE_ID.get():
-            entry["voice_id"] = voice_id
+            entry["voice"] = pseudonym(voice_id, self._key)
         if trace_id := _TRACE_ID.get():
             name = f"projects/{self._project_id}/traces/{trace_id}"
             entry["logging.googleapis.com/trace"] = name
         entry |= {k: v for k, v in vars(record).items() if k not in _STANDARD_FIELDS}
         text = json.dumps(entry, ensure_ascii=False, default=str)
+        text = _VOICE_IDS.sub(lambda found: pseudonym(found[0], self._key), text)
         # One half of a surrogate pair is no valid UTF-8, so it is written as an escape.
         return text.encode(errors="backslashreplace").decode()
 
 
-def configure(project_id: str, level: str) -> None:
-    """Send every log record of this process to standard output, formatted for Cloud Logging."""
+def configure(project_id: str, level: str, key: str) -> None:
+    """Send every log record of this process to standard output, formatted for Cloud Logging.
+
+    Args:
+        project_id: the project whose traces the entries link to.
+        level: the least severity that is logged.
+        key: the key of the voices' pseudonyms.
+    """
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(CloudLoggingFormatter(project_id))
+    handler.setFormatter(CloudLoggingFormatter(project_id, key))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
@@ -75,7 +110,7 @@ def configure(project_id: str, level: str) -> None:
 
 @contextmanager
 def about_voice(voice_id: str) -> Iterator[None]:
-    """Add the voice_id to every entry that is logged inside."""
+    """Add the voice's pseudonym to every entry that is logged inside."""
     token = _VOICE_ID.set(voice_id)
     try:
         yield
@@ -91,3 +126,17 @@ def about_trace(trace_id: str | None) -> Iterator[None]:
         yield
     finally:
         _TRACE_ID.reset(token)
+
+
+def main(arguments: list[str]) -> int:
+    """Print what the logs call each voice; return the exit code."""
+    if not arguments:
+        print("which voice? python -m shared.logs VOICE_ID", file=sys.stderr)  # noqa: T201
+        return 2
+    for voice_id in arguments:
+        print(pseudonym(voice_id, os.environ.get(KEY_VARIABLE, LOCAL_KEY)))  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -64,6 +64,9 @@ ALLOWED_UPLOADS: Final[frozenset[str]] = frozenset(
 )
 """The media types, without parameters, that a recording may be announced with."""
 
+TEXT_CONTENT_TYPE: Final = "text/plain; charset=utf-8"
+"""The media type of a voice's text in the uploads bucket."""
+
 _MATROSKA_FAMILY: Final = frozenset({Container.WEBM, Container.MATROSKA})
 _MAGIC: Final = (
     (0, b"OggS", Container.OGG),

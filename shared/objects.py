@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.errors import PassingError
-from shared.voice import InvalidVoiceIdError, parse_voice_id
+from shared.voice import Input, InvalidVoiceIdError, parse_voice_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +56,10 @@ class ObjectFacts:
     generation: int
     content_type: str
     bytes: int
+
+    def as_input(self) -> Input:
+        """Return the object as a voice's recording."""
+        return Input(self.bucket, self.name, self.generation, self.content_type, self.bytes)
 
 
 def upload_name(voice_id: str) -> str:

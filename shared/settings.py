@@ -7,7 +7,7 @@ with a message that names the variable, the value and what was expected.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -19,9 +19,12 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from shared.live_tickets import LEAST_KEY_CHARACTERS
+from shared.logs import LOCAL_KEY
 from shared.timeouts import Timeouts
 
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$")]
+TopicId = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9._~+%-]{2,254}$")]
 ServiceAccount = Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$")]
 
 
@@ -34,6 +37,15 @@ def _check_web_address(text: str) -> str:
 WebAddress = Annotated[str, AfterValidator(_check_web_address)]
 
 
+def _check_web_socket_address(text: str) -> str:
+    if not text.startswith(("ws://", "wss://")):
+        raise ValueError("must begin with ws:// or wss://")
+    return text
+
+
+WebSocketAddress = Annotated[str, AfterValidator(_check_web_socket_address)]
+
+
 def _split_at_commas(text: object) -> object:
     if not isinstance(text, str):
         return text
@@ -42,6 +54,14 @@ def _split_at_commas(text: object) -> object:
 
 # NoDecode: pydantic-settings would read a tuple as JSON.
 CommaSeparated = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)]
+
+
+TicketKeys = Annotated[
+    tuple[Annotated[SecretStr, Field(min_length=LEAST_KEY_CHARACTERS)], ...],
+    NoDecode,
+    BeforeValidator(_split_at_commas),
+]
+"""Secret keys for the tickets of `live`, separated by commas; see `shared.live_tickets`."""
 
 
 class Environment(StrEnum):
@@ -75,6 +95,7 @@ class CommonSettings(BaseSettings):
         project_id: the Google Cloud project.
         environment: production, or the local cloud, which needs no tokens and may use a key file.
         log_level: the least severity that is logged.
+        log_key: the key of the pseudonyms that the logs give to voices.
         uploads_bucket: the bucket of the recordings.
         conversion_deadline_seconds: the one number that all timeouts derive from.
     """
@@ -84,8 +105,20 @@ class CommonSettings(BaseSettings):
     project_id: Annotated[str, Field(min_length=1)]
     environment: Environment = Environment.PRODUCTION
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
+    log_key: Annotated[SecretStr, Field(min_length=32)] | None = None
     uploads_bucket: BucketName
     conversion_deadline_seconds: Annotated[int, Field(ge=5, le=500)] = 60
+
+    @model_validator(mode="after")
+    def _check_log_key(self) -> Self:
+        if self.log_key is None and self.environment is not Environment.LOCAL:
+            raise ValueError("LOG_KEY is not set: with it the logs name voices")
+        return self
+
+    @property
+    def pseudonym_key(self) -> str:
+        """The key of the pseudonyms that the logs give to voices."""
+        return LOCAL_KEY if self.log_key is None else self.log_key.get_secret_value()
 
     @property
     def timeouts(self) -> Timeouts:
@@ -158,6 +191,20 @@ class SigningSettings(CommonSettings):
         return self
 
 
+class CharacterSettings(CommonSettings):
+    """The settings of a deployable that lists or loads characters.
+
+    Attributes:
+        characters_bucket: the bucket with the character bundles that do not come with the image;
+            None if there is none.
+        characters_refresh_seconds: how long what is known of that bucket is used before it is
+            asked again.
+    """
+
+    characters_bucket: BucketName | None = None
+    characters_refresh_seconds: Annotated[float, Field(gt=0, le=30)] = 20.0
+
+
 class RecordingSettings(CommonSettings):
     """The settings of a deployable that limits which recordings are converted.
 
@@ -181,7 +228,10 @@ class RecordingSettings(CommonSettings):
         return self
 
 
-_Settings = TypeVar("_Settings", bound=CommonSettings)
+_SECRETS: Final = ("_KEY", "_KEYS", "_SECRET")
+"""The ends of the names of variables whose values no message shows."""
+
+_Settings = TypeVar("_Settings", bound=BaseSettings)
 
 
 def load(kind: type[_Settings], **overrides: Any) -> _Settings:
@@ -216,4 +266,6 @@ def _explain(problem: Any) -> str:
         return reason
     if problem["type"] == "missing":
         return f"{variable} is not set"
+    if variable.endswith(_SECRETS):
+        return f"{variable} is wrong: {reason}"
     return f"{variable}={problem['input']!r} is wrong: {reason}"

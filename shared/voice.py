@@ -24,11 +24,20 @@ from shared.errors import PassingError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LEASE: Final = timedelta(seconds=20)
-"""How long a worker owns a voice without renewing its lease.
+LEASE: Final = timedelta(seconds=4)
+"""How long a worker owns a voice without renewing its lease, at least.
 
 It is short so that another worker soon takes over the voice of a worker that was killed.
 """
+
+LONGEST_LEASE: Final = timedelta(seconds=20)
+"""The longest lease, of a worker that has worked for long or whose store answers slowly."""
+
+MOST_ATTEMPTS: Final = 5
+"""How many attempts at a voice may fail; attempts that were handed back do not count."""
+
+CONVERTED_WITHIN: Final = timedelta(hours=1)
+"""How long after its creation a voice is still converted, if no message reached a worker before."""
 
 RETENTION: Final = timedelta(days=1)
 """How long a voice's document is kept: as long as the buckets keep its objects."""
@@ -69,13 +78,19 @@ class ErrorCode(StrEnum):
     DEADLINE_EXCEEDED = "deadline_exceeded"
     INTERNAL = "internal"
     NO_AUDIO = "no_audio"
+    NOTHING_TO_SAY = "nothing_to_say"
     SILENT = "silent"
     SOURCE_MISSING = "source_missing"
+    SPEECH_NOT_TAKEN = "speech_not_taken"
+    TEXT_NOT_TAKEN = "text_not_taken"
+    TEXT_TOO_LONG = "text_too_long"
+    TEXT_UNREADABLE = "text_unreadable"
     TOO_COMPLEX = "too_complex"
     TOO_LARGE = "too_large"
     TOO_LONG = "too_long"
     TOO_SHORT = "too_short"
     UNKNOWN_CHARACTER = "unknown_character"
+    UNKNOWN_STYLE = "unknown_style"
     UNSUPPORTED_FORMAT = "unsupported_format"
     UPLOAD_EXPIRED = "upload_expired"
 
@@ -130,6 +145,10 @@ class LeaseHeldError(PassingError):
         self.remaining = remaining
 
 
+class AttemptsExhaustedError(Exception):
+    """As many attempts at a voice have failed as may."""
+
+
 class LeaseLostError(PassingError):
     """The worker's attempt is no longer the voice's: it must commit nothing."""
 
@@ -158,23 +177,46 @@ def parse_voice_id(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Speaking:
+    """How a text is to be spoken.
+
+    Attributes:
+        speed: how fast; 2 is twice as fast as the character speaks by itself.
+        pitch: by how many semitones higher.
+        intonation: how lively; 1 is the character's own way, 0 is flat.
+        volume: by what factor louder.
+        pauses: by what factor the pauses are longer.
+        style: id of one of the character's styles; 0 is its usual one.
+    """
+
+    speed: float = 1.0
+    pitch: float = 0.0
+    intonation: float = 1.0
+    volume: float = 1.0
+    pauses: float = 1.0
+    style: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What the visitor asked for.
 
     Attributes:
         pitch_shift: semitones, or None to move the speaker's median to the character's.
         output_format: the format of the result.
-        content_type: the media type the recording was announced with.
+        content_type: the media type the recording was announced with, or that of a text.
+        speaking: how the text is to be spoken; None if the voice is made from a recording.
     """
 
     pitch_shift: float | None = None
     output_format: OutputFormat = OutputFormat.WAV
     content_type: str = "audio/webm"
+    speaking: Speaking | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The recording as it lies in the uploads bucket.
+    """The recording, or the text, as it lies in the uploads bucket.
 
     Attributes:
         bucket: the bucket's name.
@@ -182,7 +224,7 @@ class Input:
         generation: which content of that name is meant; never another one.
         content_type: the media type it was uploaded with.
         bytes: its size.
-        seconds: its length, None until it was decoded.
+        seconds: a recording's length; None until it was decoded, and for a text.
     """
 
     bucket: str
@@ -235,7 +277,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """One recording and what becomes of it; the document `voices/{voice_id}`.
+    """One recording or text and what becomes of it; the document `voices/{voice_id}`.
+
+    A text is content of a visitor, as a recording is: it lies in the uploads bucket and is in no
+    document and in no message.
 
     Attributes:
         voice_id: version 4 UUID; whoever holds it may see the voice.
@@ -246,8 +291,10 @@ class Voice:
         created_at: when it was created.
         updated_at: when it last changed.
         expire_at: when the TTL policy may delete it.
-        input: the recording, once it was uploaded.
+        input: the recording, once it was uploaded, or the text.
         attempt: number of the current conversion attempt: the fencing token. 0 before the first.
+        handed_back: how many attempts ended for a reason that is not the voice's: the instance
+            stopped, or Firestore or Cloud Storage did not answer.
         lease_expires_at: until when the current attempt owns the voice.
         stage: what the current attempt is doing.
         result: the converted audio, once done.
@@ -265,17 +312,33 @@ class Voice:
     owner: str | None = None
     input: Input | None = None
     attempt: int = 0
+    handed_back: int = 0
     lease_expires_at: datetime | None = None
     stage: str | None = None
     result: Result | None = None
     error: Failure | None = None
     timings: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether the voice is made from a text."""
+        return self.options.speaking is not None
+
     def lease_remaining(self, now: datetime) -> timedelta:
         """Return how long the current attempt still owns the voice; zero if none does."""
         if self.status is not Status.CONVERTING or self.lease_expires_at is None:
             return timedelta(0)
         return max(self.lease_expires_at - now, timedelta(0))
+
+    @property
+    def counted_attempts(self) -> int:
+        """How many attempts were made, without those that were handed back."""
+        return self.attempt - self.handed_back
+
+    @property
+    def has_attempts_left(self) -> bool:
+        """Whether another attempt at the voice may be made."""
+        return self.counted_attempts < MOST_ATTEMPTS
 
 
 def create(
@@ -343,13 +406,17 @@ def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE)
 
     Raises:
         LeaseHeldError: another attempt's lease has not ended.
+        AttemptsExhaustedError: as many attempts have failed as may.
         ForbiddenTransitionError: the voice is done or failed.
     """
     remaining = voice.lease_remaining(now)
     if remaining > timedelta(0):
         raise LeaseHeldError(voice, remaining)
+    taken = _move(voice, Status.CONVERTING, now)
+    if not voice.has_attempts_left:
+        raise AttemptsExhaustedError(f"{voice.attempt} attempts were made")
     return replace(
-        _move(voice, Status.CONVERTING, now),
+        taken,
         input=upload,
         attempt=voice.attempt + 1,
         lease_expires_at=now + length,
@@ -357,24 +424,38 @@ def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE)
     )
 
 
-def renew(voice: Voice, now: datetime, attempt: int, stage: str) -> Voice:
-    """Keep the voice for the worker of `attempt`, which works on `stage` now.
+def renew(
+    voice: Voice, now: datetime, attempt: int, stage: str, length: timedelta = LEASE
+) -> Voice:
+    """Keep the voice for `length` for the worker of `attempt`, which works on `stage` now.
 
     Raises:
         LeaseLostError: the voice belongs to another attempt or to nobody.
     """
     _require_attempt(voice, attempt)
-    return replace(voice, updated_at=now, lease_expires_at=now + LEASE, stage=stage)
+    return replace(voice, updated_at=now, lease_expires_at=now + length, stage=stage)
 
 
-def release(voice: Voice, now: datetime, attempt: int) -> Voice:
+def release(voice: Voice, now: datetime, attempt: int, *, counts: bool) -> Voice:
     """Hand the voice back at once, so that another worker can take it over.
 
+    Args:
+        voice: the voice as stored.
+        now: the store's time.
+        attempt: the attempt that ends.
+        counts: whether it counts as a failed attempt, because the reason may be the voice's own.
+
     Raises:
         LeaseLostError: the voice belongs to another attempt or to nobody.
     """
     _require_attempt(voice, attempt)
-    return replace(voice, updated_at=now, lease_expires_at=now, stage=None)
+    return replace(
+        voice,
+        updated_at=now,
+        lease_expires_at=now,
+        stage=None,
+        handed_back=voice.handed_back + (not counts),
+    )
 
 
 def finish(
@@ -383,10 +464,10 @@ def finish(
     attempt: int,
     result: Result,
     *,
-    seconds: float,
+    seconds: float | None,
     timings: Mapping[str, float],
 ) -> Voice:
-    """End the voice with its result; `seconds` is the length of the recording.
+    """End the voice with its result; `seconds` is the length of the recording, None for a text.
 
     Raises:
         LeaseLostError: the voice belongs to another attempt or to nobody.
@@ -439,12 +520,16 @@ def refuse(voice: Voice, now: datetime, error: VoiceError) -> Voice:
 
 def expire(voice: Voice, now: datetime) -> Voice:
     """End a voice whose recording can no longer come; raises like `refuse`."""
-    error = VoiceError(ErrorCode.UPLOAD_EXPIRED, "No recording came in time; please record again.")
-    return refuse(voice, now, error)
+    message = (
+        "The text did not arrive; please send it again."
+        if voice.is_text
+        else "No recording came in time; please record again."
+    )
+    return refuse(voice, now, VoiceError(ErrorCode.UPLOAD_EXPIRED, message))
 
 
-def give_up(voice: Voice, now: datetime, error: VoiceError) -> Voice:
-    """End a voice whose message will not be delivered again.
+def give_up(voice: Voice, now: datetime) -> Voice:
+    """End a voice that will not be tried again.
 
     Raises:
         LeaseHeldError: a worker still owns it and may succeed.
@@ -453,6 +538,10 @@ def give_up(voice: Voice, now: datetime, error: VoiceError) -> Voice:
     remaining = voice.lease_remaining(now)
     if remaining > timedelta(0):
         raise LeaseHeldError(voice, remaining)
+    error = VoiceError(
+        ErrorCode.ATTEMPTS_EXHAUSTED,
+        "The conversion was tried several times and failed each time; please record again.",
+    )
     return fail(voice, now, error)
 
 

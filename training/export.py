@@ -110,9 +110,9 @@ def export(network: Network, melody: Melody, folder: Path) -> Path:
         external_data=False,
         verbose=False,
     )
-    _optimise(file)
-    _strip(file)
-    _halve_weights(file)
+    optimise(file)
+    strip(file)
+    halve_weights(file)
     _check(CharacterGraph(network).eval(), file)
     _write_manifest(file, melody)
     return file
@@ -129,7 +129,7 @@ def character_inputs(frames: int) -> tuple[torch.Tensor, ...]:
     )
 
 
-def _optimise(file: Path) -> None:
+def optimise(file: Path) -> None:
     """Computes ahead what is constant, so that whoever loads the graph need not optimise it."""
     options = onnxruntime.SessionOptions()
     # What goes further needs operators that are no standard, or depends on the processor.
@@ -139,7 +139,7 @@ def _optimise(file: Path) -> None:
     onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-def _strip(file: Path) -> None:
+def strip(file: Path) -> None:
     """Leaves out what is no part of the character and would only have to be read.
 
     Names of the machine's folders and of source lines, shapes between the operators, which the
@@ -167,7 +167,7 @@ def _strip(file: Path) -> None:
     onnx.save(model, file)
 
 
-def _halve_weights(file: Path) -> None:
+def halve_weights(file: Path) -> None:
     """Stores the network's large weights as float16, each widened just before it is used.
 
     Half the bytes to read, to hash and to lay out. Widening takes no time that could be measured:

@@ -57,7 +57,10 @@ class FoldedGraph(CharacterGraph):
     def mel_power(self, wave: Tensor) -> Tensor:
         """Mel power [1, T, bands]; frame n is centred at sample 160 n."""
         # The last frame is centred a hop before the end.
-        padded = functional.pad(wave, (_HALF, _HALF - features.HOP))
+        return self.mel_power_within(functional.pad(wave, (_HALF, _HALF - features.HOP)))
+
+    def mel_power_within(self, padded: Tensor) -> Tensor:
+        """Mel power of the frames that lie within a wave of whole hops, two fewer than hops."""
         even, odd = part_samples(padded, features.HOP)
         frames = _neighbours(even, 3), _neighbours(odd, 3)
         real, imaginary = self.spectrum(frames)
@@ -146,15 +149,31 @@ class FoldedVoice(HarmonicVoice):
         """Samples [batch, frames * hop]; see HarmonicVoice."""
         tonal = self.pulses(f0) - noise
         tonal = functional.conv1d(tonal[:, None], self.limit, padding=7)[:, 0]
+        frames = self.spoken_frames(cepstrum, voiced, noise, tonal)
+        hop = OUTPUT_HOP // 2
+        return join_samples(overlap_add(frames, hop, hop))
+
+    def spoken_frames(
+        self, cepstrum: Tensor, voiced: Tensor, noise: Tensor, tonal: Tensor
+    ) -> Tensor:
+        """What each frame speaks, from a hop before its centre, by parity.
+
+        Args:
+            cepstrum: [batch, frames, 35].
+            voiced: [batch, frames].
+            noise: of a hop more than there are frames [batch, (frames + 1) * hop].
+            tonal: low-pass filtered difference of pulses and noise, likewise.
+
+        Returns:
+            [2, batch, frames, FFT_SIZE / 2].
+        """
         excitation = tuple(
             hiss + voiced[..., None] * tone
             for hiss, tone in zip(_two_hops(noise), _two_hops(tonal), strict=True)
         )
         real, imaginary = self.spectrum(excitation)
         spoken = [self._filter(cepstrum, half, real[half], imaginary[half]) for half in (0, 1)]
-        frames = self._inverse(*zip(*spoken, strict=True))
-        hop = OUTPUT_HOP // 2
-        return join_samples(overlap_add(torch.stack(frames), hop, hop))
+        return torch.stack(self._inverse(*zip(*spoken, strict=True)))
 
     def _filter(
         self, cepstrum: Tensor, half: int, real: Tensor, imaginary: Tensor
@@ -213,6 +232,12 @@ def overlap_add(frames: Tensor, hop: int, skipped: int) -> Tensor:
     Returns:
         [..., count * hop].
     """
+    hops = -(-frames.shape[-1] // hop)
+    return add_hops(frames, hop).flatten(-2)[..., skipped : skipped - hops * hop]
+
+
+def add_hops(frames: Tensor, hop: int) -> Tensor:
+    """Add up frames [..., count, length] a hop apart: [..., count + ceil(length / hop), hop]."""
     length = frames.shape[-1]
     hops = -(-length // hop)
     padded = functional.pad(frames, (0, hops * hop - length))
@@ -220,7 +245,7 @@ def overlap_add(frames: Tensor, hop: int, skipped: int) -> Tensor:
     total = functional.pad(parts[..., 0, :], (0, 0, 0, hops))
     for j in range(1, hops):
         total = total + functional.pad(parts[..., j, :], (0, 0, j, hops - j))
-    return total.flatten(-2)[..., skipped : skipped - hops * hop]
+    return total
 
 
 def _two_hops(signal: Tensor) -> Pair:

@@ -101,9 +101,16 @@ class Network(nn.Module):
 
     def speak(self, content: Tensor, f0: Tensor, voicing: Tensor) -> tuple[Tensor, Tensor]:
         """Cepstrum [batch, frames, 35] and voicing logit [batch, frames]."""
-        melody = (torch.log(f0) - self.melody_mean) / self.melody_spread
-        x = torch.cat([content, melody[:, None], voicing[:, None]], 1)
-        out = self.exit(self.decoder(self.join(x))).transpose(1, 2)
+        x = torch.cat([content, self.melody(f0)[:, None], voicing[:, None]], 1)
+        return self.parameters_of(self.exit(self.decoder(self.join(x))))
+
+    def melody(self, f0: Tensor) -> Tensor:
+        """How high is spoken, relative to the target's usual pitch."""
+        return (torch.log(f0) - self.melody_mean) / self.melody_spread
+
+    def parameters_of(self, out: Tensor) -> tuple[Tensor, Tensor]:
+        """Cepstrum and voicing logit of what the last layer gives [batch, 36, frames]."""
+        out = out.transpose(1, 2)
         cepstrum = out[..., :CEPSTRUM_SIZE] * self.cepstrum_spread + self.cepstrum_mean
         return cepstrum, out[..., CEPSTRUM_SIZE]
 
@@ -118,13 +125,28 @@ class Network(nn.Module):
         loud frames, drawn towards the usual mean when there are few of them, is taken away:
         what is left depends little on microphone, distance and speaker.
         """
-        level = power.mean(-1)
-        loud = (level * level).sum(1) / level.sum(1).clamp_min(1e-12)
-        log = torch.log(power / loud.clamp_min(1e-12)[:, None, None] + LEVEL_FLOOR)
-        height = torch.log(torch.exp(log).mean(-1))
-        weight = torch.sigmoid((height + 4) * 1.5)[..., None]
+        log = log_level(power, loudness(power))
+        weight = loud_weight(log)
         total = (weight * log).sum(1, keepdim=True) + MEAN_PRIOR_FRAMES * self.mel_mean
         return log - total / (weight.sum(1, keepdim=True) + MEAN_PRIOR_FRAMES)
+
+
+def loudness(power: Tensor) -> Tensor:
+    """Energy-weighted mean level [batch, 1, 1] of mel power [batch, frames, bands]."""
+    level = power.mean(-1)
+    loud = (level * level).sum(1) / level.sum(1).clamp_min(1e-12)
+    return loud.clamp_min(1e-12)[:, None, None]
+
+
+def log_level(power: Tensor, loud: Tensor) -> Tensor:
+    """Logarithm of mel power relative to a level."""
+    return torch.log(power / loud + LEVEL_FLOOR)
+
+
+def loud_weight(log: Tensor) -> Tensor:
+    """How much each frame counts for the mean spectrum [batch, frames, 1]: quiet ones little."""
+    height = torch.log(torch.exp(log).mean(-1))
+    return torch.sigmoid((height + 4) * 1.5)[..., None]
 
 
 def warped_axis(hertz: np.ndarray) -> np.ndarray:
@@ -171,12 +193,29 @@ class HarmonicVoice(nn.Module):
 
     def pulses(self, f0: Tensor) -> Tensor:
         """Band-limited pulses of unit power, [batch, (frames + 1) * hop], beginning a hop early."""
-        before = torch.cat([f0[:, :1], f0], 1)[:, :, None].double()
-        after = torch.cat([f0, f0[:, -1:]], 1)[:, :, None].double()
-        step = torch.arange(1, OUTPUT_HOP + 1, dtype=torch.float64, device=f0.device)
+        before = torch.cat([f0[:, :1], f0], 1)
+        after = torch.cat([f0, f0[:, -1:]], 1)
+        return self.pulses_between(before, after)[0]
+
+    def pulses_between(
+        self, before: Tensor, after: Tensor, phase: Tensor | float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """Pulses of hops, from f0 at the beginning and at the end of each [batch, hops].
+
+        Args:
+            before: f0 at the beginnings.
+            after: f0 at the ends.
+            phase: cycles before the first hop.
+
+        Returns:
+            The pulses [batch, hops * hop], and the cycles before each hop [batch, hops] in double
+            precision.
+        """
+        before, after = before[:, :, None].double(), after[:, :, None].double()
+        step = torch.arange(1, OUTPUT_HOP + 1, dtype=torch.float64, device=before.device)
         ramp = step * (step - 1) / (2 * OUTPUT_HOP)
         turns = (before * step + (after - before) * ramp) / OUTPUT_RATE
-        whole = torch.cumsum(turns[:, :, -1], 1) - turns[:, :, -1]
+        whole = torch.cumsum(turns[:, :, -1], 1) - turns[:, :, -1] + phase
         cycles = (turns + whole[:, :, None]).flatten(1)
         hertz = (before + (after - before) * (step - 1) / OUTPUT_HOP).flatten(1).float()
         distance = (cycles - torch.round(cycles)).float() * OUTPUT_RATE / hertz
@@ -184,7 +223,8 @@ class HarmonicVoice(nn.Module):
         shape = torch.where(
             angle.abs() < 1e-3, torch.ones_like(angle), torch.sin(angle) / (angle + 1e-12)
         )
-        return shape * torch.sqrt(OUTPUT_RATE / hertz) - torch.sqrt(hertz / OUTPUT_RATE)
+        pulses = shape * torch.sqrt(OUTPUT_RATE / hertz) - torch.sqrt(hertz / OUTPUT_RATE)
+        return pulses, whole
 
     def frames(self, signal: Tensor) -> Tensor:
         """Windowed frames [batch, frames, 2 * hop]."""

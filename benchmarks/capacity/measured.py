@@ -43,7 +43,8 @@ class Plan:
     """How many voices are sent how.
 
     Attributes:
-        warm_ups: before anything is measured.
+        warm_ups: before anything is measured, as many at once as saturate the machine: Java
+            compiles the emulators while they work, and until then a voice costs them twice as much.
         idle: one after another.
         saturating: always `AT_ONCE` under way.
         loaded: at random times.
@@ -62,7 +63,7 @@ class Plan:
     rest_seconds: float
 
 
-FULL: Final = Plan(20, 80, 80, 200, (20, 150, 20), 20, 5, 10.0)
+FULL: Final = Plan(300, 80, 80, 200, (20, 150, 20), 20, 5, 10.0)
 QUICK: Final = Plan(5, 10, 16, 16, (4, 16, 4), 2, 1, 2.0)
 
 
@@ -93,7 +94,7 @@ async def measure(plan: Plan) -> Measured:
         cloud = visitors.cloud
         guests = Guests(cloud, Visitor(visitors.client, cloud.addresses.api, cloud.voices))
         async with Deliveries(visitors.client, cloud.addresses).at_once():
-            await guests.one_by_one(plan.warm_ups)
+            await guests.saturate(plan.warm_ups)
             free = [await asyncio.to_thread(free_processors)]
             processor, idle = await _at_idle(guests, plan)
             rate = await guests.saturate(plan.saturating)

@@ -49,6 +49,7 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
     from functions.convert.settings import ConvertSettings
     from shared import settings
     from speech.audio.decoding import Decoder
+    from speech.engines.base import SessionSettings
 
     laps.end("imports")
 
@@ -57,7 +58,8 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
         laps.end("settings")
         convert.open_stores(config)
         laps.end("clients")
-        characters = convert.build_characters(config.characters_dir, config.threads)
+        session = SessionSettings(threads=config.threads)
+        characters = convert.build_characters(config.characters_dir, session)
         laps.end("characters")
         async with Decoder() as decoder:
             laps.end("decoder's process")

@@ -22,6 +22,7 @@ from shared.media import CONTENT_TYPES, sniff
 from shared.voice import Input, Options, OutputFormat, Status, Voice, new_voice_id
 from speech.audio.decoding import Decoder
 from speech.audio.recording import DecodeLimits
+from speech.engines.base import SessionSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,20 +174,21 @@ def _cpu_seconds() -> float:
 
 async def _convert(recording: bytes, output_format: OutputFormat, rounds: int) -> tuple[float, int]:
     shelf = cast("Bucket", _Shelf(recording))
-    characters = build_characters(CHARACTERS, threads=1)
+    characters = build_characters(CHARACTERS, SessionSettings())
     async with Decoder(max_processes=1) as decoder:
         conversion = Conversion(
             uploads=shelf,
             results=shelf,
             decoder=decoder,
-            characters=characters,
+            max_speech_seconds=60.0,
             limits=DecodeLimits(min_seconds=1, max_seconds=60, max_bytes=100_000_000),
             result_lifetime=timedelta(hours=1),
         )
-        voice = _voice(recording, output_format, next(iter(characters)))
+        name, character = next(iter(characters.items()))
+        voice = _voice(recording, output_format, name)
         for _ in range(rounds):
-            outcome = await conversion.run(voice, lambda _stage: None)
-    return outcome.seconds, outcome.result.bytes
+            outcome = await conversion.run(voice, character, lambda _stage: None)
+    return outcome.seconds or 0.0, outcome.result.bytes
 
 
 def _voice(recording: bytes, output_format: OutputFormat, character: str) -> Voice:

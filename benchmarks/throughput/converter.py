@@ -143,7 +143,7 @@ app = LifespanApp()
 def main() -> None:
     """Serve with the settings of the environment."""
     config = settings.load(ConvertSettings)
-    logs.configure(config.project_id, config.log_level)
+    logs.configure(config.project_id, config.log_level, config.pseudonym_key)
     convert.run(config, serve)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from capacity.engine.accounts import account, count_voice
 from capacity.engine.autoscaling import scale_on_demand, tick
-from capacity.engine.compiled import borrowed, compiled, inlined
+from capacity.engine.compiled import borrowed, compiled, entry, inlined
 from capacity.engine.instances import enter, leave, make_ready, start_instance, take_turn
 from capacity.engine.processors import finish_work, start_work
 from capacity.engine.pushing import acknowledge, backoff, push, refuse
@@ -19,12 +19,14 @@ from capacity.engine.state import (
     ADMIT,
     DELAY,
     DEPART,
+    DONE,
     END_VOICE,
     END_WARM_UP,
     ENTER,
     FORK,
     GIVE_UP,
     LEAVE,
+    LEFT,
     MACHINE_WORK,
     NOBODY,
     ON_DEMAND,
@@ -43,9 +45,9 @@ from capacity.engine.state import (
 )
 
 
-@compiled
+@entry
 def run(owned: World, chance: np.random.Generator) -> None:
-    """Simulate until every voice has had its end, but no longer than to the clock's horizon.
+    """Simulate until every voice has had its end, but no longer than the clock allows.
 
     Args:
         owned: its initial state; afterwards its final one.
@@ -69,6 +71,8 @@ def run(owned: World, chance: np.random.Generator) -> None:
     heap = [(0.0, TICK, 0, 0)]
     _start_minimum(world, heap)
     while clock[0].ended < len(voices) or heap[0][0] <= clock[0].end:
+        if clock[0].late > clock[0].most_late:
+            break
         clock[0].events += 1
         arrival = voices[clock[0].arrived].arrived if clock[0].arrived < len(voices) else np.inf
         job = NOBODY
@@ -276,8 +280,11 @@ def _warm_up(
 
 @inlined
 def _end_voice(world: World, now: float, voice: int, outcome: int) -> None:
-    world.voices[voice].ended = now
-    world.voices[voice].outcome = outcome
-    world.clock[0].ended += 1
-    world.progress[0] = world.clock[0].ended
+    one, clock = world.voices[voice], world.clock[0]
+    one.ended = now
+    one.outcome = outcome
+    clock.ended += 1
+    world.progress[0] = clock.ended
+    if outcome != LEFT and (outcome != DONE or now - one.released > clock.late_after):
+        clock.late += 1
     count_voice(world, now, -1)

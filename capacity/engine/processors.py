@@ -30,16 +30,8 @@ def start_work(  # noqa: PLR0917 - compiled functions take no keywords
     jobs, hosts = world.jobs, world.hosts
     _catch_up(world, now, host)
     jobs[job].finish = hosts[host].virtual + work
-    head = hosts[host].head
-    jobs[job].following = head
-    jobs[job].preceding = NOBODY
-    if head != NOBODY:
-        jobs[head].preceding = job
-    hosts[host].head = job
+    _insert(world, job, host)
     _count_working(world, now, host, 1)
-    first = hosts[host].first
-    if first == NOBODY or jobs[job].finish < jobs[first].finish:
-        hosts[host].first = job
     _expect(world, heap, now, host)
 
 
@@ -50,21 +42,37 @@ def finish_work(
     """Take the job whose work is over off its host, and return it."""
     jobs, hosts = world.jobs, world.hosts
     _catch_up(world, now, host)
-    job = hosts[host].first
-    following, preceding = jobs[job].following, jobs[job].preceding
-    if preceding == NOBODY:
-        hosts[host].head = following
+    job = hosts[host].head
+    hosts[host].head = jobs[job].following
+    if hosts[host].head == NOBODY:
+        hosts[host].tail = NOBODY
     else:
-        jobs[preceding].following = following
-    if following != NOBODY:
-        jobs[following].preceding = preceding
+        jobs[hosts[host].head].preceding = NOBODY
     _count_working(world, now, host, -1)
-    hosts[host].first = _soonest(world, host)
-    if hosts[host].first == NOBODY:
+    if hosts[host].head == NOBODY:
         # Small numbers stay exact.
         hosts[host].virtual = 0.0
     _expect(world, heap, now, host)
     return int(job)
+
+
+@inlined
+def _insert(world: World, job: int, host: int) -> None:
+    """Put a job among those of its host, the soonest first; most jobs belong near the end."""
+    jobs, hosts = world.jobs, world.hosts
+    before = hosts[host].tail
+    while before != NOBODY and jobs[before].finish > jobs[job].finish:
+        before = jobs[before].preceding
+    after = hosts[host].head if before == NOBODY else jobs[before].following
+    jobs[job].preceding, jobs[job].following = before, after
+    if before == NOBODY:
+        hosts[host].head = job
+    else:
+        jobs[before].following = job
+    if after == NOBODY:
+        hosts[host].tail = job
+    else:
+        jobs[after].preceding = job
 
 
 @inlined
@@ -94,21 +102,10 @@ def _count_working(world: World, now: float, host: int, change: int) -> None:
 
 
 @inlined
-def _soonest(world: World, host: int) -> int:
-    jobs, best = world.jobs, NOBODY
-    job = world.hosts[host].head
-    while job != NOBODY:
-        if best == NOBODY or jobs[job].finish < jobs[best].finish:
-            best = job
-        job = jobs[job].following
-    return int(best)
-
-
-@inlined
 def _expect(world: World, heap: list[tuple[float, int, int, int]], now: float, host: int) -> None:
     hosts = world.hosts
     hosts[host].version += 1
-    first = hosts[host].first
+    first = hosts[host].head
     if first != NOBODY:
         left = max(0.0, world.jobs[first].finish - hosts[host].virtual)
         moment = now + left / _speed(world, host)

@@ -136,11 +136,14 @@ HOST: Final = np.dtype(
         ("version", "i8"),
         ("service", "i8"),
         ("head", "i8"),
+        ("tail", "i8"),
         ("working", "i8"),
-        ("first", "i8"),
     ]
 )
-"""Processors that jobs share evenly, none with more than one; `virtual` is what each has had."""
+"""Processors that jobs share evenly, none with more than one; `virtual` is what each has had.
+
+The list from `head` to `tail` has its jobs in the order of their ends.
+"""
 
 SERVICE: Final = np.dtype(
     [
@@ -261,9 +264,15 @@ CLOCK: Final = np.dtype(
         ("end", "f8"),
         ("horizon", "f8"),
         ("begin_step", "i8"),
+        ("late_after", "f8"),
+        ("late", "i8"),
+        ("most_late", "i8"),
     ]
 )
-"""The simulation as a whole; `area` is the integral of the voices in the system."""
+"""The simulation as a whole; `area` is the integral of the voices in the system.
+
+It ends early when more than `most_late` voices have waited longer than `late_after` or were lost.
+"""
 
 SAMPLE: Final = np.dtype(
     [

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from functions.api.choice import Source
 from functions.api.problems import Problem
 from shared import voice as voices_of
 from shared.media import (
@@ -19,13 +19,15 @@ from shared.media import (
 )
 from shared.objects import ObjectExistsError, ObjectMissingError, upload_name
 from shared.ports.store import UnknownVoiceError, VoiceExistsError, change
+from shared.recordings import store_recording
 from shared.voice import ErrorCode, ForbiddenTransitionError, Options, Status, VoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from datetime import timedelta
     from typing import BinaryIO
 
+    from functions.api.catalogue import Catalogue
     from functions.api.models import NewVoice
     from shared.characters import CharacterManifest
     from shared.objects import SignedUpload
@@ -35,13 +37,13 @@ if TYPE_CHECKING:
 
 
 class VoiceIntake:
-    """Creates voices, accepts their recordings, and erases them.
+    """Creates voices for recordings, accepts the recordings, and erases voices of every kind.
 
     Args:
         voices: the voices' documents.
         uploads: the bucket of the recordings; it must be able to sign addresses.
         results: the bucket of the results.
-        characters: the characters' manifests by id.
+        catalogue: the characters.
         max_bytes: the largest recording.
         upload_lifetime: how long an upload address works.
         now: the clock of a new document's times.
@@ -53,7 +55,7 @@ class VoiceIntake:
         voices: VoiceStore,
         uploads: Bucket,
         results: Bucket,
-        characters: Mapping[str, CharacterManifest],
+        catalogue: Catalogue,
         max_bytes: int,
         upload_lifetime: timedelta,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -61,7 +63,7 @@ class VoiceIntake:
         self._voices = voices
         self._uploads = uploads
         self._results = results
-        self._characters = characters
+        self._catalogue = catalogue
         self._max_bytes = max_bytes
         self._upload_lifetime = upload_lifetime
         self._now = now
@@ -72,13 +74,14 @@ class VoiceIntake:
         Raises:
             StorageUnavailableError: the address could not be signed; no document was created.
             StoreUnavailableError: the document could not be created.
-            Problem: `unknown_character`, `pitch_not_adjustable` or `unsupported_content_type`.
+            Problem: `unknown_character`, `speech_not_taken`, `pitch_not_adjustable` or
+                `unsupported_content_type`.
         """
-        character = self._character(wish.character)
-        pitch_shift = self._pitch_shift(wish, character)
+        character = await self._catalogue.choose(wish.character, Source.SPEECH)
+        pitch_shift = _pitch_shift(wish, character)
         options = Options(pitch_shift, wish.output_format, _content_type(wish.content_type))
         voice = voices_of.create(
-            voices_of.new_voice_id(), character, options, now=self._now(), owner=owner
+            voices_of.new_voice_id(), character.id, options, now=self._now(), owner=owner
         )
         signed = await self._uploads.sign_upload(
             upload_name(voice.voice_id),
@@ -99,16 +102,15 @@ class VoiceIntake:
         Raises:
             Problem: it cannot be accepted; if its content is the reason, the voice is failed, too.
         """
-        if voice.status is not Status.WAITING:
+        if voice.status is not Status.WAITING or voice.is_text:
             raise _already_uploaded()
         await self._require_convertible(voice, content, size, content_type)
         try:
-            await self._uploads.write(
-                upload_name(voice.voice_id), content, content_type=content_type, size=size
+            await store_recording(
+                self._uploads, voice.voice_id, content, size=size, content_type=content_type
             )
         except ObjectExistsError as error:
-            if not await self._has_stored(voice, content, size, content_type):
-                raise _already_uploaded() from error
+            raise _already_uploaded() from error
 
     async def erase(self, voice_id: str) -> None:
         """Delete a voice's recording, results and document, whatever its status.
@@ -116,11 +118,18 @@ class VoiceIntake:
         The document is deleted first: from then on a worker that owns the voice can commit nothing.
         """
         await self._voices.delete(voice_id)
-        await self.erase_objects(voice_id)
+        # Not deleted, because the address for its upload may still work, and would work again.
+        await self._uploads.empty(upload_name(voice_id))
+        await self._results.delete_all(f"{voice_id}/")
 
     async def erase_objects(self, voice_id: str) -> None:
         """Delete a voice's objects, which an earlier deletion that was cut off may have left."""
-        await self._uploads.delete(upload_name(voice_id))
+        name = upload_name(voice_id)
+        # Only what is there is emptied, so that nobody can make objects of invented names.
+        with suppress(ObjectMissingError):
+            facts = await self._uploads.find(name)
+            if facts.bytes:
+                await self._uploads.empty(name, facts.generation)
         await self._results.delete_all(f"{voice_id}/")
 
     async def expire(self, voice: Voice) -> None:
@@ -152,49 +161,10 @@ class VoiceIntake:
         """Return whether a voice waits for a recording that can no longer come."""
         return voices_of.upload_has_expired(voice, now, self._upload_lifetime)
 
-    async def _has_stored(
-        self, voice: Voice, content: BinaryIO, size: int, content_type: str
-    ) -> bool:
-        """Return whether the stored object is this very recording.
-
-        Then the answer to our own write was lost, or the client did not get our answer and sends
-        the recording again.
-        """
-        name = upload_name(voice.voice_id)
-        try:
-            found = await self._uploads.find(name)
-            if (found.bytes, found.content_type) != (size, content_type):
-                return False
-            stored = await self._uploads.read(name, found.generation, max_bytes=size)
-        except ObjectMissingError:
-            return False  # the voice was erased meanwhile
-        content.seek(0)
-        return stored == await asyncio.to_thread(content.read)
-
     async def _end(self, voice: Voice, transition: Callable[[Voice, datetime], Voice]) -> None:
         # If the recording was uploaded or the voice deleted meanwhile, the voice does not fail.
         with suppress(ForbiddenTransitionError, UnknownVoiceError):
             await change(self._voices, voice.voice_id, transition)
-
-    def _character(self, name: str | None) -> str:
-        if name is None:
-            return next(iter(self._characters))
-        if name not in self._characters:
-            known = ", ".join(self._characters)
-            detail = f"There is no character {name!r}; choose one of {known}."
-            raise Problem(422, ErrorCode.UNKNOWN_CHARACTER, detail)
-        return name
-
-    def _pitch_shift(self, wish: NewVoice, character: str) -> float | None:
-        if wish.pitch_shift == "auto":
-            return None
-        if self._characters[character].pitch is None:
-            detail = (
-                f"The pitch of {character!r} cannot be set; leave pitch_shift out, "
-                f"or set it to 'auto'."
-            )
-            raise Problem(422, "pitch_not_adjustable", detail)
-        return wish.pitch_shift
 
     async def _require_convertible(
         self, voice: Voice, content: BinaryIO, size: int, content_type: str
@@ -219,6 +189,18 @@ class VoiceIntake:
             message = f"The file is {container}, but was announced as {content_type[:80]!r}."
             return VoiceError(ErrorCode.CONTENT_TYPE_MISMATCH, message)
         return None
+
+
+def _pitch_shift(wish: NewVoice, character: CharacterManifest) -> float | None:
+    if wish.pitch_shift == "auto":
+        return None
+    if character.pitch is None:
+        detail = (
+            f"The pitch of {character.id!r} cannot be set; leave pitch_shift out, "
+            f"or set it to 'auto'."
+        )
+        raise Problem(422, "pitch_not_adjustable", detail)
+    return wish.pitch_shift
 
 
 def _content_type(text: str) -> str:

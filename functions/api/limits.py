@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter, OrderedDict
-from contextlib import contextmanager
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from types import MappingProxyType
+from collections import OrderedDict
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from functions.api.problems import Problem
+from shared.http.client_networks import ALLOWANCES, client_of, networks_of
+from shared.http.places import NoPlaceError, PlacesPerClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from starlette.requests import Request
 
@@ -33,14 +33,6 @@ By then a conversion has usually ended.
 """
 
 _ROUNDING_SECONDS: Final = 1e-6
-_SITE_PREFIX: Final = 64
-
-ALLOWANCES: Final[Mapping[str, int]] = MappingProxyType({"/48": 16, "/56": 4, "/64": 1, "": 1})
-"""How many times the allowance of one client each kind of network has, the largest first.
-
-A visitor's connection has a /64, but providers hand out a /56 or a /48, which holds 256 or 65 536
-of them (RFC 6177). The empty kind is one IPv4 address.
-"""
 
 
 class Limits:
@@ -68,9 +60,8 @@ class Limits:
             for kind, times in ALLOWANCES.items()
             if per_minute
         }
-        self._most_waiting = waiting
         self._trusted_proxies = trusted_proxies
-        self._waiting: Counter[str] = Counter()
+        self._waiting = PlacesPerClient(waiting, trusted_proxies)
 
     def admit(self, request: Request) -> None:
         """Count a request.
@@ -82,7 +73,7 @@ class Limits:
             return
         counted = [
             (self._buckets[kind], network)
-            for kind, network in _networks_of(client_of(request, self._trusted_proxies))
+            for kind, network in networks_of(client_of(request, self._trusted_proxies))
         ]
         # Only if all of them have a token one is taken from each, so that a refused request
         # neither costs nor makes this instance remember anything more.
@@ -104,24 +95,16 @@ class Limits:
         Raises:
             Problem: `rate_limited`: as many as allowed are waiting already.
         """
-        networks = _networks_of(client_of(request, self._trusted_proxies))
-        for kind, network in networks:
-            most = ALLOWANCES[kind] * self._most_waiting
-            if most and self._waiting[network] >= most:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._waiting.taken(request))
+            except NoPlaceError as error:
                 detail = (
-                    f"{most} requests from your address or its network are waiting already; "
+                    f"{error.most} requests from your address or its network are waiting already; "
                     "please come back when one of them has been answered."
                 )
-                raise _rate_limited(detail, WAITING_PAUSE_SECONDS)
-        counted = [network for _, network in networks]
-        self._waiting.update(counted)
-        try:
+                raise _rate_limited(detail, WAITING_PAUSE_SECONDS) from None
             yield
-        finally:
-            self._waiting.subtract(counted)
-            for network in counted:
-                if not self._waiting[network]:
-                    del self._waiting[network]
 
 
 class TokenBuckets:
@@ -172,54 +155,6 @@ class TokenBuckets:
     def _forget(self, now: float) -> None:
         while len(self._full_at) > self._most_clients or next(iter(self._full_at.values())) <= now:
             self._full_at.popitem(last=False)
-
-
-def client_of(request: Request, trusted_proxies: int) -> str:
-    """Return the client that a request counts for: an IPv4 address, or an IPv6 network.
-
-    Every proxy appends to `X-Forwarded-For`, so only the last entries can be trusted. An external
-    Application Load Balancer writes two, the visitor's address and its own
-    (https://docs.cloud.google.com/load-balancing/docs/https#x-forwarded-for_header). Cloud Run
-    reached at its own address writes one, the visitor's; Google does not document this, but others
-    have measured it. The entries before come from the visitor and may contain anything. A visitor
-    with one IPv6 address has all 2^64 of its network, so the network counts as one client; the
-    larger networks around it are counted, too (`ALLOWANCES`).
-
-    Args:
-        request: the request.
-        trusted_proxies: how many of the last entries our own proxies have written. With 0, or if
-            entries are missing, the connection's own address counts.
-    """
-    entries = ",".join(request.headers.getlist("x-forwarded-for")).rsplit(",", trusted_proxies)
-    if trusted_proxies and len(entries) >= trusted_proxies:
-        forwarded = _network_of(entries[-trusted_proxies].strip())
-        if forwarded is not None:
-            return forwarded
-    own = request.client.host if request.client else ""
-    return _network_of(own) or own
-
-
-def _network_of(text: str) -> str | None:
-    try:
-        address: IPv4Address | IPv6Address = ip_address(text)
-    except ValueError:
-        return None
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is None:
-            return str(IPv6Network((int(address), _SITE_PREFIX), strict=False))
-        address = address.ipv4_mapped
-    return str(address)
-
-
-def _networks_of(client: str) -> list[tuple[str, str]]:
-    """Return the networks that a client counts for, each with its kind, the largest first."""
-    try:
-        site = IPv6Network(client) if "/" in client else None
-    except ValueError:
-        site = None
-    if site is None:
-        return [("", client)]
-    return [(kind, str(site.supernet(new_prefix=int(kind[1:])))) for kind in ALLOWANCES if kind]
 
 
 def _rate_limited(detail: str, seconds: int) -> Problem:

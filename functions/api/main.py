@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,17 @@ import httpx
 
 from functions.api.app import create_app, serve_page
 from functions.api.app_check import AppCheck
+from functions.api.catalogue import Catalogue
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.routes import Dependencies
+from functions.api.routes import Dependencies, LiveOffer
 from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
 from functions.api.sign_in import SignIn
+from functions.api.texts import TextIntake
 from functions.api.upload_memory import UploadMemory
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
+from shared.character_bucket import CharacterBucket
 from shared.characters import read_manifests
 from shared.google import clients
 from shared.google.app_check import (
@@ -39,13 +42,17 @@ from shared.google.tokens import (
     fetch_certificates,
 )
 from shared.http.function import cloud_function
+from shared.live_tickets import Tickets
 from shared.settings import Environment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fastapi import FastAPI
 
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
+    from shared.ports.topic import Publisher
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +63,15 @@ class Services:
         voices: the voices' documents; they must be watchable.
         uploads: the bucket of the recordings; it must be able to sign addresses.
         results: the bucket of the results.
+        conversions: opens the topic of the conversion messages, which only texts need.
+        open_characters: opens the bucket of the characters; None if there is none.
     """
 
     voices: VoiceStore
     uploads: Bucket
     results: Bucket
+    conversions: Callable[[], Publisher]
+    open_characters: Callable[[], Bucket] | None = None
 
 
 def build(config: ApiSettings, services: Services) -> FastAPI:
@@ -69,18 +80,26 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
     Raises:
         ManifestError: a character's manifest is wrong, or there is no character.
     """
-    characters = read_manifests(config.characters_dir)
+    catalogue = open_catalogue(config, services.open_characters)
     intake = VoiceIntake(
         voices=services.voices,
         uploads=services.uploads,
         results=services.results,
-        characters=characters,
+        catalogue=catalogue,
         max_bytes=config.max_upload_bytes,
         upload_lifetime=timedelta(seconds=config.upload_url_seconds),
+    )
+    texts = TextIntake(
+        voices=services.voices,
+        uploads=services.uploads,
+        conversions=services.conversions,
+        catalogue=catalogue,
+        max_characters=config.max_text_characters,
     )
     dependencies = Dependencies(
         voices=services.voices,
         intake=intake,
+        texts=texts,
         warm_up=open_warm_up(config),
         sign_in=open_sign_in(config),
         app_check=open_app_check(config),
@@ -90,15 +109,30 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
             trusted_proxies=config.trusted_proxies,
         ),
         upload_memory=UploadMemory(config.max_upload_bytes + FORM_OVERHEAD_BYTES),
-        characters=characters,
+        catalogue=catalogue,
         wait_seconds=config.wait_seconds,
         seconds=(config.min_seconds, config.max_seconds),
         max_upload_bytes=config.max_upload_bytes,
+        live=open_live_offer(config),
+        max_text_characters=config.max_text_characters,
     )
     app = create_app(dependencies, config.allowed_origins)
     if config.web_root is not None:
         serve_page(app, config.web_root, config.page_config or {})
     return app
+
+
+def open_catalogue(
+    config: ApiSettings, open_bucket: Callable[[], Bucket] | None = None
+) -> Catalogue:
+    """Return what lists the characters.
+
+    Raises:
+        ManifestError: the manifest of a built-in character is wrong, or there is none.
+    """
+    built_in = read_manifests(config.characters_dir)
+    bucket = None if open_bucket is None else CharacterBucket(open_bucket)
+    return Catalogue(built_in, bucket, config.characters_refresh_seconds)
 
 
 def open_warm_up(config: ApiSettings) -> WarmUp:
@@ -127,12 +161,23 @@ def open_app_check(config: ApiSettings) -> AppCheck:
     return AppCheck(AppCheckTokenVerifier(keys, project_id=config.project_id))
 
 
+def open_live_offer(config: ApiSettings) -> LiveOffer | None:
+    """Return what tells clients how to reach `live`, None where there is none."""
+    if config.live_url is None:
+        return None
+    tickets = Tickets([key.get_secret_value() for key in config.live_ticket_keys])
+    # Both are the permission to bring one recording.
+    return LiveOffer(config.live_url, tickets, timedelta(seconds=config.upload_url_seconds))
+
+
 def open_services(config: ApiSettings) -> Services:
     """Open the clients."""
     return Services(
         voices=clients.open_voices(config, targets_per_stream=config.listen_targets_per_stream),
         uploads=clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config)),
         results=clients.open_bucket(config, config.results_bucket),
+        conversions=cache(partial(clients.open_publisher, config, config.conversions_topic)),
+        open_characters=clients.characters_opener(config),
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime  # noqa: TC003 - pydantic reads the annotations
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from shared.characters import MAX_STYLE_ID
 from shared.media import ALLOWED_UPLOADS, LONGEST_CONTENT_TYPE
 from shared.voice import OutputFormat, Status
 
@@ -18,6 +19,10 @@ CONTENT_TYPE_PATTERN: Final = f"^({'|'.join(sorted(ALLOWED_UPLOADS))})(;[ -~]*)?
 )
 """Describes the media type of a recording; `parse_content_type` checks it."""
 
+RECORDING_TAG: Final = "(recording)"
+TEXT_TAG: Final = "(text)"
+"""Names of the two bodies of a wish for a voice; no field is called like that."""
+
 _TRY_AGAIN: Final = frozenset({429, 503, 504})
 
 
@@ -26,7 +31,7 @@ class _Model(BaseModel):
 
 
 class NewVoice(_Model):
-    """The options of a new voice; all of them have defaults."""
+    """The options of a new voice that is made from a recording; all of them have defaults."""
 
     character: Annotated[str | None, Field(max_length=64)] = None
     pitch_shift: Literal["auto"] | Annotated[float, Field(ge=-24, le=24, strict=True)] = "auto"
@@ -35,6 +40,36 @@ class NewVoice(_Model):
         str,
         Field(max_length=LONGEST_CONTENT_TYPE, json_schema_extra={"pattern": CONTENT_TYPE_PATTERN}),
     ] = "audio/webm"
+
+
+class NewTextVoice(_Model):
+    """A new voice that is made from a text, and how the text is spoken.
+
+    `speed` 2 is twice as fast, `pitch` counts semitones, `intonation` 0 is flat, `volume` and
+    `pauses` are factors, and `style` is one of the character's styles, 0 for its usual one.
+    """
+
+    text: str
+    character: Annotated[str | None, Field(max_length=64)] = None
+    output_format: OutputFormat = OutputFormat.WAV
+    speed: Annotated[float, Field(ge=0.5, le=2, strict=True)] = 1.0
+    pitch: Annotated[float, Field(ge=-12, le=12, strict=True)] = 0.0
+    intonation: Annotated[float, Field(ge=0, le=2, strict=True)] = 1.0
+    volume: Annotated[float, Field(ge=0, le=2, strict=True)] = 1.0
+    pauses: Annotated[float, Field(ge=0, le=4, strict=True)] = 1.0
+    style: Annotated[int, Field(ge=0, le=MAX_STYLE_ID)] = 0
+
+
+def _kind(body: Any) -> str:
+    has_text = "text" in body if isinstance(body, dict) else isinstance(body, NewTextVoice)
+    return TEXT_TAG if has_text else RECORDING_TAG
+
+
+Wish = Annotated[
+    Annotated[NewVoice, Tag(RECORDING_TAG)] | Annotated[NewTextVoice, Tag(TEXT_TAG)],
+    Discriminator(_kind),
+]
+"""The body of a request for a voice; it is for a text if it has the field `text`."""
 
 
 class Upload(_Model):
@@ -47,12 +82,25 @@ class Upload(_Model):
     max_bytes: int
 
 
+class Live(_Model):
+    """How to send the recording while the visitor speaks: see docs/live.md."""
+
+    url: str
+    ticket: str
+    expires_at: datetime
+
+
 class VoiceCreated(_Model):
-    """A voice that waits for its recording; `document` is the Firestore path to listen to."""
+    """A new voice; `document` is the Firestore path to listen to.
+
+    `upload` says where its recording is uploaded to; it is null if the voice is made from a text.
+    `live` is null then, too, and where the service does not offer it.
+    """
 
     voice_id: str
-    upload: Upload
+    upload: Upload | None
     document: str
+    live: Live | None = None
 
 
 class UploadAccepted(_Model):
@@ -104,6 +152,21 @@ class SecondsLimits(_Model):
     max_seconds: float
 
 
+class StyleFacts(_Model):
+    """A style in which a character speaks text."""
+
+    id: int
+    name: str
+    speaker: str | None
+
+
+class TextFacts(_Model):
+    """How a character speaks text."""
+
+    max_characters: int
+    styles: list[StyleFacts]
+
+
 class CharacterFacts(_Model):
     """A character."""
 
@@ -114,7 +177,9 @@ class CharacterFacts(_Model):
     terms_url: str
     colour: str
     portrait_url: str | None
+    takes: Literal["speech", "text", "both"]
     limits: SecondsLimits
+    text: TextFacts | None
 
 
 class Characters(_Model):

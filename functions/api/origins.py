@@ -7,11 +7,11 @@ page of any site, from the addresses of that site's visitors.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 
 from functions.api.problems import Problem
+from shared.http.origins import ANY, is_allowed_origin
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -53,14 +53,13 @@ class OriginMiddleware:
         await self._app(scope, receive, send)
 
     def _objection(self, headers: Headers) -> Problem | None:
-        if "*" in self._allowed:
+        if ANY in self._allowed:
             return None
         origin = headers.get("origin")
         if origin is None:
             is_refused = headers.get("sec-fetch-site") in _OTHER_SITES
         else:
-            is_own = urlsplit(origin).netloc == headers.get("host")
-            is_refused = origin not in self._allowed and not is_own
+            is_refused = not is_allowed_origin(origin, headers.get("host"), self._allowed)
         if not is_refused:
             return None
         detail = "Pages of this site may not change anything here; ask the operator to allow it."

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Match
 
 from functions.api.body_limit import OversizedBodyError
+from functions.api.models import RECORDING_TAG, TEXT_TAG
 from shared.errors import PassingError
 from shared.ports.store import (
     UnknownVoiceError,
@@ -193,5 +194,6 @@ def _title(status: int) -> str:
 
 
 def _explain(problem: Mapping[str, Any]) -> str:
-    where = ".".join(str(part) for part in problem["loc"] if part != "body") or "the body"
+    unnamed = ("body", RECORDING_TAG, TEXT_TAG)
+    where = ".".join(str(part) for part in problem["loc"] if part not in unnamed) or "the body"
     return f"{where}: {problem['msg']}"

@@ -6,34 +6,39 @@ import logging
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Path, Request, Response
-from fastapi.responses import FileResponse
 
 from functions.api import models, multipart
 from functions.api.problems import Problem
 from functions.api.waiting import final_voice_or_problem, wait_until_final, while_connected
-from shared.documents import document_path
+from shared.documents import conversion_answer, document_path
 from shared.logs import about_voice
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.ports.tokens import TokenRefusedError
 from shared.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from datetime import timedelta
 
     from functions.api.app_check import AppCheck
+    from functions.api.catalogue import Catalogue
     from functions.api.creation import VoiceIntake
     from functions.api.limits import Limits
     from functions.api.sign_in import SignIn
+    from functions.api.texts import TextIntake
     from functions.api.upload_memory import UploadMemory
     from functions.api.warmup import WarmUp
     from shared.characters import CharacterManifest
+    from shared.live_tickets import Tickets
     from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
 _LOG = logging.getLogger(__name__)
+
+PORTRAIT_SECONDS: Final = 300
+"""How long a browser may keep a portrait."""
 
 VoiceId = Annotated[
     str,
@@ -47,34 +52,55 @@ Authorization = Annotated[str | None, Header()]
 
 
 @dataclass(frozen=True, slots=True)
+class LiveOffer:
+    """What a client needs to know to send its recording while the visitor speaks.
+
+    Attributes:
+        url: where it opens a WebSocket.
+        tickets: signs the tickets.
+        lifetime: how long a ticket works.
+    """
+
+    url: str
+    tickets: Tickets
+    lifetime: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class Dependencies:
     """What the endpoints depend on.
 
     Attributes:
         voices: the voices' documents.
         intake: creates voices, accepts their recordings, erases them.
+        texts: creates voices from texts.
         warm_up: warms the conversion container up.
         sign_in: checks who a visitor is.
         app_check: refuses requests without an App Check token, where App Check is on.
         limits: refuses clients that ask too often.
         upload_memory: refuses recordings for which there is no memory.
-        characters: the characters' manifests by id.
+        catalogue: the characters.
         wait_seconds: how long a client waits for a voice before it must ask again.
         seconds: the shortest and the longest recording, whatever the character.
         max_upload_bytes: the largest recording.
+        max_text_characters: the longest text.
+        live: offers a WebSocket to the service `live`; None where there is none.
     """
 
     voices: VoiceStore
     intake: VoiceIntake
+    texts: TextIntake
     warm_up: WarmUp
     sign_in: SignIn
     app_check: AppCheck
     limits: Limits
     upload_memory: UploadMemory
-    characters: Mapping[str, CharacterManifest]
+    catalogue: Catalogue
     wait_seconds: float
     seconds: tuple[float, float]
     max_upload_bytes: int
+    max_text_characters: int
+    live: LiveOffer | None = None
 
 
 def create_router(dependencies: Dependencies) -> APIRouter:
@@ -96,19 +122,29 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
         responses=models.problem_responses(400, 401, 403, 413, 415, 422, 429, 503),
     )
     async def create_voice(
-        wish: models.NewVoice | None = None, authorization: Authorization = None
+        wish: models.Wish | None = None, authorization: Authorization = None
     ) -> models.VoiceCreated:
-        """Create a voice, and warm the conversion up. Call it when the recording begins."""
+        """Create a voice, and warm the conversion up.
+
+        Call it when the recording begins, or with a text, which is then converted at once.
+        """
         owner = await dependencies.sign_in.uid_of(authorization)
-        async with dependencies.warm_up.sending():
-            voice, signed = await dependencies.intake.create(wish or models.NewVoice(), owner)
+        to_load = dependencies.catalogue.to_load(wish.character if wish else None)
+        async with dependencies.warm_up.sending(to_load):
+            if isinstance(wish, models.NewTextVoice):
+                voice, upload = await dependencies.texts.create(wish, owner), None
+            else:
+                voice, signed = await dependencies.intake.create(wish or models.NewVoice(), owner)
+                upload = models.Upload(**asdict(signed))
         with about_voice(voice.voice_id):
-            extra = {"event": "voice_created", "character": voice.character}
+            kind = "text" if voice.is_text else "recording"
+            extra = {"event": "voice_created", "character": voice.character, "kind": kind}
             _LOG.info("voice created", extra=extra)
         return models.VoiceCreated(
             voice_id=voice.voice_id,
-            upload=models.Upload(**asdict(signed)),
+            upload=upload,
             document=document_path(voice.voice_id),
+            live=None if upload is None else _live(dependencies.live, voice.voice_id),
         )
 
     @router.put(
@@ -180,38 +216,43 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
             if not voice.status.is_final:
                 if dependencies.intake.is_expired(voice, datetime.now(UTC)):
                     await dependencies.intake.expire(voice)
-                await dependencies.warm_up.send()
+                to_load = dependencies.catalogue.to_load(voice.character)
+                await dependencies.warm_up.send(to_load)
 
         with dependencies.limits.waiting(request):
             final = await while_connected(
                 request, lambda: wait_until_final(dependencies.voices, wanted, seconds, check)
             )
-        return _done(final_voice_or_problem(final))
+        return models.ConversionDone(**conversion_answer(final_voice_or_problem(final)))
 
 
 def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
-    facts = [
-        _character_facts(each, dependencies.seconds) for each in dependencies.characters.values()
-    ]
-
     @router.get("/characters")
     async def list_characters() -> models.Characters:
-        """List the characters with name, credit, licence and terms."""
+        """List the characters: name, credit, licence, terms, and what each takes."""
+        characters = await dependencies.catalogue.list()
+        facts = [_character_facts(each, dependencies) for each in characters.values()]
         return models.Characters(characters=facts)
 
     @router.get(
         "/characters/{character}/portrait",
-        response_class=FileResponse,
-        responses={200: {"content": {"image/svg+xml": {}}}, **models.problem_responses(404, 422)},
+        response_class=Response,
+        responses={
+            200: {"content": {"image/svg+xml": {}}},
+            **models.problem_responses(404, 422, 503),
+        },
     )
-    async def show_portrait(character: Annotated[str, Path(max_length=64)]) -> FileResponse:
+    async def show_portrait(character: Annotated[str, Path(max_length=64)]) -> Response:
         """Return a character's portrait."""
-        manifest = dependencies.characters.get(character)
-        if manifest is None or manifest.preview.portrait is None:
+        portrait = await dependencies.catalogue.portrait(character)
+        if portrait is None:
             raise Problem(404, ErrorCode.UNKNOWN_CHARACTER, "There is no portrait of this name.")
         # A portrait is the voice owner's file; this header stops any script in it.
-        headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
-        return FileResponse(manifest.folder / manifest.preview.portrait, headers=headers)
+        headers = {
+            "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+            "Cache-Control": f"max-age={PORTRAIT_SECONDS}",
+        }
+        return Response(portrait, headers=headers, media_type="image/svg+xml")
 
 
 def _admitted(dependencies: Dependencies) -> Any:
@@ -242,30 +283,17 @@ async def _refuse_oversized(
     return Problem(413, ErrorCode.TOO_LARGE, message)
 
 
-def _done(voice: Voice) -> models.ConversionDone:
-    result = voice.result
-    if result is None:
-        raise ValueError(f"voice {voice.voice_id} is done without a result")
-    return models.ConversionDone(
-        voice_id=voice.voice_id,
-        status=voice.status,
-        result=models.ResultFacts(
-            url=result.url,
-            url_expires_at=result.url_expires_at,
-            content_type=result.content_type,
-            bytes=result.bytes,
-            seconds=result.seconds,
-            sha256=result.sha256,
-            synthetic=dict(result.synthetic),
-        ),
-        timings=dict(voice.timings),
-    )
+def _live(offer: LiveOffer | None, voice_id: str) -> models.Live | None:
+    if offer is None:
+        return None
+    ticket = offer.tickets.sign(voice_id, offer.lifetime)
+    return models.Live(url=offer.url, ticket=ticket.text, expires_at=ticket.expires_at)
 
 
 def _character_facts(
-    manifest: CharacterManifest, seconds: tuple[float, float]
+    manifest: CharacterManifest, dependencies: Dependencies
 ) -> models.CharacterFacts:
-    least, most = seconds
+    least, most = dependencies.seconds
     return models.CharacterFacts(
         id=manifest.id,
         name=models.Text(ja=manifest.name.ja, en=manifest.name.en),
@@ -276,8 +304,18 @@ def _character_facts(
         portrait_url=f"/api/v1/characters/{manifest.id}/portrait"
         if manifest.preview.portrait
         else None,
+        takes=manifest.takes,
+        text=_text_facts(manifest, dependencies) if manifest.takes_text else None,
         limits=models.SecondsLimits(
             min_seconds=max(least, manifest.limits.min_seconds),
             max_seconds=min(most, manifest.limits.max_seconds),
         ),
     )
+
+
+def _text_facts(manifest: CharacterManifest, dependencies: Dependencies) -> models.TextFacts:
+    styles = [
+        models.StyleFacts(id=each.id, name=each.name, speaker=each.speaker)
+        for each in manifest.styles
+    ]
+    return models.TextFacts(max_characters=dependencies.max_text_characters, styles=styles)

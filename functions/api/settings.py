@@ -8,7 +8,16 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, Json, model_validator
 
-from shared.settings import CommaSeparated, RecordingSettings, SigningSettings, WebAddress
+from shared.settings import (
+    CharacterSettings,
+    CommaSeparated,
+    RecordingSettings,
+    SigningSettings,
+    TicketKeys,
+    TopicId,
+    WebAddress,
+    WebSocketAddress,
+)
 
 
 class FirebaseAuth(StrEnum):
@@ -25,13 +34,15 @@ class AppCheckEnforcement(StrEnum):
     OFF = "off"
 
 
-class ApiSettings(SigningSettings, RecordingSettings):
+class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     """Settings of the api.
 
     Attributes:
         convert_url: the conversion container's base URL, for the warm-up.
         allowed_origins: the web sites whose pages may call the api.
-        characters_dir: folder of the characters' manifests.
+        conversions_topic: short id of the topic of the conversion messages; texts are sent there.
+        characters_dir: folder of the manifests of the characters that come with the image.
+        max_text_characters: how many characters a text may have.
         upload_url_seconds: how long an upload address works.
         wait_seconds: how long a client waits for a conversion before it must ask again.
         rate_limit_per_minute: how many requests a minute one address may send to this instance,
@@ -44,13 +55,17 @@ class ApiSettings(SigningSettings, RecordingSettings):
         firebase_auth: whether visitors can sign in.
         app_check: whether requests about voices must carry a token of Firebase App Check. In the
             local cloud, the tokens are signed with `signing_key_file`.
+        live_url: where clients open a WebSocket to the service `live`; None if there is none.
+        live_ticket_keys: the secret keys of its tickets, separated by commas; the first one signs.
         web_root: folder of the built page; only in the local cloud.
         page_config: the configuration that the page reads; only in the local cloud.
     """
 
     convert_url: WebAddress
+    conversions_topic: TopicId
     allowed_origins: CommaSeparated = ()
     characters_dir: Path = Path(__file__).parents[2] / "characters"
+    max_text_characters: Annotated[int, Field(ge=1, le=2000)] = 500
     upload_url_seconds: Annotated[int, Field(ge=30, le=3600)] = 600
     wait_seconds: Annotated[float, Field(gt=0, le=3600)] = 50.0
     rate_limit_per_minute: Annotated[int, Field(ge=0, le=100_000)] = 120
@@ -59,8 +74,19 @@ class ApiSettings(SigningSettings, RecordingSettings):
     listen_targets_per_stream: Annotated[int, Field(ge=1, le=1000)] = 100
     firebase_auth: FirebaseAuth = FirebaseAuth.OFF
     app_check: AppCheckEnforcement = AppCheckEnforcement.OFF
+    live_url: WebSocketAddress | None = None
+    live_ticket_keys: TicketKeys = ()
     web_root: Path | None = None
     page_config: Json[dict[str, Any]] | None = None
+
+    @model_validator(mode="after")
+    def _check_live(self) -> Self:
+        if (self.live_url is None) != (not self.live_ticket_keys):
+            raise ValueError(
+                "LIVE_URL and LIVE_TICKET_KEYS must be set both or neither: "
+                "clients of `live` need its address and a ticket"
+            )
+        return self
 
     @model_validator(mode="after")
     def _check_local_only(self) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
@@ -67,8 +68,21 @@ class GoogleIdentity:
         self._credentials.refresh(request)
 
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A warm-up under way.
+
+    Attributes:
+        sent: is set when it has been sent.
+        answered: ends with its answer.
+    """
+
+    sent: asyncio.Event
+    answered: asyncio.Task[None]
+
+
 class WarmUp:
-    """Warms the conversion container up; while one request is under way, no other is sent.
+    """Warms the conversion container up; while one request is under way, no equal one is sent.
 
     Args:
         client: sends it.
@@ -80,40 +94,47 @@ class WarmUp:
         self._client = client
         self._url = url
         self._identity = identity
-        self._under_way: asyncio.Task[None] | None = None
-        self._sent = asyncio.Event()
+        self._under_way: dict[str | None, _Request] = {}
 
     @asynccontextmanager
-    async def sending(self) -> AsyncIterator[None]:
+    async def sending(self, character: str | None = None) -> AsyncIterator[None]:
         """Send the warm-up while the work inside goes on; see `send`."""
-        sending = asyncio.create_task(self.send())
+        sending = asyncio.create_task(self.send(character))
         try:
             yield
         finally:
             await sending
 
-    async def send(self) -> None:
+    async def send(self, character: str | None = None) -> None:
         """Send the warm-up and return when it has been sent, without waiting for its answer.
 
         A function may lose its CPU once it has answered, so what is not sent by then comes too
         late. A failure is only logged, because the conversion message starts an instance as well.
+
+        Args:
+            character: the character that the instance shall load; None if it need not load one.
         """
-        if self._under_way is None or self._under_way.done():
-            self._sent = asyncio.Event()
-            self._under_way = asyncio.create_task(self._call(self._sent))
+        request = self._under_way.get(character) or self._begin(character)
         try:
             async with asyncio.timeout(SENDING_SECONDS):
-                await self._sent.wait()
+                await request.sent.wait()
         except TimeoutError:
             _LOG.warning("the warm-up is slow to be sent", extra={"event": "warmup_slow"})
 
     async def aclose(self) -> None:
-        """Cancel a warm-up under way and close the client."""
-        if self._under_way is not None:
-            self._under_way.cancel()
+        """Cancel the warm-ups under way and close the client."""
+        for request in self._under_way.values():
+            request.answered.cancel()
         await self._client.aclose()
 
-    async def _call(self, sent: asyncio.Event) -> None:
+    def _begin(self, character: str | None) -> _Request:
+        sent = asyncio.Event()
+        request = _Request(sent, asyncio.create_task(self._call(sent, character)))
+        self._under_way[character] = request
+        request.answered.add_done_callback(lambda _: self._under_way.pop(character))
+        return request
+
+    async def _call(self, sent: asyncio.Event, character: str | None) -> None:
         async def note(event: str, _info: Mapping[str, Any]) -> None:
             if event.endswith("send_request_body.complete"):
                 sent.set()
@@ -121,7 +142,11 @@ class WarmUp:
         try:
             headers = await self._identity.headers()
             response = await self._client.get(
-                self._url, headers=headers, timeout=ANSWER_SECONDS, extensions={"trace": note}
+                self._url,
+                params=None if character is None else {"character": character},
+                headers=headers,
+                timeout=ANSWER_SECONDS,
+                extensions={"trace": note},
             )
             response.raise_for_status()
         except Exception as error:  # noqa: BLE001 - the visitor is served, whatever the error

@@ -10,8 +10,10 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from shared.errors import PassingError
 from shared.http.push import push_route
 from shared.http.trace import TraceMiddleware
+from shared.voice import VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
+    from functions.convert.characters import Characters
     from functions.convert.worker import Worker
     from shared.ports.tokens import TokenVerifier
 
@@ -49,24 +52,30 @@ class ConvertApp(Starlette):
 
 def create_app(
     worker: Worker,
+    characters: Characters,
     verifier: TokenVerifier,
     decoder: Readiness,
 ) -> ConvertApp:
     """Return the application.
 
     `POST /push` takes conversion messages. `GET /warmup` answers when the instance can convert, so
-    that Cloud Run starts an instance if there is none. `GET /readyz` answers whether the decoder is
-    ready, and `GET /healthz`, the liveness probe, whether the process can go on.
+    that Cloud Run starts an instance if there is none; with `?character=ID` it answers when that
+    character is loaded, so that Cloud Run gives the instance a CPU for the load. `GET /readyz`
+    answers whether the decoder is ready, and `GET /healthz`, the liveness probe, whether the
+    process can go on.
 
     Args:
         worker: handles the messages.
+        characters: lends the character that a warm-up names.
         verifier: decides who may push.
         decoder: must be ready before this instance is.
     """
 
-    async def warmup(_request: Request) -> Response:
-        cold = not worker.has_converted
-        _LOG.info("warm-up", extra={"event": "warmup", "cold": cold})
+    async def warmup(request: Request) -> Response:
+        cold, character = not worker.has_converted, request.query_params.get("character")
+        _LOG.info("warm-up", extra={"event": "warmup", "cold": cold, "character": character})
+        if character is not None:
+            await _load(characters, character)
         return JSONResponse({"cold": cold})
 
     async def readyz(_request: Request) -> Response:
@@ -82,3 +91,13 @@ def create_app(
         Route("/healthz", healthz),
     ]
     return ConvertApp(worker, routes)
+
+
+async def _load(characters: Characters, character_id: str) -> None:
+    """Load a character; a failure is only logged, because the voice's own attempt tells of it."""
+    try:
+        async with characters.using(character_id):
+            pass
+    except (VoiceError, PassingError) as error:
+        extra = {"event": "character_not_warm", "character": character_id}
+        _LOG.warning("%s is not loaded: %s", character_id, error, extra=extra)

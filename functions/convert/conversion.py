@@ -15,7 +15,6 @@ from shared.media import content_type_matches
 from shared.objects import ObjectExistsError, ObjectMissingError, result_name
 from shared.voice import ErrorCode, Result, VoiceError
 from speech.audio.encoding import encode
-from speech.audio.marking import Marking
 from speech.engines.base import ConversionOptions
 
 if TYPE_CHECKING:
@@ -25,27 +24,14 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from functions.convert.characters import LoadedCharacter
     from functions.convert.stopwatch import Stopwatch
-    from shared.characters import CharacterManifest
     from shared.ports.bucket import Bucket
-    from shared.voice import Input, OutputFormat, Voice
+    from shared.voice import Input, Speaking, Voice
     from speech.audio.decoding import Decoder
     from speech.audio.encoding import Encoded
+    from speech.audio.marking import Marking
     from speech.audio.recording import DecodeLimits, Recording
-    from speech.engines.base import Engine
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedCharacter:
-    """A character that can convert: its manifest and its engine."""
-
-    manifest: CharacterManifest
-    engine: Engine
-
-    @property
-    def marking(self) -> Marking:
-        """What is written into its results."""
-        return Marking(self.manifest.id, self.manifest.name.en, self.manifest.credit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +40,28 @@ class Outcome:
 
     Attributes:
         result: the converted audio in its bucket.
-        seconds: the recording's length.
+        seconds: the recording's length; None for a text.
         timings: milliseconds per stage.
     """
 
     result: Result
-    seconds: float
+    seconds: float | None
     timings: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A converted recording, or a spoken text, that is not stored yet.
+
+    Attributes:
+        encoded: the file.
+        marking: what is written into it.
+        seconds: the recording's length; None for a text.
+    """
+
+    encoded: Encoded
+    marking: Marking
+    seconds: float | None
 
 
 class Conversion:
@@ -70,8 +71,8 @@ class Conversion:
         uploads: the bucket of the recordings.
         results: the bucket of the results; it must be able to sign.
         decoder: decodes recordings.
-        characters: the characters by id.
         limits: what a recording may be.
+        max_speech_seconds: how long the speech of a text may be.
         result_lifetime: how long a result's address works.
     """
 
@@ -81,41 +82,87 @@ class Conversion:
         uploads: Bucket,
         results: Bucket,
         decoder: Decoder,
-        characters: Mapping[str, LoadedCharacter],
         limits: DecodeLimits,
+        max_speech_seconds: float,
         result_lifetime: timedelta,
     ) -> None:
         self._uploads = uploads
         self._results = results
         self._decoder = decoder
-        self._characters = characters
         self._limits = limits
+        self._max_speech_seconds = max_speech_seconds
         self._result_lifetime = result_lifetime
 
-    async def run(self, voice: Voice, enter_stage: Callable[[str], None]) -> Outcome:
+    async def run(
+        self, voice: Voice, character: LoadedCharacter, enter_stage: Callable[[str], None]
+    ) -> Outcome:
         """Convert a leased voice.
 
         Args:
             voice: the voice, with its input and the attempt that works on it.
+            character: the voice's character.
             enter_stage: is called with the name of every stage that begins.
 
         Raises:
             VoiceError: the voice cannot be converted; trying again cannot help.
             StorageUnavailableError, DecoderUnavailableError: trying again may help.
         """
-        character, upload = self._find_character(voice), _input(voice)
+        upload = _input(voice)
         stages = Stages(enter_stage)
         with stages.enter("reading", timed_as="read"):
-            data = await self._read(upload)
-        with stages.enter("decoding", timed_as="decode"):
-            recording = await self._decode(data, upload)
-        with stages.enter("converting"):
-            samples = await self._convert(voice, character, recording, stages.stopwatch)
+            data = await self._read(voice, upload)
+        made = await self.make(voice, character, data, upload.content_type, stages)
+        return await self.store(voice, made, stages)
+
+    async def make(
+        self,
+        voice: Voice,
+        character: LoadedCharacter,
+        data: bytes,
+        content_type: str,
+        stages: Stages,
+    ) -> Made:
+        """Convert a recording or speak a text; nothing is stored, and the voice need not be leased.
+
+        Args:
+            voice: the voice.
+            character: the voice's character.
+            data: its recording, or its text.
+            content_type: the media type that it was uploaded with.
+            stages: is told every stage that begins.
+
+        Raises:
+            VoiceError: the voice cannot be converted; trying again cannot help.
+            DecoderUnavailableError: trying again may help.
+        """
+        if voice.options.speaking is None:
+            with stages.enter("decoding", timed_as="decode"):
+                recording = await self._decode(data, content_type)
+            with stages.enter("converting"):
+                samples = await self._convert(voice, character, recording, stages.stopwatch)
+            seconds = round(recording.seconds, 3)
+        else:
+            with stages.enter("speaking", timed_as="speak"):
+                samples = await self._speak(voice, character, data, voice.options.speaking)
+            seconds = None
         with stages.enter("encoding", timed_as="encode"):
-            encoded = await _encode(samples, character, voice.options.output_format)
+            encoded = await _encode(samples, character, voice)
+        return Made(encoded, character.marking, seconds)
+
+    async def store(self, voice: Voice, made: Made, stages: Stages) -> Outcome:
+        """Store what was made for a leased voice, as the result of its present attempt.
+
+        Raises:
+            StorageUnavailableError: trying again may help.
+        """
         with stages.enter("storing", timed_as="store"):
-            result = await self._store(voice, encoded, character.marking)
-        return Outcome(result, round(recording.seconds, 3), stages.stopwatch.milliseconds())
+            result = await self._store(voice, made.encoded, made.marking)
+        return Outcome(result, made.seconds, stages.stopwatch.milliseconds())
+
+    async def discard_recording(self, voice: Voice) -> None:
+        """Empty the recording of a final voice: nobody needs it any more."""
+        if voice.input is not None:
+            await self._uploads.empty(voice.input.object, voice.input.generation)
 
     async def discard(self, voice: Voice) -> None:
         """Delete the result of the voice's present attempt, which may not be committed."""
@@ -130,52 +177,53 @@ class Conversion:
         keep = voice.result.object if voice.result else ""
         await self._results.delete_all(f"{voice.voice_id}/", except_for=keep)
 
-    def _find_character(self, voice: Voice) -> LoadedCharacter:
-        character = self._characters.get(voice.character)
-        if character is None:
-            raise VoiceError(
-                ErrorCode.UNKNOWN_CHARACTER,
-                f"There is no character {voice.character!r}; "
-                f"choose one of {', '.join(sorted(self._characters))}.",
-            )
-        return character
-
-    async def _read(self, upload: Input) -> bytes:
+    async def _read(self, voice: Voice, upload: Input) -> bytes:
         most = self._limits.max_bytes
         if upload.bytes > most:
             raise _too_large(upload.bytes, most)
         try:
             data = await self._uploads.read(upload.object, upload.generation, max_bytes=most)
         except ObjectMissingError as error:
-            raise VoiceError(
-                ErrorCode.SOURCE_MISSING, "The recording is gone; please record again."
-            ) from error
+            message = (
+                "The text is gone; please send it again."
+                if voice.is_text
+                else "The recording is gone; please record again."
+            )
+            raise VoiceError(ErrorCode.SOURCE_MISSING, message) from error
         if len(data) > most:
             raise _too_large(len(data), most)
         return data
 
-    async def _decode(self, data: bytes, upload: Input) -> Recording:
+    async def _decode(self, data: bytes, content_type: str) -> Recording:
         recording = await self._decoder.decode(data, limits=self._limits)
-        if not content_type_matches(recording.container, upload.content_type):
+        if not content_type_matches(recording.container, content_type):
             raise VoiceError(
                 ErrorCode.CONTENT_TYPE_MISMATCH,
                 f"The recording is {recording.container}, but was uploaded as "
-                f"{upload.content_type}; upload it with the recorder's content type.",
+                f"{content_type}; upload it with the recorder's content type.",
             )
         return recording
 
     async def _convert(
         self, voice: Voice, character: LoadedCharacter, recording: Recording, watch: Stopwatch
     ) -> npt.NDArray[np.float32]:
-        # The seed depends on the voice alone, so that every attempt gives the same bytes.
-        seed = zlib.crc32(voice.voice_id.encode())
-        options = ConversionOptions(pitch_shift=voice.options.pitch_shift, seed=seed)
+        options = ConversionOptions(pitch_shift=voice.options.pitch_shift, seed=_seed(voice))
         return await asyncio.to_thread(
             character.engine.convert,
             recording.samples,
             recording.sample_rate,
             options,
             stopwatch=watch,
+        )
+
+    async def _speak(
+        self, voice: Voice, character: LoadedCharacter, text: bytes, speaking: Speaking
+    ) -> npt.NDArray[np.float32]:
+        # A process that only converts recordings does not import what speaks text.
+        from functions.convert.speaking import speak  # noqa: PLC0415 - see above
+
+        return await speak(
+            character.text_engine, text, speaking, _seed(voice), self._max_speech_seconds
         )
 
     async def _store(self, voice: Voice, encoded: Encoded, marking: Marking) -> Result:
@@ -219,11 +267,18 @@ class Conversion:
 
 
 async def _encode(
-    samples: npt.NDArray[np.float32], character: LoadedCharacter, output_format: OutputFormat
+    samples: npt.NDArray[np.float32], character: LoadedCharacter, voice: Voice
 ) -> Encoded:
+    engine = character.text_engine if voice.is_text else character.engine
+    rate = engine.sample_rate if engine else character.manifest.sample_rate
     return await asyncio.to_thread(
-        encode, samples, character.engine.sample_rate, output_format, character.marking
+        encode, samples, rate, voice.options.output_format, character.marking
     )
+
+
+def _seed(voice: Voice) -> int:
+    """Return a number that depends on the voice alone, so that every attempt gives the same."""
+    return zlib.crc32(voice.voice_id.encode())
 
 
 def _input(voice: Voice) -> Input:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from shared.ports.store import ConflictError, UnknownVoiceError, change
 from shared.voice import (
     LEASE,
+    LONGEST_LEASE,
     LeaseHeldError,
     LeaseLostError,
     Status,
@@ -36,19 +37,29 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-RENEWAL_SECONDS: Final = LEASE.total_seconds() / 4
-"""How often a lease is renewed.
-
-A failed renewal is tried again a second later. Even if the first call took all the time that a call
-to the store may take (half a lease), there is time for a second one.
-"""
+RENEWALS: Final = 4
+"""How many times a lease is renewed in its length."""
 
 LEAST_SECONDS_BETWEEN_WRITES: Final = 1.0
 """Firestore's guideline for one document."""
 
+SHARE_OF_WORK: Final = 0.25
+"""How much a lease grows with the time that its attempt has worked.
+
+So whoever waits for a dead worker waits little compared with the work, and a long conversion
+survives a long pause of the store.
+"""
+
+DELAYS: Final = 4
+"""How many of the longest delays, and one pause between writes, a lease must outlast.
+
+From the read before the lease is taken to the first renewal that the store has written are three;
+the fourth is for delays that grow.
+"""
+
 _SAFETY: Final = timedelta(milliseconds=50)
 
-_LENGTHS: Final = 500_000
+_LENGTHS: Final = 100_000
 """How many different lengths a new lease can have, a microsecond apart."""
 
 
@@ -56,31 +67,65 @@ async def take_lease(
     voices: VoiceStore,
     voice_id: str,
     upload: Input,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    sleep: Callable[[float], Awaitable[None]] | None = asyncio.sleep,
+    known: Snapshot | None = None,
 ) -> Lease:
     """Lease a voice as its next attempt.
 
     If another attempt's lease has not ended, wait for its end once: so the voice of a dead worker
     is taken over at that moment and not only at the next delivery.
 
+    Args:
+        voices: the voices' documents.
+        voice_id: which voice.
+        upload: its recording.
+        sleep: waits for some seconds; None not to wait for the end of another attempt's lease.
+        known: the voice as it was just read; saves a read.
+
     Raises:
         LeaseHeldError: the other worker has renewed its lease, so it is alive.
+        AttemptsExhaustedError: as many attempts at the voice have failed as may.
         ForbiddenTransitionError: the voice is done or failed.
         UnknownVoiceError: the voice was deleted.
         UnreadableVoiceError: its document cannot be read as a voice.
         ConflictError: other writers changed the voice again and again.
         StoreUnavailableError: the store did not answer.
     """
+    try:
+        return await _take(voices, voice_id, upload, known)
+    except LeaseHeldError as held:
+        if sleep is None:
+            raise
+        await sleep((held.remaining + _SAFETY).total_seconds())
+    return await _take(voices, voice_id, upload)
+
+
+async def _take(
+    voices: VoiceStore, voice_id: str, upload: Input, known: Snapshot | None = None
+) -> Lease:
+    clock = asyncio.get_running_loop().time
+    begin = clock()
     # A random length makes the lease recognisable if the store's answer is lost: another worker may
     # have read the voice at the same moment and written the same otherwise.
-    length = LEASE + timedelta(microseconds=randbelow(_LENGTHS))
-    transition = partial(lease, upload=upload, length=length)
-    try:
-        snapshot = await change(voices, voice_id, transition)
-    except LeaseHeldError as held:
-        await sleep((held.remaining + _SAFETY).total_seconds())
-        snapshot = await change(voices, voice_id, transition)
-    return Lease(voices, snapshot)
+    extra = timedelta(microseconds=randbelow(_LENGTHS))
+
+    def transition(voice: Voice, now: datetime) -> Voice:
+        # The voice was just read: writing it will take about as long.
+        return lease(voice, now, upload, lease_length(clock() - begin) + extra)
+
+    snapshot = await change(voices, voice_id, transition, known)
+    return Lease(voices, snapshot, delay=clock() - begin)
+
+
+def lease_length(delay: float, worked: float = 0.0) -> timedelta:
+    """Return for how long a worker asks for a voice.
+
+    Args:
+        delay: how late its renewals come at most, in seconds: the store or the processor is slow.
+        worked: for how many seconds the attempt has worked.
+    """
+    least = max(LEASE.total_seconds(), LEAST_SECONDS_BETWEEN_WRITES + DELAYS * delay)
+    return min(timedelta(seconds=least + SHARE_OF_WORK * worked), LONGEST_LEASE)
 
 
 class Lease:
@@ -90,6 +135,7 @@ class Lease:
         voices: the voices' documents.
         snapshot: the voice as this attempt took it.
         monotonic: a clock in seconds that never goes back; the event loop's if None.
+        delay: how many seconds it took to take the lease.
     """
 
     def __init__(
@@ -97,11 +143,13 @@ class Lease:
         voices: VoiceStore,
         snapshot: Snapshot,
         monotonic: Callable[[], float] | None = None,
+        delay: float = 0.0,
     ) -> None:
         self._voices = voices
         self._snapshot = snapshot
         self._monotonic = monotonic or asyncio.get_running_loop().time
-        self._read_at = self._monotonic()
+        self._taken_at = self._read_at = self._monotonic()
+        self._delay = delay
         self._one_write = asyncio.Lock()
         self._stage = snapshot.voice.stage or ""
         self._stage_changed = asyncio.Event()
@@ -156,7 +204,9 @@ class Lease:
             with suppress(asyncio.CancelledError):
                 await keeper
 
-    async def finish(self, result: Result, seconds: float, timings: Mapping[str, float]) -> None:
+    async def finish(
+        self, result: Result, seconds: float | None, timings: Mapping[str, float]
+    ) -> None:
         """Commit the result.
 
         Raises:
@@ -172,25 +222,31 @@ class Lease:
         """Commit that the voice failed permanently; raises like `finish`."""
         await self._write(partial(_fail_once, attempt=self.attempt, error=error))
 
-    async def release(self) -> None:
+    async def release(self, *, counts: bool) -> None:
         """Hand the voice back, so that the next delivery need not wait for the lease's end.
 
         It raises nothing, because it is called after another error, and the lease ends anyway.
+
+        Args:
+            counts: whether it counts as a failed attempt; see `shared.voice.release`.
         """
         try:
-            await self._write(partial(release, attempt=self.attempt))
+            await self._write(partial(release, attempt=self.attempt, counts=counts))
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("lease not handed back: %s", error, extra={"event": "lease_not_released"})
 
     async def _renew_for_ever(self) -> None:
         while True:
-            await asyncio.sleep(LEAST_SECONDS_BETWEEN_WRITES)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(RENEWAL_SECONDS - LEAST_SECONDS_BETWEEN_WRITES):
-                    await self._stage_changed.wait()
+            due = self._monotonic() + self._remaining_seconds() / RENEWALS
+            await self._sleep(LEAST_SECONDS_BETWEEN_WRITES)
+            # A process that gets little time may be late already.
+            if (pause := due - self._monotonic()) > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._stage_changed.wait()
             self._stage_changed.clear()
             try:
-                await self._renew()
+                await self._renew_in_time()
             except LeaseLostError:
                 raise
             except Exception as error:  # noqa: BLE001 - without further renewals the lease would be lost
@@ -199,11 +255,38 @@ class Lease:
                 # Try again as soon as another write is allowed.
                 self._stage_changed.set()
 
+    async def _renew_in_time(self) -> None:
+        """Renew the lease; give a call up that hangs, while there is time for another one."""
+        begin = self._monotonic()
+        most = max(self._remaining_seconds() / 2, DELAYS * self._delay)
+        try:
+            async with asyncio.timeout(most):
+                await self._renew()
+        finally:
+            self._delay = max(self._delay, self._monotonic() - begin)
+
     async def _renew(self) -> None:
         async with self._one_write:
             # After our own commit there is nothing left to renew, and the lease was not lost.
             if not self.voice.status.is_final:
-                await self._write_locked(partial(renew, attempt=self.attempt, stage=self._stage))
+                change = partial(
+                    renew, attempt=self.attempt, stage=self._stage, length=self._length()
+                )
+                await self._write_locked(change)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep, and notice how late this process wakes up."""
+        begin = self._monotonic()
+        await asyncio.sleep(seconds)
+        self._delay = max(self._delay, self._monotonic() - begin - seconds)
+
+    def _length(self) -> timedelta:
+        return lease_length(self._delay, self._monotonic() - self._taken_at)
+
+    def _remaining_seconds(self) -> float:
+        """Return how long the lease lasts; a renewal that comes late still gets some time."""
+        remaining = self.voice.lease_remaining(self._now()).total_seconds()
+        return max(remaining, LEASE.total_seconds())
 
     async def _write(self, transition: Callable[[Voice, datetime], Voice]) -> None:
         async with self._one_write:

@@ -27,7 +27,13 @@ Measured: with one conversion 210 MB for 10 s of speech, 300 MB for 60 s.
 CONVERSION_BYTES: Final = 75 * MIB
 """Memory of each conversion at once: 65 MB with 60 s of speech, 40 MB with 10 s.
 
-If decoding may take more, that counts: see `conversion_bytes`.
+If decoding may take more, that counts: see `memory_needs`.
+"""
+
+FETCHED_CONVERSION_BYTES: Final = 640 * MIB
+"""Memory of a conversion by a character from the bucket: such networks are large.
+
+Measured: 480 MB with 10 s of speech and an RVC voice of 40 kHz, which takes no more at once.
 """
 
 CPUS_PER_PROCESS: Final = 4
@@ -77,17 +83,38 @@ class Plan:
     concurrency: int
 
 
-def conversion_bytes(limits: DecodeLimits) -> int:
-    """Return the memory that each conversion at once may take, whatever is in the recording.
+@dataclass(frozen=True, slots=True)
+class MemoryNeeds:
+    """How much memory a container needs.
+
+    Attributes:
+        process: bytes of one process.
+        conversion: bytes of each conversion at once.
+    """
+
+    process: int = PROCESS_BYTES
+    conversion: int = CONVERSION_BYTES
+
+
+def memory_needs(limits: DecodeLimits, fetched: int | None = None) -> MemoryNeeds:
+    """Return the memory that is needed, whatever is in the recordings.
 
     So the processes, and as many hostile recordings as are decoded at once, fit into the memory.
     Terraform calculates the same in `infra/terraform/convert.tf`; a test compares the two.
+
+    Args:
+        limits: of a recording.
+        fetched: bytes that the characters from the bucket may take in one process; None if there
+            is no bucket.
     """
-    return max(CONVERSION_BYTES, limits.peak_bytes)
+    conversion = max(CONVERSION_BYTES, limits.peak_bytes)
+    if fetched is None:
+        return MemoryNeeds(PROCESS_BYTES, conversion)
+    return MemoryNeeds(PROCESS_BYTES + fetched, max(conversion, FETCHED_CONVERSION_BYTES))
 
 
 def plan(
-    resources: Resources, *, workers: int | None = None, conversion: int = CONVERSION_BYTES
+    resources: Resources, needs: MemoryNeeds = MemoryNeeds(), *, workers: int | None = None
 ) -> Plan:
     """Plan enough conversions for every CPU, but no more than fit into the memory.
 
@@ -96,8 +123,8 @@ def plan(
 
     Args:
         resources: what the container may use.
+        needs: how much memory that takes.
         workers: how many processes there must be; None to plan that, too.
-        conversion: memory in bytes that each conversion at once may take.
     """
     cpus = max(1, round(resources.cpus))
     processes = workers or math.ceil(cpus / CPUS_PER_PROCESS)
@@ -105,10 +132,10 @@ def plan(
     if resources.memory_bytes is None:
         return Plan(processes, max(wanted, processes))
     if workers is None:
-        fitting = resources.memory_bytes // (PROCESS_BYTES + conversion)
+        fitting = resources.memory_bytes // (needs.process + needs.conversion)
         processes = max(1, min(processes, fitting))
-    left = resources.memory_bytes - processes * PROCESS_BYTES
-    most = max(0, left) // conversion
+    left = resources.memory_bytes - processes * needs.process
+    most = max(0, left) // needs.conversion
     return Plan(processes, max(processes, min(wanted, most)))
 
 

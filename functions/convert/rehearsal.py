@@ -22,7 +22,7 @@ from speech.engines.base import ConversionOptions
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from functions.convert.conversion import LoadedCharacter
+    from functions.convert.characters import LoadedCharacter
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
     from speech.audio.decoding import Decoder
@@ -39,11 +39,13 @@ _LOUDNESS: Final = 0.1
 
 
 async def rehearse(decoder: Decoder, characters: Iterable[LoadedCharacter]) -> None:
-    """Decode, convert and encode a hum with every character.
+    """Decode, convert and encode a hum with every character that takes speech.
 
     A failure is only logged: the first real recording shows whether it was more than bad luck.
     """
     for character in characters:
+        if not character.manifest.takes_speech:
+            continue
         try:
             await _rehearse_with(decoder, character)
         except Exception as error:  # noqa: BLE001 - the process may still serve, whatever it was

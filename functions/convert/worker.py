@@ -13,22 +13,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from functions.convert.leases import take_lease
+from shared.errors import PassingError
 from shared.http.push import AbandonedError
 from shared.logs import about_voice
 from shared.messages import parse_conversion_message
-from shared.ports.store import UnknownVoiceError
-from shared.voice import ErrorCode, ForbiddenTransitionError, LeaseLostError, VoiceError
+from shared.ports.store import UnknownVoiceError, change
+from shared.voice import (
+    AttemptsExhaustedError,
+    ErrorCode,
+    ForbiddenTransitionError,
+    LeaseLostError,
+    VoiceError,
+    give_up,
+)
 from speech.audio.process_answer import ResourceLimitError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
+
     from functions.convert.admission import Admission
+    from functions.convert.characters import Characters, LoadedCharacter
     from functions.convert.conversion import Conversion, Outcome
     from functions.convert.leases import Lease
-    from shared.messages import ConversionMessage, PushMessage
+    from shared.messages import PushMessage
     from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
@@ -41,19 +56,50 @@ Reading and storing wait for Cloud Storage, whose calls end by themselves, and d
 process of its own, which is killed.
 """
 
-
 MOST_ATTEMPTS_AT_A_LIMIT: Final = 2
 """From this attempt on, a recording whose decoding hits a limit of the machine is not tried again.
 
 Each attempt takes all that a recording may take, so it must not go round the queue.
 """
 
+_NOTICEABLE_SECONDS: Final = 1.0
+"""A character that took longer to load has shortened the time for the conversion itself."""
+
+
+class CharacterLateError(PassingError):
+    """The character took so long to load that the voice could not be converted in time."""
+
+
+Run: TypeAlias = "Callable[[Voice, LoadedCharacter, Callable[[str], None]], Awaitable[Outcome]]"
+"""Converts a leased voice and stores the result; calls its last argument with every stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """How one voice is converted.
+
+    Attributes:
+        voice_id: which voice.
+        take: takes the lease; raises like `take_lease`.
+        turn: waits until the conversion may run, and counts it while it does. This time does not
+            count towards the deadline.
+        run: converts the leased voice and stores the result.
+        uploaded_at: when the recording was uploaded, in RFC 3339, for the log.
+    """
+
+    voice_id: str
+    take: Callable[[], Awaitable[Lease]]
+    turn: Callable[[], AbstractAsyncContextManager[None]]
+    run: Run
+    uploaded_at: str | None = None
+
 
 class Worker:
-    """Handles conversion messages.
+    """Converts voices, and handles the messages that ask for it.
 
     Args:
         voices: the voices' documents.
+        characters: lends the voice's character.
         conversion: does the work.
         admission: how much of it is done at once.
         deadline_seconds: how long one conversion may take.
@@ -66,15 +112,17 @@ class Worker:
     def __init__(
         self,
         voices: VoiceStore,
+        characters: Characters,
         conversion: Conversion,
         admission: Admission,
         deadline_seconds: float,
     ) -> None:
         self._voices = voices
+        self._characters = characters
         self._conversion = conversion
         self._admission = admission
         self._deadline_seconds = deadline_seconds
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: set[asyncio.Task[Voice | None]] = set()
         self._is_draining = False
         self.has_converted = False
         self.is_stuck = False
@@ -90,12 +138,30 @@ class Worker:
             Exception: any other error after which Pub/Sub must deliver the message again.
         """
         wish = parse_conversion_message(message)
+        job = Job(
+            voice_id=wish.voice_id,
+            take=partial(take_lease, self._voices, wish.voice_id, wish.upload),
+            turn=self._admission.running,
+            run=self._conversion.run,
+            uploaded_at=message.attributes.get("uploaded_at"),
+        )
+        await self.carry_out(job)
+
+    async def carry_out(self, job: Job) -> Voice | None:
+        """Lease a voice, convert it and commit the outcome.
+
+        Returns:
+            The voice in its final state, or None if it was deleted.
+
+        Raises:
+            Exception: as `handle` says, without MalformedMessageError.
+        """
         if self._is_draining or self.is_stuck:
             # A stuck process is killed and could not hand the voice back.
             raise AbandonedError("this instance stops")
-        with about_voice(wish.voice_id), self._admission.admit():
+        with about_voice(job.voice_id), self._admission.admit():
             # A task of its own, so that draining can cancel the work and still answer.
-            work = asyncio.create_task(self._convert(wish, message.attributes.get("uploaded_at")))
+            work = asyncio.create_task(self._convert(job))
             self._under_way.add(work)
             work.add_done_callback(self._under_way.discard)
             try:
@@ -106,7 +172,7 @@ class Worker:
                 raise
             if work.cancelled():
                 raise AbandonedError("the voice was handed back")
-            work.result()
+            return work.result()
 
     async def drain(self) -> None:
         """Hand back every voice under way and accept no more, because the instance stops."""
@@ -116,53 +182,98 @@ class Worker:
             work.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
 
-    async def _convert(self, wish: ConversionMessage, uploaded_at: str | None) -> None:
+    async def _convert(self, job: Job) -> Voice | None:
         try:
-            lease = await take_lease(self._voices, wish.voice_id, wish.upload)
+            lease = await job.take()
         except ForbiddenTransitionError as reason:
             _log_duplicate(reason)
             await self._tidy(reason.voice)
-            return
+            return reason.voice
+        except AttemptsExhaustedError as reason:
+            return await self._give_up(job.voice_id, reason)
         except UnknownVoiceError as reason:
             _log_duplicate(reason)
             # It was erased, perhaps while it was owned by a worker that died before cleaning up.
-            await self._conversion.discard_all(wish.voice_id)
-            return
+            await self._conversion.discard_all(job.voice_id)
+            return None
         _log_start(lease, cold=not self.has_converted)
         try:
-            async with lease.kept(), self._admission.running():
-                end = await self._work(lease)
+            async with lease.kept():
+                end = await self._work(lease, job)
         except LeaseLostError as reason:
             extra: dict[str, Any] = {"event": "lease_lost", "attempt": lease.attempt}
             _LOG.warning("nothing committed: %s", reason, extra=extra)
             await self._discard_uncommitted(lease.voice)
             raise
-        except (asyncio.CancelledError, Exception):
-            await lease.release()
+        except (asyncio.CancelledError, Exception) as error:
+            await lease.release(counts=_may_be_the_voices_own(error))
             raise
         self.has_converted = True
-        _log_end(lease, end, uploaded_at)
+        _log_end(lease, end, job.uploaded_at)
         # The voice is final. If this fails, the message is delivered again to repeat only this.
         await self._tidy(lease.voice)
+        return lease.voice
 
-    async def _work(self, lease: Lease) -> Outcome | VoiceError:
+    async def _work(self, lease: Lease, job: Job) -> Outcome | VoiceError:
         """Convert the voice and commit the outcome: a result, or the error of the voice."""
+        begin = _now()
+        async with AsyncExitStack() as held:
+            try:
+                # A voice that waits for its character keeps no other voice from being converted.
+                character = await self._borrow(lease.voice.character, held)
+            except VoiceError as error:
+                await lease.fail(error)
+                return error
+            left = self._deadline_seconds - (_now() - begin)
+            await held.enter_async_context(job.turn())
+            return await self._work_with(character, lease, left, job.run)
+
+    async def _borrow(self, character_id: str, held: AsyncExitStack) -> LoadedCharacter:
+        """Borrow a character until the stack is left."""
         try:
             async with asyncio.timeout(self._deadline_seconds) as deadline:
-                outcome = await self._conversion.run(lease.voice, lease.enter_stage)
+                return await held.enter_async_context(self._characters.using(character_id))
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise CharacterLateError(f"{character_id} is not loaded yet") from error
+
+    async def _work_with(
+        self, character: LoadedCharacter, lease: Lease, seconds: float, run: Run
+    ) -> Outcome | VoiceError:
+        """Do the work with the voice's character, in at most so many seconds."""
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                outcome = await run(lease.voice, character, lease.enter_stage)
         except VoiceError as error:
             await lease.fail(error)
             return error
         except ResourceLimitError:
-            if lease.attempt < MOST_ATTEMPTS_AT_A_LIMIT:
+            if lease.voice.counted_attempts < MOST_ATTEMPTS_AT_A_LIMIT:
                 raise
             return await self._fail_at_a_limit(lease)
-        except TimeoutError:
+        except TimeoutError as error:
             if not deadline.expired():
                 raise
+            if seconds < self._deadline_seconds - _NOTICEABLE_SECONDS:
+                # At the next delivery the character is loaded, and the conversion has all the time.
+                raise CharacterLateError(f"{lease.voice.character} was loaded late") from error
             return await self._fail_late(lease)
         await lease.finish(outcome.result, outcome.seconds, outcome.timings)
         return outcome
+
+    async def _give_up(self, voice_id: str, reason: AttemptsExhaustedError) -> Voice:
+        """End a voice whose attempts have all failed, most likely because of its recording."""
+        snapshot = await change(self._voices, voice_id, give_up)
+        extra = {
+            "event": "conversion_failed",
+            "attempt": snapshot.voice.attempt,
+            "character": snapshot.voice.character,
+            "code": ErrorCode.ATTEMPTS_EXHAUSTED.value,
+        }
+        _LOG.error("given up: %s", reason, extra=extra)
+        await self._tidy(snapshot.voice)
+        return snapshot.voice
 
     async def _discard_uncommitted(self, voice: Voice) -> None:
         """Delete what an attempt has stored, unless it is the result of the voice.
@@ -177,7 +288,7 @@ class Worker:
             await self._conversion.discard(voice)
 
     async def _tidy(self, voice: Voice) -> None:
-        """Delete what attempts at a final voice have stored beside its result.
+        """Delete the recording of a final voice, and what its attempts stored beside its result.
 
         This is repeated when its message is delivered again, because a worker can die before it has
         done this, and Cloud Storage can be unavailable.
@@ -186,6 +297,7 @@ class Worker:
         is_late = voice.error is not None and voice.error.code is ErrorCode.DEADLINE_EXCEEDED
         if voice.attempt > 1 or is_late:
             await self._conversion.discard_others(voice)
+        await self._conversion.discard_recording(voice)
 
     async def _fail_at_a_limit(self, lease: Lease) -> VoiceError:
         message = "The recording takes more time or memory to decode than it may."
@@ -201,6 +313,20 @@ class Worker:
         error = VoiceError(ErrorCode.DEADLINE_EXCEEDED, message)
         await lease.fail(error)
         return error
+
+
+def _may_be_the_voices_own(error: BaseException) -> bool:
+    """Return whether an attempt that ended with `error` counts as a failed one.
+
+    It does not if the instance stops, or if a service that it needs did not answer.
+    """
+    if isinstance(error, ResourceLimitError):
+        return True
+    return not isinstance(error, asyncio.CancelledError | PassingError)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _log_duplicate(reason: Exception) -> None:
@@ -242,6 +368,7 @@ def _log_success(lease: Lease, outcome: Outcome, uploaded_at: str | None) -> Non
         "attempt": lease.attempt,
         "character": lease.voice.character,
         "seconds": outcome.seconds,
+        "kind": "text" if lease.voice.is_text else "recording",
         "stages": dict(outcome.timings),
     }
     if (wait_ms := _milliseconds_since(uploaded_at)) is not None:

@@ -1,6 +1,7 @@
-"""dead_letter: a message that could not be handled fails its voice, so that its visitor is told.
+"""dead_letter: decides about a voice whose message was delivered as often as it may be.
 
-The way of a voice when it goes wrong: dead-letter topic -> **dead_letter** -> `failed`.
+The way of a voice when it goes wrong: dead-letter topic -> **dead_letter** -> `failed`, or, if only
+room was lacking, topic `conversions`.
 """
 
 from __future__ import annotations
@@ -19,19 +20,31 @@ if TYPE_CHECKING:
 
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
+    from shared.ports.topic import Publisher
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What dead_letter speaks to: the voices' documents and the bucket of the results."""
+    """What dead_letter speaks to.
+
+    Attributes:
+        voices: the voices' documents.
+        uploads: the bucket of the recordings.
+        results: the bucket of the results.
+        conversions: the topic of the conversion messages.
+    """
 
     voices: VoiceStore
+    uploads: Bucket
     results: Bucket
+    conversions: Publisher
 
 
 def build(config: DeadLetterSettings, services: Services) -> Starlette:
     """Build the application from its settings and the services that it speaks to."""
-    handler = DeadLetterHandler(services.voices, services.results)
+    handler = DeadLetterHandler(
+        services.voices, services.uploads, services.results, services.conversions
+    )
     return push_app(clients.open_push_verifier(config), handler.handle)
 
 
@@ -39,7 +52,9 @@ def open_services(config: DeadLetterSettings) -> Services:
     """Open the clients."""
     return Services(
         voices=clients.open_voices(config),
+        uploads=clients.open_bucket(config, config.uploads_bucket),
         results=clients.open_bucket(config, config.results_bucket),
+        conversions=clients.open_publisher(config, config.conversions_topic),
     )
 
 

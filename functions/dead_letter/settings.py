@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.settings import BucketName, PushSettings
+from shared.settings import BucketName, PushSettings, TopicId
 
 
 class DeadLetterSettings(PushSettings):
@@ -10,6 +10,8 @@ class DeadLetterSettings(PushSettings):
 
     Attributes:
         results_bucket: the bucket of the converted audio.
+        conversions_topic: short id of the topic of the conversion messages.
     """
 
     results_bucket: BucketName
+    conversions_topic: TopicId

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
-from shared.settings import PushSettings
+from shared.settings import PushSettings, TopicId
 
 
 class OnUploadSettings(PushSettings):
@@ -16,4 +12,4 @@ class OnUploadSettings(PushSettings):
         conversions_topic: short id of the topic of the conversion messages.
     """
 
-    conversions_topic: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9._~+%-]{2,254}$")]
+    conversions_topic: TopicId

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shared.conversion_requests import request_conversion
 from shared.logs import about_voice
 from shared.messages import FINALIZE, ConversionMessage, parse_upload_event
 from shared.objects import voice_of_upload
 from shared.ports.store import UnknownVoiceError
-from shared.voice import ForbiddenTransitionError, Status, queue
+from shared.voice import ForbiddenTransitionError, LeaseHeldError, Status, queue, queue_again
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from shared.messages import PushMessage, UploadEvent
     from shared.ports.bucket import Bucket
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+PATIENT_AFTER: Final = timedelta(seconds=2)
+"""How old an event is before it waits for the end of a lease."""
+
 
 class UploadHandler:
     """Turns the notification of a finished upload into a conversion message.
@@ -32,11 +37,17 @@ class UploadHandler:
         voices: the voices' documents.
         conversions: the topic of the conversion messages.
         uploads: opens the bucket of the recordings; called only when one must be erased.
+        sleep: waits for some seconds.
     """
 
     def __init__(
-        self, voices: VoiceStore, conversions: Publisher, uploads: Callable[[], Bucket]
+        self,
+        voices: VoiceStore,
+        conversions: Publisher,
+        uploads: Callable[[], Bucket],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self._sleep = sleep
         self._voices = voices
         self._conversions = conversions
         self._uploads = uploads
@@ -46,10 +57,13 @@ class UploadHandler:
 
         Raises:
             MalformedMessageError: the message is no notification of Cloud Storage.
+            LeaseHeldError: a worker owns the voice; the event must come again until the voice is
+                final, because it may be the only message about it.
             PassingError: Pub/Sub, Firestore or Cloud Storage did not answer.
         """
         event = parse_upload_event(message)
-        if event.event_type != FINALIZE:
+        # What is empty was emptied by us: no recording is.
+        if event.event_type != FINALIZE or not event.upload.bytes:
             return
         voice_id = voice_of_upload(event.name)
         if voice_id is None:
@@ -61,29 +75,49 @@ class UploadHandler:
 
     async def _handle_upload(self, voice_id: str, event: UploadEvent) -> None:
         try:
-            snapshot = await self._voices.read(voice_id)
+            snapshot = await self._read(voice_id, event)
         except UnknownVoiceError:
+            # The document is created before the upload address, so the voice was deleted meanwhile.
             await self._erase(event.upload)
             return
-        if snapshot.voice.status is not Status.WAITING:
+        if snapshot.voice.status.is_final:
+            await self._erase(event.upload)
+        # The api itself requests the conversion of a text, and the sweep if the api could not.
+        if _is_settled(snapshot.voice, event.upload) or snapshot.voice.is_text:
             _log_duplicate(snapshot.voice, event.upload)
             return
         await self._queue(snapshot, event)
 
+    async def _read(self, voice_id: str, event: UploadEvent) -> Snapshot:
+        """Read a voice; if it has been leased for long, wait for the lease's end first.
+
+        Most conversions by `live` are over when the event comes again. The others must not use up
+        its deliveries, after which it would be a dead letter.
+        """
+        snapshot = await self._voices.read(voice_id)
+        remaining = snapshot.voice.lease_remaining(snapshot.read_at)
+        if not remaining or _age(event, snapshot.read_at) < PATIENT_AFTER:
+            return snapshot
+        await self._sleep(remaining.total_seconds())
+        return await self._voices.read(voice_id)
+
     async def _queue(self, snapshot: Snapshot, event: UploadEvent) -> None:
         upload = event.upload
+        record = queue if snapshot.voice.status is Status.WAITING else queue_again
+        # A voice that a worker owns is left to it: then this raises, and nothing is published.
+        record(snapshot.voice, snapshot.read_at, upload)
         try:
             await request_conversion(
                 self._conversions,
                 self._voices,
                 ConversionMessage(snapshot.voice.voice_id, upload),
-                partial(queue, upload=upload),
+                partial(record, upload=upload),
                 attributes={"uploaded_at": event.happened_at},
                 # The conversion that begins now writes the document, too: another read would only
                 # make a conflict between the two more likely.
                 known=snapshot,
             )
-        except (ForbiddenTransitionError, UnknownVoiceError) as error:
+        except (ForbiddenTransitionError, LeaseHeldError, UnknownVoiceError) as error:
             # The conversion began before this record, or the visitor deleted the voice.
             _LOG.info("not recorded as queued: %s", error, extra={"event": "overtaken"})
             return
@@ -96,12 +130,29 @@ class UploadHandler:
         _LOG.info("upload received", extra=extra)
 
     async def _erase(self, upload: Input) -> None:
-        # The document is created before the upload address, so the voice was deleted meanwhile.
-        await self._uploads().delete(upload.object, upload.generation)
-        _LOG.info("erased the upload of a deleted voice", extra={"event": "upload_erased"})
+        await self._uploads().empty(upload.object, upload.generation)
+        _LOG.info("erased the upload of a voice that is over", extra={"event": "upload_erased"})
+
+
+def _age(event: UploadEvent, now: datetime) -> timedelta:
+    try:
+        return now - datetime.fromisoformat(event.happened_at)
+    except (TypeError, ValueError):
+        return timedelta(0)
+
+
+def _is_settled(voice: Voice, upload: Input) -> bool:
+    """Return whether nothing has to be done about an upload: another message sees to its voice.
+
+    `live` leases a voice without any message. If it dies, only this event tells of the recording.
+    """
+    if voice.status is Status.CONVERTING:
+        return voice.input is None or not voice.input.is_same_upload(upload)
+    return voice.status is not Status.WAITING
 
 
 def _log_duplicate(voice: Voice, upload: Input) -> None:
     same = voice.input is not None and voice.input.is_same_upload(upload)
     reason = "same upload" if same else f"voice is {voice.status}"
+    reason = "voice is made from a text" if voice.is_text else reason
     _LOG.info("event ignored: %s", reason, extra={"event": "duplicate", "reason": reason})

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shared.settings import PushSettings
+from shared.settings import PushSettings, TopicId
 
 
 class SweepSettings(PushSettings):
@@ -18,6 +18,6 @@ class SweepSettings(PushSettings):
         upload_url_seconds: how long an upload address works; the api's value.
     """
 
-    conversions_topic: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9._~+%-]{2,254}$")]
+    conversions_topic: TopicId
     patience_seconds: Annotated[int, Field(ge=30, le=3600)] = 300
     upload_url_seconds: Annotated[int, Field(ge=30, le=3600)] = 600

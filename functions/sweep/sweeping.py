@@ -17,7 +17,6 @@ from shared.objects import ObjectMissingError, upload_name
 from shared.ports.store import UnknownVoiceError, change
 from shared.voice import (
     ForbiddenTransitionError,
-    Input,
     LeaseHeldError,
     Status,
     expire,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from shared.ports.bucket import Bucket
     from shared.ports.store import Found, Snapshot, VoiceStore
     from shared.ports.topic import Publisher
-    from shared.voice import Voice
+    from shared.voice import Input, Voice
 
 _LOG = logging.getLogger(__name__)
 
@@ -158,10 +157,9 @@ class Sweeper:
         if voice.status is not Status.WAITING:
             return voice.input
         try:
-            facts = await self._uploads.find(upload_name(voice.voice_id))
+            return (await self._uploads.find(upload_name(voice.voice_id))).as_input()
         except ObjectMissingError:
             return None
-        return Input(facts.bucket, facts.name, facts.generation, facts.content_type, facts.bytes)
 
     async def _put_back(self, voice: Voice, upload: Input) -> None:
         message = ConversionMessage(voice.voice_id, upload)

@@ -17,17 +17,31 @@ from infra.local.demo import run_demo
 from infra.local.emulators import EmulatorsMissingError
 from infra.local.options import ROOT, CloudOptions, Scaling
 from infra.local.processes import StartError
+from infra.local.saying import run_text
 from infra.local.starting import local_cloud
-from infra.local.visitor import RefusedError, Wish
+from infra.local.visitor import RefusedError, TextWish, Wish
 from shared.settings import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine, Mapping, Sequence
 
+SAMPLE: Final = ROOT / "infra" / "local" / "samples" / "hello.webm"
+MICROPHONE_SECONDS: Final = 5.0
 LONG_SECONDS: Final = 300.0
 LONG_BYTES: Final = 250_000_000
 LONG_DEADLINE_SECONDS: Final = 300
 """The user's own files may be longer than those that a public page accepts."""
+
+LONG_CHARACTERS: Final = 2000
+SPEAKING: Final[Mapping[str, str]] = {
+    "speed": "2 is twice as fast",
+    "pitch": "semitones",
+    "intonation": "0 is flat",
+    "volume": "a factor",
+    "pauses": "a factor",
+    "style": "id of one of the character's styles",
+}
+"""How a text may be spoken."""
 
 DEFAULT_CHARACTER: Final = "mei"
 WEB_ROOT: Final = ROOT / "web" / "page" / "dist"
@@ -51,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands.add_parser("demo", help="convert the sample recording, step by step"))
     _add_convert(commands.add_parser("convert", help="convert your own files and folders"))
+    _add_live(commands.add_parser("live", help="convert speech while it is spoken"))
     _add_serve(commands.add_parser("serve", help="keep the local cloud up"))
     return parser
 
@@ -97,7 +112,7 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
 def _add_convert(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
     text = "recordings and folders of recordings; the last may be the output"
-    parser.add_argument("paths", nargs="+", type=Path, metavar="IN [OUT]", help=text)
+    parser.add_argument("paths", nargs="*", type=Path, metavar="IN [OUT]", help=text)
     parser.add_argument("--output", type=Path, help="a folder, or a file for a single recording")
     parser.add_argument("--character", default=DEFAULT_CHARACTER, help="id of the character")
     text = "semitones, or auto to move the median of your pitch to the character's"
@@ -105,7 +120,26 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     formats = ("wav", "mp3", "m4a", "ogg")
     parser.add_argument("--format", choices=formats, default="wav", help="format of the results")
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")
+    group = parser.add_argument_group("instead of recordings")
+    group.add_argument("--text", help="what the character says; the result goes to OUT")
+    for name, text in SPEAKING.items():
+        group.add_argument(f"--{name}", type=int if name == "style" else float, help=text)
     parser.set_defaults(command=_convert)
+
+
+def _add_live(parser: argparse.ArgumentParser) -> None:
+    _add_emulators(parser)
+    source = parser.add_mutually_exclusive_group()
+    text = "a recording, which is sent at the pace of speech; the sample if nothing is named"
+    source.add_argument("path", nargs="?", type=Path, default=SAMPLE, metavar="FILE", help=text)
+    text = "record from the microphone"
+    source.add_argument("--microphone", action="store_true", help=text)
+    text = "how long to record from the microphone"
+    parser.add_argument("--seconds", type=float, default=MICROPHONE_SECONDS, help=text)
+    default = ROOT / ".local" / "live.wav"
+    parser.add_argument("--output", type=Path, default=default, help="where the result goes")
+    parser.add_argument("--character", default=DEFAULT_CHARACTER, help="id of the character")
+    parser.set_defaults(command=_live)
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
@@ -131,6 +165,13 @@ async def _demo(parsed: argparse.Namespace) -> int:
 
 
 async def _convert(parsed: argparse.Namespace) -> int:
+    speaking = {name: vars(parsed)[name] for name in SPEAKING if vars(parsed)[name] is not None}
+    if parsed.text is not None:
+        return await _say_text(parsed, speaking)
+    if not parsed.paths:
+        raise UsageError("name the recordings IN to convert, or give a text with --text")
+    if speaking:
+        raise UsageError(f"--{next(iter(speaking))} goes with --text only: leave it out")
     jobs = plan_jobs(parsed.paths, parsed.output, f".{parsed.format}", parsed.character)
     options = CloudOptions(
         min_seconds=0.1,
@@ -148,6 +189,40 @@ async def _convert(parsed: argparse.Namespace) -> int:
     return int(any(report.error is not None for report in reports))
 
 
+async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -> int:
+    usual = Path(f"text-{parsed.character}.{parsed.format}")
+    named = [*parsed.paths, *([parsed.output] if parsed.output else [])]
+    if len(named) > 1:
+        raise UsageError("a text has one result; name one file OUT, and no recordings")
+    if parsed.pitch_shift is not None:
+        raise UsageError("--pitch-shift is for recordings; --pitch is for a text")
+    (output,) = named or [usual]
+    options = CloudOptions(
+        max_text_characters=LONG_CHARACTERS,
+        max_speech_seconds=2 * LONG_SECONDS,
+        conversion_deadline_seconds=LONG_DEADLINE_SECONDS,
+    )
+    await run_text(
+        options,
+        TextWish(parsed.text, parsed.character, parsed.format, speaking),
+        overwrite=parsed.overwrite,
+        embedded=parsed.embedded,
+        output=output / usual if output.is_dir() else output,
+    )
+    return 0
+
+
+async def _live(parsed: argparse.Namespace) -> int:
+    # Imported here: the other commands do without its packages.
+    from infra.local.speaking import Source, run_live  # noqa: PLC0415
+
+    source = Source(None if parsed.microphone else parsed.path, parsed.seconds)
+    wish = Wish(character=parsed.character)
+    options = CloudOptions()
+    await run_live(options, wish, source, embedded=parsed.embedded, output=parsed.output)
+    return 0
+
+
 async def _serve(parsed: argparse.Namespace) -> int:
     options = CloudOptions(parsed.folder, api_port=parsed.port, scaling=_scaling(parsed))
     if (WEB_ROOT / "index.html").is_file():
@@ -159,6 +234,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
             endpoints = cloud.endpoints()
             _say(f"the page: {endpoints['page'] or 'not built (see README.md)'}")
             _say(f"the api:  {endpoints['api']}/docs")
+            _say(f"VOICEVOX: {endpoints['voicevox']}")
             _say(f"for other programs: {path}   (Ctrl-C stops everything)")
             name = await cloud.crashed()
     _say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from functions.convert.live.protocol import PATH as LIVE_PATH
 from infra.local.processes import free_ports
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Addresses:
         storage: base URL of the storage server.
         firestore: the Firestore emulator, or None where the documents are kept in memory.
         pubsub: the Pub/Sub emulator, or None where the topics are kept in memory.
+        live: base URL of `live`, or None where it is not started.
     """
 
     api: str
@@ -34,6 +36,12 @@ class Addresses:
     storage: str
     firestore: str | None = None
     pubsub: str | None = None
+    live: str | None = None
+
+    @property
+    def live_socket(self) -> str | None:
+        """Where clients open a WebSocket to `live`, None where it is not started."""
+        return None if self.live is None else f"ws{self.live.removeprefix('http')}{LIVE_PATH}"
 
     @property
     def origins(self) -> tuple[str, str]:
@@ -43,10 +51,10 @@ class Addresses:
 
 def choose_addresses(options: CloudOptions, *, emulated: bool) -> Addresses:
     """Choose a free port for every service, and for the emulators if they are used."""
-    *ports, firestore, pubsub = free_ports(8)
+    *ports, firestore, pubsub = free_ports(9)
     if options.api_port is not None:
         ports[0] = options.api_port
-    api, on_upload, convert, dead_letter, sweep, storage = map(_url, ports)
+    api, on_upload, convert, dead_letter, sweep, storage, live = map(_url, ports)
     return Addresses(
         api=api,
         on_upload=on_upload,
@@ -54,6 +62,7 @@ def choose_addresses(options: CloudOptions, *, emulated: bool) -> Addresses:
         dead_letter=dead_letter,
         sweep=sweep,
         storage=storage,
+        live=live,
         firestore=f"127.0.0.1:{firestore}" if emulated else None,
         pubsub=f"127.0.0.1:{pubsub}" if emulated else None,
     )

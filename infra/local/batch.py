@@ -215,7 +215,7 @@ async def _convert(visitor: Visitor, report: Report, wish: Wish, *, overwrite: b
     job = report.job
     try:
         if not overwrite:
-            _require_free(job.target)
+            require_free(job.target)
         recording = await asyncio.to_thread(job.source.read_bytes)
         created = await visitor.create(wish, content_type_of(job.source))
         await visitor.upload(created, recording)
@@ -231,7 +231,12 @@ async def _convert(visitor: Visitor, report: Report, wish: Wish, *, overwrite: b
         report.voice = voice
 
 
-def _require_free(target: Path) -> None:
+def require_free(target: Path) -> None:
+    """Refuse to replace a file.
+
+    Raises:
+        RefusedError: it exists.
+    """
     if target.exists():
         raise RefusedError("exists", f"{target} exists; --overwrite replaces it")
 

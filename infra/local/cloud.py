@@ -44,6 +44,8 @@ class LocalCloud:
             "firestore": self.addresses.firestore,
             "pubsub": self.addresses.pubsub,
             "storage": self.addresses.storage,
+            "live": self.addresses.live_socket,
+            "voicevox": self.addresses.live,
             "project_id": names.PROJECT_ID,
             "pid": os.getpid(),
         }

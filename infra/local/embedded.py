@@ -11,6 +11,7 @@ import os
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -21,6 +22,9 @@ from hypercorn.config import Config
 from functions.api import main as api
 from functions.api.settings import ApiSettings
 from functions.convert import main as convert
+from functions.convert.live import main as live
+from functions.convert.live.server import limit_clients
+from functions.convert.live.settings import LiveSettings
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter import main as dead_letter
 from functions.dead_letter.settings import DeadLetterSettings
@@ -29,7 +33,7 @@ from functions.on_upload.settings import OnUploadSettings
 from functions.sweep import main as sweep
 from functions.sweep.settings import SweepSettings
 from infra.local import names, provisioning
-from infra.local.addresses import choose_addresses
+from infra.local.addresses import choose_addresses, port_of
 from infra.local.background import running_in_background
 from infra.local.cloud import LocalCloud
 from infra.local.environments import STORAGE_VARIABLE, deployable_environments
@@ -46,8 +50,9 @@ from shared.google import clients
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from infra.local.addresses import Addresses
     from infra.local.options import CloudOptions
     from shared.ports.topic import Publisher
 
@@ -81,9 +86,10 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
         voices = MemoryVoices()
         environments = deployable_environments(options, addresses, scratch / "signing-key.json")
         deployables = _Deployables(environments, voices, topics)
-        converter = RestartableApp(deployables.converter)
+        converter = RestartableApp(partial(deployables.converters, addresses))
         await stack.enter_async_context(converter)
         servers.start(converter, addresses.convert)
+        servers.start(converter, str(addresses.live))
         servers.start(deployables.api(), addresses.api)
         servers.start(deployables.on_upload(), addresses.on_upload)
         servers.start(deployables.dead_letter(), addresses.dead_letter)
@@ -113,26 +119,37 @@ class _Deployables:
     topics: MemoryTopics
 
     @asynccontextmanager
-    async def converter(self) -> AsyncIterator[ASGIApp]:
-        """Start a converter; it stops at the end of the block."""
+    async def converters(self, addresses: Addresses) -> AsyncIterator[ASGIApp]:
+        """Start a converter and `live`, which share what they convert with, until the end."""
         config = self._settings(ConvertSettings, "convert")
+        live_config = self._settings(LiveSettings, "live")
         stores = convert.Stores(
             voices=self.voices,
             uploads=clients.open_bucket(config, config.uploads_bucket),
             results=clients.open_bucket(config, config.results_bucket, clients.open_signer(config)),
+            open_characters=clients.characters_opener(config),
         )
-        async with convert.starting_tools(config) as tools:
+        kept = live.open_kept(live_config)
+        front_end = None if kept is None else kept.front_end()
+        async with convert.starting_tools(config, front_end) as tools:
             app = convert.build(config, convert.Services(stores, await tools))
+            live_app = live.build(live_config, live.Services(stores, await tools, kept))
             try:
-                yield app
+                yield _by_port(
+                    {port_of(addresses.convert): app, port_of(str(addresses.live)): live_app}
+                )
             finally:
+                await live_app.drain()
                 await app.worker.drain()
 
     def api(self) -> ASGIApp:
         config = self._settings(ApiSettings, "api")
         uploads = clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config))
         results = clients.open_bucket(config, config.results_bucket)
-        return api.build(config, api.Services(self.voices, uploads, results))
+        services = api.Services(
+            self.voices, uploads, results, self._conversions, clients.characters_opener(config)
+        )
+        return api.build(config, services)
 
     def on_upload(self) -> ASGIApp:
         config = self._settings(OnUploadSettings, "on_upload")
@@ -142,8 +159,11 @@ class _Deployables:
 
     def dead_letter(self) -> ASGIApp:
         config = self._settings(DeadLetterSettings, "dead_letter")
+        uploads = clients.open_bucket(config, config.uploads_bucket)
         results = clients.open_bucket(config, config.results_bucket)
-        return dead_letter.build(config, dead_letter.Services(self.voices, results))
+        return dead_letter.build(
+            config, dead_letter.Services(self.voices, uploads, results, self._conversions())
+        )
 
     def sweep(self) -> ASGIApp:
         config = self._settings(SweepSettings, "sweep")
@@ -195,6 +215,7 @@ class _Servers:
         config.bind = [url.removeprefix("http://")]
         config.graceful_timeout = 1.0
         config.loglevel = "WARNING"
+        limit_clients(config)
         serving = asyncio.create_task(serve(app, config, shutdown_trigger=self._stop.wait))
         self._serving[serving] = url
 
@@ -218,6 +239,17 @@ async def _answers(client: httpx.AsyncClient, url: str) -> bool:
     except httpx.TransportError:
         return False
     return True
+
+
+def _by_port(apps: Mapping[int, ASGIApp]) -> ASGIApp:
+    """Return an application that serves several ports, each with an application of its own."""
+
+    async def serve_port(scope: Scope, receive: Receive, send: Send) -> None:
+        # The start and the end of a server are no request and name no port.
+        port = next(iter(apps)) if scope["type"] == "lifespan" else scope["server"][1]
+        await apps[port](scope, receive, send)
+
+    return serve_port
 
 
 def _publish_to(topics: MemoryTopics) -> Any:

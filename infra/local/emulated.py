@@ -200,6 +200,9 @@ class _Starter:
             command = _function_command(name, port_of(url))
             await self._start_deployable(name, command, environments[name], f"{url}/healthz")
         await self._start_convert(environments["convert"])
+        live = [sys.executable, "-m", "functions.convert.live"]
+        ready_url = f"{self._addresses.live}/readyz"
+        await self._start_deployable("live", live, environments["live"], ready_url)
 
     async def _start_convert(self, environment: dict[str, str]) -> None:
         options, url = self._options, self._addresses.convert

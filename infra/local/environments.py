@@ -35,6 +35,7 @@ def deployable_environments(
     signing = {"RESULTS_BUCKET": names.RESULTS_BUCKET, "SIGNING_KEY_FILE": str(key_file)}
     limits = {"MAX_UPLOAD_BYTES": str(options.max_upload_bytes)} | _seconds(options)
     upload_url = {"UPLOAD_URL_SECONDS": str(options.upload_url_seconds)}
+    characters = {"CHARACTERS_BUCKET": names.CHARACTERS_BUCKET}
     publishing = {"CONVERSIONS_TOPIC": names.CONVERSIONS_TOPIC}
     patience = {"PATIENCE_SECONDS": str(options.patience_seconds)}
     return {
@@ -42,10 +43,18 @@ def deployable_environments(
         | signing
         | limits
         | upload_url
+        | characters
+        | publishing
+        | {"MAX_TEXT_CHARACTERS": str(options.max_text_characters)}
         | _api_environment(options, addresses, key_file),
+        "live": common | signing | limits | characters | _live_environment(options, addresses),
         "on_upload": pushed_to | publishing,
-        "convert": pushed_to | signing | limits | _convert_environment(options, addresses),
-        "dead_letter": pushed_to | {"RESULTS_BUCKET": names.RESULTS_BUCKET},
+        "convert": pushed_to
+        | signing
+        | limits
+        | characters
+        | _convert_environment(options, addresses),
+        "dead_letter": pushed_to | publishing | {"RESULTS_BUCKET": names.RESULTS_BUCKET},
         "sweep": pushed_to | publishing | upload_url | patience,
     }
 
@@ -64,6 +73,7 @@ def page_config(addresses: Addresses, app_check_token: str | None = None) -> dic
         "api": "",
         "firebase": {"projectId": names.PROJECT_ID, "apiKey": "local"} if has_firestore else None,
         "firestoreEmulator": addresses.firestore,
+        "live": addresses.live_socket,
         "storage": addresses.storage,
     }
 
@@ -77,6 +87,9 @@ def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path
         "WAITING_PER_CLIENT": "0",
         "TRUSTED_PROXIES": "0",
     }
+    if addresses.live_socket is not None:
+        environment["LIVE_URL"] = addresses.live_socket
+        environment["LIVE_TICKET_KEYS"] = names.LIVE_TICKET_KEY
     token = None
     if options.app_check:
         environment["APP_CHECK"] = "on"
@@ -95,6 +108,22 @@ def _convert_environment(options: CloudOptions, addresses: Addresses) -> dict[st
         "WORKERS": "1",
         "CONCURRENCY": str(options.concurrency),
         "BACKLOG": str(options.backlog),
+        "MAX_SPEECH_SECONDS": str(options.max_speech_seconds),
+    }
+
+
+def _live_environment(options: CloudOptions, addresses: Addresses) -> dict[str, str]:
+    return {
+        "HOST": "127.0.0.1",
+        "PORT": str(port_of(addresses.live or addresses.convert)),
+        "VOICEVOX": "on",
+        "CONCURRENCY": str(options.concurrency),
+        "ALLOWED_ORIGINS": ",".join(addresses.origins),
+        "LIVE_TICKET_KEYS": names.LIVE_TICKET_KEY,
+        # Here every visitor has the same address, and a benchmark brings many.
+        "SOCKETS": "200",
+        "SOCKETS_PER_CLIENT": "0",
+        "TRUSTED_PROXIES": "0",
     }
 
 

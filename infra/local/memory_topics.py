@@ -50,9 +50,9 @@ class Subscription:
     endpoint: str
     acknowledgement_seconds: float
     dead_letter_topic: str | None = None
-    attempts: int = 5
+    attempts: int = 30
     first_backoff_seconds: float = 1.0
-    longest_backoff_seconds: float = 60.0
+    longest_backoff_seconds: float = 10.0
 
 
 @dataclass(eq=False, slots=True)

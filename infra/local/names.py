@@ -9,10 +9,13 @@ PROJECT_ID: Final = "demo-voice-avatar"
 
 UPLOADS_BUCKET: Final = "voice-avatar-uploads"
 RESULTS_BUCKET: Final = "voice-avatar-results"
+CHARACTERS_BUCKET: Final = "voice-avatar-characters"
 
 UPLOADS_TOPIC: Final = "uploads"
 CONVERSIONS_TOPIC: Final = "conversions"
 DEAD_SUFFIX: Final = "-dead"
+
+LIVE_TICKET_KEY: Final = "the tickets of every local cloud are signed with this"
 
 SIGNER: Final = f"signer@{PROJECT_ID}.iam.gserviceaccount.com"
 

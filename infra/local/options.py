@@ -51,6 +51,8 @@ class CloudOptions:
         min_seconds: the shortest recording.
         max_seconds: the longest recording.
         max_upload_bytes: the largest recording.
+        max_text_characters: the longest text.
+        max_speech_seconds: the longest speech of a text.
         upload_url_seconds: how long an upload URL works.
         conversion_deadline_seconds: the number that all timeouts derive from.
         concurrency: how many voices are converted at once; as many as in Terraform's container.
@@ -72,6 +74,8 @@ class CloudOptions:
     min_seconds: float = 1.0
     max_seconds: float = 10.0
     max_upload_bytes: int = 8_000_000
+    max_text_characters: int = 500
+    max_speech_seconds: float = 60.0
     upload_url_seconds: int = 600
     conversion_deadline_seconds: int = 60
     concurrency: int = 4

@@ -43,7 +43,7 @@ def plan_subscriptions(addresses: Addresses, timeouts: Timeouts) -> tuple[Subscr
 async def make_buckets(
     client: httpx.AsyncClient, storage: str, origins: Sequence[str], max_age_seconds: int = 3600
 ) -> None:
-    """Make both buckets, and the notification about finished uploads."""
+    """Make the buckets, and the notification about finished uploads."""
     cors = {
         "origin": list(origins),
         "method": ["GET", "PUT"],
@@ -54,13 +54,13 @@ async def make_buckets(
         ],
         "maxAgeSeconds": max_age_seconds,
     }
-    for bucket in (names.UPLOADS_BUCKET, names.RESULTS_BUCKET):
-        await _send(
-            client,
-            "POST",
-            f"{storage}/storage/v1/b?project={names.PROJECT_ID}",
-            {"name": bucket, "cors": [cors]},
-        )
+    for bucket in (
+        {"name": names.UPLOADS_BUCKET, "cors": [cors]},
+        {"name": names.RESULTS_BUCKET, "cors": [cors]},
+        {"name": names.CHARACTERS_BUCKET},
+    ):
+        url = f"{storage}/storage/v1/b?project={names.PROJECT_ID}"
+        await _send(client, "POST", url, bucket)
     await _send(
         client,
         "POST",

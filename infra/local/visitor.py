@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.media import CONTENT_TYPES, SNIFF_BYTES, sniff
 from shared.voice import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     import httpx
@@ -49,6 +49,23 @@ class Wish:
     output_format: str = "wav"
 
 
+@dataclass(frozen=True, slots=True)
+class TextWish:
+    """A text that the visitor wants spoken.
+
+    Attributes:
+        text: what is said.
+        character: id of the character, None for the first that speaks text.
+        output_format: the format of the result.
+        speaking: how it is said, as the api takes it; what is left out is as usual.
+    """
+
+    text: str
+    character: str | None = None
+    output_format: str = "wav"
+    speaking: Mapping[str, float] = field(default_factory=dict)
+
+
 class Visitor:
     """Uses one service.
 
@@ -75,6 +92,22 @@ class Visitor:
             "output_format": wish.output_format,
             "content_type": content_type,
         }
+        return await self._create(body)
+
+    async def create_text(self, wish: TextWish) -> dict[str, Any]:
+        """Create a voice from a text; return the api's answer.
+
+        Raises:
+            RefusedError: the api refused.
+        """
+        body = {
+            "text": wish.text,
+            "character": wish.character,
+            "output_format": wish.output_format,
+        }
+        return await self._create(body | dict(wish.speaking))
+
+    async def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
         response = await self._client.post(
             f"{self._api}/api/v1/voices", json=body, timeout=REQUEST_SECONDS
         )

@@ -14,13 +14,13 @@ locals {
       "monitoring.googleapis.com",
       "pubsub.googleapis.com",
       "run.googleapis.com",
+      "secretmanager.googleapis.com",
       "storage.googleapis.com",
     ],
     var.app_check == null ? [] : ["firebaseappcheck.googleapis.com"],
     var.custom_domain == null ? [] : ["compute.googleapis.com"],
     var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
     var.kms_key == null ? [] : ["cloudkms.googleapis.com"],
-    local.signs_with_hmac ? ["secretmanager.googleapis.com"] : [],
     var.monthly_budget == null ? [] : ["billingbudgets.googleapis.com"],
   ))
 
@@ -32,8 +32,8 @@ locals {
       "cloudfunctions.googleapis.com",
       "firestore.googleapis.com",
       "run.googleapis.com",
+      "secretmanager.googleapis.com",
     ],
-    var.kms_key != null && local.signs_with_hmac ? ["secretmanager.googleapis.com"] : [],
   ))
 }
 

@@ -57,8 +57,8 @@ locals {
       title = "Dead letters"
       unit  = "1"
       lines = [
-        { filter = local.metric.dead_letters, align = "ALIGN_DELTA", reduce = "REDUCE_SUM", by = ["metric.label.subscription"], legend = "new in $${metric.labels.subscription}" },
-        { filter = "resource.type = \"pubsub_subscription\" AND metric.type = \"pubsub.googleapis.com/subscription/num_undelivered_messages\" AND resource.labels.subscription_id = monitoring.regex.full_match(\"${var.name}-.*-dead-retained\")", align = "ALIGN_MAX", reduce = "REDUCE_SUM", by = ["resource.label.subscription_id"], legend = "waiting in $${resource.labels.subscription_id}" },
+        { filter = local.metric.dead_letters, align = "ALIGN_DELTA", reduce = "REDUCE_SUM", by = ["metric.label.subscription"], legend = "given up, from $${metric.labels.subscription}" },
+        { filter = local.metric.delayed, align = "ALIGN_DELTA", reduce = "REDUCE_SUM", by = [], legend = "put back for lack of room" },
       ]
     },
     {

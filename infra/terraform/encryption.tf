@@ -1,14 +1,13 @@
 locals {
-  key_users = var.kms_key == null ? {} : merge({
+  key_users = var.kms_key == null ? {} : {
     artifact_registry = google_project_service_identity.this["artifactregistry.googleapis.com"].member
     firestore         = google_project_service_identity.this["firestore.googleapis.com"].member
     functions         = google_project_service_identity.this["cloudfunctions.googleapis.com"].member
     pubsub            = google_project_service_identity.this["pubsub.googleapis.com"].member
     run               = google_project_service_identity.this["run.googleapis.com"].member
+    secret_manager    = google_project_service_identity.this["secretmanager.googleapis.com"].member
     storage           = local.storage_agent
-    }, local.signs_with_hmac ? {
-    secret_manager = google_project_service_identity.this["secretmanager.googleapis.com"].member
-  } : {})
+  }
 }
 
 resource "google_kms_crypto_key_iam_member" "agents" {

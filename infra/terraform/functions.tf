@@ -29,7 +29,7 @@ locals {
     api = {
       concurrency   = var.api_concurrency
       description   = "HTTP API: voices, upload addresses, results"
-      environment   = merge(local.environment_common, local.environment_api)
+      environment   = merge(local.environment_common, local.environment_api, local.environment_characters)
       ingress       = var.custom_domain == null ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
       max_instances = var.max_instances.api
       memory        = "512Mi"
@@ -141,6 +141,13 @@ resource "google_cloudfunctions2_function" "this" {
     service_account_email            = google_service_account.this[each.key].email
     timeout_seconds                  = each.value.timeout
 
+    secret_environment_variables {
+      key        = "LOG_KEY"
+      project_id = var.project_id
+      secret     = google_secret_manager_secret.log_key.secret_id
+      version    = google_secret_manager_secret_version.log_key.version
+    }
+
     dynamic "secret_environment_variables" {
       for_each = each.key == "api" ? google_secret_manager_secret_version.hmac : []
       content {
@@ -152,7 +159,11 @@ resource "google_cloudfunctions2_function" "this" {
     }
   }
 
-  depends_on = [time_sleep.accounts, time_sleep.key_users]
+  depends_on = [
+    google_secret_manager_secret_iam_member.reads_log_key,
+    time_sleep.accounts,
+    time_sleep.key_users,
+  ]
 }
 
 resource "google_cloud_scheduler_job" "sweep" {

@@ -10,9 +10,9 @@ locals {
   # A waiting client is answered before its request is cut off.
   api_timeout = var.wait_seconds + 15
 
-  # A message that is refused again and again is given up before it counts as lost: redeliveries
-  # come at most `maximum_backoff` apart, the first ones much closer.
-  patience = min(3600, max(300, 60 * (var.delivery_attempts - 5)))
+  # A message that is refused again and again reaches dead_letter before it counts as lost:
+  # redeliveries come at most `maximum_backoff` apart, the first ones closer.
+  patience = max(300, 10 * (var.delivery_attempts - 3))
 
   # Who writes into X-Forwarded-For, after what the visitor has sent: Cloud Run the visitor's
   # address, or a load balancer that address and its own.
@@ -42,9 +42,11 @@ locals {
   environment_api = {
     ALLOWED_ORIGINS         = join(",", local.origins)
     APP_CHECK               = var.app_check == null ? "off" : "on"
+    CONVERSIONS_TOPIC       = google_pubsub_topic.work["conversions"].name
     CONVERT_URL             = google_cloud_run_v2_service.convert.uri
     FIREBASE_AUTH           = var.firebase_authentication == null ? "off" : "on"
     MAX_SECONDS             = tostring(var.recording_seconds.max)
+    MAX_TEXT_CHARACTERS     = tostring(var.max_text_characters)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
     MIN_SECONDS             = tostring(var.recording_seconds.min)
     RATE_LIMIT_PER_MINUTE   = tostring(var.rate_limit_per_minute)
@@ -60,6 +62,7 @@ locals {
     MAX_SECONDS             = tostring(var.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
     MIN_SECONDS             = tostring(var.recording_seconds.min)
+    PROVIDER                = local.provider
     PUSH_AUDIENCE           = local.audiences.convert
     PUSH_SERVICE_ACCOUNT    = google_service_account.this["push"].email
     PUSH_VERIFICATION       = "platform"
@@ -68,6 +71,7 @@ locals {
     SIGNING_SERVICE_ACCOUNT = google_service_account.this["convert"].email
   }
   environment_dead_letter = {
+    CONVERSIONS_TOPIC    = google_pubsub_topic.work["conversions"].name
     PUSH_AUDIENCE        = local.audiences.dead_letter
     PUSH_SERVICE_ACCOUNT = google_service_account.this["push"].email
     PUSH_VERIFICATION    = "platform"

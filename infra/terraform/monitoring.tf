@@ -1,10 +1,16 @@
 locals {
   # Stages whose times the conversion container logs with `conversion_done`, in their order.
-  stages = ["read", "decode", "resample", "f0", "network", "post", "encode", "store"]
+  stages = ["read", "decode", "resample", "f0", "network", "post", "speak", "encode", "store"]
 
   # One counter for each thing worth counting: the event that is logged, by which service, and the
   # fields that tell its kinds apart.
   counters = {
+    delayed = {
+      description = "Voices for which there was no room for long, put back by dead_letter"
+      event       = "delayed"
+      labels      = {}
+      service     = local.names.dead_letter
+    }
     cold_starts = {
       description = "Instances of the conversion container that were started"
       event       = "instance_started"
@@ -206,35 +212,27 @@ resource "google_monitoring_alert_policy" "dead_letters" {
   severity              = "ERROR"
   user_labels           = var.labels
 
-  conditions {
-    display_name = "A dead letter is waiting"
-
-    condition_threshold {
-      filter          = "resource.type = \"pubsub_subscription\" AND metric.type = \"pubsub.googleapis.com/subscription/num_undelivered_messages\" AND resource.labels.subscription_id = monitoring.regex.full_match(\"${var.name}-.*-dead-retained\")"
-      comparison      = "COMPARISON_GT"
-      duration        = "0s"
-      threshold_value = 0
-
-      aggregations {
-        alignment_period   = "60s"
-        per_series_aligner = "ALIGN_MAX"
-      }
+  # Not the number of messages that are retained: a voice for which there was no room for long is
+  # put back, but its message is retained, too.
+  dynamic "conditions" {
+    for_each = {
+      "A dead letter ended its voice, or named none" = local.metric.dead_letters
+      "All attempts at a voice failed"               = "${local.metric.failed} AND metric.labels.code = \"attempts_exhausted\""
     }
-  }
+    content {
+      display_name = conditions.key
 
-  # Pub/Sub deletes the message after seven days.
-  conditions {
-    display_name = "A dead letter has waited for five days"
+      condition_threshold {
+        filter          = conditions.value
+        comparison      = "COMPARISON_GT"
+        duration        = "0s"
+        threshold_value = 0
 
-    condition_threshold {
-      filter          = "resource.type = \"pubsub_subscription\" AND metric.type = \"pubsub.googleapis.com/subscription/oldest_unacked_message_age\" AND resource.labels.subscription_id = monitoring.regex.full_match(\"${var.name}-.*-dead-retained\")"
-      comparison      = "COMPARISON_GT"
-      duration        = "0s"
-      threshold_value = 432000
-
-      aggregations {
-        alignment_period   = "60s"
-        per_series_aligner = "ALIGN_MAX"
+        aggregations {
+          alignment_period     = "300s"
+          cross_series_reducer = "REDUCE_SUM"
+          per_series_aligner   = "ALIGN_DELTA"
+        }
       }
     }
   }
@@ -244,7 +242,7 @@ resource "google_monitoring_alert_policy" "dead_letters" {
     mime_type = "text/markdown"
   }
 
-  depends_on = [google_pubsub_subscription.dead_retained]
+  depends_on = [time_sleep.metrics]
 }
 
 resource "google_monitoring_alert_policy" "wait" {

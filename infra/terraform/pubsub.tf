@@ -20,7 +20,7 @@ locals {
   topics          = toset(["conversions", "uploads"])
   retention       = "604800s"
   minimum_backoff = "1s"
-  maximum_backoff = "60s"
+  maximum_backoff = "10s"
 }
 
 resource "google_pubsub_topic" "work" {

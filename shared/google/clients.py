@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 from shared.settings import PushVerification
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shared.google.cloud_storage import UrlSigner
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
     from shared.ports.tokens import TokenVerifier
     from shared.ports.topic import Publisher
-    from shared.settings import CommonSettings, PushSettings, SigningSettings
+    from shared.settings import CharacterSettings, CommonSettings, PushSettings, SigningSettings
 
 
 def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = None) -> VoiceStore:
@@ -47,6 +49,15 @@ def open_bucket(settings: CommonSettings, name: str, signer: UrlSigner | None = 
     from shared.google.cloud_storage import CloudStorageBucket
 
     return CloudStorageBucket(Client(project=settings.project_id), name, signer)
+
+
+def characters_opener(settings: CharacterSettings) -> Callable[[], Bucket] | None:
+    """Return what opens the bucket of the characters, or None if there is none.
+
+    It is opened when something is first asked of it: for most voices nothing is.
+    """
+    name = settings.characters_bucket
+    return None if name is None else partial(open_bucket, settings, name)
 
 
 def open_signer(settings: SigningSettings) -> UrlSigner:

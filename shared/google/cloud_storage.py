@@ -30,7 +30,7 @@ from shared.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
     from google.auth.credentials import Credentials
     from google.cloud.storage import Blob, Client
@@ -47,6 +47,9 @@ fail voices.
 
 CONNECT_SECONDS: Final = 3.0
 """How long connecting may take; only a process that is about to end waits for it."""
+
+EMPTY_CONTENT_TYPE: Final = "application/octet-stream"
+"""The content type of what was emptied."""
 
 WRITE_END_SECONDS: Final = 3.0
 """How long to wait for a cancelled write to end; a stopping instance has ten seconds in all."""
@@ -265,6 +268,17 @@ class CloudStorageBucket:
             await self._call(blob.reload, **self._retrying)
         return _facts(blob)
 
+    async def list(self, prefix: str = "") -> Sequence[ObjectFacts]:
+        """Return every object whose name begins with `prefix`, in the order of the names.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer, or has no such bucket.
+        """
+        try:
+            return [_facts(blob) for blob in await self._blobs(prefix)]
+        except ObjectMissingError as error:
+            raise StorageUnavailableError(f"there is no bucket {self.name}") from error
+
     async def delete(self, name: str, generation: int | None = None) -> None:
         """Delete an object, or one generation of it; it is no error if it does not exist.
 
@@ -278,19 +292,40 @@ class CloudStorageBucket:
         except ObjectMissingError:
             return
 
+    async def empty(self, name: str, generation: int | None = None) -> None:
+        """Replace an object's content by nothing, so that its name stays used; see `Bucket`.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        blob = self._bucket.blob(name)
+        with (
+            suppress(ObjectExistsError, ObjectMissingError),
+            _storage_errors(f"{self.name}/{name}"),
+        ):
+            await self._call(
+                blob.upload_from_string,
+                data=b"",
+                content_type=EMPTY_CONTENT_TYPE,
+                if_generation_match=generation,
+                **self._retrying,
+            )
+
     async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
         """Delete every object whose name begins with `prefix`, except the one named.
 
         Raises:
             StorageUnavailableError: Cloud Storage did not answer; some may be deleted.
         """
-        with _storage_errors(f"{self.name}/{prefix}"):
-            blobs = await self._call(
-                lambda: list(self._bucket.list_blobs(prefix=prefix, **self._retrying))
-            )
-        for blob in blobs:
+        for blob in await self._blobs(prefix):
             if blob.name != except_for:
                 await self.delete(blob.name)
+
+    async def _blobs(self, prefix: str) -> Sequence[Blob]:
+        with _storage_errors(f"{self.name}/{prefix}"):
+            return await self._call(
+                lambda: [*self._bucket.list_blobs(prefix=prefix, **self._retrying)]
+            )
 
     async def _sign(self, name: str, method: str, expires_at: datetime, **more: Any) -> str:
         if self._signer is None:

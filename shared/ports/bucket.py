@@ -1,4 +1,4 @@
-"""The port to one bucket: `uploads` holds the recordings, `results` the converted audio.
+"""The port to one bucket: of recordings, of converted audio, or of characters.
 
 Objects are named by bucket, name and generation, so that exactly the object is read that an event
 was about.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime, timedelta
 
     from shared.objects import ObjectFacts, SignedUpload
@@ -76,8 +77,24 @@ class Bucket(Protocol):
         """
         ...
 
+    async def list(self, prefix: str = "") -> Sequence[ObjectFacts]:
+        """Return every object whose name begins with `prefix`, in the order of the names."""
+        ...
+
     async def delete(self, name: str, generation: int | None = None) -> None:
         """Delete an object, or one generation of it; it is no error if it does not exist."""
+        ...
+
+    async def empty(self, name: str, generation: int | None = None) -> None:
+        """Replace an object's content by nothing, so that its name stays used.
+
+        An address that was signed for one upload to a name not yet used would work again if the
+        object were deleted.
+
+        Args:
+            name: the object's name; without a generation there need not be one of this name.
+            generation: which content; if it is gone, nothing is done.
+        """
         ...
 
     async def delete_all(self, prefix: str, *, except_for: str = "") -> None:

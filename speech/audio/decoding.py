@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from shared.media import SNIFF_BYTES, Container, sniff
@@ -12,6 +13,7 @@ from speech.audio.forked import ForkedProcesses
 from speech.audio.process_answer import DecoderUnavailableError, ResourceLimitError
 from speech.audio.protection import missing_protection
 from speech.audio.spawned import SpawnedProcesses
+from speech.audio.streaming import DecodedStream
 from speech.audio.wire import MAX_VERDICT_BYTES, Job
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from speech.audio.process_answer import ProcessAnswer
     from speech.audio.recording import DecodeLimits, Recording
+    from speech.audio.streaming import DecodingProcess
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,6 +53,13 @@ class Processes(Protocol):
 
         Raises:
             DecoderUnavailableError: the machine is the reason that there is no answer.
+        """
+
+    async def open(self, job: Job) -> DecodingProcess | None:
+        """Start a process that decodes a recording while it comes; None if none can be started.
+
+        Raises:
+            DecoderUnavailableError: the machine is the reason.
         """
 
     async def aclose(self) -> None:
@@ -116,7 +126,7 @@ class Decoder:
             DecoderUnavailableError: the machine is the reason; the recording may be fine.
         """
         container = _require_supported(data, limits)
-        job = _job(container, limits)
+        job = job_of(container, limits)
         async with self._slots:
             was_killed = False
             for _ in range(_TRIES):
@@ -130,6 +140,34 @@ class Decoder:
         if was_killed:
             raise ResourceLimitError("the decoding process was killed")
         raise DecoderUnavailableError("the decoding process was killed with its parent")
+
+    async def open_stream(
+        self, head: bytes, *, limits: DecodeLimits, wall_seconds: float
+    ) -> DecodedStream:
+        """Begin to decode a recording while it comes, in a process with the same limits.
+
+        How many recordings are decoded so at a time is for the caller to limit.
+
+        Args:
+            head: the beginning of the recording; it has to be sent, too.
+            limits: of the recording.
+            wall_seconds: time by the clock until the recording has ended.
+
+        Raises:
+            VoiceError: `unsupported_format`; perhaps only because the head is too short.
+            DecoderUnavailableError: this system or its state is the reason.
+        """
+        container = _require_supported(head, limits)
+        job = replace(
+            job_of(container, limits),
+            memory_bytes=limits.memory_bytes,
+            wall_seconds=wall_seconds,
+            incoming_bytes=limits.max_bytes,
+        )
+        process = await self._processes.open(job)
+        if process is None:
+            raise DecoderUnavailableError("no process decodes recordings while they come")
+        return DecodedStream(process, job, limits)
 
 
 def _choose_processes(on_process: Callable[[int], None] | None) -> Processes:
@@ -146,7 +184,8 @@ def _choose_processes(on_process: Callable[[int], None] | None) -> Processes:
     return SpawnedProcesses(on_process)
 
 
-def _job(container: Container, limits: DecodeLimits) -> Job:
+def job_of(container: Container, limits: DecodeLimits) -> Job:
+    """Return what a decoding process is told about a recording with these limits."""
     return Job(
         container=container,
         max_seconds=limits.longest,

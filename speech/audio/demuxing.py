@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from av.container import InputContainer
     from av.packet import Packet
 
+    from speech.audio.incoming import Incoming
+
 _DEMUXERS: Final = {
     Container.WEBM: "matroska",
     Container.MATROSKA: "matroska",
@@ -64,6 +66,11 @@ _OPTIONS: Final = {
     "max_streams": str(_MAX_STREAMS),
     "probesize": str(_PROBE_BYTES),
 }
+
+# Nothing is read only to learn more of the recording, so that its first packet is heard at once.
+_OPTIONS_WHILE_IT_COMES: Final = {**_OPTIONS, "analyzeduration": "0"}
+_BUFFER_BYTES: Final = 32 * 1024
+_BUFFER_BYTES_WHILE_IT_COMES: Final = 256
 
 # With more broken packets than this, too much of the speech is missing.
 _MAX_BROKEN_SHARE: Final = 0.2
@@ -138,7 +145,7 @@ class Demuxer:
         damaged: some of the recording could not be decoded.
     """
 
-    def __init__(self, data: bytes, container: Container) -> None:
+    def __init__(self, data: bytes | Incoming, container: Container) -> None:
         self._data = data
         self._container = container
         self._packets = 0
@@ -162,7 +169,7 @@ class Demuxer:
             stream = _first_audio_stream(source)
             decode = stream.codec_context.decode
             trimming = Trimming(stream.codec_context)
-            effort = Effort(len(self._data), max_seconds)
+            effort = Effort(_size(self._data), max_seconds)
             for packet in self._demux(source, stream):
                 effort.count_packet(packet.size)
                 frames = self._decode(decode, packet)
@@ -222,19 +229,25 @@ class Demuxer:
             raise _corrupt(f"{self._broken} of its {self._packets} packets cannot be decoded")
 
 
-def _open(data: bytes, container: Container) -> InputContainer:
+def _open(data: bytes | Incoming, container: Container) -> InputContainer:
+    is_whole = isinstance(data, bytes)
     try:
         return av.open(
-            io.BytesIO(data),
+            io.BytesIO(data) if isinstance(data, bytes) else data,
             mode="r",
             format=_DEMUXERS[container],
-            container_options=_OPTIONS,
+            container_options=_OPTIONS if is_whole else _OPTIONS_WHILE_IT_COMES,
+            buffer_size=_BUFFER_BYTES if is_whole else _BUFFER_BYTES_WHILE_IT_COMES,
             metadata_errors="replace",
             io_open=_refuse_reference,
         )
     except av.error.FFmpegError as error:
         _refuse_if_too_complex(error)
         raise _corrupt("its beginning cannot be read") from error
+
+
+def _size(data: bytes | Incoming) -> int:
+    return len(data) if isinstance(data, bytes) else data.most_bytes
 
 
 def _first_audio_stream(source: InputContainer) -> AudioStream:

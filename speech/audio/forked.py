@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from speech.audio.process_answer import DecoderUnavailableError, ProcessAnswer, read_exit
 from speech.audio.process_environment import GRACE_SECONDS, bare_environment, python_command
-from speech.audio.wire import LENGTH, PROCESS_ID, READY, START, START_AND_TELL
+from speech.audio.streaming import DecodingProcess, receive, receive_message
+from speech.audio.wire import PROCESS_ID, READY, START, START_AND_TELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _START_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 5.0
+_SOCKETS_OF_A_PROCESS: Final = 3  # for the recording, the answer and the status
 
 
 class _Zygote:
@@ -90,9 +92,13 @@ class _Zygote:
         self._abandoned = True
 
     def fork(
-        self, start: bytes, data: socket.socket, answer: BinaryIO, status: socket.socket
+        self,
+        start: bytes,
+        data: socket.socket,
+        answer: BinaryIO | socket.socket,
+        status: socket.socket,
     ) -> None:
-        """Start a decoding process on the two sockets and the file, with or without being told.
+        """Start a decoding process on two sockets and what takes its answer.
 
         Raises:
             OSError: the zygote is gone.
@@ -171,9 +177,9 @@ class ForkedProcesses:
             try:
                 async with asyncio.timeout(limits.wall_allowance + GRACE_SECONDS):
                     if self._on_process is not None:
-                        self._tell_process(await _receive(status, PROCESS_ID.size))
+                        self._tell_process(await receive(status, PROCESS_ID.size))
                     await _send(content, job, data)
-                    ending = await _receive_message(status)
+                    ending = await receive_message(status)
             except TimeoutError:
                 # A working zygote would have killed the process by now.
                 zygote.abandon()
@@ -184,6 +190,34 @@ class ForkedProcesses:
                 return ProcessAnswer(memoryview(b""), None, None)
             # The process has ended, so its answer does not change any more.
             return ProcessAnswer.read(_left_in(answer, job.answer_bytes), exit_)
+
+    async def open(self, job: Job) -> DecodingProcess | None:
+        """Start a process that decodes a recording while it comes; None if nothing could fork it.
+
+        Raises:
+            DecoderUnavailableError: no zygote starts.
+        """
+        zygote = await self._running_zygote()
+        with contextlib.ExitStack() as all_sockets:
+            pairs = [socket.socketpair() for _ in range(_SOCKETS_OF_A_PROCESS)]
+            for end in (end for pair in pairs for end in pair):
+                all_sockets.enter_context(end)
+            ours, theirs = zip(*pairs, strict=True)
+            for end in ours:
+                end.setblocking(False)
+            start = START if self._on_process is None else START_AND_TELL
+            try:
+                zygote.fork(start, *theirs)
+            except OSError:
+                return None
+            for end in theirs:
+                end.close()
+            process = DecodingProcess(*ours)
+            if self._on_process is not None:
+                self._tell_process(await receive(process.status, PROCESS_ID.size))
+            await process.send(job.pack())
+            all_sockets.pop_all()
+            return process
 
     def _tell_process(self, started: bytes) -> None:
         (process,) = PROCESS_ID.unpack(started) if started else (0,)
@@ -210,25 +244,6 @@ async def _send(content: socket.socket, job: Job, data: bytes | memoryview) -> N
         await loop.sock_sendall(content, data)
     with contextlib.suppress(OSError):
         content.shutdown(socket.SHUT_WR)
-
-
-async def _receive_message(source: socket.socket) -> bytes:
-    """Read a message with its length in front; less if the end comes before."""
-    prefix = await _receive(source, LENGTH.size)
-    return await _receive(source, *LENGTH.unpack(prefix)) if len(prefix) == LENGTH.size else b""
-
-
-async def _receive(source: socket.socket, size: int) -> bytes:
-    """Read `size` bytes, or what comes before the end."""
-    loop = asyncio.get_running_loop()
-    received = b""
-    with contextlib.suppress(ConnectionError):
-        while len(received) < size:
-            piece = await loop.sock_recv(source, size - len(received))
-            if not piece:
-                break
-            received += piece
-    return received
 
 
 def _memory_file() -> BinaryIO:

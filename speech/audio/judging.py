@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from shared.voice import ErrorCode, VoiceError
 from speech.audio import demuxing
-from speech.audio.wire import MAX_VERDICT_BYTES, Verdict
+from speech.audio.wire import MAX_VERDICT_BYTES, PIECE_LENGTH, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from speech.audio.incoming import Incoming
     from speech.audio.wire import Job
 
 
@@ -24,9 +27,49 @@ def decode_into(answer: BinaryIO, recording: bytes, job: Job, *, confined: bool)
     Raises:
         OSError: the answer cannot be written, so that nobody can be told anything.
     """
+    demuxer = demuxing.Demuxer(recording, job.container)
+    samples = demuxer.chunks(job.max_seconds, job.answer_bytes - MAX_VERDICT_BYTES)
+    return _judge(demuxer, lambda: answer.writelines(samples), confined=confined)
+
+
+def decode_while_it_comes(
+    answer: BinaryIO, recording: Incoming, job: Job, *, confined: bool
+) -> None:
+    """Write the samples of a recording to `answer` as they come; see wire.py for how.
+
+    Args:
+        answer: takes the pieces; it is not buffered.
+        recording: as it is uploaded.
+        job: its container, and how much may be written.
+        confined: whether this process runs behind the system call filter.
+
+    Raises:
+        OSError: nobody listens any more.
+    """
+    demuxer = demuxing.Demuxer(recording, job.container)
+
+    def write_all() -> None:
+        is_first = True
+        for samples in demuxer.chunks(job.max_seconds, job.answer_bytes):
+            if is_first:
+                _write_piece(answer, _describe(demuxer, confined=confined).text())
+                is_first = False
+            _write_piece(answer, samples)
+
+    verdict = _judge(demuxer, write_all, confined=confined)
+    _write_piece(answer, b"")
+    _write_piece(answer, verdict.text())
+
+
+def _write_piece(answer: BinaryIO, piece: bytes | memoryview) -> None:
+    answer.write(PIECE_LENGTH.pack(len(piece)))
+    answer.write(piece)
+    answer.flush()
+
+
+def _judge(demuxer: demuxing.Demuxer, decode: Callable[[], None], *, confined: bool) -> Verdict:
     try:
-        demuxer = demuxing.Demuxer(recording, job.container)
-        answer.writelines(demuxer.chunks(job.max_seconds, job.answer_bytes - MAX_VERDICT_BYTES))
+        decode()
     except VoiceError as error:
         return Verdict(code=error.code, message=error.message, confined=confined)
     except MemoryError:
@@ -43,6 +86,10 @@ def decode_into(answer: BinaryIO, recording: bytes, job: Job, *, confined: bool)
             message=f"The recording cannot be decoded ({type(error).__name__}); record it again.",
             confined=confined,
         )
+    return _describe(demuxer, confined=confined)
+
+
+def _describe(demuxer: demuxing.Demuxer, *, confined: bool) -> Verdict:
     found = demuxer.format
     if found is None:
         raise RuntimeError("a recording without a format was accepted")

@@ -99,15 +99,11 @@ class ProcessAnswer:
             VoiceError: the recording is the reason.
             ResourceLimitError: the process ran out of time without using it.
         """
-        if self.exit is None or self.exit.status != 0 or self.verdict is None:
-            raise self._failure()
-        if self.verdict.code == ErrorCode.TOO_LONG:
-            raise too_long(limits)
-        if self.verdict.code:
-            raise VoiceError(_known(self.verdict.code), self.verdict.message)
+        if self.exit is None or self.exit.status or self.verdict is None or self.verdict.code:
+            raise self.error(limits)
         with np.errstate(invalid="ignore", over="ignore"):
             recording = Recording(
-                samples=downmix(_frames(self.body, self.verdict), self.verdict.weights),
+                samples=mixed(self.body, self.verdict, self.verdict.samples),
                 sample_rate=self.verdict.sample_rate,
                 container=container,
                 codec=self.verdict.codec,
@@ -119,8 +115,16 @@ class ProcessAnswer:
             check(recording, limits)
         return recording
 
+    def error(self, limits: DecodeLimits) -> Exception:
+        """Return the error that an answer without a recording means."""
+        if self.exit is None or self.exit.status != 0 or self.verdict is None:
+            return self._failure()
+        if self.verdict.code == ErrorCode.TOO_LONG:
+            return too_long(limits)
+        return VoiceError(_known(self.verdict.code), self.verdict.message)
+
     def _failure(self) -> Exception:
-        """The error to raise when a process ended without a verdict."""
+        """Return the error of a process that ended without a verdict."""
         status = None if self.exit is None else self.exit.status
         if status in _CRASHES or (status or 0) >= _FIRST_WINDOWS_CRASH:
             return VoiceError(
@@ -150,11 +154,21 @@ def read_exit(text: bytes) -> Exit | None:
         return None
 
 
-def _frames(body: memoryview, verdict: Verdict) -> npt.NDArray[np.float32]:
-    """The samples as float32 [N, channels that were sent].
+def misbehaved() -> VoiceError:
+    """Return the error of a process whose answer is impossible."""
+    return VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
+
+
+def mixed(body: memoryview, verdict: Verdict, count: int | None = None) -> npt.NDArray[np.float32]:
+    """Return the samples that a process sent as float32 [N], one channel.
+
+    Args:
+        body: interleaved samples.
+        verdict: says what they are.
+        count: how many there should be of each channel, if that is known.
 
     Raises:
-        VoiceError: their number differs from the verdict's, or the verdict is impossible.
+        VoiceError: there are not so many, or the verdict is impossible.
     """
     sent = len(verdict.weights)
     dtype = np.dtype(_DTYPES.get(verdict.sample_type, np.float32))
@@ -163,10 +177,13 @@ def _frames(body: memoryview, verdict: Verdict) -> npt.NDArray[np.float32]:
         or not MIN_SAMPLE_RATE <= verdict.sample_rate <= MAX_SAMPLE_RATE
         or not 1 <= sent <= verdict.channels <= MAX_CHANNELS
         or not 0 < sum(verdict.weights) < math.inf
-        or len(body) != verdict.samples * sent * dtype.itemsize
+        or len(body) % (sent * dtype.itemsize)
+        or count not in {None, len(body) // (sent * dtype.itemsize)}
     ):
-        raise VoiceError(ErrorCode.CORRUPT, "The recording made its decoder misbehave.")
-    return as_float(np.frombuffer(body, dtype).reshape(-1, sent))
+        raise misbehaved()
+    with np.errstate(invalid="ignore", over="ignore"):
+        frames = as_float(np.frombuffer(body, dtype).reshape(-1, sent))
+        return downmix(frames, verdict.weights)
 
 
 def _known(code: str) -> ErrorCode:

@@ -7,6 +7,10 @@ the process has ended, the zygote sends one `Exit`. Closing the second socket ki
 process writes interleaved samples as they were decoded to the file, and as the last bytes a
 `Verdict`. The decoder reads the file only after the process has ended. All messages are JSON of
 limited length; what comes from a decoding process is checked before it is used.
+
+A recording can also be decoded while it comes. In place of the file the process then gets a third
+socket, to which it writes pieces with their length in front: first a `Verdict` that says what the
+samples are, then samples, a piece without content, and a `Verdict` about the whole.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ MAX_CHANNELS: Final = 8
 
 LONGEST_MESSAGE: Final = 2048
 LENGTH: Final = struct.Struct("!H")
+PIECE_LENGTH: Final = struct.Struct("!I")
 PROCESS_ID: Final = struct.Struct("!i")
 
 MAX_VERDICT_BYTES: Final = LONGEST_MESSAGE + LENGTH.size
@@ -53,6 +58,8 @@ class Job:
         memory_bytes: limit of address space beyond what the process starts with.
         wall_seconds: limit of time by the clock.
         answer_bytes: limit of the answer's size.
+        incoming_bytes: if the recording is decoded while it comes, the most that may come;
+            otherwise 0.
     """
 
     container: Container
@@ -61,6 +68,7 @@ class Job:
     memory_bytes: int
     wall_seconds: float
     answer_bytes: int
+    incoming_bytes: int = 0
 
     def pack(self) -> bytes:
         """The job with its length in front."""
@@ -102,10 +110,14 @@ class Verdict:
     confined: bool = False
 
     def pack(self) -> bytes:
-        """The verdict with its length behind; a sentence that is too long is cut."""
-        fields = {**asdict(self), "message": self.message[:_LONGEST_SENTENCE]}
-        text = json.dumps(fields).encode()
+        """The verdict with its length behind."""
+        text = self.text()
         return text + LENGTH.pack(len(text))
+
+    def text(self) -> bytes:
+        """The verdict alone; a sentence that is too long is cut."""
+        fields = {**asdict(self), "message": self.message[:_LONGEST_SENTENCE]}
+        return json.dumps(fields).encode()
 
 
 @dataclass(frozen=True, slots=True)

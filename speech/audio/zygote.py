@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from speech.audio import demuxing
 from speech.audio.confinement import Confinement
-from speech.audio.judging import decode_into
+from speech.audio.incoming import Incoming
+from speech.audio.judging import decode_into, decode_while_it_comes
 from speech.audio.wire import LENGTH, PROCESS_ID, READY, START, START_AND_TELL, Exit, Job
 
 if TYPE_CHECKING:
@@ -175,6 +176,11 @@ def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None
         answer_bytes=job.answer_bytes,
     )
     confined = confinement.filter_system_calls()
+    if job.incoming_bytes:
+        incoming = Incoming(data, job.incoming_bytes)
+        with open(answer_descriptor, "wb", closefd=False) as listener:
+            decode_while_it_comes(listener, incoming, job, confined=confined)
+        return
     with open(answer_descriptor, "wb", buffering=_WRITE_BYTES, closefd=False) as answer:
         verdict = decode_into(answer, _read(data), job, confined=confined)
         answer.write(verdict.pack())

@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
+from shared.characters import ENCODERS
 from speech.bundles.bundle import BundleError
-
-ENCODERS = "encoders"
-"""The folder beside the characters' ones with graphs that several share, named by SHA-256."""
 
 
 def find_file(folder: Path, name: str) -> Path:

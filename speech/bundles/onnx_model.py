@@ -118,6 +118,13 @@ def inspect_model(content: bytes) -> ModelFacts:
     return reader.facts()
 
 
+def initialisers(content: bytes) -> Iterator[memoryview]:
+    """Yield the stored tensors of the main graph of an inspected ONNX file, as they are stored."""
+    for _, graph in _messages(memoryview(content), frozenset({_MODEL_GRAPH}), "ModelProto"):
+        for _, tensor in _messages(graph, frozenset({_GRAPH_INITIALIZER}), "GraphProto"):
+            yield tensor
+
+
 class _MalformedError(ValueError):
     """Bytes that are not a protocol buffers message of the expected kind."""
 

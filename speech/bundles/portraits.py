@@ -3,9 +3,8 @@
 import re
 from xml.etree import ElementTree as ET
 
+from shared.characters import MAX_PORTRAIT_BYTES
 from speech.bundles.bundle import BundleError
-
-MAX_PORTRAIT_BYTES = 64 * 1024
 
 _DECLARATION = re.compile(
     r"""<\?xml\s+version=["']1\.0["'](\s+encoding=["'](?i:utf-8)["'])?"""

@@ -1,13 +1,15 @@
 """Reads character bundles; a bundle is loaded only if everything about it has been checked."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from shared.characters import (
     MANIFEST,
     MAX_BUNDLE_BYTES,
+    MAX_PORTRAIT_BYTES,
     CharacterManifest,
     GraphFile,
     ManifestError,
@@ -15,10 +17,10 @@ from shared.characters import (
     read_manifest,
 )
 from speech.bundles.bundle import BundleError, Character, Graph
-from speech.bundles.contracts import EngineContracts
+from speech.bundles.contracts import Contract, EngineContracts
 from speech.bundles.files import find_graph, read_file
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
-from speech.bundles.portraits import MAX_PORTRAIT_BYTES, check_portrait
+from speech.bundles.portraits import check_portrait
 
 
 def load_characters(
@@ -56,14 +58,62 @@ def load_character(
         manifest = read_manifest(folder / MANIFEST)
     except ManifestError as error:
         raise BundleError(str(error)) from error
-    _check_size(manifest, max_bytes)
     if manifest.preview.portrait:
         portrait = read_file(folder, manifest.preview.portrait, MAX_PORTRAIT_BYTES)
         check_portrait(manifest.preview.portrait, portrait)
-    return Character(manifest, _load_graphs(manifest, engines))
+    return assemble_character(manifest, engines, partial(_read_graph, folder), max_bytes)
 
 
-def _check_size(manifest: CharacterManifest, most: int) -> None:
+def assemble_character(
+    manifest: CharacterManifest,
+    engines: Mapping[str, EngineContracts],
+    find: Callable[[GraphFile], Graph],
+    max_bytes: int = MAX_BUNDLE_BYTES,
+) -> Character:
+    """Put a character together from its manifest and its verified graphs, wherever they come from.
+
+    Args:
+        manifest: of the character.
+        engines: those that the manifest may name.
+        find: returns the verified graph for an entry of the manifest.
+        max_bytes: how many bytes the graphs may have together.
+
+    Raises:
+        BundleError: in one sentence, what is wrong with which field or tensor.
+    """
+    contracts = _contracts(manifest, engines, max_bytes)
+    graphs = {}
+    for role, contract in contracts.items():
+        graph = find(manifest.graphs[role])
+        contract.check(graph)
+        graphs[role] = graph
+    return Character(manifest, MappingProxyType(graphs))
+
+
+def verify_graph(entry: GraphFile, content: bytes) -> Graph:
+    """Check that bytes are the graph that a manifest names, and that it is safe to load.
+
+    Raises:
+        BundleError: size or SHA-256 is another, or the model needs more than it may.
+    """
+    if len(content) != entry.bytes:
+        raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {len(content)}.")
+    found = hashlib.sha256(content).hexdigest()
+    if found != entry.sha256:
+        raise BundleError(f"{entry.file}: expected SHA-256 {entry.sha256}, found {found}.")
+    try:
+        facts = inspect_model(content)
+    except UnsafeModelError as error:
+        raise BundleError(f"{entry.file}: {error}") from error
+    return Graph(entry.file, content, facts, found)
+
+
+def check_size(manifest: CharacterManifest, most: int) -> None:
+    """Refuse a bundle whose graphs have more bytes together than they may.
+
+    Raises:
+        BundleError: they have.
+    """
     total = sum(graph.bytes for graph in manifest.graphs.values())
     if total > most:
         raise BundleError(
@@ -72,9 +122,10 @@ def _check_size(manifest: CharacterManifest, most: int) -> None:
         )
 
 
-def _load_graphs(
-    manifest: CharacterManifest, engines: Mapping[str, EngineContracts]
-) -> Mapping[str, Graph]:
+def _contracts(
+    manifest: CharacterManifest, engines: Mapping[str, EngineContracts], max_bytes: int
+) -> Mapping[str, Contract]:
+    check_size(manifest, max_bytes)
     if manifest.engine not in engines:
         raise BundleError(
             f"{MANIFEST}: field 'engine': expected one of {', '.join(engines)},"
@@ -86,28 +137,16 @@ def _load_graphs(
             f"{MANIFEST}: field 'graphs': expected {_listed(contracts)} for the engine"
             f" {manifest.engine}, found {_listed(manifest.graphs)}."
         )
-    graphs = {}
-    for role, contract in contracts.items():
-        graph = _load_graph(manifest.folder, manifest.graphs[role])
-        contract.check(graph)
-        graphs[role] = graph
-    return MappingProxyType(graphs)
+    return contracts
 
 
-def _load_graph(folder: Path, entry: GraphFile) -> Graph:
+def _read_graph(folder: Path, entry: GraphFile) -> Graph:
     path = find_graph(folder, entry.file, entry.sha256)
     size = path.stat().st_size
     if size != entry.bytes:
+        # Before it is read: it may be far larger than the manifest says.
         raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {size}.")
-    content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != entry.sha256:
-        raise BundleError(f"{entry.file}: expected SHA-256 {entry.sha256}, found {found}.")
-    try:
-        facts = inspect_model(content)
-    except UnsafeModelError as error:
-        raise BundleError(f"{entry.file}: {error}") from error
-    return Graph(entry.file, content, facts)
+    return verify_graph(entry, path.read_bytes())
 
 
 def _listed(names: Mapping[str, object]) -> str:

@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,12 @@ from shared.characters import MAX_BUNDLE_BYTES
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_character
 from speech.engines.base import ConversionOptions, Engine, EngineKind, Samples, SessionSettings
+from speech.engines.speaking import SpeechOptions, TextEngine
+from speech.engines.text_registry import build_text_engine
 
 SAMPLE_RATE = 48_000
 SECONDS = 5.0
+TEXT = "今日は、とてもいい天気ですね。明日も晴れるそうです。"
 _ROUNDS, _FEWEST_ROUNDS = 7, 2
 _ENOUGH_SECONDS = 15.0
 _MEGABYTE = 1_000_000
@@ -68,7 +71,7 @@ def try_bundle(
     settings: SessionSettings,
     max_bytes: int = MAX_BUNDLE_BYTES,
 ) -> TrialReport:
-    """Load a bundle and convert a speech-like recording with it.
+    """Load a bundle and convert a speech-like recording with it, or speak a text.
 
     Args:
         folder: the bundle.
@@ -77,7 +80,7 @@ def try_bundle(
         max_bytes: how many bytes its graphs may have together.
 
     Raises:
-        BundleError: it does not load, or converts speech to silence.
+        BundleError: it does not load, or what it says is silence.
     """
     recording = speech_like(SECONDS, SAMPLE_RATE)
     _forget_peak_memory()
@@ -85,8 +88,12 @@ def try_bundle(
     begin = time.perf_counter()
     character = load_character(folder, engines, max_bytes)
     engine = engines[character.manifest.engine].build(character, settings)
+    speaker = build_text_engine(character, settings)
     loaded = time.perf_counter()
-    times = _time_conversions(engine, recording)
+    if character.manifest.takes_speech or speaker is None:
+        factor = min(_measured(lambda: _convert(engine, recording)))
+    else:
+        factor = min(_measured(lambda: _speak(speaker)))
     graphs = character.manifest.graphs.values()
     memory = _peak_memory()
     return TrialReport(
@@ -94,7 +101,7 @@ def try_bundle(
         engine=character.manifest.engine,
         megabytes=sum(graph.bytes for graph in graphs) / _MEGABYTE,
         load_milliseconds=(loaded - begin) * 1000,
-        real_time_factor=min(times) / SECONDS,
+        real_time_factor=factor,
         peak_megabytes=None
         if memory is None or memory_before is None
         else (memory - memory_before) / _MEGABYTE,
@@ -123,21 +130,38 @@ def speech_like(seconds: float, sample_rate: int) -> Samples:
     return scaled
 
 
-def _time_conversions(engine: Engine, recording: Samples) -> list[float]:
-    """Convert several times, but a slow voice only twice."""
-    times: list[float] = []
-    while len(times) < _ROUNDS and (len(times) < _FEWEST_ROUNDS or sum(times) < _ENOUGH_SECONDS):
-        times.append(_time_conversion(engine, recording))
-    return times
+def _measured(work: Callable[[], tuple[float, float]]) -> list[float]:
+    """Do some work several times, but slow work only twice; return its real-time factors."""
+    factors: list[float] = []
+    total = 0.0
+    while len(factors) < _ROUNDS and (len(factors) < _FEWEST_ROUNDS or total < _ENOUGH_SECONDS):
+        elapsed, seconds = work()
+        factors.append(elapsed / seconds)
+        total += elapsed
+    return factors
 
 
-def _time_conversion(engine: Engine, recording: Samples) -> float:
+def _convert(engine: Engine, recording: Samples) -> tuple[float, float]:
+    """Convert a recording; return how long that took, and how long the recording is."""
     begin = time.perf_counter()
     converted = engine.convert(recording, SAMPLE_RATE, ConversionOptions())
     elapsed = time.perf_counter() - begin
-    if float(np.sqrt(np.mean(converted**2))) < _AUDIBLE:
-        raise BundleError("The graphs run: expected speech from a recording, found silence.")
-    return elapsed
+    _require_sound(converted, "a recording")
+    return elapsed, SECONDS
+
+
+def _speak(engine: TextEngine) -> tuple[float, float]:
+    """Speak a text; return how long that took, and how long the speech is."""
+    begin = time.perf_counter()
+    spoken = np.concatenate(list(engine.speak(TEXT, SpeechOptions())))
+    elapsed = time.perf_counter() - begin
+    _require_sound(spoken, "a text")
+    return elapsed, len(spoken) / engine.sample_rate
+
+
+def _require_sound(samples: Samples, source: str) -> None:
+    if float(np.sqrt(np.mean(samples**2))) < _AUDIBLE:
+        raise BundleError(f"The graphs run: expected speech from {source}, found silence.")
 
 
 def _forget_peak_memory() -> None:

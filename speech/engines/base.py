@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from shared.characters import CharacterManifest
 from speech.bundles.bundle import Character
 from speech.bundles.contracts import Contract
+from speech.engines.providers import Provider
 from speech.engines.sharing import Sharing
+from speech.text.front_end import FrontEnd
 
 Samples = NDArray[np.float32]
 
@@ -22,11 +24,15 @@ class SessionSettings:
 
     Attributes:
         threads: how many threads the network of one conversion may use.
+        provider: where the graphs run; small ones that were optimised for a CPU stay there.
         sharing: keeps the networks that several engines built with these settings use.
+        front_end: reads texts for all of them.
     """
 
     threads: int = 1
+    provider: Provider = Provider.CPU
     sharing: Sharing = field(default_factory=Sharing, compare=False)
+    front_end: FrontEnd = field(default_factory=FrontEnd, compare=False)
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,28 @@ class NoClock:
         return nullcontext()
 
 
+class Stream(Protocol):
+    """Converts speech while somebody speaks; used by one thread at a time.
+
+    What it gives is the sample of the character that goes with the recording's, from the first one
+    on, some tenths of a second after it came in. However the recording is cut into pieces, it gives
+    the same samples. It knows only what came so far and is not what `Engine.convert` gives.
+    """
+
+    def push(self, samples: Samples) -> Samples:
+        """Take the next samples of the recording, float32 [N], and return what can be heard now.
+
+        Returns:
+            float32 [M], M from 0 on, within -0.99..0.99.
+
+        Raises:
+            VoiceError: samples are not finite (`corrupt`).
+        """
+
+    def finish(self) -> Samples:
+        """Take the end of the recording and return the rest: then as many as `convert` returns."""
+
+
 class Engine(Protocol):
     """Turns speech into a character's speech; several threads may use one instance at once."""
 
@@ -85,6 +113,20 @@ class Engine(Protocol):
 
         Raises:
             VoiceError: the character cannot convert this recording, or not with these options.
+        """
+
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
+        """Begin a conversion while somebody speaks.
+
+        Args:
+            sample_rate: of the recording, in Hz.
+            options: what is asked for.
+
+        Returns:
+            None if this engine converts only whole recordings.
+
+        Raises:
+            VoiceError: the character cannot convert with these options.
         """
 
 

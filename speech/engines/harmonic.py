@@ -10,16 +10,19 @@ One graph, role `harmonic`. With T frames of 10 ms and R the character's sample 
 and returns `audio`, float32 [1, T R / 100]. Its pulses start with phase 0 one frame before the
 first sample. Their phase is the sum of f0 / R over all samples, with f0 interpolated linearly
 between frames.
+
+A bundle may have a second graph, role `harmonic_stream`, with which a voice that goes on takes less
+work; see speech.engines.running.graph.
 """
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 
 import numpy as np
-from numpy.random import default_rng  # imported here, because numpy loads it lazily
 
 from shared.characters import MANIFEST, CharacterManifest, Pitch
 from speech.bundles.bundle import BundleError, Character
-from speech.bundles.contracts import GraphContract, TensorContract, refuse_options
+from speech.bundles.contracts import Contract, GraphContract, TensorContract, refuse_options
 from speech.engines.analysis import Analysis, analyse
 from speech.engines.base import (
     ConversionOptions,
@@ -27,17 +30,23 @@ from speech.engines.base import (
     Samples,
     SessionSettings,
     StageClock,
+    Stream,
 )
 from speech.engines.chunks import Chunk, cut_at_pauses
 from speech.engines.f0 import HOP
 from speech.engines.finishing import finish, join_pieces
 from speech.engines.levels import FRAMES_PER_SECOND
+from speech.engines.noise import Noise, draw_noise
 from speech.engines.phases import join_phases
 from speech.engines.pitch import plan_pitch
-from speech.engines.samples import check_samples, converted_length
+from speech.engines.running.graph import StateVoice, StreamContract, open_session
+from speech.engines.running.stream import VoiceStream
+from speech.engines.running.voices import RunningVoice, WindowVoice
+from speech.engines.samples import check_rate, check_samples, converted_length
 from speech.engines.session import GraphSession
 
 ROLE = "harmonic"
+STREAM_ROLE = "harmonic_stream"
 _CONTRACT = GraphContract(
     inputs=(
         TensorContract("wave", [(1, "160*frames")]),
@@ -48,12 +57,10 @@ _CONTRACT = GraphContract(
     outputs=(TensorContract("audio", [(1, "samples")]),),
 )
 _TRIAL_FRAMES = 9
-
-_NOISE_SEED = 0
-_NOISE_SECONDS = 8  # longer than most recordings; a listener does not notice the repetition
+_FRAMES_AT_A_TIME = 16
 
 
-def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
+def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
     """Say what graphs the engine needs.
 
     Raises:
@@ -61,7 +68,9 @@ def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
     """
     refuse_options(manifest)
     _pitch_of(manifest)
-    _hop_of(manifest)
+    hop = _hop_of(manifest)
+    if STREAM_ROLE in manifest.graphs:
+        return {ROLE: _CONTRACT, STREAM_ROLE: StreamContract(hop)}
     return {ROLE: _CONTRACT}
 
 
@@ -70,9 +79,22 @@ def build(character: Character, settings: SessionSettings) -> "HarmonicEngine":
     graph = character.graphs[ROLE]
     # Measured: optimising these graphs takes half of their loading time and makes none faster.
     session = GraphSession(graph, settings, is_optimised=True)
-    engine = HarmonicEngine(character.manifest, session)
+    engine = HarmonicEngine(character.manifest, session, _state_voices(character, settings))
     engine.try_out(graph.file)
     return engine
+
+
+def _state_voices(
+    character: Character, settings: SessionSettings
+) -> Callable[[], RunningVoice] | None:
+    """Return what opens voices that keep their state, if the bundle has the graph for that."""
+    stream, whole = character.graphs.get(STREAM_ROLE), character.graphs[ROLE]
+    if stream is None:
+        return None
+    hop = _hop_of(character.manifest)
+    # Loaded when it is first heard: most instances convert only whole recordings.
+    session = cache(lambda: open_session(stream, whole, settings))
+    return lambda: StateVoice(session(), stream, hop)
 
 
 class HarmonicEngine:
@@ -81,19 +103,25 @@ class HarmonicEngine:
     Args:
         manifest: of the character.
         session: its graph.
+        open_voice: opens a voice that goes on; by default with the same graph.
     """
 
-    def __init__(self, manifest: CharacterManifest, session: GraphSession) -> None:
+    def __init__(
+        self,
+        manifest: CharacterManifest,
+        session: GraphSession,
+        open_voice: Callable[[], RunningVoice] | None = None,
+    ) -> None:
         self._manifest = manifest
         self._session = session
         self._pitch = _pitch_of(manifest)
-        self._hop = _hop_of(manifest)
+        self._hop = hop = _hop_of(manifest)
+        self._open_voice = open_voice or (lambda: WindowVoice(session, hop, _FRAMES_AT_A_TIME))
 
     @cached_property
     def _noise(self) -> Samples:
         """Drawn at the first conversion; in the container this is the rehearsal."""
-        random = default_rng(_NOISE_SEED)
-        return random.standard_normal(_NOISE_SECONDS * self.sample_rate, np.float32)
+        return draw_noise(self.sample_rate)
 
     @property
     def sample_rate(self) -> int:
@@ -119,6 +147,18 @@ class HarmonicEngine:
         with clock.stage("post"):
             return finish(voice, self.sample_rate, length, analysis)
 
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream:
+        """Begin a conversion while somebody speaks; see Engine."""
+        check_rate(sample_rate)
+        return VoiceStream(
+            self._open_voice(),
+            sample_rate=sample_rate,
+            spoken_rate=self.sample_rate,
+            pitch=self._pitch,
+            semitones=options.pitch_shift,
+            noise=Noise(self._noise, options.seed),
+        )
+
     def try_out(self, file: str) -> None:
         """Run the graph on a short silence.
 
@@ -142,7 +182,7 @@ class HarmonicEngine:
     def _speak(self, analysis: Analysis, options: ConversionOptions) -> Samples:
         """Run the network over all of a recording, piece by piece: float32 [T hop]."""
         pitch = plan_pitch(analysis.track, self._pitch, options.pitch_shift)
-        noise = self._read_noise((len(pitch) + 1) * self._hop, options.seed)
+        noise = Noise(self._noise, options.seed).read(0, (len(pitch) + 1) * self._hop)
         chunks = cut_at_pauses(analysis.levels.frames)
         contours = join_phases(chunks, pitch)
         pieces = [
@@ -165,12 +205,6 @@ class HarmonicEngine:
         }
         batch = {name: value[None] for name, value in inputs.items()}
         return self._session.run(batch, "audio").ravel()
-
-    def _read_noise(self, count: int, seed: int) -> Samples:
-        """Read stored noise in a loop from where the seed says, which is faster than drawing it."""
-        begin = int(default_rng(seed).integers(len(self._noise)))
-        laps = (begin + count) // len(self._noise)
-        return np.concatenate([self._noise[begin:], *[self._noise] * laps])[:count]
 
 
 def _pitch_of(manifest: CharacterManifest) -> Pitch:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from shared.characters import MANIFEST
+from speech.bundles.bundle import BundleError
 from speech.engines.delivery import Piece, deliver, trim
 from speech.engines.prosody import change_pitch
 from speech.engines.samples import resample
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 
     from pyopenjtalk.htsengine import HTSEngine
 
-    from speech.engines.base import Samples
+    from shared.characters import CharacterManifest
+    from speech.engines.base import Samples, SessionSettings
     from speech.text.accents import AccentPhrase
     from speech.text.reading import Reading, ReadsText
 
@@ -45,7 +48,41 @@ _LOUDEST = 4.0  # twice the highest peak of usual sentences
 _FEWEST_LABELS = 3
 _SILENCES = ("-sil+", "-pau+")
 _BREATH_SECONDS, _SENTENCE_SECONDS = 0.25, 0.45
+_SETTINGS = {"semitones": 0.0, "gain": 1.0}
 _SLOWEST, _FASTEST = 0.25, 4.0
+
+
+def build(manifest: CharacterManifest, settings: SessionSettings) -> JapaneseEngine:
+    """Build the engine of a character that speaks with Mei's HTS voice.
+
+    The manifest's `text.settings` may say by how many `semitones` the character speaks higher than
+    the voice, and by which factor, `gain`, louder.
+
+    Raises:
+        BundleError: they are not numbers, or others are set.
+    """
+    said = dict(manifest.text.settings) if manifest.text else {}
+    numbers = {name: _number(name, said.pop(name, usual)) for name, usual in _SETTINGS.items()}
+    if said:
+        raise BundleError(
+            f"{MANIFEST}: field 'text.settings': expected only {', '.join(_SETTINGS)},"
+            f" found {', '.join(said)}."
+        )
+    return JapaneseEngine(
+        HtsVoice(),
+        settings.front_end,
+        settings.front_end,
+        sample_rate=manifest.sample_rate,
+        **numbers,
+    )
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BundleError(
+            f"{MANIFEST}: field 'text.settings.{name}': expected a number, found {value!r}."
+        )
+    return float(value)
 
 
 class WritesEnglish(Protocol):
@@ -59,15 +96,20 @@ class HtsVoice:
     """An HTS voice; each thread that speaks at the same time has a synthesiser of its own.
 
     Args:
-        path: the `.htsvoice` file.
+        path: the `.htsvoice` file; None for Mei's, which comes with Open JTalk's package.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._idle: SimpleQueue[HTSEngine] = SimpleQueue()
-        first = self._load()
-        self.sample_rate = first.get_sampling_frequency()
-        self._idle.put(first)
+        self._rate = 0
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the speech in Hz."""
+        if not self._rate:
+            self._idle.put(self._load())
+        return self._rate
 
     def synthesise(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
         """Speak full-context labels: float32 [samples] at the voice's sample rate.
@@ -101,9 +143,14 @@ class HtsVoice:
         return samples
 
     def _load(self) -> HTSEngine:
-        from pyopenjtalk.htsengine import HTSEngine  # noqa: PLC0415 - see speech.text.reading
+        # See speech.text.reading for why not at the top.
+        import pyopenjtalk  # noqa: PLC0415
+        from pyopenjtalk.htsengine import HTSEngine  # noqa: PLC0415
 
-        return HTSEngine(str(self._path).encode())
+        path = str(self._path).encode() if self._path else pyopenjtalk.DEFAULT_HTS_VOICE
+        engine = HTSEngine(path)
+        self._rate = engine.get_sampling_frequency()
+        return engine
 
 
 class JapaneseEngine:

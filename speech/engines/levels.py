@@ -90,7 +90,11 @@ class SpeechLevels:
 
 def measure_levels(samples: Samples, hop: int, frames: int) -> SpeechLevels:
     """Measure the levels of a recording of at least one frame; see frame_power."""
-    power = frame_power(samples, hop, frames)
+    return levels_of(frame_power(samples, hop, frames))
+
+
+def levels_of(power: Samples) -> SpeechLevels:
+    """Measure the levels of a recording whose frames have that power."""
     level = decibels(power)
     return SpeechLevels(level, speech_level(power), ranked(level, _FLOOR_SHARE))
 

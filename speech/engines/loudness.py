@@ -4,6 +4,7 @@ import numpy as np
 
 from speech.engines.base import Samples
 from speech.engines.levels import SpeechLevels, decibels, frame_power, smooth, speech_level
+from speech.engines.samples import fit_length
 
 CEILING = 0.99
 # Level of the loud parts of speech: recordings differ in level, results shall not.
@@ -49,13 +50,36 @@ def follow_loudness(
     """
     power = frame_power(samples, hop, len(levels.frames))
     speech = speech_level(power)
-    wanted = float(np.clip(levels.speech, _QUIETEST_DB, _LOUDEST_DB))
+    course = loudness_course(power, speech, levels, share)
+    return decibels_to_gain(wanted_gain_db(levels.speech, speech) + course)
+
+
+def wanted_gain_db(recorded: float, spoken: float) -> float:
+    """Compute by how many dB to raise a voice that speaks at one level for a recording's level."""
+    wanted = float(np.clip(recorded, _QUIETEST_DB, _LOUDEST_DB))
+    return min(wanted - spoken, _MOST_RAISED_DB)
+
+
+def loudness_course(
+    power: Samples, speech: float, levels: SpeechLevels, share: float = HALF_WAY
+) -> Samples:
+    """Compute by how many dB to raise each frame, so that a voice follows the recording's course.
+
+    Args:
+        power: of each frame of the voice, float32 [T].
+        speech: the voice's level in dB.
+        levels: of the recording, T frames.
+        share: 1 follows every word's loudness, 0 none's.
+    """
     heard = np.float32(10.0) ** (levels.frames / np.float32(10.0))
     recorded_course = decibels(smooth(heard, _FOLLOWED_FRAMES)) - levels.speech
     own_course = decibels(smooth(power, _FOLLOWED_FRAMES)) - speech
-    course = np.clip(share * (recorded_course - own_course), -_MOST_FOLLOWED_DB, _MOST_FOLLOWED_DB)
-    raised = min(wanted - speech, _MOST_RAISED_DB)
-    return (10.0 ** ((raised + course) / 20.0)).astype(np.float32)
+    return np.clip(share * (recorded_course - own_course), -_MOST_FOLLOWED_DB, _MOST_FOLLOWED_DB)
+
+
+def decibels_to_gain(raised: Samples) -> Samples:
+    """Convert dB to factors of amplitude."""
+    return (10.0 ** (raised / 20.0)).astype(np.float32)
 
 
 def apply_gains(samples: Samples, gains: Samples, hop: int) -> Samples:
@@ -79,19 +103,49 @@ def limit(samples: Samples, sample_rate: int) -> Samples:
     highest, lowest = samples.max(initial=0.0), samples.min(initial=0.0)
     if max(highest, -lowest) <= CEILING:
         return samples
-    block = round(_BLOCK_SECONDS * sample_rate)
+    block = limiting_block(sample_rate)
     count = -(-len(samples) // block)
-    padded = np.zeros(count * block, np.float32)
-    np.abs(samples, out=padded[: len(samples)])
-    peaks = padded.reshape(count, block).max(axis=1)
-    needed = np.minimum(1.0, CEILING / np.maximum(peaks, CEILING))
-    reach = 2 * _REACH_BLOCKS + 1
     # One block more on each side, because the gain is interpolated between blocks.
-    around = np.pad(needed, reach, constant_values=1.0)
-    window = np.hanning(reach + 2)[1:-1]
-    gains = np.convolve(_least(around, reach + 2), window / window.sum(), "valid")
-    limited = apply_gains(samples, gains[:count].astype(np.float32), block)
+    around = np.pad(
+        needed_gains(fit_length(samples, count * block), block),
+        blocks_around(_REACH_BLOCKS),
+        constant_values=1.0,
+    )
+    limited = apply_gains(samples, limiting_gains(around, _REACH_BLOCKS), block)
     return np.clip(limited, -CEILING, CEILING)
+
+
+def limiting_block(sample_rate: int) -> int:
+    """Return the samples of a millisecond, for which the limiter has one gain."""
+    return round(_BLOCK_SECONDS * sample_rate)
+
+
+def needed_gains(samples: Samples, block: int) -> Samples:
+    """Compute the gain that each block of samples needs to stay within the ceiling."""
+    peaks = np.abs(samples).reshape(-1, block).max(axis=1)
+    needed: Samples = np.minimum(1.0, CEILING / np.maximum(peaks, CEILING))
+    return needed
+
+
+def blocks_around(reach: int) -> int:
+    """Return how many blocks on either side a limiter's gain depends on."""
+    return 2 * reach + 1
+
+
+def limiting_gains(needed: Samples, reach: int) -> Samples:
+    """Smooth the gains that blocks need, so that none is exceeded.
+
+    Args:
+        needed: of each block, and of `blocks_around(reach)` more on either side.
+        reach: how many blocks before and after a peak the gain changes.
+
+    Returns:
+        One for each block.
+    """
+    width = blocks_around(reach)
+    window = np.hanning(width + 2)[1:-1]
+    gains = np.convolve(_least(needed, width + 2), window / window.sum(), "valid")
+    return gains.astype(np.float32)
 
 
 def _least(values: Samples, count: int) -> Samples:
@@ -106,11 +160,14 @@ def _least(values: Samples, count: int) -> Samples:
 
 def fade_ends(samples: Samples, sample_rate: int) -> Samples:
     """Fade in the first and fade out the last 5 ms."""
+    return fade_out(fade_out(samples[::-1], sample_rate)[::-1], sample_rate)
+
+
+def fade_out(samples: Samples, sample_rate: int) -> Samples:
+    """Fade out the last 5 ms, or the second half of fewer samples."""
     length = min(round(_FADE_SECONDS * sample_rate), len(samples) // 2)
-    if length == 0:
-        return samples
-    rise = (0.5 - 0.5 * np.cos(np.pi * np.arange(length) / length)).astype(np.float32)
     faded = samples.copy()
-    faded[:length] *= rise
-    faded[-length:] *= rise[::-1]
+    if length > 0:
+        rise = 0.5 - 0.5 * np.cos(np.pi * np.arange(length) / length)
+        faded[-length:] *= rise[::-1].astype(np.float32)
     return faded

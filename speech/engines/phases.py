@@ -30,25 +30,31 @@ def join_phases(chunks: Sequence[Chunk], f0: Samples) -> list[Samples]:
         contour = f0[chunk.first : chunk.last]
         if index > 0:
             before = chunks[index - 1]
-            wanted = _cycles(contours[-1], chunk.begin - before.first)
-            contour = _arrive(contour, chunk.begin - chunk.first, wanted)
+            wanted = cycles(contours[-1], chunk.begin - before.first)
+            contour = arrive(contour, chunk.begin - chunk.first, wanted)
         contours.append(contour)
     return contours
 
 
-def _arrive(contour: Samples, lead_in: int, wanted: float) -> Samples:
-    """Change a contour before frame `lead_in`, so that its phase there has the wanted cycles."""
+def arrive(contour: Samples, lead_in: int, wanted: float) -> Samples:
+    """Change a contour before frame `lead_in`, so that its phase there has the wanted cycles.
+
+    Args:
+        contour: of a piece, in Hz, from its first frame.
+        lead_in: a frame after the first ones.
+        wanted: see `cycles`; whole cycles do not matter.
+    """
     bent = contour.astype(np.float64)
     bump = np.zeros(len(bent))
     bump[1 : lead_in - _FREE] = np.hanning(lead_in - _FREE + 1)[1:-1]
-    missing = wanted - _cycles(contour, lead_in)
+    missing = wanted - cycles(contour, lead_in)
     missing -= round(missing)
-    bent += bump * (missing / _cycles(bump, lead_in))
+    bent += bump * (missing / cycles(bump, lead_in))
     return bent.astype(np.float32)
 
 
-def _cycles(contour: NDArray[np.floating], frame: int) -> float:
-    """Count the cycles up to a frame; the pulses start one frame before the first."""
+def cycles(contour: NDArray[np.floating], frame: int) -> float:
+    """Count the cycles of a contour up to a frame; pulses start one frame before the first."""
     passed = contour[: frame + 1].astype(np.float64)
     straight = passed.sum() - (passed[0] + passed[-1]) / 2
     return float(passed[0] + straight) / FRAMES_PER_SECOND

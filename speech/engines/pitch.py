@@ -1,5 +1,7 @@
 """The pitch policy: moves the speaker's fundamental frequency to the character's."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,23 @@ _KNEE = 0.15
 _SMOOTHING = np.array([0.25, 0.5, 0.25])
 
 
+@dataclass(frozen=True)
+class SpokenPitch:
+    """How high somebody speaks: natural logarithms of frequencies in Hz.
+
+    Attributes:
+        median: of the voiced frames.
+        low: a standard deviation below the mean, by rank.
+        high: a standard deviation above it.
+        frames: how many voiced frames this was measured on, those beside the voice left out.
+    """
+
+    median: float
+    low: float
+    high: float
+    frames: int
+
+
 def plan_pitch(track: F0Track, pitch: Pitch, semitones: float | None) -> Array:
     """Move a speaker's fundamental frequency to the character's, keeping the contour's shape.
 
@@ -36,34 +55,67 @@ def plan_pitch(track: F0Track, pitch: Pitch, semitones: float | None) -> Array:
     Returns:
         Frequency of every frame in Hz, between the character's lowest and highest, float32 [T].
     """
-    voiced = track.hertz > 0
-    if np.count_nonzero(voiced) < _FEWEST_FRAMES:
-        return np.full(len(voiced), pitch.median_hz, np.float32)
-    logs = np.log(track.hertz[voiced].astype(np.float64))
+    return move_pitch(track, measure_pitch(log_pitch(track)), pitch, semitones)
+
+
+def log_pitch(track: F0Track) -> Array64:
+    """Return the natural logarithm of the frequency of each voiced frame."""
+    return np.log(track.hertz[track.hertz > 0].astype(np.float64))
+
+
+def measure_pitch(logs: Array64) -> SpokenPitch | None:
+    """Measure how high somebody speaks; None if there are too few voiced frames.
+
+    Args:
+        logs: natural logarithm of the frequency of each voiced frame.
+    """
+    if len(logs) < _FEWEST_FRAMES:
+        return None
     # Not the mean of two frames: with two speakers it could lie far from both of them.
     median = ranked(logs, 0.5)
-    plausible = np.abs(logs - median) < _OCTAVE
-    moved = _move(logs[plausible], median, pitch, semitones)
+    plausible = logs[np.abs(logs - median) < _OCTAVE]
+    low, high = ranked(plausible, _SPREAD_SHARE), ranked(plausible, 1 - _SPREAD_SHARE)
+    return SpokenPitch(median, low, high, len(plausible))
+
+
+def move_pitch(
+    track: F0Track, spoken: SpokenPitch | None, pitch: Pitch, semitones: float | None
+) -> Array:
+    """Move a fundamental frequency to the character's; see plan_pitch.
+
+    Args:
+        track: the speaker's fundamental frequency, T frames.
+        spoken: how high the speaker speaks in general, or None if that is not known.
+        pitch: the character's.
+        semitones: by how much to move, or None for the character's own policy.
+    """
+    voiced = np.flatnonzero(track.hertz)
+    if spoken is not None:
+        logs = log_pitch(track)
+        is_plausible = np.abs(logs - spoken.median) < _OCTAVE
+        voiced, logs = voiced[is_plausible], logs[is_plausible]
+    if spoken is None or len(voiced) == 0:
+        return np.full(len(track.hertz), pitch.median_hz, np.float32)
+    moved = _move(logs, spoken, pitch, semitones)
     limited = _limit(moved, float(np.log(pitch.low_hz)), float(np.log(pitch.high_hz)))
-    contour = np.interp(np.arange(len(voiced)), np.flatnonzero(voiced)[plausible], limited)
+    contour = np.interp(np.arange(len(track.hertz)), voiced, limited)
     smoothed = np.convolve(hold_edges(contour, 1, 1), _SMOOTHING, "valid")
     return np.exp(smoothed).astype(np.float32)
 
 
-def _move(logs: Array64, median: float, pitch: Pitch, semitones: float | None) -> Array64:
+def _move(logs: Array64, spoken: SpokenPitch, pitch: Pitch, semitones: float | None) -> Array64:
     policy = pitch.policy if semitones is None else semitones
     if policy == "auto":
-        around: Array64 = (logs - median) * _spread(logs, pitch.log_std)
+        around: Array64 = (logs - spoken.median) * _spread(spoken, pitch.log_std)
         return around + float(np.log(pitch.median_hz))
     moved: Array64 = logs + policy * _SEMITONE
     return moved
 
 
-def _spread(logs: Array64, wanted: float) -> float:
+def _spread(spoken: SpokenPitch, wanted: float) -> float:
     """By how much to widen the contour; the fewer voiced frames there are, the less."""
-    low, high = ranked(logs, _SPREAD_SHARE), ranked(logs, 1 - _SPREAD_SHARE)
-    factor = float(np.clip(2 * wanted / max(high - low, 0.05), *_SPREADS))
-    trust = len(logs) / (len(logs) + _FRAMES_OF_TRUST)
+    factor = float(np.clip(2 * wanted / max(spoken.high - spoken.low, 0.05), *_SPREADS))
+    trust = spoken.frames / (spoken.frames + _FRAMES_OF_TRUST)
     return 1.0 + (factor - 1.0) * trust
 
 

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from speech.bundles.bundle import Character
-from speech.engines import harmonic, rvc, waveform
+from speech.engines import harmonic, rvc, style_bert_vits2, text_only, waveform
 from speech.engines.base import Engine, EngineKind, SessionSettings
 
 ENGINES: Mapping[str, EngineKind] = MappingProxyType(
     {
         "harmonic": EngineKind(harmonic.contracts, harmonic.build),
         "rvc": EngineKind(rvc.contracts, rvc.build),
+        "style_bert_vits2": EngineKind(style_bert_vits2.contracts, text_only.build),
         "waveform": EngineKind(waveform.contracts, waveform.build),
     }
 )

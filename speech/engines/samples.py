@@ -11,6 +11,7 @@ from speech.engines.levels import hold_edges
 LOWEST_RATE = 4_000
 HIGHEST_RATE = 384_000
 _LOUDEST = 64.0  # decoders exceed 1 a little; samples beyond this are not audio
+RESAMPLING_QUALITY = "HQ"
 _RUMBLE_SECONDS = 0.02
 _RUMBLE_STEP = 8
 
@@ -28,11 +29,34 @@ def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifes
         VoiceError: samples are not finite (`corrupt`), or the length is outside of the character's
             limits (`too_short`, `too_long`).
     """
-    if samples.ndim != 1 or samples.dtype != np.float32:
-        raise ValueError(f"expected float32 [N], found {samples.dtype} {list(samples.shape)}")
+    _check_form(samples)
+    check_rate(sample_rate)
+    _check_length(len(samples) / sample_rate, manifest)
+    _check_loudness(samples)
+
+
+def check_audio(samples: Samples) -> None:
+    """Refuse a piece of a recording that cannot be converted; see check_samples."""
+    _check_form(samples)
+    _check_loudness(samples)
+
+
+def check_rate(sample_rate: int) -> None:
+    """Refuse a sample rate that no recording has.
+
+    Raises:
+        ValueError: always the caller's mistake.
+    """
     if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
         raise ValueError(f"expected {LOWEST_RATE} to {HIGHEST_RATE} Hz, found {sample_rate} Hz")
-    _check_length(len(samples) / sample_rate, manifest)
+
+
+def _check_form(samples: Samples) -> None:
+    if samples.ndim != 1 or samples.dtype != np.float32:
+        raise ValueError(f"expected float32 [N], found {samples.dtype} {list(samples.shape)}")
+
+
+def _check_loudness(samples: Samples) -> None:
     loudest = float(np.maximum(samples.max(initial=0.0), -samples.min(initial=0.0)))
     if not loudest <= _LOUDEST:  # also false if it is not a number
         raise VoiceError(
@@ -66,7 +90,7 @@ def resample(samples: Samples, rate: int, new_rate: int) -> Samples:
     """Resample, aligned in time, to exactly the converted length."""
     if rate == new_rate:
         return samples
-    resampled = soxr.resample(samples, rate, new_rate, quality="HQ")
+    resampled = soxr.resample(samples, rate, new_rate, quality=RESAMPLING_QUALITY)
     return fit_length(resampled, converted_length(len(samples), rate, new_rate))
 
 

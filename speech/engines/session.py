@@ -7,13 +7,13 @@ forked process (see functions.convert.processes) would be without that thread.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from speech.bundles.bundle import BundleError
+from speech.engines.providers import Provider
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -34,28 +34,50 @@ class GraphSession:
         settings: how to run it.
         is_optimised: whether it was optimised when it was exported; the runtime then does not
             optimise it again when it loads it.
+        returns_memory: whether each run gives the memory back that it worked in. A large network
+            takes several times its own size; without this it keeps that for its next run.
+
+    Attributes:
+        facts: the graph's inputs and outputs.
 
     Raises:
-        BundleError: the runtime refuses the graph.
+        BundleError: the runtime refuses the graph, or cannot run it where the settings say.
     """
 
     def __init__(
-        self, graph: Graph, settings: SessionSettings, *, is_optimised: bool = False
+        self,
+        graph: Graph,
+        settings: SessionSettings,
+        *,
+        is_optimised: bool = False,
+        returns_memory: bool = False,
     ) -> None:
         import onnxruntime  # noqa: PLC0415 - see above
 
+        self.facts = graph.facts
         self._file = graph.file
+        provider = Provider.CPU if is_optimised else settings.provider
+        providers = provider.choices()
         try:
             self._session = onnxruntime.InferenceSession(
                 graph.content,
                 _options(settings, is_optimised=is_optimised),
-                providers=["CPUExecutionProvider"],
+                providers=providers,
             )
         except Exception as error:  # its exceptions share no narrower base
             raise BundleError(
                 f"{graph.file}: expected a graph that ONNX Runtime"
                 f" {onnxruntime.__version__} loads, found: {_first_line(error)}."
             ) from error
+        provider.require_used(self._session)
+        # It would keep the file's bytes, to try another provider after an error of this one.
+        vars(self._session).pop("_model_bytes", None)
+        self._run_options = _returning_memory(provider) if returns_memory else None
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the file says about itself, by name."""
+        return dict(self._session.get_modelmeta().custom_metadata_map)
 
     def run(self, inputs: Inputs, output: str) -> Samples:
         """Run the graph once and return one of its outputs, in single precision."""
@@ -63,7 +85,8 @@ class GraphSession:
 
     def run_all(self, inputs: Inputs, outputs: Sequence[str]) -> list[NDArray[Any]]:
         """Run the graph once and return several of its outputs as they are."""
-        return [np.asarray(value) for value in self._session.run(outputs, inputs)]
+        values = self._session.run(outputs, inputs, self._run_options)
+        return [np.asarray(value) for value in values]
 
     def try_out(self, inputs: Inputs, output: str) -> Samples:
         """Run the graph once on silent inputs and return one of its outputs.
@@ -89,13 +112,22 @@ class GraphSession:
 def shared_session(graph: Graph, settings: SessionSettings) -> GraphSession:
     """Load a graph, or return its session where another engine with these settings runs it.
 
-    Graphs are known by the SHA-256 of their content.
+    Graphs are known by their SHA-256.
 
     Raises:
         BundleError: the runtime refuses the graph.
     """
-    key = f"session {sha256(graph.content).hexdigest()} {settings.threads}"
-    return settings.sharing.get(key, lambda: GraphSession(graph, settings))
+    key = _shared_key(graph.sha256, settings)
+    return settings.sharing.get(key, lambda: GraphSession(graph, settings, returns_memory=True))
+
+
+def find_session(sha256: str, settings: SessionSettings) -> GraphSession | None:
+    """Return the session in which an engine with these settings runs a graph, if there is one."""
+    return cast("GraphSession | None", settings.sharing.find(_shared_key(sha256, settings)))
+
+
+def _shared_key(sha256: str, settings: SessionSettings) -> str:
+    return f"session {sha256} {settings.threads} {settings.provider}"
 
 
 def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.SessionOptions:
@@ -116,6 +148,14 @@ def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.Se
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Without this, a file that is valid as ONNX and as ORT would be checked as ONNX and run as ORT.
     options.add_session_config_entry("session.load_model_format", "ONNX")
+    return options
+
+
+def _returning_memory(provider: Provider) -> onnxruntime.RunOptions:
+    import onnxruntime  # noqa: PLC0415 - see above
+
+    options = onnxruntime.RunOptions()
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", provider.arena)
     return options
 
 

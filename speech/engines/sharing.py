@@ -28,3 +28,7 @@ class Sharing:
                 kept = load()
                 self._kept[key] = kept
             return cast("_Shared", kept)
+
+    def find(self, key: str) -> object | None:
+        """Return what is kept under a key, or None; it is not loaded."""
+        return self._kept.get(key)

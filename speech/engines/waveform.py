@@ -165,6 +165,10 @@ class WaveformEngine:
         with clock.stage("post"):
             return finish(voice, self.sample_rate, length, analysis)
 
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        """Return None: this engine converts only whole recordings."""
+        del sample_rate, options
+
     def try_out(self, file: str) -> None:
         """Run the graph on one and on two seconds of silence.
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from speech.importing.apart import run_apart
+from speech.importing.bert import OUTPUTS, inspect_bert, is_bert, read_tokens
 from speech.importing.bundles import Parts, Wishes, write_bundle
 from speech.importing.consent import ask_consent, read_consent
 from speech.importing.content_encoders import MAX_ENCODER_BYTES, inspect_encoder, quantise
@@ -23,8 +25,22 @@ from speech.importing.errors import VoiceFileError
 from speech.importing.index_file import MAX_INDEX_BYTES, RetrievalIndex, read_index
 from speech.importing.measuring import measure
 from speech.importing.pitch_models import inspect_pitch_model, is_pitch_model
-from speech.importing.report import encoder_table, import_table, pitch_model_table
+from speech.importing.report import (
+    Tried,
+    bert_table,
+    encoder_table,
+    import_table,
+    pitch_model_table,
+    text_voice_table,
+)
 from speech.importing.retrieval_graph import build_retrieval
+from speech.importing.sample import make_sample
+from speech.importing.text_voices import (
+    ENCODER_WIDTH,
+    SUFFIX,
+    read_text_voice,
+    write_text_bundle,
+)
 from speech.importing.voices import import_voice
 
 if TYPE_CHECKING:
@@ -32,25 +48,41 @@ if TYPE_CHECKING:
 
     from speech.bundles.trial import TrialReport
     from speech.importing.consent import Ask
+    from speech.importing.sample import Sample
 
 CHARACTERS = Path("characters")
+RECORDING = Path("infra/local/samples/hello.webm")
+SAMPLES = Path(".local/imported")
 THREADS = (1, 2)
 
 
-def main(arguments: Sequence[str], ask: Ask, measuring: Callable[[Path, int], TrialReport]) -> int:
+@dataclass(frozen=True)
+class Trials:
+    """How a new bundle is tried.
+
+    Attributes:
+        measure: converts a recording with a bundle, given the number of threads.
+        sample: converts a recording with a bundle and writes what it sounds like into a folder.
+    """
+
+    measure: Callable[[Path, int], TrialReport]
+    sample: Callable[[Path, Path, Path], Sample]
+
+
+def main(arguments: Sequence[str], ask: Ask, trials: Trials) -> int:
     """Do what is asked for; exit with 0 if it was done, otherwise 1.
 
     Args:
         arguments: of the command line.
         ask: shows a question and returns the answer.
-        measuring: converts a recording with a bundle, given the number of threads.
+        trials: try a new bundle.
     """
     options = _parser().parse_args(arguments)
     try:
         if options.command == "encoder":
             table = _add_encoder(options)
         else:
-            table = _import(options, ask, measuring)
+            table = _import(options, ask, trials)
     except VoiceFileError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -63,7 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     voice = commands.add_parser("import", help="make a character of a voice that you have")
     voice.add_argument(
-        "files", nargs="+", type=Path, metavar="FILE", help="one .pth or .onnx, perhaps an .index"
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="one .pth or .onnx, perhaps an .index; or one .aivmx",
     )
     voice.add_argument("--as", dest="character", required=True, metavar="ID", help="its id")
     voice.add_argument("--name", help="shown to visitors (default: the id)")
@@ -83,9 +119,29 @@ def _parser() -> argparse.ArgumentParser:
         default="zero",
         help="what the voice was trained with; RVC of July 2026 and newer: fill",
     )
+    voice.add_argument(
+        "--recording",
+        type=Path,
+        default=RECORDING,
+        metavar="FILE",
+        help="of a voice, converted at the end (default: the demo's)",
+    )
+    voice.add_argument(
+        "--samples-into",
+        type=Path,
+        default=SAMPLES,
+        metavar="FOLDER",
+        help=f"of the converted sample and its picture (default: {SAMPLES})",
+    )
     encoder = commands.add_parser("encoder", help="add an encoder that voices share")
     encoder.add_argument(
-        "file", type=Path, metavar="FILE", help="ContentVec, HuBERT, RMVPE or FCPE as .onnx"
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="ContentVec, HuBERT, RMVPE, FCPE or the BERT of Style-Bert-VITS2 as .onnx",
+    )
+    encoder.add_argument(
+        "--vocabulary", type=Path, metavar="FILE", help="vocab.txt of a BERT, one token in a line"
     )
     encoder.add_argument(
         "--int8", action="store_true", help="store the weights of a content encoder in 8 bits"
@@ -102,6 +158,8 @@ def _add_encoder(options: argparse.Namespace) -> object:
         content = _read(path, MAX_ENCODER_BYTES)
         if is_pitch_model(content):
             return _add_pitch_model(store, content, options)
+        if is_bert(content):
+            return _add_bert(store, content, options)
         encoder = run_apart(inspect_encoder, content)
         smaller = run_apart(quantise, encoder) if options.int8 else None
     except VoiceFileError as error:
@@ -118,9 +176,39 @@ def _add_pitch_model(store: EncoderStore, content: bytes, options: argparse.Name
     return pitch_model_table(model, store.add(content, options.file.name))
 
 
-def _import(
-    options: argparse.Namespace, ask: Ask, measuring: Callable[[Path, int], TrialReport]
-) -> object:
+def _add_bert(store: EncoderStore, content: bytes, options: argparse.Namespace) -> object:
+    if options.int8:
+        raise VoiceFileError("expected a content encoder for --int8, found a BERT.")
+    tokens = None if options.vocabulary is None else read_tokens(options.vocabulary)
+    report = run_apart(inspect_bert, (content, tokens))
+    return bert_table(report, store.add(report.content, options.file.name, OUTPUTS))
+
+
+def _import_text_voice(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
+    voice, sha256 = read_text_voice(options.files[0])
+    encoder = EncoderStore(options.into).choose(ENCODER_WIDTH, options.encoder)
+    consent = read_consent(options.consent) if options.consent else ask_consent(ask)
+    name = options.name or voice.facts.name
+    folder = options.into / options.character
+    names = (options.name_ja or name, name)
+    write_text_bundle(folder, names, (voice, sha256), encoder, consent)
+    return text_voice_table(voice.facts, encoder, _try(folder, options, trials))
+
+
+def _try(folder: Path, options: argparse.Namespace, trials: Trials) -> Tried:
+    """Try a new bundle with several numbers of threads; remove it if it does not work."""
+    try:
+        reports = {threads: trials.measure(folder, threads) for threads in THREADS}
+        return Tried(reports, trials.sample(folder, options.recording, options.samples_into))
+    except VoiceFileError:
+        # One bundle that does not work would keep the service from starting.
+        shutil.rmtree(folder)
+        raise
+
+
+def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
+    if [path.suffix.lower() for path in options.files] == [SUFFIX]:
+        return _import_text_voice(options, ask, trials)
     voice_path, index_path = _sort_files(options.files)
     voice = import_voice(voice_path)
     if not 0 <= options.speaker < voice.speakers:
@@ -144,13 +232,7 @@ def _import(
     )
     parts = Parts(voice, encoder, retrieval, pitch_model)
     folder = write_bundle(options.into, wishes, parts, consent)
-    try:
-        reports = {threads: measuring(folder, threads) for threads in THREADS}
-    except VoiceFileError:
-        # One bundle that does not work would keep the service from starting.
-        shutil.rmtree(folder)
-        raise
-    return import_table(voice, encoder, index, reports)
+    return import_table(voice, encoder, index, _try(folder, options, trials))
 
 
 def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
@@ -163,7 +245,7 @@ def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
     voices = [path for path in paths if path not in indexes]
     if len(voices) != 1 or len(indexes) > 1:
         raise VoiceFileError(
-            "expected one voice (.pth or .onnx) and at most one .index, found"
+            "expected one voice (.pth or .onnx) and at most one .index, or one .aivmx, found"
             f" {', '.join(path.name for path in paths)}."
         )
     return voices[0], indexes[0] if indexes else None
@@ -202,4 +284,4 @@ def _ask(question: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], _ask, measure))
+    sys.exit(main(sys.argv[1:], _ask, Trials(measure, make_sample)))

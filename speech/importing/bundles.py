@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from shared.characters import SCHEMA_VERSION
-from speech.importing.terms import terms_of
-from speech.importing.writing import put_bundle
+from shared.characters import MANIFEST, SCHEMA_VERSION, ManifestError, parse_manifest
+from speech.importing.errors import VoiceFileError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from speech.importing.consent import Consent
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
     from speech.importing.voices import ImportedVoice
 
 ENGINE = "rvc"
-_COLOUR = "#5b6abf"
-_LIMITS = {"min_seconds": 0.1, "max_seconds": 300.0}
+_STAGING = ".importing"
+COLOUR = "#5b6abf"
+LIMITS = {"min_seconds": 0.1, "max_seconds": 300.0}
 _USUAL_LOG_STD = 0.2
 _OCTAVE = 2.0
 
@@ -82,8 +85,41 @@ def write_bundle(characters: Path, wishes: Wishes, parts: Parts, consent: Consen
     Raises:
         VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
     """
-    graphs = {f"{role}.onnx": graph for role, graph in parts.graphs.items()}
-    return put_bundle(characters / wishes.character, _manifest(wishes, parts, consent), graphs)
+    target = characters / wishes.character
+    write_files(target, _manifest(wishes, parts, consent), parts.graphs)
+    return target
+
+
+def write_files(target: Path, manifest: Mapping[str, Any], graphs: Mapping[str, bytes]) -> None:
+    """Write a bundle's manifest and its own graphs, by role, into a new folder.
+
+    Raises:
+        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
+    """
+    if target.exists():
+        raise VoiceFileError(
+            f"--as {target.name}: expected a new id, found {target}; remove it or choose another."
+        )
+    content = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
+    try:
+        parse_manifest(content.encode(), target)
+    except ManifestError as error:
+        raise VoiceFileError(str(error)) from error
+    files = {f"{role}.onnx": graph for role, graph in graphs.items()}
+    _put(target, files | {MANIFEST: content.encode()})
+
+
+def _put(target: Path, files: dict[str, bytes]) -> None:
+    """Make a folder whole before it is where characters are looked for."""
+    staging = target.parent / _STAGING / target.name
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    try:
+        for name, content in files.items():
+            (staging / name).write_bytes(content)
+        staging.rename(target)
+    finally:
+        shutil.rmtree(staging.parent, ignore_errors=True)
 
 
 def _manifest(wishes: Wishes, parts: Parts, consent: Consent) -> dict[str, Any]:
@@ -97,24 +133,43 @@ def _manifest(wishes: Wishes, parts: Parts, consent: Consent) -> dict[str, Any]:
         "engine": ENGINE,
         "sample_rate": voice.sample_rate,
         "graphs": {
-            **{role: _shared_entry(role, stored) for role, stored in parts.shared.items()},
-            **{role: _entry(role, content) for role, content in parts.graphs.items()},
+            **{role: shared_entry(role, stored) for role, stored in parts.shared.items()},
+            **{role: entry(role, content) for role, content in parts.graphs.items()},
         },
         "pitch": _pitch(wishes.median_hz),
-        "limits": _LIMITS,
-        **terms_of(consent),
-        "preview": {"colour": _COLOUR, "portrait": None},
+        "limits": LIMITS,
+        **owner_fields(consent),
+        "preview": {"colour": COLOUR, "portrait": None},
         "origin": _origin(voice, consent),
         "settings": settings | wishes.settings,
     }
 
 
-def _entry(role: str, content: bytes) -> dict[str, Any]:
+def owner_fields(consent: Consent) -> dict[str, Any]:
+    """Return the fields of a manifest that the voice's owner decides about."""
+    return {
+        "credit": consent.credit,
+        "licence": _licence(consent),
+        "terms_url": consent.terms_url,
+        "consent": f"{consent.owner}: {consent.consent}",
+        "contact": consent.contact,
+        "uses": {
+            "commercial": consent.commercial,
+            "redistribution": consent.redistribution,
+            "adult": consent.adult,
+            "politics": consent.politics,
+        },
+    }
+
+
+def entry(role: str, content: bytes) -> dict[str, Any]:
+    """Describe a graph in the bundle's folder, as manifests do."""
     digest = hashlib.sha256(content).hexdigest()
     return {"file": f"{role}.onnx", "sha256": digest, "bytes": len(content)}
 
 
-def _shared_entry(role: str, stored: StoredEncoder) -> dict[str, Any]:
+def shared_entry(role: str, stored: StoredEncoder) -> dict[str, Any]:
+    """Describe a graph that characters share, as manifests do."""
     return {"file": f"{role}.onnx", "sha256": stored.sha256, "bytes": stored.bytes}
 
 
@@ -128,6 +183,11 @@ def _pitch(median_hz: float | None) -> dict[str, Any] | None:
         "median_hz": median_hz,
         "log_std": _USUAL_LOG_STD,
     }
+
+
+def _licence(consent: Consent) -> dict[str, Any]:
+    licence = {"name": consent.licence, "spdx": consent.spdx, "url": consent.terms_url}
+    return licence | ({"text": consent.licence_text} if consent.licence_text else {})
 
 
 def _origin(voice: ImportedVoice, consent: Consent) -> dict[str, Any]:

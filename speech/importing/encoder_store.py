@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from speech.bundles.files import ENCODERS
+from shared.characters import ENCODERS
 from speech.importing.content_encoders import FeatureOutput
 from speech.importing.errors import VoiceFileError
 from speech.importing.writing import write_whole

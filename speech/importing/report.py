@@ -1,7 +1,8 @@
-"""The table that an import ends with: what was found, what was repaired, how fast it is."""
+"""The table that an import ends with: what was found and repaired, how fast and how it sounds."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -13,21 +14,37 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from speech.bundles.trial import TrialReport
+    from speech.engines.style_bert_vits2.aivm import AivmxFacts
+    from speech.importing.bert import BertReport
     from speech.importing.content_encoders import ContentEncoder, Quantisation
     from speech.importing.encoder_store import StoredEncoder
     from speech.importing.index_file import RetrievalIndex
     from speech.importing.pitch_models import PitchModel
+    from speech.importing.sample import Sample
     from speech.importing.voices import ImportedVoice
 
 _MEGABYTE = 1_000_000
 _DIGITS = 12
 
 
+@dataclass(frozen=True)
+class Tried:
+    """What was found with a finished bundle.
+
+    Attributes:
+        reports: how fast it is, by the number of threads.
+        sample: what it sounds like.
+    """
+
+    reports: Mapping[int, TrialReport]
+    sample: Sample
+
+
 def import_table(
     voice: ImportedVoice,
     encoder: StoredEncoder,
     index: RetrievalIndex | None,
-    reports: Mapping[int, TrialReport],
+    tried: Tried,
 ) -> Table:
     """Make the table of an imported voice.
 
@@ -35,7 +52,7 @@ def import_table(
         voice: the voice.
         encoder: that it uses.
         index: its index, or None.
-        reports: of the finished bundle, by the number of threads.
+        tried: what was found with the finished bundle.
     """
     table = _table("imported")
     pitch = "with pitch" if voice.has_pitch else "without pitch"
@@ -48,15 +65,55 @@ def import_table(
         table.add_row("repaired", repair)
     table.add_row("encoder", f"{encoder.sha256[:_DIGITS]} ({encoder.origin})")
     table.add_row("index", "none" if index is None else _about(index))
-    for threads, report in reports.items():
+    _add_trials(table, tried, "recording")
+    return table
+
+
+def text_voice_table(facts: AivmxFacts, encoder: StoredEncoder, tried: Tried) -> Table:
+    """Make the table of an imported AIVMX voice.
+
+    Args:
+        facts: what its file says.
+        encoder: its BERT.
+        tried: what was found with the finished bundle.
+    """
+    table = _table("imported")
+    table.add_row("found", f"AIVMX voice {facts.name} {facts.version}")
+    table.add_row("creators", ", ".join(facts.creators) or "not said")
+    first_line = (facts.licence or "none: not for publication").strip().splitlines()[0]
+    table.add_row("licence in the file", first_line)
+    for speaker in facts.voice.speakers:
+        styles = ", ".join(f"{style.name} ({style.id})" for style in speaker.styles)
+        table.add_row(f"styles of {speaker.name}", styles)
+    samples = sum(len(each.samples) for each in facts.media.values())
+    table.add_row("pictures and samples", f"{len(facts.icons)} icons, {samples} samples")
+    table.add_row("sample rate", f"{facts.voice.sample_rate} Hz")
+    table.add_row("encoder", f"{encoder.sha256[:_DIGITS]} ({encoder.origin})")
+    _add_trials(table, tried, "speech")
+    return table
+
+
+def bert_table(report: BertReport, stored: StoredEncoder) -> Table:
+    """Make the table of a BERT that was added."""
+    table = _table("encoder added")
+    table.add_row("SHA-256", stored.sha256)
+    table.add_row("found", f"a BERT with {report.tokens} tokens, for voices of Style-Bert-VITS2")
+    table.add_row("size", f"{stored.bytes / _MEGABYTE:.1f} MB")
+    table.add_row("a text of 14 characters", f"{report.milliseconds:.0f} ms with 1 thread")
+    return table
+
+
+def _add_trials(table: Table, tried: Tried, source: str) -> None:
+    for threads, report in tried.reports.items():
         name = f"{threads} thread" if threads == 1 else f"{threads} threads"
         seconds = report.real_time_factor * SECONDS
         table.add_row(
             name,
-            f"real-time factor {report.real_time_factor:.3f}: {seconds:.2f} s for a recording of"
-            f" {SECONDS:g} s, {report.memory}",
+            f"real-time factor {report.real_time_factor:.3f}: {seconds:.2f} s for {SECONDS:g} s of"
+            f" {source}, {report.memory}",
         )
-    return table
+    table.add_row("sample", str(tried.sample.sound))
+    table.add_row("picture", str(tried.sample.picture))
 
 
 def encoder_table(

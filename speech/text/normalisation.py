@@ -8,13 +8,12 @@ import re
 import unicodedata
 from types import MappingProxyType
 
-from num2words import num2words
+from speech.text.numbers import in_kanji
 
 _SEPARATED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+")
 _AMOUNT = re.compile(r"([$¥£€])([0-9.]*[0-9])")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _CURRENCIES = MappingProxyType({"$": "ドル", "¥": "円", "£": "ポンド", "€": "ユーロ"})
-_DIGITS = str.maketrans("0123456789.", "零一二三四五六七八九点")
 
 _WAVES = "~～〜"
 _ELLIPSES = ("···", "・・・", "…")
@@ -58,11 +57,4 @@ def normalise_signs(text: str) -> str:
 def _spell_numbers(text: str) -> str:
     joined = _SEPARATED.sub(lambda found: found[0].replace(",", ""), text)
     amounts = _AMOUNT.sub(lambda found: found[2] + _CURRENCIES[found[1]], joined)
-    return _NUMBER.sub(lambda found: _spell_number(found[0]), amounts)
-
-
-def _spell_number(number: str) -> str:
-    try:
-        return str(num2words(number, lang="ja"))
-    except (ArithmeticError, ValueError):  # there are no words for it, and the digits remain
-        return number.translate(_DIGITS)
+    return _NUMBER.sub(lambda found: in_kanji(found[0]), amounts)

@@ -63,6 +63,9 @@ class VocabularyError(ValueError):
 class Vocabulary:
     """The characters that a character-level BERT knows.
 
+    Attributes:
+        ids: the number of each token.
+
     Args:
         ids: the number of each token, `[CLS]`, `[SEP]` and `[UNK]` among them.
 
@@ -74,7 +77,7 @@ class Vocabulary:
         for token in (_CLS, _SEP, _UNK):
             if token not in ids:
                 raise VocabularyError(f"vocabulary: expected the token {token}, found none.")
-        self._ids = ids
+        self.ids = ids
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
@@ -98,7 +101,7 @@ class Vocabulary:
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Number the characters of a text: one each, and the marks of its two ends."""
-        unknown = self._ids[_UNK]
+        unknown = self.ids[_UNK]
         characters = (unicodedata.normalize("NFKC", character) for character in text)
-        ids = (self._ids.get(character, unknown) for character in characters)
-        return (self._ids[_CLS], *ids, self._ids[_SEP])
+        ids = (self.ids.get(character, unknown) for character in characters)
+        return (self.ids[_CLS], *ids, self.ids[_SEP])

@@ -38,6 +38,7 @@ def test_the_recording_goes_directly_into_cloud_storage_with_its_own_type(
     open_page: OpenPage,
 ) -> None:
     visitor = open_page()
+    visitor.without_live()
     visitor.speak(seconds=2)
     visitor.wait_for("done")
 
@@ -229,13 +230,15 @@ def test_delete_now_erases_what_was_converted(open_page: OpenPage, cloud: Endpoi
     visitor = open_page()
     visitor.speak(seconds=2)
     visitor.wait_for("done")
+    path = f"/api/v1/conversion/{visitor.voice_id()}"
+    result = httpx.get(f"{cloud.api}{path}", timeout=60).json()["result"]["url"]
+    assert httpx.get(result).status_code == 200
     with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
         visitor.page.click("#delete")
     visitor.wait_for("start")
     assert visitor.text("#status") == "Deleted. Nothing of it is kept."
     assert _status(cloud, visitor.voice_id()) == 404
-    (result,) = visitor.sent("GET", visitor.cloud.storage)
-    assert httpx.get(result.url).status_code == 404
+    assert httpx.get(result).status_code == 404
 
 
 def test_visitors_can_play_their_own_recording_while_it_is_converted(open_page: OpenPage) -> None:

@@ -111,6 +111,7 @@ def test_going_offline_in_the_middle_loses_nothing(open_page: OpenPage) -> None:
 
 def test_an_expired_upload_address_can_be_tried_again(open_page: OpenPage) -> None:
     visitor = open_page()
+    visitor.without_live()
     visitor.answer(RESULTS, "PUT", status=400, body=EXPIRED, content_type="application/xml")
     visitor.speak(seconds=2)
     assert visitor.problem() == "The upload came too late."
@@ -121,6 +122,7 @@ def test_an_expired_upload_address_can_be_tried_again(open_page: OpenPage) -> No
 
 def test_an_expired_link_to_the_result_can_be_tried_again(open_page: OpenPage) -> None:
     visitor = open_page()
+    visitor.without_live()
     visitor.answer(RESULTS, "GET", status=400, body=EXPIRED, content_type="application/xml")
     visitor.speak(seconds=2)
     assert visitor.problem() == "The link to the result has expired."

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from tests.browser.endpoints import Endpoints
 
 CONVERSION_MILLISECONDS = 30_000
+BUSY = 1013
+"""The code with which the service closes a socket that it has no room for."""
 
 _WATCH_SCENES = """
 window.seen = [];
@@ -185,8 +187,13 @@ class Visitor:
         assert response is not None
         return str(response.json()["voice_id"])
 
+    def without_live(self) -> None:
+        """Let the service refuse every socket from now on, so that recordings are uploaded."""
+        self.page.route_web_socket("**/live", lambda socket: socket.close(code=BUSY))
+
     def holding_upload(self, begin: Callable[[], None]) -> HeldRequest:
         """Start an upload with an action, and hold that upload."""
+        self.without_live()
         held = self._holding("PUT", f"{self.cloud.storage}/**", begin)
         self.page.wait_for_function("() => document.body.dataset.scene === 'busy'")
         return held

@@ -24,6 +24,7 @@ from infra.local.options import ROOT, RULES, CloudOptions
 from infra.local.processes import READY_SECONDS, Supervisor, free_ports
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
+from shared.live_tickets import Tickets
 from shared.objects import upload_name
 from shared.voice import Options, create, new_voice_id
 from tests.faults.barriers import VARIABLE, Barriers
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 # limit is the soft one: the processes that decode, which can open no file, set another for their
 # answer, which lies in memory.
 NO_DISK = ("sh", "-c", '(ulimit -S -f 1; exec "$@") 2>&1 | cat', "sh")
+DELIVERIES = 5
+"""How often a message is delivered before dead_letter gets it: the fewest that Pub/Sub allows."""
+
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -80,8 +84,10 @@ class FaultyCloud:
         self.front = front
         self.addresses = addresses
         self.voices = voices
-        self.supervisor = Supervisor(folder / "logs")
+        self.logs = folder / "logs"
+        self.supervisor = Supervisor(self.logs)
         self.key_file = folder / "signing-key.json"
+        self.convert_environment: dict[str, str] = {}
         self._options = CloudOptions(concurrency=6, backlog=20)
         self._started = 0
         os.environ["STORAGE_EMULATOR_HOST"] = addresses.storage
@@ -92,10 +98,22 @@ class FaultyCloud:
         (port,) = free_ports(1)
         command = [*prefix, sys.executable, "-m", "tests.faults.convert_with_barriers"]
         url = f"http://127.0.0.1:{port}"
-        environment = {"PORT": str(port), **changes}
+        environment = {"PORT": str(port), **self.convert_environment, **changes}
         process = await self._start("convert", command, environment)
         await self.supervisor.wait_until_ready(process, f"{url}/readyz")
         return Instance(process, f"{url}/push")
+
+    async def start_live(self, **changes: str) -> Instance:
+        """Start a `live`; `changes` are environment variables."""
+        (port,) = free_ports(1)
+        command = [sys.executable, "-m", "tests.faults.live_with_barriers"]
+        process = await self._start("live", command, {"PORT": str(port), **changes})
+        await self.supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/readyz")
+        return Instance(process, f"ws://127.0.0.1:{port}/live")
+
+    def ticket(self, voice_id: str) -> str:
+        """Return a ticket for a voice, as the api signs it."""
+        return Tickets([names.LIVE_TICKET_KEY]).sign(voice_id, timedelta(minutes=10)).text
 
     async def start_on_upload(self, **changes: str) -> Instance:
         """Start an on_upload; `changes` are environment variables."""
@@ -145,9 +163,11 @@ class FaultyCloud:
     async def delete_upload(self, voice_id: str) -> None:
         await asyncio.to_thread(self._bucket(names.UPLOADS_BUCKET).blob(voice_id).delete)
 
-    async def has_upload(self, voice_id: str) -> bool:
-        blob = self._bucket(names.UPLOADS_BUCKET).blob(upload_name(voice_id))
-        return bool(await asyncio.to_thread(blob.exists))
+    async def upload_bytes(self, voice_id: str) -> int:
+        """Return the size of a voice's recording as it lies in the bucket; 0 if there is none."""
+        bucket = self._bucket(names.UPLOADS_BUCKET)
+        blob = await asyncio.to_thread(bucket.get_blob, upload_name(voice_id))
+        return 0 if blob is None else int(blob.size)
 
     async def results(self, voice_id: str) -> list[str]:
         """Return the names of all result objects of a voice."""
@@ -260,7 +280,12 @@ async def _provision(cloud: FaultyCloud) -> None:
     # Where the front pushes to is its own affair.
     planned = provisioning.plan_subscriptions(cloud.addresses, CloudOptions().timeouts)
     subscriptions = [
-        replace(subscription, first_backoff_seconds=0.3, longest_backoff_seconds=1.0)
+        replace(
+            subscription,
+            attempts=DELIVERIES,
+            first_backoff_seconds=0.3,
+            longest_backoff_seconds=1.0,
+        )
         for subscription in planned
     ]
     async with httpx.AsyncClient(timeout=READY_SECONDS) as client:

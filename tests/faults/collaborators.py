@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shared.voice import Voice
     from speech.audio.decoding import Decoder
     from speech.audio.recording import DecodeLimits, Recording
-    from speech.engines.base import ConversionOptions, Engine, Samples, StageClock
+    from speech.engines.base import ConversionOptions, Engine, Samples, StageClock, Stream
     from tests.faults.barriers import Checkpoints
 
 _VOICE_ID: ContextVar[str] = ContextVar("voice_id")
@@ -72,7 +72,7 @@ class BarrierVoices:
 
 
 class BarrierUploads:
-    """The recordings' bucket with the point `reading`."""
+    """The recordings' bucket with the points `reading`, `storing_recording`, `recording_stored`."""
 
     def __init__(self, bucket: Bucket, checkpoints: Checkpoints) -> None:
         self._bucket = bucket
@@ -85,6 +85,14 @@ class BarrierUploads:
         _VOICE_ID.set(name)
         await self._checkpoints.pass_by("reading", name)
         return await self._bucket.read(name, generation, max_bytes=max_bytes)
+
+    async def write(
+        self, name: str, content: BinaryIO, *, content_type: str, size: int | None = None
+    ) -> ObjectFacts:
+        await self._checkpoints.pass_by("storing_recording", name)
+        written = await self._bucket.write(name, content, content_type=content_type, size=size)
+        await self._checkpoints.pass_by("recording_stored", name)
+        return written
 
 
 class BarrierResults:
@@ -146,6 +154,9 @@ class BarrierEngine:
     ) -> Samples:
         self._checkpoints.reach("converting", _VOICE_ID.get())
         return self._engine.convert(samples, sample_rate, options, stopwatch)
+
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
+        return self._engine.open_stream(sample_rate, options)
 
 
 class BarrierPublisher:

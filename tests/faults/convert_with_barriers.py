@@ -69,7 +69,7 @@ def wrong_clock(skew_seconds: float) -> Iterator[None]:
 
 def main() -> None:
     config = settings.load(ConvertSettings)
-    logs.configure(config.project_id, config.log_level)
+    logs.configure(config.project_id, config.log_level, config.pseudonym_key)
     with wrong_clock(float(os.environ.get("CLOCK_SKEW_SECONDS", "0"))):
         convert.run(config, serve)
 

@@ -31,7 +31,7 @@ async def serve(config: OnUploadSettings, port: int) -> None:
 
 def main(port: str) -> None:
     config = settings.load(OnUploadSettings)
-    logs.configure(config.project_id, config.log_level)
+    logs.configure(config.project_id, config.log_level, config.pseudonym_key)
     asyncio.run(serve(config, int(port)))
 
 

@@ -10,11 +10,12 @@ import argparse
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +28,15 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 from benchmarks.measuring.pages import with_figures
 from infra.local.emulators import find_emulators
+from infra.local.environments import FIRESTORE_VARIABLE
 from infra.local.visitor import Visitor, Wish
 from tests.faults.cloud import FaultyCloud, Instance, faulty_cloud
 from tests.faults.soak_figures import Figures, Visit
 from tests.integration.served import SAMPLE
+from tests.support.proxy import Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine, Iterator, Sequence
 
 README = Path(__file__).parent / "README.md"
 
@@ -93,7 +96,7 @@ class Soak:
         with suppress(asyncio.CancelledError):
             await killing
         await self._finish()
-        return Figures(self.visits, self.kills, self.memory)
+        return Figures(self.visits, self.kills, self.memory, self._false_takeovers())
 
     async def _visit(self) -> None:
         visit, created = await self._create()
@@ -145,6 +148,11 @@ class Soak:
             if visit.voice_id is not None:
                 visit.results = await self.cloud.results(visit.voice_id)
 
+    def _false_takeovers(self) -> int:
+        """Count the leases that a worker has lost while it lived; a dead one logs nothing."""
+        logs = self.cloud.logs.glob("convert-*.log")
+        return sum(log.read_text().count('"event": "lease_lost"') for log in logs)
+
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self._running.add(asyncio.create_task(work))
 
@@ -164,25 +172,48 @@ def resident_bytes(pid: int) -> int:
     return int(total)
 
 
-async def soak(minutes: float, kill_every: float, voices_per_second: float) -> Figures:
-    """Run once."""
+async def soak(wish: argparse.Namespace) -> Figures:
+    """Run once, with the arguments of the command."""
     with tempfile.TemporaryDirectory(prefix="voice-avatar-soak-") as folder:
         async with AsyncExitStack() as stack:
             cloud = await stack.enter_async_context(faulty_cloud(find_emulators(), Path(folder)))
+            for _ in range(wish.hogs):
+                stack.enter_context(_hog())
             limits = httpx.Limits(keepalive_expiry=IDLE_SECONDS)
             client = await stack.enter_async_context(httpx.AsyncClient(limits=limits))
             convert = cloud.front.default["convert"].removesuffix("/push")
             api = await cloud.start_function("api", CONVERT_URL=convert)
             visitor = Visitor(client, api.url.rstrip("/"), cloud.voices)
+            if wish.store_delay_ms:
+                await _slow_down_the_store(cloud, stack, wish.store_delay_ms / 1000)
             victim = await cloud.start_convert()
-            run = Soak(cloud, visitor, victim, voices_per_second)
-            return await run.run(minutes * 60, kill_every)
+            run = Soak(cloud, visitor, victim, wish.voices_per_second)
+            return await run.run(wish.minutes * 60, wish.kill_every)
+
+
+@contextmanager
+def _hog() -> Iterator[None]:
+    """Keep one processor busy beside the workers."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+async def _slow_down_the_store(cloud: FaultyCloud, stack: AsyncExitStack, seconds: float) -> None:
+    """Let Firestore's answers take so long for every conversion container from here on."""
+    proxy = Proxy(str(cloud.addresses.firestore), delay_seconds=seconds / 2)
+    await stack.enter_async_context(proxy)
+    cloud.convert_environment[FIRESTORE_VARIABLE] = proxy.address
+    lasting = await cloud.start_convert()
+    cloud.front.default["convert"] = lasting.url
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     wish = _parse(arguments)
-    figures = asyncio.run(soak(wish.minutes, wish.kill_every, wish.voices_per_second))
+    figures = asyncio.run(soak(wish))
     report = figures.report()
     report.show()
     for complaint in figures.complaints():
@@ -199,6 +230,10 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--kill-every", type=float, default=20.0, help="seconds between two kills")
     parser.add_argument("--voices-per-second", type=float, default=1.0)
+    text = "how many processes keep a processor busy beside the workers"
+    parser.add_argument("--hogs", type=int, default=0, help=text)
+    text = "how long Firestore takes to answer the conversion containers, in addition"
+    parser.add_argument("--store-delay-ms", type=float, default=0.0, help=text)
     text = "bring the figures into tests/faults/README.md"
     parser.add_argument("--write", action="store_true", help=text)
     return parser.parse_args(arguments)

@@ -20,6 +20,9 @@ GROWTH_ALLOWED = 1.1
 GROWTH_ALLOWED_BYTES = 16 << 20
 """Memory is flat if it has not grown by both this share and this many bytes."""
 
+LONGEST_INTERRUPTION_SECONDS = 6.0
+"""How long the voice of a killed container may wait for its end, in 95 of 100 cases."""
+
 ENDS = 5
 """How many samples count as the start and as the end: a single one may be a peak."""
 
@@ -53,6 +56,11 @@ class Visit:
         return list(self.results) != own
 
 
+def percentile(values: Sequence[float], rank: float) -> float:
+    """Return a percentile, 0 of no values."""
+    return float(np.percentile(values or [0.0], rank))
+
+
 @dataclass
 class Figures:
     """What was counted.
@@ -60,12 +68,23 @@ class Figures:
     Attributes:
         visits: every voice that somebody wanted.
         kills: how many containers were killed in the middle of a conversion.
+        false_takeovers: how many workers that lived have lost the lease of a voice.
         memory: resident bytes of each process that lived from beginning to end, sample by sample.
     """
 
     visits: Sequence[Visit]
     kills: int
     memory: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    false_takeovers: int = 0
+
+    @property
+    def interrupted(self) -> list[float]:
+        """How long the voices waited whose first container was killed, in seconds."""
+        return [
+            visit.wait_seconds
+            for visit in self.visits
+            if visit.voice and visit.voice.attempt > 1 and visit.wait_seconds is not None
+        ]
 
     @property
     def lost(self) -> int:
@@ -92,8 +111,11 @@ class Figures:
             (self.doubled, "voices have not exactly their one result"),
             (self.unsettled, "voices have messages that nobody has acknowledged"),
             (sum(self.failed.values()), "voices have failed"),
+            (self.false_takeovers, "voices were taken from workers that lived"),
         ]
         complaints = [f"{number} {what}" for number, what in said if number]
+        if (slow := percentile(self.interrupted, 95)) > LONGEST_INTERRUPTION_SECONDS:
+            complaints.append(f"interrupted voices waited for {slow:.1f} s (p95)")
         complaints += [
             f"the memory of {name} has grown from {start / MB:.0f} to {end / MB:.0f} MB"
             for name, (start, end) in self.memory_ends().items()
@@ -115,7 +137,6 @@ class Figures:
         """Return everything as tables."""
         ended = [visit.voice for visit in self.visits if visit.voice is not None]
         waits = [visit.wait_seconds for visit in self.visits if visit.wait_seconds is not None]
-        p50, p95, p99 = (float(p) for p in np.percentile(waits or [0.0], [50, 95, 99]))
         codes = ", ".join(f"{code} {number}" for code, number in sorted(self.failed.items()))
         rows = (
             ("voices", len(self.visits)),
@@ -126,9 +147,12 @@ class Figures:
             ("with messages not acknowledged", self.unsettled),
             ("containers killed in the middle of a conversion", self.kills),
             ("voices taken over by another container", sum(v.attempt > 1 for v in ended)),
-            ("wait from upload to end, p50 (s)", p50),
-            ("wait, p95 (s)", p95),
-            ("wait, p99 (s)", p99),
+            ("taken from a worker that lived", self.false_takeovers),
+            ("wait from upload to end, p50 (s)", percentile(waits, 50)),
+            ("wait, p95 (s)", percentile(waits, 95)),
+            ("wait, p99 (s)", percentile(waits, 99)),
+            ("wait of interrupted voices, p50 (s)", percentile(self.interrupted, 50)),
+            ("wait of interrupted voices, p95 (s)", percentile(self.interrupted, 95)),
         )
         memory = tuple(
             (name, round(start / MB), round(end / MB))

@@ -9,7 +9,7 @@ import pytest
 
 from infra.local import names
 from shared.messages import ConversionMessage
-from shared.voice import ErrorCode, Input, Status, new_voice_id
+from shared.voice import CONVERTED_WITHIN, ErrorCode, Input, Status, new_voice_id
 from tests.faults.endings import require_one_failure, require_one_result
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def test_an_unreadable_message_is_kept_and_affects_no_voice(cloud: FaultyC
 
 
 async def test_a_dead_letter_delivered_twice_ends_its_voice_once(cloud: FaultyCloud) -> None:
-    voice_id = await cloud.create_voice()
+    voice_id = await cloud.create_voice(age=CONVERTED_WITHIN)
     data, attributes = conversion_message(voice_id), {"voice_id": voice_id}
 
     await asyncio.gather(*(cloud.publish(DEAD, data, attributes) for _ in range(2)))

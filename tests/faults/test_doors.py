@@ -28,6 +28,7 @@ from shared.http.push import push_app
 from shared.messages import ConversionMessage
 from shared.voice import Input, new_voice_id
 from tests.integration.served import SAMPLE, served_cloud
+from tests.support.logs import logged_as
 from tests.support.messages import envelope
 from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims, unsigned
 
@@ -196,8 +197,8 @@ def send_form(endpoints: dict[str, Any], created: dict[str, Any]) -> requests.Re
     )
 
 
-def give_up(endpoints: dict[str, Any], created: dict[str, Any]) -> None:
-    """Send the dead letter of a voice and wait until it has ended it."""
+def put_back(endpoints: dict[str, Any], created: dict[str, Any]) -> None:
+    """Send the dead letter of a voice without a recording and wait until the voice has ended."""
     voice_id = created["voice_id"]
     upload = Input(UPLOADS_BUCKET, voice_id, 1, "audio/webm", 1)
     data = base64.b64encode(ConversionMessage(voice_id, upload).encode()).decode()
@@ -205,7 +206,8 @@ def give_up(endpoints: dict[str, Any], created: dict[str, Any]) -> None:
     topic = topic_path(CONVERSIONS_TOPIC + DEAD_SUFFIX)
     address = f"http://{endpoints['pubsub']}/v1/{topic}:publish"
     requests.post(address, json={"messages": [message]}, timeout=SECONDS).raise_for_status()
-    assert wait(endpoints, created)["code"] == "attempts_exhausted"
+    # The voice is young, so it is put back, and its worker finds no recording.
+    assert wait(endpoints, created)["code"] == "source_missing"
 
 
 @dataclass(frozen=True)
@@ -225,14 +227,14 @@ def ways_to_tell(piece: bytes) -> list[bytes]:
 @pytest.fixture(scope="module")
 def traces(endpoints: dict[str, Any], folder: Path) -> Traces:
     """Send voices along every path, with a token that is valid nowhere."""
-    names = ("done", "sent through the api", "cut off", "erased", "given up")
+    names = ("done", "sent through the api", "cut off", "erased", "put back")
     voices = {name: create(endpoints) for name in names}
     assert upload(voices["done"]).ok
     assert upload(voices["done"], b"again").status_code == 412
     assert send_form(endpoints, voices["sent through the api"]).status_code == 202
     assert upload(voices["cut off"], CUT_OFF).ok
     assert upload(voices["erased"]).ok
-    give_up(endpoints, voices["given up"])
+    put_back(endpoints, voices["put back"])
     done = [wait(endpoints, voices[name]) for name in ("done", "sent through the api", "erased")]
     contents = [requests.get(each["result"]["url"], timeout=SECONDS).content for each in done]
     assert wait(endpoints, voices["cut off"])["code"] == "too_short"
@@ -267,6 +269,12 @@ class TestLogs:
 
         assert [secret for secret in traces.secrets[kind] if secret in log] == []
 
+    @pytest.mark.parametrize("process", ["api", "convert", "dead_letter", "on_upload", "sweep"])
+    def test_no_log_of_ours_contains_a_voice_id(self, traces: Traces, process: str) -> None:
+        log = traces.logs[process]
+
+        assert [name for name, voice in traces.voices.items() if voice.encode() in log] == []
+
     def test_the_logs_of_every_process_are_read(self, traces: Traces) -> None:
         assert traces.logs.keys() == {
             "api",
@@ -287,7 +295,7 @@ class TestLogs:
             ("on_upload", "upload_received", "done"),
             ("convert", "conversion_done", "sent through the api"),
             ("convert", "conversion_failed", "cut off"),
-            ("dead_letter", "dead_lettered", "given up"),
+            ("dead_letter", "delayed", "put back"),
         ],
     )
     def test_the_run_with_read_logs_took_every_path(
@@ -296,7 +304,7 @@ class TestLogs:
         entries = [
             json.loads(line) for line in traces.logs[process].splitlines() if line.startswith(b"{")
         ]
-        about = [entry for entry in entries if entry.get("voice_id") == traces.voices[name]]
+        about = [entry for entry in entries if entry.get("voice") == logged_as(traces.voices[name])]
 
         assert event in [entry.get("event") for entry in about]
         assert "DEBUG" in [entry["severity"] for entry in entries]

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from functions.api.problems import MEDIA_TYPE
 from functions.convert import main as convert
-from functions.convert.conversion import LoadedCharacter
+from functions.convert.characters import LoadedCharacter
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter import main as dead_letter
 from functions.dead_letter.settings import DeadLetterSettings
@@ -30,7 +30,7 @@ from functions.on_upload.settings import OnUploadSettings
 from infra.local.memory_voices import MemoryVoices
 from shared import settings
 from shared.google.tokens import CertificateCache, FirebaseTokenVerifier, GoogleTokenVerifier
-from shared.logs import CloudLoggingFormatter
+from shared.logs import LOCAL_KEY, CloudLoggingFormatter
 from shared.ports.tokens import TokenRefusedError
 from shared.voice import VoiceError
 from speech.audio.decoding import Decoder
@@ -46,6 +46,7 @@ from speech.importing.index_file import read_index
 from speech.importing.synthesizer.build import build_synthesizer
 from speech.importing.voice_file import read_voice
 from tests.fuzz.harness import UncleanError
+from tests.fuzz.live_target import LiveTarget
 from tests.fuzz.mutation import documents, mutated
 from tests.hostile import files
 from tests.integration.audio.recordings import FLAVOURS, many_streams
@@ -87,7 +88,7 @@ class _LogReader(logging.Handler):
 @contextmanager
 def _logged() -> Iterator[None]:
     reader = _LogReader()
-    reader.setFormatter(CloudLoggingFormatter("p"))
+    reader.setFormatter(CloudLoggingFormatter("p", LOCAL_KEY))
     logs = [
         logging.getLogger(name) for name in ("functions", "shared", "speech", "python_multipart")
     ]
@@ -231,7 +232,8 @@ def _push_apps(
             _settings(OnUploadSettings, conversions_topic="conversions"), on_upload_services
         ),
         "http://dead-letter.test/": dead_letter.build(
-            _settings(DeadLetterSettings), dead_letter.Services(voices, results)
+            _settings(DeadLetterSettings, conversions_topic="conversions"),
+            dead_letter.Services(voices, uploads, results, RecordingPublisher()),
         ),
         "http://convert.test/push": convert.build(
             _settings(ConvertSettings, signing_key_file="none"), convert_services
@@ -255,6 +257,9 @@ class _NoEngine:
     sample_rate = 24_000
 
     def convert(self, *_arguments: Any, **_options: Any) -> Any:
+        raise UncleanError("something was converted")
+
+    def open_stream(self, *_arguments: Any) -> Any:
         raise UncleanError("something was converted")
 
 
@@ -764,6 +769,7 @@ def targets() -> dict[str, Target]:
         PushTarget(),
         TokenTarget(),
         MultipartTarget(),
+        LiveTarget(),
         ManifestTarget(),
         GraphTarget(),
         PortraitTarget(),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from functions.convert.conversion import LoadedCharacter
+from functions.convert.characters import LoadedCharacter
 from functions.convert.main import Services, Stores, Tools, build, starting_tools
 from functions.convert.settings import ConvertSettings
 from infra.local.memory_voices import MemoryVoices
@@ -91,6 +91,9 @@ class _Echo:
     ) -> Samples:
         del sample_rate, options, stopwatch
         return samples
+
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        raise NotImplementedError
 
 
 @asynccontextmanager

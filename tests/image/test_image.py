@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 SETTINGS = {
+    "LOG_KEY": "k" * 64,
     "PROJECT_ID": "no-project",
     "PUSH_AUDIENCE": "https://convert.invalid",
     "PUSH_SERVICE_ACCOUNT": "push@no-project.iam.gserviceaccount.com",

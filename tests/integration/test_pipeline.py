@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import io
 import json
 import os
+import subprocess
+import sys
 import threading
 import wave
 from typing import TYPE_CHECKING, Any
@@ -14,7 +18,7 @@ import pytest
 import requests
 from google.cloud import firestore, storage
 
-from tests.integration.served import SAMPLE, served_cloud
+from tests.integration.served import ROOT, SAMPLE, served_cloud
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -207,6 +211,39 @@ def test_many_visitors_are_served_at_once(endpoints: dict[str, Any]) -> None:
     assert answers == {voice["voice_id"]: 200 for voice in created}
 
 
+def test_a_text_goes_the_whole_way_and_is_erased_with_its_voice(
+    endpoints: dict[str, Any],
+) -> None:
+    wish = {"text": "今日は、いい天気ですね。", "character": "mei", "speed": 1.25}
+    api = f"{endpoints['api']}/api/v1"
+    response = requests.post(f"{api}/voices", json=wish, timeout=SECONDS)
+    assert response.status_code == 201, response.text
+    voice_id = response.json()["voice_id"]
+
+    answer = wait(endpoints, voice_id)
+
+    assert answer.status_code == 200, answer.text
+    result = answer.json()["result"]
+    samples, rate = read_wav(requests.get(result["url"], timeout=SECONDS).content)
+    assert rate == 24_000
+    assert 1.0 < len(samples) / rate < 4.0
+    assert np.abs(samples).max() > 0.1
+    assert result["synthetic"]
+    assert requests.delete(f"{api}/voices/{voice_id}", timeout=SECONDS).status_code == 204
+    assert requests.get(result["url"], timeout=SECONDS).status_code == 404
+    assert wait(endpoints, voice_id).json()["code"] == "unknown_voice"
+
+
+def test_a_text_that_cannot_be_spoken_fails_with_a_sentence(endpoints: dict[str, Any]) -> None:
+    wish = {"text": "привет", "character": "mei"}
+    created = requests.post(f"{endpoints['api']}/api/v1/voices", json=wish, timeout=SECONDS)
+
+    answer = wait(endpoints, created.json()["voice_id"])
+
+    assert (answer.status_code, answer.json()["code"]) == (422, "text_unreadable")
+    assert "привет" not in answer.text
+
+
 @pytest.mark.emulators
 def test_a_foreign_program_needs_only_endpoints_json_and_googles_libraries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -219,6 +256,7 @@ def test_a_foreign_program_needs_only_endpoints_json_and_googles_libraries(
             "firestore",
             "pubsub",
             "storage",
+            "voicevox",
             "project_id",
             "pid",
         }
@@ -257,3 +295,29 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_the_example_of_live_conversion_runs_as_it_stands(
+    endpoints: dict[str, Any], tmp_path: Path
+) -> None:
+    example = (
+        (ROOT / "docs" / "live.md").read_text().partition("```python\n")[2].partition("```")[0]
+    )
+    (tmp_path / ".local").mkdir()
+    (tmp_path / ".local" / "endpoints.json").write_text(json.dumps(endpoints))
+    (tmp_path / "infra").symlink_to(ROOT / "infra")
+    told = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert told.returncode == 0, told.stderr
+    done = ast.literal_eval(told.stdout)
+    sound = (tmp_path / "mei.wav").read_bytes()
+    assert (done["type"], done["result"]["bytes"]) == ("done", len(sound))
+    assert done["result"]["sha256"] == hashlib.sha256(sound).hexdigest()
+    stored = requests.get(done["result"]["url"], timeout=SECONDS).content
+    assert stored == sound
+    # The api tells a client that waits the same.
+    assert wait(endpoints, done["voice_id"]).json() == {
+        name: value for name, value in done.items() if name != "type"
+    }

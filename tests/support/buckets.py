@@ -16,6 +16,7 @@ from shared.objects import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
 
@@ -89,11 +90,21 @@ class MemoryBucket:
             self.name, name, stored.generation, stored.content_type, len(stored.data)
         )
 
+    async def list(self, prefix: str = "") -> Sequence[ObjectFacts]:
+        self._require_reach()
+        return [await self.find(name) for name in sorted(self.objects) if name.startswith(prefix)]
+
     async def delete(self, name: str, generation: int | None = None) -> None:
         self._require_reach()
         stored = self.objects.get(name)
         if stored is not None and generation in {None, stored.generation}:
             del self.objects[name]
+
+    async def empty(self, name: str, generation: int | None = None) -> None:
+        self._require_reach()
+        stored = self.objects.get(name)
+        if generation is None or (stored is not None and stored.generation == generation):
+            self.put(name, b"", "application/octet-stream")
 
     async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
         self._require_reach()

@@ -14,6 +14,13 @@ REFERENCE: dict[str, Any] = json.loads((FOLDER / "text.json").read_text("utf-8")
 SENTENCES: list[dict[str, Any]] = REFERENCE["sentences"]
 
 
+def vocabulary_file() -> str:
+    """Return the vocabulary as a `vocab.txt`; tokens that no sentence has are made up."""
+    tokens = {number: token for token, number in vocabulary().ids.items()}
+    lines = (tokens.get(number, f"[unused{number}]") for number in range(max(tokens) + 1))
+    return "\n".join(lines) + "\n"
+
+
 def vocabulary() -> Vocabulary:
     """Make a vocabulary of the sentences' characters alone."""
     ids = {"[CLS]": 1, "[SEP]": 2, "[UNK]": 3}

@@ -7,10 +7,15 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from shared.logs import CloudLoggingFormatter
+from shared.logs import LOCAL_KEY, CloudLoggingFormatter, pseudonym
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def logged_as(voice_id: str) -> str:
+    """Return what the entries of a `LogBook`, and of the local cloud, call a voice."""
+    return pseudonym(voice_id, LOCAL_KEY)
 
 
 class LogBook(logging.Handler):
@@ -18,7 +23,7 @@ class LogBook(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(CloudLoggingFormatter("p"))
+        self.setFormatter(CloudLoggingFormatter("p", LOCAL_KEY))
         self.entries: list[dict[str, Any]] = []
 
     def emit(self, record: logging.LogRecord) -> None:

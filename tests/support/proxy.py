@@ -1,4 +1,4 @@
-"""A TCP proxy whose connections can be cut."""
+"""A TCP proxy whose connections can be cut and delayed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ class Proxy:
 
     `connections` counts the connections that were let through; while it refuses, each one that
     comes is closed at once.
+
+    Args:
+        target: the server.
+        delay_seconds: for how long everything is held back, on its way there and on its way back.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, delay_seconds: float = 0.0) -> None:
+        self._delay = delay_seconds
         self._host, _, self._port = target.rpartition(":")
         self._writers: set[asyncio.StreamWriter] = set()
         self._piping: set[asyncio.Task[None]] = set()
@@ -67,11 +72,13 @@ class Proxy:
         await self._notify()
 
     async def _pipe(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        loop = asyncio.get_running_loop()
         with suppress(OSError):
             while data := await source.read(65_536):
-                sink.write(data)
+                # What follows is not held up by what is held back.
+                loop.call_later(self._delay, sink.write, data)
                 await sink.drain()
-        sink.close()
+        loop.call_later(self._delay, sink.close)
         self._writers.discard(sink)
 
     async def _notify(self) -> None:

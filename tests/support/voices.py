@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from shared import voice as voices_of
 from shared.objects import result_name, upload_name
-from shared.voice import ErrorCode, Input, Options, Result, Voice, VoiceError
+from shared.voice import ErrorCode, Input, Options, Result, Speaking, Voice, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,10 @@ def a_waiting(owner: str | None = None, now: datetime = NOW, **options: Any) -> 
     return voices_of.create(
         voices_of.new_voice_id(), "mei", Options(**options), now=now, owner=owner
     )
+
+
+def a_text() -> Voice:
+    return a_waiting(speaking=Speaking(speed=1.5, style=7))
 
 
 def a_queued() -> Voice:

@@ -9,14 +9,13 @@ from pathlib import Path
 
 from speech.importing.consent import Ask, Consent, ask_consent, read_consent
 from speech.importing.errors import VoiceFileError
-from speech.importing.writing import require_new
 from training.export import GRAPH
+from training.graph_weights import load_network
 from training.quality.card import write_tables
 from training.quality.material import prompts
 from training.quality.similarity import Embedding
 from training.recordings.bundle import Names, write_bundle
 from training.recordings.errors import RecordingsError
-from training.recordings.graph_weights import load_network
 from training.recordings.judgement import Judge, judge
 from training.recordings.others import Others, find_others
 from training.recordings.page import write_page, write_samples
@@ -98,7 +97,10 @@ def _parser(places: Places) -> argparse.ArgumentParser:
 
 def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedding) -> None:
     target: Path = options.into / options.character
-    require_new(target)
+    if target.exists():
+        raise VoiceFileError(
+            f"--as {target.name}: expected a new id, found {target}; remove it or choose another."
+        )
     if not options.recordings.is_dir():
         raise RecordingsError(
             f"{options.recordings}: expected a folder with recordings, found none."
@@ -125,7 +127,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     trained = training.run(Material(trained_on, others.taught))
     english = options.name or options.character
     names = Names(options.character, english, options.name_ja or english)
-    write_bundle(target, names, consent, trained, places.base / GRAPH)
+    write_bundle(target, names, consent, trained, places.base)
     progress.begin("measuring")
     judging = Judge(target, trained_on, encoder)
     judgement = judge(judging, held_out, others.strangers, progress.report)

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from shared.characters import read_manifest
 from speech.engines.samples import resample
 from training.features import RATE, Floats
+from training.graph_weights import load_network
 from training.network import HarmonicVoice
 from training.quality import measures
 from training.quality.converter import Converter
 from training.quality.similarity import Embedding
 from training.quality.synthesis import synthesise
 from training.recordings.errors import RecordingsError
-from training.recordings.graph_weights import load_network
 from training.recordings.preparation import PAD_SECONDS, Preparation
 from training.recordings.screening import Utterance
 

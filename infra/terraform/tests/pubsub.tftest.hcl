@@ -55,9 +55,9 @@ run "messages" {
     condition = alltrue([
       for topic, subscription in google_pubsub_subscription.work :
       subscription.dead_letter_policy[0].dead_letter_topic == google_pubsub_topic.dead[topic].id
-      && subscription.dead_letter_policy[0].max_delivery_attempts == 10
+      && subscription.dead_letter_policy[0].max_delivery_attempts == 30
       && subscription.retry_policy[0].minimum_backoff == "1s"
-      && subscription.retry_policy[0].maximum_backoff == "60s"
+      && subscription.retry_policy[0].maximum_backoff == "10s"
     ])
     error_message = "a subscription has no dead-letter policy to its own dead-letter topic, or no backoff"
   }

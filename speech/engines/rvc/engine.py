@@ -120,6 +120,10 @@ class RvcEngine:
         with clock.stage("post"):
             return finish(voice, self.sample_rate, length, analysis, followed=0.0)
 
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        """Return None: this engine converts only whole recordings."""
+        del sample_rate, options
+
     def _contour(self, analysis: Analysis, options: ConversionOptions) -> Contour | None:
         """Plan the pitch of all T frames of a recording."""
         if self._voice.synthesizer.harmonics == 0:

@@ -4,13 +4,15 @@ Its graph takes `input_ids` and `attention_mask`, int64 [1, tokens], and gives `
 [tokens, 1024]: the third last hidden layer of ku-nlp/deberta-v2-large-japanese-char-wwm.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.contracts import GraphContract, TensorContract
 from speech.engines.session import GraphSession
-from speech.text.tokens import Vocabulary
+from speech.text.tokens import Vocabulary, VocabularyError
 
 FEATURES = 1_024
 
@@ -21,6 +23,21 @@ CONTRACT = GraphContract(
     ),
     outputs=(TensorContract("output", [("tokens", FEATURES)]),),
 )
+
+
+VOCABULARY = "vocabulary"
+"""The entry of the graph's metadata that holds the vocabulary: one token in each line."""
+
+
+def read_vocabulary(metadata: Mapping[str, str]) -> Vocabulary:
+    """Read the vocabulary that a graph carries.
+
+    Raises:
+        VocabularyError: it carries none, or the vocabulary is none.
+    """
+    if VOCABULARY not in metadata:
+        raise VocabularyError(f"expected '{VOCABULARY}' in the model's metadata, found none.")
+    return Vocabulary.of_tokens(metadata[VOCABULARY].split("\n"))
 
 
 class BertEncoder:

@@ -29,11 +29,17 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = 20
 STEPS = 6
 
-# A schema cannot express which characters exist, which bytes are a recording, or who owns a voice.
+# A schema cannot express which characters exist and what they take, which bytes are a recording, or
+# who owns a voice.
 KNOWN_TO_THE_SERVICE_ALONE = {
     "content_type_mismatch",
+    "nothing_to_say",
     "pitch_not_adjustable",
+    "speech_not_taken",
+    "text_not_taken",
+    "text_too_long",
     "unknown_character",
+    "unknown_style",
     "unsupported_format",
 }
 

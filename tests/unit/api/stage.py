@@ -13,29 +13,36 @@ import httpx
 
 from functions.api.app import create_app
 from functions.api.app_check import AppCheck
+from functions.api.catalogue import Catalogue
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.routes import Dependencies
+from functions.api.routes import Dependencies, LiveOffer
 from functions.api.sign_in import SignIn
+from functions.api.texts import TextIntake
 from functions.api.upload_memory import UploadMemory
 from functions.api.warmup import NoIdentity, WarmUp
 from infra.local.memory_voices import MemoryVoices
+from shared.characters import OfferedStyle, TextSpeech
 from shared.ports.tokens import TokenRefusedError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
+from tests.support.messages import RecordingPublisher
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from fastapi import FastAPI
 
+    from shared.character_bucket import CharacterBucket
     from shared.ports.store import Snapshot
     from shared.ports.tokens import TokenVerifier
     from shared.voice import Voice
 
 SITE = "https://site.example"
 MAX_BYTES = 100_000
+MAX_CHARACTERS = 50
+SPOKEN = TextSpeech(styles=(OfferedStyle(id=7, name="Calm"),))
 FORM = {"Content-Type": "multipart/form-data; boundary=b"}
 WEBM = b"\x1aE\xdf\xa3" + b"\x00" * 8 + b"\x42\x82\x84webm" + b"\x00" * 200
 
@@ -84,10 +91,12 @@ class Container:
 
     def __init__(self) -> None:
         self.warm_ups = 0
+        self.characters: list[str | None] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        assert request.url == "http://convert.test/warmup"
+        assert request.url.copy_with(query=None) == "http://convert.test/warmup"
         self.warm_ups += 1
+        self.characters.append(request.url.params.get("character"))
         return httpx.Response(200, json={"cold": True})
 
 
@@ -108,35 +117,51 @@ class Stage:
     voices: WatchedVoices = field(default_factory=WatchedVoices)
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
+    conversions: RecordingPublisher = field(default_factory=RecordingPublisher)
+    bucket: CharacterBucket | None = None
     container: Container = field(default_factory=Container)
+    live: LiveOffer | None = None
 
     def app(self) -> FastAPI:
         characters = {
             "mei": a_manifest("mei", self.folder / "mei", portrait="portrait.svg"),
             "taro": a_manifest("taro", self.folder / "taro"),
+            "sango": a_manifest("sango").model_copy(update={"takes": "text", "text": SPOKEN}),
+            "nobu": a_manifest("nobu").model_copy(update={"takes": "both"}),
             "kobo": a_manifest("kobo", self.folder / "kobo").model_copy(update={"pitch": None}),
         }
+        catalogue = Catalogue(characters, self.bucket)
         intake = VoiceIntake(
             voices=self.voices,
             uploads=self.uploads,
             results=self.results,
-            characters=characters,
+            catalogue=catalogue,
             max_bytes=MAX_BYTES,
             upload_lifetime=timedelta(minutes=10),
+        )
+        texts = TextIntake(
+            voices=self.voices,
+            uploads=self.uploads,
+            conversions=lambda: self.conversions,
+            catalogue=catalogue,
+            max_characters=MAX_CHARACTERS,
         )
         client = httpx.AsyncClient(transport=httpx.MockTransport(self.container))
         dependencies = Dependencies(
             voices=self.voices,
             intake=intake,
+            texts=texts,
             warm_up=WarmUp(client, "http://convert.test/warmup", NoIdentity()),
             sign_in=SignIn(self.verifier),
             app_check=AppCheck(self.app_check),
             limits=self.limits,
             upload_memory=self.upload_memory,
-            characters=characters,
+            catalogue=catalogue,
             wait_seconds=self.wait_seconds,
             seconds=(2.0, 8.0),
             max_upload_bytes=MAX_BYTES,
+            live=self.live,
+            max_text_characters=MAX_CHARACTERS,
         )
         return create_app(dependencies, (SITE,))
 

@@ -8,9 +8,11 @@ import httpx
 import pytest
 
 from functions.api.body_limit import LARGEST_BYTES
+from functions.api.routes import LiveOffer
 from functions.api.warmup import SENDING_SECONDS
+from shared.live_tickets import Tickets
 from shared.voice import Options, OutputFormat, Status, parse_voice_id
-from tests.support.logs import log_book
+from tests.support.logs import log_book, logged_as
 from tests.unit.api.stage import MAX_BYTES, SITE, Stage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ async def test_a_voice_is_created_with_everything_at_its_default(
     assert (voice.status, voice.character, voice.owner) == (Status.WAITING, "mei", None)
     assert voice.options == Options(None, OutputFormat.WAV, "audio/webm")
     assert created["document"] == f"voices/{voice_id}"
-    assert [(e["voice_id"], e["character"]) for e in book.of("voice_created")] == [
-        (voice_id, "mei")
+    assert [(e["voice"], e["character"]) for e in book.of("voice_created")] == [
+        (logged_as(voice_id), "mei")
     ]
 
 
@@ -183,7 +185,7 @@ async def test_an_unknown_character_is_refused_with_a_list_of_the_known_ones(
     response = await client.post("/api/v1/voices", json={"character": "nobody"})
 
     detail = problem(response, 422, "unknown_character")
-    assert detail == "There is no character 'nobody'; choose one of mei, taro, kobo."
+    assert detail == "There is no character 'nobody'; choose one of mei, taro, sango, nobu, kobo."
 
 
 async def test_a_content_type_that_recordings_cannot_have_is_refused(
@@ -294,3 +296,15 @@ async def test_the_description_names_every_endpoint(client: httpx.AsyncClient) -
     }
     assert (await client.get("/docs")).status_code == 200
     assert (await client.get("/healthz")).status_code == 204
+
+
+async def test_where_live_is_offered_the_answer_has_its_address_and_a_ticket(stage: Stage) -> None:
+    tickets = Tickets(["k" * 32])
+    stage.live = LiveOffer("wss://live.test/live", tickets, timedelta(minutes=10))
+    async with stage.client() as client:
+        created = (await client.post("/api/v1/voices")).json()
+
+    live = created["live"]
+    assert live["url"] == "wss://live.test/live"
+    assert tickets.verify(live["ticket"]) == created["voice_id"]
+    assert datetime.fromisoformat(live["expires_at"]) > datetime.now(UTC)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from functions.api.main import Services, build, open_sign_in
 from functions.api.settings import ApiSettings, FirebaseAuth
 from infra.local.memory_voices import MemoryVoices
 from shared.characters import ManifestError
 from tests.support.buckets import MemoryBucket
+from tests.support.messages import RecordingPublisher
 from tests.support.voices import a_waiting
 from tests.unit.api.stage import problem
 
@@ -62,6 +64,7 @@ def an_app(characters: Path, **changes: Any) -> FastAPI:
         "results_bucket": "my-results",
         "signing_key_file": "/key.json",
         # Nobody listens there: whatever a visitor does, the warm-up only fails in the log.
+        "conversions_topic": "conversions",
         "convert_url": "http://127.0.0.1:1",
         "characters_dir": characters,
     }
@@ -72,6 +75,7 @@ def an_app(characters: Path, **changes: Any) -> FastAPI:
             voices=MemoryVoices(),
             uploads=MemoryBucket("my-uploads"),
             results=MemoryBucket("my-results"),
+            conversions=RecordingPublisher,
         ),
     )
 
@@ -118,7 +122,9 @@ def test_without_characters_there_is_no_api(tmp_path: Path) -> None:
 async def test_visitors_are_known_only_where_they_may_sign_in(firebase_auth: FirebaseAuth) -> None:
     config = ApiSettings(
         project_id="p",
+        conversions_topic="conversions",
         uploads_bucket="my-uploads",
+        log_key=SecretStr("k" * 64),
         results_bucket="my-results",
         signing_service_account="signer@p.example",
         convert_url="https://convert.example",

@@ -79,12 +79,35 @@ async def test_while_one_warm_up_is_under_way_no_other_is_sent() -> None:
         assert len(container.requests) == 1
 
         container.answers.set()
-        assert warm_up._under_way is not None  # noqa: SLF001 - its end is told to nobody
-        await warm_up._under_way  # noqa: SLF001 - likewise
+        await until_answered(warm_up)
         container.arrived.clear()
         await warm_up.send()
         await container.arrived.wait()
         assert len(container.requests) == 2
+        await warm_up.aclose()
+
+
+async def until_answered(warm_up: WarmUp) -> None:
+    # The end of a warm-up is told to nobody.
+    requests = warm_up._under_way.values()  # noqa: SLF001 - see above
+    await asyncio.gather(*(request.answered for request in requests))
+
+
+async def test_each_character_that_must_be_loaded_has_a_warm_up_of_its_own() -> None:
+    container = SlowContainer()
+    container.answers.set()
+    async with container.serving() as url:
+        warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
+
+        await asyncio.gather(*(warm_up.send(name) for name in ("ada", "bob", "ada", None)))
+        await until_answered(warm_up)
+
+        lines = sorted(request.partition(b" HTTP")[0] for request in container.requests)
+        assert lines == [
+            b"GET /warmup",
+            b"GET /warmup?character=ada",
+            b"GET /warmup?character=bob",
+        ]
         await warm_up.aclose()
 
 
@@ -187,8 +210,7 @@ async def test_a_closing_api_cancels_its_warm_up() -> None:
         await warm_up.aclose()
         await settle()
 
-        assert warm_up._under_way is not None  # noqa: SLF001 - it ends unseen
-        assert warm_up._under_way.cancelled()  # noqa: SLF001 - likewise
+        assert warm_up._under_way == {}  # noqa: SLF001 - it ends unseen
         container.answers.set()
     await WarmUp(httpx.AsyncClient(), "http://x.test/", NoIdentity()).aclose()
 

@@ -12,6 +12,7 @@ from capacity.arrivals import Arrivals, Crowd
 from capacity.engine import state
 from capacity.parameters import Duration, read_parameters
 from capacity.settings import BusyHours, Instances, Quota, Settings, Signing
+from capacity.simulation import Allowance, Simulation
 from capacity.summary import summarise, waits_of
 from capacity.way import Service, Way
 from tests.unit.capacity.planning import WARM, evenly, exact_parameters, simulated
@@ -44,11 +45,16 @@ CROWDS = st.builds(
 
 @hypothesis_settings(max_examples=60, deadline=None)
 @given(settings=DEPLOYMENTS, crowd=CROWDS, seed=st.integers(0, 2**16))
-def test_no_voice_is_lost_and_littles_law_holds_whatever_the_settings(
+def test_no_voice_is_lost_and_no_bound_exceeded_whatever_the_settings(
     settings: Settings, crowd: Crowd, seed: int
 ) -> None:
     arrivals = crowd.arrivals(PARAMETERS, np.random.default_rng(seed))
     simulation = simulated(PARAMETERS, settings, arrivals, seed)
+    conserves_voices_and_keeps_littles_law(simulation)
+    keeps_its_bounds(simulation)
+
+
+def conserves_voices_and_keeps_littles_law(simulation: Simulation) -> None:
     clock, voices = simulation.world.clock[0], simulation.world.voices
     outcomes = np.bincount(voices["outcome"], minlength=5)
     assert clock["arrived"] == len(voices)
@@ -60,14 +66,8 @@ def test_no_voice_is_lost_and_littles_law_holds_whatever_the_settings(
     assert (voices["ended"] >= voices["arrived"])[voices["outcome"] != state.UNDER_WAY].all()
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
-@given(settings=DEPLOYMENTS, crowd=CROWDS, seed=st.integers(0, 2**16))
-def test_no_bound_is_exceeded_whatever_the_settings(
-    settings: Settings, crowd: Crowd, seed: int
-) -> None:
-    arrivals = crowd.arrivals(PARAMETERS, np.random.default_rng(seed))
-    simulation = simulated(PARAMETERS, settings, arrivals, seed)
-    world = simulation.world
+def keeps_its_bounds(simulation: Simulation) -> None:
+    world, settings = simulation.world, simulation.settings
     samples = world.samples[: int(world.clock[0]["ticks"])]
     for service in Service:
         most = getattr(settings.maximum, service.name.lower())
@@ -253,3 +253,18 @@ def test_idle_minimum_instances_are_paid_for_and_more_in_the_busy_hours() -> Non
     busy = replace(settings, busy_hours=BusyHours(1, 2, 6))
     summary = summarise(simulated(PARAMETERS, busy, quiet))
     assert summary.bill.idle == pytest.approx((2 + 6) * 3600 * rate, rel=0.01)
+
+
+def test_a_simulation_ends_as_soon_as_more_voices_are_late_than_may_be() -> None:
+    settings = Settings(minimum=Instances(0, 0, 0), maximum=Instances(1, 1, 1), convert_cpu=1)
+    arrivals = evenly(300, 0.02)
+    whole = simulated(PARAMETERS, settings, arrivals)
+    late = int((waits_of(whole) > 2.0).sum())
+    assert 20 < late < 300
+    ended = Simulation.prepare(PARAMETERS, settings, arrivals).run(0, Allowance(2.0, 20))
+    assert ended.world.clock[0]["late"] == 21
+    assert ended.progress < whole.progress
+    assert (waits_of(ended) > 2.0).sum() > 20
+    # As many as may be late: it goes on to its end.
+    kept = Simulation.prepare(PARAMETERS, settings, arrivals).run(0, Allowance(2.0, late))
+    assert (kept.world.voices == whole.world.voices).all()

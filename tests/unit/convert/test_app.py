@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -8,15 +9,21 @@ import httpx
 import pytest
 
 from functions.convert.app import create_app
+from functions.convert.characters import LoadedCharacter, unknown_character
+from shared.objects import StorageUnavailableError
 from shared.ports.tokens import NoTokenNeeded
+from tests.support.characters import a_manifest
 from tests.support.logs import log_book
 from tests.support.messages import envelope
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.applications import Starlette
 
     from functions.convert.worker import Worker
     from shared.messages import PushMessage
+    from speech.engines.base import Engine
 
 
 class FakeWorker:
@@ -29,13 +36,35 @@ class FakeWorker:
         self.messages.append(message)
 
 
+class FakeCharacters:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.lent: list[str] = []
+        self._error = error
+
+    @asynccontextmanager
+    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+        self.lent.append(character_id)
+        if self._error is not None:
+            raise self._error
+        yield LoadedCharacter(a_manifest(character_id), cast("Engine", None))
+
+
 @dataclass
 class FakeDecoder:
     is_ready: bool = True
 
 
-def app_of(worker: FakeWorker, decoder: FakeDecoder | None = None) -> Starlette:
-    return create_app(cast("Worker", worker), NoTokenNeeded(), decoder or FakeDecoder())
+def app_of(
+    worker: FakeWorker,
+    decoder: FakeDecoder | None = None,
+    characters: FakeCharacters | None = None,
+) -> Starlette:
+    return create_app(
+        cast("Worker", worker),
+        characters or FakeCharacters(),
+        NoTokenNeeded(),
+        decoder or FakeDecoder(),
+    )
 
 
 async def get(app: Starlette, path: str) -> httpx.Response:
@@ -63,6 +92,25 @@ async def test_a_warm_up_tells_whether_the_instance_is_cold(*, has_converted: bo
 
     assert (response.status_code, response.json()) == (200, {"cold": not has_converted})
     assert [entry["cold"] for entry in book.of("warmup")] == [not has_converted]
+
+
+async def test_a_warm_up_loads_the_character_that_it_names() -> None:
+    characters = FakeCharacters()
+
+    response = await get(app_of(FakeWorker(), characters=characters), "/warmup?character=ada")
+
+    assert (response.status_code, characters.lent) == (200, ["ada"])
+
+
+@pytest.mark.parametrize("error", [unknown_character("ada"), StorageUnavailableError("down")])
+async def test_a_warm_up_answers_although_its_character_cannot_be_loaded(error: Exception) -> None:
+    with log_book() as book:
+        response = await get(
+            app_of(FakeWorker(), characters=FakeCharacters(error)), "/warmup?character=ada"
+        )
+
+    assert response.status_code == 200
+    assert [entry["character"] for entry in book.of("character_not_warm")] == ["ada"]
 
 
 async def test_an_instance_is_ready_when_its_decoder_is() -> None:

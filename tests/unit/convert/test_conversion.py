@@ -5,13 +5,15 @@ import hashlib
 import os
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 import pytest
 
-from functions.convert.conversion import Conversion, LoadedCharacter
+from functions.convert.characters import LoadedCharacter
+from functions.convert.conversion import Conversion
 from functions.convert.stopwatch import Stages, Stopwatch, process_age_ms
 from shared import voice as voices_of
 from shared.media import Container
@@ -81,6 +83,9 @@ class FakeEngine:
         with stopwatch.stage("network"):
             return -samples
 
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        raise NotImplementedError
+
 
 class Stage:
     """A conversion and its collaborators."""
@@ -89,19 +94,20 @@ class Stage:
         self.uploads = MemoryBucket("uploads")
         self.results = results or MemoryBucket("results")
         self.decoder, self.engine = FakeDecoder(), FakeEngine()
+        self.character = LoadedCharacter(a_manifest("mei"), self.engine)
         self.stages: list[str] = []
         self.conversion = Conversion(
             uploads=self.uploads,
             results=self.results,
             decoder=cast("Decoder", self.decoder),
-            characters={"mei": LoadedCharacter(a_manifest("mei"), self.engine)},
             limits=DecodeLimits(max_bytes=MAX_BYTES),
+            max_speech_seconds=2.0,
             result_lifetime=timedelta(hours=1),
         )
 
-    def voice(self, data: bytes = SPEECH, character: str = "mei", **changes: Any) -> Voice:
+    def voice(self, data: bytes = SPEECH, **changes: Any) -> Voice:
         upload_changes = {k: changes.pop(k) for k in ("content_type", "bytes") if k in changes}
-        voice = voices_of.create(voices_of.new_voice_id(), character, Options(**changes), now=NOW)
+        voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(**changes), now=NOW)
         generation = self.uploads.put(voice.voice_id, data)
         upload = an_upload(voice.voice_id, generation=generation, **upload_changes)
         if "bytes" not in upload_changes:
@@ -111,7 +117,7 @@ class Stage:
         return voices_of.lease(voice, NOW, upload)
 
     async def run(self, voice: Voice) -> Any:
-        return await self.conversion.run(voice, self.stages.append)
+        return await self.conversion.run(voice, self.character, self.stages.append)
 
 
 @pytest.fixture
@@ -190,11 +196,6 @@ async def failed_code(stage: Stage, voice: Voice) -> ErrorCode:
     assert stage.results.objects == {}
     assert caught.value.message
     return caught.value.code
-
-
-async def test_an_unknown_character_is_found_before_anything_is_read(stage: Stage) -> None:
-    assert await failed_code(stage, stage.voice(character="nobody")) is ErrorCode.UNKNOWN_CHARACTER
-    assert stage.stages == []
 
 
 async def test_a_recording_that_is_gone_is_missing(stage: Stage) -> None:
@@ -301,6 +302,29 @@ async def test_a_voice_without_its_input_is_a_mistake_of_ours(stage: Stage) -> N
 
     with pytest.raises(ValueError, match="leased without its input"):
         await stage.run(voice)
+
+
+async def test_every_voice_has_noise_of_its_own_and_the_same_in_each_attempt(stage: Stage) -> None:
+    first, second = stage.voice(), stage.voice()
+
+    for voice in (first, second, replace(first, attempt=2)):
+        await stage.run(voice)
+
+    one, other, again = (options.seed for options in stage.engine.asked)
+    assert one == again != other
+
+
+async def test_a_recording_is_emptied_so_that_its_address_stays_used(stage: Stage) -> None:
+    voice = stage.voice()
+
+    await stage.conversion.discard_recording(voice)
+
+    emptied = stage.uploads.objects[voice.voice_id]
+    assert emptied.data == b""
+    # Again, as after a redelivery, and with another upload under the name: nothing is touched.
+    await stage.conversion.discard_recording(voice)
+    assert stage.uploads.objects[voice.voice_id] == emptied
+    await stage.conversion.discard_recording(replace(voice, input=None))
 
 
 async def test_only_what_the_attempt_stored_is_discarded(stage: Stage) -> None:

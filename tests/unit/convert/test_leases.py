@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.convert.leases import LEAST_SECONDS_BETWEEN_WRITES, take_lease
+from functions.convert.leases import LEAST_SECONDS_BETWEEN_WRITES, lease_length, take_lease
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
 from shared.google.firestore_store import CALL_SECONDS
@@ -20,6 +20,7 @@ from shared.ports.store import (
 )
 from shared.voice import (
     LEASE,
+    LONGEST_LEASE,
     ForbiddenTransitionError,
     LeaseHeldError,
     LeaseLostError,
@@ -27,7 +28,7 @@ from shared.voice import (
     Voice,
 )
 from tests.support.logs import log_book
-from tests.support.virtual_time import in_virtual_time
+from tests.support.virtual_time import VirtualTimeLoop, in_virtual_time
 from tests.support.voices import (
     ERROR,
     EVERY_STATE,
@@ -62,13 +63,36 @@ class Store(MemoryVoices):
         self.error: Exception = StoreUnavailableError("down")
         self.seconds_to_error = 0.0
         self.lost_answers = 0
+        self.seconds_to_answer = 0.0
+        self.slower = 0.0
+
+    def voice(self, lease: Lease) -> Voice:
+        """Return a voice as it is stored, at once."""
+        return self._entries[lease.voice.voice_id].voice
+
+    def refuse(self, writes: int) -> None:
+        self.unavailable = writes
+
+    async def _travel(self) -> None:
+        """Take half of the time of a call."""
+        if self.seconds_to_answer:
+            await asyncio.sleep(self.seconds_to_answer / 2)
+
+    async def read(self, voice_id: str) -> Snapshot:
+        await self._travel()
+        snapshot = await super().read(voice_id)
+        await self._travel()
+        return snapshot
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
         if self.unavailable:
             self.unavailable -= 1
             await asyncio.sleep(self.seconds_to_error)
             raise self.error
+        self.seconds_to_answer += self.slower
+        await self._travel()
         written = await super().replace(snapshot, voice)
+        await self._travel()
         self.writes.append(loop_seconds())
         if self.lost_answers:
             self.lost_answers -= 1
@@ -104,7 +128,7 @@ async def test_a_free_voice_is_taken_at_once() -> None:
 
     assert (lease.attempt, lease.voice.status, loop_seconds()) == (1, Status.CONVERTING, 0.0)
     assert lease.voice.lease_expires_at is not None
-    assert timedelta(0) <= lease.voice.lease_expires_at - (NOW + LEASE) < timedelta(seconds=0.5)
+    assert timedelta(0) <= lease.voice.lease_expires_at - (NOW + LEASE) < timedelta(seconds=0.25)
 
 
 @in_virtual_time
@@ -141,7 +165,7 @@ async def test_only_one_of_several_simultaneous_workers_gets_the_voice() -> None
 async def test_a_dead_workers_voice_is_taken_over_at_the_end_of_its_lease() -> None:
     store = Store()
     dead = await leased(store)
-    await asyncio.sleep(5)
+    await asyncio.sleep(1)
 
     taken = await take_lease(store, dead.voice.voice_id, an_upload(dead.voice.voice_id))
 
@@ -191,7 +215,7 @@ async def test_a_kept_lease_never_ends_and_is_written_seldom() -> None:
             await asyncio.sleep(1)
             assert (await stored(store, lease)).lease_remaining(loop_now()) > LEASE / 2
 
-    assert 15 <= len(store.writes) <= 25
+    assert 20 <= len(store.writes) <= 40
     writes = len(store.writes)
     await asyncio.sleep(60)
     assert len(store.writes) == writes
@@ -282,16 +306,90 @@ def test_whatever_hinders_a_renewal_the_next_is_tried_and_the_end_is_the_works_o
     assert book.of("lease_not_renewed")
 
 
+async def convert_for(seconds: float, store: Store, lease: Lease) -> None:
+    """Keep a lease for so long, and require that it never ends meanwhile."""
+    end = loop_seconds() + seconds
+    async with lease.kept():
+        while loop_seconds() < end:
+            await asyncio.sleep(0.25)
+            assert store.voice(lease).lease_remaining(loop_now()) > timedelta(0), loop_seconds()
+
+
 @in_virtual_time
-async def test_a_lease_survives_a_renewal_for_which_the_store_took_all_its_time() -> None:
+async def test_a_lease_survives_a_renewal_that_hangs() -> None:
     store = Store()
     lease = await leased(store)
-    store.unavailable, store.seconds_to_error = 1, CALL_SECONDS + 0.5
+    store.unavailable, store.seconds_to_error = 1, CALL_SECONDS
 
-    async with lease.kept():
-        while loop_seconds() < 2 * LEASE.total_seconds():
-            await asyncio.sleep(1)
-            assert (await stored(store, lease)).lease_remaining(loop_now()) > timedelta(0)
+    await convert_for(60, store, lease)
+
+
+@in_virtual_time
+async def test_a_long_conversion_survives_a_store_that_hangs_for_a_whole_call() -> None:
+    store = Store()
+    lease = await leased(store)
+    store.seconds_to_error = CALL_SECONDS / 2
+    asyncio.get_running_loop().call_later(60, store.refuse, 2)
+
+    await convert_for(300, store, lease)
+
+    assert not store.unavailable
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.5, 1.0, 2.0, 3.0, 4.0])
+def test_a_store_that_answers_slowly_costs_no_worker_its_lease(seconds: float) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        store, voice = Store(), a_queued()
+        await store.create(voice)
+        store.seconds_to_answer = seconds
+        lease = await take_lease(store, voice.voice_id, an_upload(voice.voice_id))
+
+        await convert_for(120, store, lease)
+
+        assert store.voice(lease).attempt == 1
+
+    run()
+
+
+@pytest.mark.parametrize("slower", [0.2, 1.0])
+def test_a_store_that_becomes_slower_and_slower_costs_no_worker_its_lease(slower: float) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        store = Store()
+        lease = await leased(store)
+        store.slower = slower
+
+        await convert_for(60, store, lease)
+
+    run()
+
+
+@pytest.mark.parametrize("stall", [0.5, 1.0, 2.5])
+def test_a_worker_that_gets_no_processor_for_a_while_keeps_its_lease(stall: float) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        store = Store()
+        lease = await leased(store)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+
+        async with lease.kept():
+            for _ in range(60):
+                await asyncio.sleep(0.01)
+                # Nothing of this process runs meanwhile, the renewal neither.
+                loop.jump(stall)
+                assert store.voice(lease).lease_remaining(loop_now()) > timedelta(0)
+
+    run()
+
+
+def test_a_lease_grows_with_delay_and_work_up_to_a_limit() -> None:
+    assert lease_length(0.0) == LEASE
+    assert lease_length(0.5) == LEASE
+    assert lease_length(2.0) == timedelta(seconds=9)
+    assert lease_length(0.0, 40.0) == LEASE + timedelta(seconds=10)
+    assert lease_length(30.0) == lease_length(0.0, 600.0) == LONGEST_LEASE
 
 
 @in_virtual_time
@@ -373,7 +471,7 @@ async def test_a_worker_that_lost_its_lease_cannot_finish_or_fail_the_voice() ->
         await lease.finish(a_result(lease.voice.voice_id), 2.5, {})
     with pytest.raises(LeaseLostError):
         await lease.fail(ERROR)
-    await lease.release()
+    await lease.release(counts=True)
 
     assert await stored(store, lease) == before
 
@@ -417,7 +515,7 @@ async def test_a_released_voice_is_free_at_once() -> None:
     lease = await leased(store)
     await asyncio.sleep(2)
 
-    await lease.release()
+    await lease.release(counts=True)
 
     taken = await take_lease(store, lease.voice.voice_id, an_upload(lease.voice.voice_id))
     assert (taken.attempt, loop_seconds()) == (2, 2.0)
@@ -430,7 +528,7 @@ def test_a_lease_that_cannot_be_handed_back_ends_by_itself(error: Exception) -> 
         store = Store()
         lease = await leased(store)
         store.unavailable, store.error = 1, error
-        await lease.release()
+        await lease.release(counts=True)
 
     with log_book() as book:
         run()

@@ -12,9 +12,10 @@ from functions.convert.planning import (
     CONVERSION_BYTES,
     MIB,
     PROCESS_BYTES,
+    MemoryNeeds,
     Plan,
     Resources,
-    conversion_bytes,
+    memory_needs,
     plan,
     read_resources,
 )
@@ -65,15 +66,16 @@ def test_a_wish_for_processes_is_kept_and_each_has_a_conversion() -> None:
     cpus=st.floats(0.1, 64),
     memory=st.none() | st.integers(1, 64 * GIB),
     workers=st.none() | st.integers(1, 32),
+    process=st.integers(PROCESS_BYTES, GIB),
     conversion=st.integers(CONVERSION_BYTES, GIB),
 )
 def test_a_plan_has_work_for_every_process_and_no_more_than_memory_allows(
-    cpus: float, memory: int | None, workers: int | None, conversion: int
+    cpus: float, memory: int | None, workers: int | None, process: int, conversion: int
 ) -> None:
-    planned = plan(Resources(cpus, memory), workers=workers, conversion=conversion)
+    planned = plan(Resources(cpus, memory), MemoryNeeds(process, conversion), workers=workers)
     assert 1 <= planned.workers <= planned.concurrency
-    if memory is not None and workers is None and memory >= PROCESS_BYTES + conversion:
-        assert planned.workers * PROCESS_BYTES + planned.concurrency * conversion <= memory
+    if memory is not None and workers is None and memory >= process + conversion:
+        assert planned.workers * process + planned.concurrency * conversion <= memory
 
 
 @pytest.mark.parametrize("seconds", [1.0, 10.0, 60.0])
@@ -84,7 +86,20 @@ def test_a_conversion_gets_the_memory_that_decoding_a_hostile_recording_may_take
     limits = DecodeLimits(max_seconds=seconds, max_bytes=max_bytes)
     needed = limits.memory_allowance + limits.answer_bytes + max_bytes
 
-    assert conversion_bytes(limits) >= needed
+    assert memory_needs(limits).conversion >= needed
+
+
+def test_memory_is_kept_free_for_the_characters_of_a_bucket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("functions.convert.settings.read_resources", lambda: Resources(2, 4 * GIB))
+
+    assert ConvertSettings(**TOLD).concurrency == 4
+    assert ConvertSettings(**TOLD, characters_bucket="characters").concurrency == 4
+    larger = ConvertSettings(
+        **TOLD, characters_bucket="characters", characters_memory_bytes=2 * GIB
+    )
+    assert larger.concurrency == 2
 
 
 def test_where_recordings_may_be_larger_fewer_are_converted_at_once(

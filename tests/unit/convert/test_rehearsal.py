@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import pytest
 
-from functions.convert.conversion import LoadedCharacter
+from functions.convert.characters import LoadedCharacter
 from functions.convert.rehearsal import SAMPLE_RATE, SECONDS, connect, make_hum, rehearse
 from infra.local.memory_voices import MemoryVoices
 from shared.media import Container, sniff
@@ -64,6 +64,9 @@ class FakeEngine:
             raise self._error
         self.converted.append(len(samples))
         return samples
+
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        raise NotImplementedError
 
 
 class OutOfReach(MemoryBucket):

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from functions.convert.admission import Admission
-from functions.convert.worker import Worker
+from functions.convert.characters import LoadedCharacter, unknown_character
+from functions.convert.worker import CharacterLateError, Worker
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
 from shared.http.push import AbandonedError, OverloadedError
@@ -17,6 +20,7 @@ from shared.objects import StorageUnavailableError
 from shared.ports.store import Snapshot, StoreUnavailableError, change
 from shared.voice import (
     LEASE,
+    MOST_ATTEMPTS,
     ErrorCode,
     LeaseHeldError,
     LeaseLostError,
@@ -25,18 +29,21 @@ from shared.voice import (
     VoiceError,
 )
 from speech.audio.process_answer import ResourceLimitError
-from tests.support.logs import LogBook, log_book
+from tests.support.characters import a_manifest
+from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import conversion_message
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import ERROR, EVERY_STATE, a_queued, a_result, a_waiting, an_upload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from functions.convert.conversion import Conversion
     from shared.voice import Result
+    from speech.engines.base import Engine
 
 DEADLINE = 60.0
+MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
 
 
 class FakeOutcome:
@@ -63,8 +70,12 @@ class FakeConversion:
         self.begun = asyncio.Semaphore(0)
         self.tidying_seconds = 0.0
         self.tidying_fails = 0
+        self.recordings_discarded = 0
 
-    async def run(self, voice: Voice, enter_stage: Callable[[str], None]) -> FakeOutcome:
+    async def run(
+        self, voice: Voice, character: object, enter_stage: Callable[[str], None]
+    ) -> FakeOutcome:
+        assert character is MEI
         self.runs.append(voice.attempt)
         self.running += 1
         self.most_running = max(self.most_running, self.running)
@@ -80,6 +91,10 @@ class FakeConversion:
             return FakeOutcome(result)
         finally:
             self.running -= 1
+
+    async def discard_recording(self, voice: Voice) -> None:
+        assert voice.status.is_final
+        self.recordings_discarded += 1
 
     async def discard(self, voice: Voice) -> None:
         self.results = {
@@ -97,6 +112,27 @@ class FakeConversion:
             self.tidying_fails -= 1
             raise StorageUnavailableError("down")
         self.results &= {voice.result.object} if voice.result else set()
+
+
+class FakeCharacters:
+    """Lends one character, which may have to be loaded first."""
+
+    def __init__(self) -> None:
+        self.loading_seconds = 0.0
+        self.outcome: Exception | None = None
+        self.lent = 0
+
+    @asynccontextmanager
+    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+        assert character_id == "mei"
+        await asyncio.sleep(self.loading_seconds)
+        if self.outcome is not None:
+            raise self.outcome
+        self.lent += 1
+        try:
+            yield MEI
+        finally:
+            self.lent -= 1
 
 
 class Store(MemoryVoices):
@@ -119,6 +155,7 @@ class Stage:
 
     def __init__(self, running: int = 2, waiting: int = 2) -> None:
         self.voices = Store()
+        self.characters = FakeCharacters()
         self.conversion = FakeConversion()
         self.running, self.waiting = running, waiting
         self.worker = self.another_worker()
@@ -126,6 +163,7 @@ class Stage:
     def another_worker(self, conversion: FakeConversion | None = None) -> Worker:
         return Worker(
             self.voices,
+            self.characters,
             cast("Conversion", conversion or self.conversion),
             Admission(running=self.running, waiting=self.waiting),
             DEADLINE,
@@ -171,7 +209,11 @@ async def test_a_message_ends_with_its_voice_done(book: LogBook) -> None:
     assert (done.input.seconds, done.timings) == (2.5, {"decode": 1.0})
     assert stage.worker.has_converted
     (started,), (ended,) = book.of("conversion_started"), book.of("conversion_done")
-    assert (started["voice_id"], started["attempt"], started["cold"]) == (done.voice_id, 1, True)
+    assert (started["voice"], started["attempt"], started["cold"]) == (
+        logged_as(done.voice_id),
+        1,
+        True,
+    )
     assert (ended["seconds"], ended["stages"], ended["character"]) == (2.5, {"decode": 1.0}, "mei")
     assert ended["wait_ms"] > 0
 
@@ -261,6 +303,71 @@ async def test_a_recording_that_hits_a_limit_of_the_machine_has_two_attempts() -
     assert (failed.error.code, failed.attempt) == (ErrorCode.TOO_COMPLEX, 2)
 
 
+def test_a_voice_that_fails_again_and_again_is_given_up_and_leaves_nothing(
+    book: LogBook,
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add(replace(a_queued(), attempt=MOST_ATTEMPTS - 1))
+        stage.conversion.results = {f"{_voice_id(message)}/2.wav"}
+        stage.conversion.outcome = RuntimeError("surprise")
+        with pytest.raises(RuntimeError):
+            await stage.worker.handle(message)
+        runs = len(stage.conversion.runs)
+
+        await stage.worker.handle(message)
+
+        failed = await stage.voice(message)
+        assert failed.error is not None
+        assert failed.error.code is ErrorCode.ATTEMPTS_EXHAUSTED
+        assert (len(stage.conversion.runs), stage.conversion.results) == (runs, set())
+
+    run()
+    assert [entry["code"] for entry in book.of("conversion_failed")] == ["attempts_exhausted"]
+
+
+@in_virtual_time
+async def test_however_often_a_service_does_not_answer_the_voice_is_not_given_up() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.outcome = StorageUnavailableError("down")
+    for _ in range(3 * MOST_ATTEMPTS):
+        with pytest.raises(StorageUnavailableError):
+            await stage.worker.handle(message)
+
+    stage.conversion.outcome = None
+    await stage.worker.handle(message)
+
+    assert (await stage.voice(message)).status is Status.DONE
+
+
+@in_virtual_time
+async def test_however_often_an_instance_is_full_or_stops_the_voice_is_not_given_up() -> None:
+    stage = Stage(running=1, waiting=0)
+    message, other = await stage.add(), await stage.add()
+    stage.conversion.goes_on.clear()
+    working = asyncio.create_task(stage.worker.handle(other))
+    await stage.conversion.begun.acquire()
+    for _ in range(100):
+        with pytest.raises(OverloadedError):
+            await stage.worker.handle(message)
+    stage.conversion.goes_on.set()
+    await working
+    for _ in range(3 * MOST_ATTEMPTS):
+        stopping = stage.another_worker(held := FakeConversion())
+        held.goes_on.clear()
+        work = asyncio.create_task(stopping.handle(message))
+        await held.begun.acquire()
+        await stopping.drain()
+        with pytest.raises(AbandonedError):
+            await work
+
+    await stage.worker.handle(message)
+
+    assert (await stage.voice(message)).status is Status.DONE
+
+
 @pytest.mark.parametrize("state", ["done", "failed"])
 def test_a_duplicate_for_a_finished_voice_is_acknowledged_and_changes_nothing(
     state: str, book: LogBook
@@ -347,7 +454,7 @@ async def test_a_dead_workers_voice_is_taken_over_when_its_lease_ends(book: LogB
 
     done = await stage.voice(message)
     assert (done.status, done.attempt) == (Status.DONE, 2)
-    assert LEASE.total_seconds() <= asyncio.get_running_loop().time() < 21
+    assert LEASE.total_seconds() <= asyncio.get_running_loop().time() < LEASE.total_seconds() + 1
     assert [entry["attempt"] for entry in book.of("lease_taken_over")] == [2]
     # The dead worker's uncommitted result is deleted.
     assert stage.conversion.results == {f"{done.voice_id}/2.wav"}
@@ -370,6 +477,58 @@ async def test_a_worker_that_lost_its_lease_commits_and_leaves_nothing(book: Log
     assert (await stage.voice(message), stage.conversion.results) == (before, set())
     assert len(book.of("lease_lost")) == 1
     assert book.of("conversion_done") == []
+
+
+@in_virtual_time
+async def test_a_worker_that_lost_its_lease_deletes_its_own_result_beside_anothers() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.after_storing.clear()
+    working = asyncio.create_task(stage.worker.handle(message))
+    await stage.conversion.begun.acquire()
+    await stage.take_over(message)
+    other = await stage.voice(message)
+    result = a_result(other.voice_id, other.attempt)
+    stage.conversion.results.add(result.object)
+    await change(
+        stage.voices,
+        other.voice_id,
+        partial(voices_of.finish, attempt=2, result=result, seconds=1.0, timings={}),
+    )
+
+    stage.conversion.after_storing.set()
+    with pytest.raises(LeaseLostError):
+        await working
+
+    assert stage.conversion.results == {result.object}
+
+
+@pytest.mark.parametrize("outcome", [None, ERROR])
+def test_the_recording_of_a_final_voice_is_discarded_also_when_its_message_comes_again(
+    outcome: VoiceError | None,
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add()
+        stage.conversion.outcome = outcome
+        for times in (1, 2):
+            await stage.worker.handle(message)
+            assert stage.conversion.recordings_discarded == times
+
+    run()
+
+
+@in_virtual_time
+async def test_the_recording_is_kept_while_it_may_be_tried_again() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.outcome = RuntimeError("surprise")
+
+    with pytest.raises(RuntimeError):
+        await stage.worker.handle(message)
+
+    assert stage.conversion.recordings_discarded == 0
 
 
 @in_virtual_time
@@ -721,3 +880,56 @@ async def test_a_malformed_message_takes_no_place() -> None:
     for _ in range(3):
         with pytest.raises(MalformedMessageError):
             await stage.worker.handle(PushMessage(b"{}"))
+
+
+@in_virtual_time
+async def test_a_voice_whose_character_is_loading_takes_no_place_from_others() -> None:
+    stage = Stage(running=1)
+    slow, quick = await stage.add(), await stage.add()
+    stage.characters.loading_seconds = 20.0
+    first = asyncio.create_task(stage.worker.handle(slow))
+    await settle()
+    stage.characters.loading_seconds = 0.0
+
+    await stage.worker.handle(quick)
+
+    assert (await stage.voice(quick)).status is Status.DONE
+    assert (await stage.voice(slow)).status is Status.CONVERTING
+    await first
+    assert (await stage.voice(slow)).status is Status.DONE
+    assert stage.characters.lent == 0
+
+
+@in_virtual_time
+async def test_an_unknown_character_fails_the_voice() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.characters.outcome = unknown_character("mei")
+
+    await stage.worker.handle(message)
+
+    failed = await stage.voice(message)
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.UNKNOWN_CHARACTER
+
+
+@pytest.mark.parametrize("seconds", [DEADLINE + 1, DEADLINE - 10])
+def test_a_voice_whose_character_was_loaded_late_is_handed_back(seconds: float) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add()
+        stage.characters.loading_seconds = seconds
+        stage.conversion.goes_on.clear()
+
+        with pytest.raises(CharacterLateError):
+            await stage.worker.handle(message)
+        assert (await stage.voice(message)).status is Status.CONVERTING
+        assert (stage.characters.lent, stage.worker.is_stuck) == (0, False)
+
+        stage.characters.loading_seconds = 0.0
+        stage.conversion.goes_on.set()
+        await stage.worker.handle(message)
+        assert (await stage.voice(message)).status is Status.DONE
+
+    run()

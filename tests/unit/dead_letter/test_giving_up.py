@@ -1,18 +1,26 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from functions.dead_letter.giving_up import DeadLetterHandler
 from infra.local.memory_voices import MemoryVoices
-from shared.messages import PushMessage
+from shared.messages import PushMessage, parse_conversion_message
 from shared.objects import StorageUnavailableError
 from shared.ports.store import UnreadableVoiceError
-from shared.voice import LEASE, ErrorCode, LeaseHeldError, Status, new_voice_id
+from shared.voice import (
+    CONVERTED_WITHIN,
+    MOST_ATTEMPTS,
+    ErrorCode,
+    LeaseHeldError,
+    Status,
+    new_voice_id,
+)
 from tests.support.buckets import MemoryBucket
-from tests.support.logs import LogBook, log_book
-from tests.support.messages import conversion_message, upload_notification
+from tests.support.logs import LogBook, log_book, logged_as
+from tests.support.messages import RecordingPublisher, conversion_message, upload_notification
 from tests.support.voices import (
     EVERY_STATE,
     NOW,
@@ -47,18 +55,37 @@ def book() -> Iterator[LogBook]:
 
 
 @pytest.fixture
+def uploads() -> MemoryBucket:
+    return MemoryBucket("uploads")
+
+
+@pytest.fixture
 def results() -> MemoryBucket:
     return MemoryBucket("results")
 
 
 @pytest.fixture
-def handler(voices: MemoryVoices, results: MemoryBucket) -> DeadLetterHandler:
-    return DeadLetterHandler(voices, results)
+def topic() -> RecordingPublisher:
+    return RecordingPublisher()
+
+
+@pytest.fixture
+def handler(
+    voices: MemoryVoices, uploads: MemoryBucket, results: MemoryBucket, topic: RecordingPublisher
+) -> DeadLetterHandler:
+    return DeadLetterHandler(voices, uploads, results, topic)
 
 
 @pytest.fixture
 def voices() -> MemoryVoices:
-    return MemoryVoices(now=lambda: NOW + LEASE + SECOND)
+    """Return a store whose voices are too old to be put back."""
+    return MemoryVoices(now=lambda: NOW + CONVERTED_WITHIN)
+
+
+@pytest.fixture
+def young() -> MemoryVoices:
+    """Return a store whose voices are as old as they may be to be put back."""
+    return MemoryVoices(now=lambda: NOW + CONVERTED_WITHIN - SECOND)
 
 
 @pytest.mark.parametrize("about", [about_upload, about_conversion])
@@ -81,7 +108,7 @@ async def test_the_voice_of_a_dead_letter_is_failed(
     assert failed.error is not None
     assert failed.error.code is ErrorCode.ATTEMPTS_EXHAUSTED
     assert "record again" in failed.error.message
-    assert [entry["voice_id"] for entry in book.of("dead_lettered")] == [voice.voice_id]
+    assert [entry["voice"] for entry in book.of("dead_lettered")] == [logged_as(voice.voice_id)]
     assert [entry["severity"] for entry in book.of("dead_lettered")] == ["ERROR"]
 
 
@@ -115,15 +142,90 @@ async def test_a_voice_that_is_over_keeps_its_end(
     assert (await voices.read(voice.voice_id)).voice == voice
 
 
+@pytest.mark.parametrize("about", [about_upload, about_conversion])
+@pytest.mark.parametrize("state", ["waiting", "queued", "converting"])
+async def test_a_young_voice_that_only_lacked_room_is_put_back_with_its_own_recording(
+    *,
+    young: MemoryVoices,
+    results: MemoryBucket,
+    topic: RecordingPublisher,
+    book: LogBook,
+    about: Callable[[Voice], PushMessage],
+    state: str,
+) -> None:
+    voice = EVERY_STATE[state]()
+    await young.create(voice)
+    put_results(results, voice)
+    there = set(results.objects)
+
+    await DeadLetterHandler(young, MemoryBucket("uploads"), results, topic).handle(about(voice))
+
+    ((data, attributes),) = topic.published
+    message = parse_conversion_message(PushMessage(data))
+    assert (message.voice_id, message.upload) == (voice.voice_id, an_upload(voice.voice_id))
+    assert attributes["voice_id"] == voice.voice_id
+    kept = (await young.read(voice.voice_id)).voice
+    assert (kept.status.is_final, kept.updated_at) == (False, NOW + CONVERTED_WITHIN - SECOND)
+    assert set(results.objects) == there
+    assert (len(book.of("delayed")), book.of("dead_lettered")) == (1, [])
+
+
+async def test_a_voice_that_is_put_back_keeps_the_time_of_its_upload(
+    young: MemoryVoices, results: MemoryBucket, topic: RecordingPublisher
+) -> None:
+    handler = DeadLetterHandler(young, MemoryBucket("uploads"), results, topic)
+    for voice in (first := a_queued(), second := a_queued()):
+        await young.create(voice)
+
+    await handler.handle(about_upload(first))
+    await handler.handle(conversion_message(second.voice_id, uploaded_at="2026-03-04T05:00:00Z"))
+
+    times = [attributes["uploaded_at"] for _, attributes in topic.published]
+    assert times == ["2026-03-04T05:06:07.123456Z", "2026-03-04T05:00:00Z"]
+
+
+async def test_a_young_voice_whose_attempts_are_used_up_is_failed(
+    young: MemoryVoices, results: MemoryBucket, topic: RecordingPublisher
+) -> None:
+    voice = replace(a_converting(), attempt=MOST_ATTEMPTS)
+    await young.create(voice)
+
+    await DeadLetterHandler(young, MemoryBucket("uploads"), results, topic).handle(
+        about_conversion(voice)
+    )
+
+    assert (await young.read(voice.voice_id)).voice.status is Status.FAILED
+    assert topic.published == []
+
+
+@pytest.mark.parametrize("state", ["done", "failed"])
+async def test_a_young_voice_that_is_over_is_not_put_back(
+    young: MemoryVoices, results: MemoryBucket, topic: RecordingPublisher, state: str
+) -> None:
+    voice = EVERY_STATE[state]()
+    await young.create(voice)
+
+    await DeadLetterHandler(young, MemoryBucket("uploads"), results, topic).handle(
+        about_conversion(voice)
+    )
+
+    assert (topic.published, (await young.read(voice.voice_id)).voice) == ([], voice)
+
+
 async def test_while_a_worker_has_the_voice_the_dead_letter_comes_again(
     results: MemoryBucket,
 ) -> None:
     voices, voice = MemoryVoices(now=lambda: NOW + SECOND), a_converting()
     await voices.create(voice)
     results.put(f"{voice.voice_id}/1.wav", b"sound")
+    topic = RecordingPublisher()
 
     with pytest.raises(LeaseHeldError):
-        await DeadLetterHandler(voices, results).handle(about_conversion(voice))
+        await DeadLetterHandler(voices, MemoryBucket("uploads"), results, topic).handle(
+            about_conversion(voice)
+        )
+
+    assert topic.published == []
 
     assert (await voices.read(voice.voice_id)).voice == voice
     assert results.objects.keys() == {f"{voice.voice_id}/1.wav"}
@@ -134,7 +236,7 @@ async def test_a_dead_letter_of_a_deleted_voice_is_over(
 ) -> None:
     await handler.handle(about_conversion(a_waiting()))
 
-    assert (len(book.of("dead_lettered")), len(book.of("duplicate"))) == (1, 1)
+    assert (book.of("dead_lettered"), len(book.of("duplicate"))) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +281,19 @@ async def test_the_results_of_all_attempts_are_deleted_with_the_voice(
     await handler.handle(about_conversion(voice))
 
     assert results.objects.keys() == {other}
+
+
+async def test_the_recording_of_a_voice_that_is_given_up_is_emptied(
+    voices: MemoryVoices, handler: DeadLetterHandler, uploads: MemoryBucket
+) -> None:
+    voice = a_converting()
+    await voices.create(voice)
+    generation = uploads.put(voice.voice_id, b"recording")
+    upload = an_upload(voice.voice_id, generation=generation)
+
+    await handler.handle(upload_notification(upload))
+
+    assert uploads.objects[voice.voice_id].data == b""
 
 
 async def test_the_last_result_of_a_deleted_voice_is_deleted(
@@ -235,8 +350,10 @@ async def test_a_document_that_cannot_be_read_is_named_and_nothing_is_deleted(
     put_results(results, voice)
     there = set(results.objects)
 
-    await DeadLetterHandler(DamagedVoices(), results).handle(about_conversion(voice))
+    await DeadLetterHandler(
+        DamagedVoices(), MemoryBucket("uploads"), results, RecordingPublisher()
+    ).handle(about_conversion(voice))
 
     (entry,) = book.of("unreadable_voice")
-    assert entry["voice_id"] == voice.voice_id
+    assert entry["voice"] == logged_as(voice.voice_id)
     assert results.objects.keys() == there

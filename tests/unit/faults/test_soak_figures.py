@@ -45,6 +45,20 @@ def test_a_run_in_which_every_voice_has_its_one_result_is_well() -> None:
     assert figures(a_visit(), a_visit(taken_over)).complaints() == []
 
 
+def test_an_interrupted_voice_that_waited_for_too_long_is_a_finding() -> None:
+    taken_over = replace(a_done(), attempt=2)
+
+    assert figures(a_visit(taken_over, 6.0), a_visit(wait_seconds=9.0)).complaints() == []
+    (complaint,) = figures(a_visit(taken_over, 6.1)).complaints()
+    assert complaint == "interrupted voices waited for 6.1 s (p95)"
+
+
+def test_a_voice_that_was_taken_from_a_living_worker_is_a_finding() -> None:
+    found = replace(figures(a_visit()), false_takeovers=2).complaints()
+
+    assert found == ["2 voices were taken from workers that lived"]
+
+
 def test_a_voice_without_an_end_is_lost() -> None:
     assert figures(a_lost_visit(), Visit()).complaints() == ["2 voices are lost"]
 

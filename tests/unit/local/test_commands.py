@@ -49,7 +49,6 @@ def test_every_command_may_choose_between_emulators_and_memory(
     [
         ((), "COMMAND"),
         (("dance",), "dance"),
-        (("convert",), "IN"),
         (("convert", "a", "--format", "aiff"), "aiff"),
         (("convert", "a", "--pitch-shift", "high"), "high"),
         (("demo", "--embedded", "--emulators"), "not allowed with"),
@@ -73,6 +72,22 @@ def test_a_usage_error_is_one_sentence_and_exit_code_2(
 ) -> None:
     assert main(["convert", str(tmp_path / "gone.wav")]) == 2
     assert capsys.readouterr().err == f"error: {tmp_path / 'gone.wav'} does not exist\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "name the recordings IN to convert, or give a text with --text"),
+        (("a.wav", "--speed", "2"), "--speed goes with --text only: leave it out"),
+        (("--text", "a", "b.wav", "c.wav"), "a text has one result; name one file OUT"),
+        (("--text", "a", "--pitch-shift", "2"), "--pitch-shift is for recordings"),
+    ],
+)
+def test_a_text_or_recordings_are_converted_but_not_both(
+    arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", *arguments]) == 2
+    assert complaint in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

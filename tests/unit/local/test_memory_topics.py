@@ -42,6 +42,7 @@ def subscription(name: str = "s", topic: str = "t", dead: str | None = None) -> 
         endpoint=f"http://{name}.test",
         acknowledgement_seconds=90,
         dead_letter_topic=dead,
+        attempts=5,
     )
 
 

@@ -36,7 +36,7 @@ def test_every_service_has_an_address_of_its_own(*, emulated: bool) -> None:
     chosen = choose_addresses(CloudOptions(api_port=1024), emulated=emulated)
 
     addresses = [one for one in astuple(chosen) if one is not None]
-    assert len(set(addresses)) == (8 if emulated else 6)
+    assert len(set(addresses)) == (9 if emulated else 7)
     assert chosen.api == "http://127.0.0.1:1024"
     assert (chosen.firestore is not None, chosen.pubsub is not None) == (emulated, emulated)
 
@@ -103,7 +103,8 @@ def test_the_file_of_endpoints_exists_while_the_cloud_is_up(tmp_path: Path) -> N
         assert path.name == "endpoints.json"
 
     assert not path.exists()
-    assert set(told) == {"api", "page", "firestore", "pubsub", "storage", "project_id", "pid"}
+    names = {"api", "page", "firestore", "pubsub", "storage", "live", "project_id", "pid"}
+    assert set(told) == names
     assert (told["api"], told["firestore"]) == ("http://127.0.0.1:5001", "127.0.0.1:5007")
 
 

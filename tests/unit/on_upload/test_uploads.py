@@ -1,21 +1,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.on_upload.uploads import UploadHandler
+from functions.on_upload.uploads import PATIENT_AFTER, UploadHandler
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
 from shared.errors import PublishError
 from shared.messages import MalformedMessageError, PushMessage, parse_conversion_message
 from shared.ports.store import Snapshot, StoreUnavailableError
-from shared.voice import Input, Status, Voice, new_voice_id
+from shared.voice import LEASE, Input, LeaseHeldError, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
-from tests.support.logs import LogBook, log_book
+from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import RecordingPublisher, upload_notification
-from tests.support.voices import EVERY_STATE, NOW, a_waiting, an_upload
+from tests.support.voices import EVERY_STATE, NOW, a_converting, a_waiting, an_upload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,9 +68,9 @@ class Stage:
         self.topic = WatchingPublisher(self.voices)
         self.bucket = MemoryBucket("uploads")
         self.bucket_openings = 0
-        self.handler = UploadHandler(self.voices, self.topic, self._open_bucket)
+        self.handler = UploadHandler(self.voices, self.topic, self.open_bucket)
 
-    def _open_bucket(self) -> Bucket:
+    def open_bucket(self) -> Bucket:
         self.bucket_openings += 1
         return self.bucket
 
@@ -92,6 +93,17 @@ def book() -> Iterator[LogBook]:
         yield kept
 
 
+async def test_the_event_of_a_text_is_ignored_because_the_api_requests_its_conversion(
+    stage: Stage,
+) -> None:
+    upload = await stage.add(voice := a_waiting(speaking=Speaking()))
+
+    await stage.handler.handle(upload_notification(upload))
+
+    assert not stage.topic.published
+    assert (await stage.voice(voice.voice_id)).status is Status.WAITING
+
+
 async def test_a_finished_upload_is_published_first_and_recorded_then(
     stage: Stage, book: LogBook
 ) -> None:
@@ -110,7 +122,7 @@ async def test_a_finished_upload_is_published_first_and_recorded_then(
     recorded = await stage.voice(voice.voice_id)
     assert (recorded.status, recorded.input) == (Status.QUEUED, upload)
     (entry,) = book.of("upload_received")
-    assert (entry["voice_id"], entry["bytes"]) == (voice.voice_id, 4321)
+    assert (entry["voice"], entry["bytes"]) == (logged_as(voice.voice_id), 4321)
     assert (entry["generation"], entry["content_type"]) == (upload.generation, upload.content_type)
     assert stage.bucket_openings == 0
 
@@ -142,7 +154,7 @@ async def test_a_crash_between_publishing_and_recording_repeats_and_loses_nothin
     assert (await stage.voice(voice.voice_id)).status is Status.QUEUED
 
 
-@pytest.mark.parametrize("state", [state for state in EVERY_STATE if state != "waiting"])
+@pytest.mark.parametrize("state", ["queued", "done", "failed"])
 async def test_a_duplicate_is_recognised_by_its_object_not_by_its_message_id(
     stage: Stage, book: LogBook, state: str
 ) -> None:
@@ -164,6 +176,80 @@ async def test_another_generation_for_a_voice_that_has_its_recording_changes_not
 
     assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
     assert [entry["reason"] for entry in book.of("duplicate")] == ["voice is queued"]
+
+
+async def test_the_event_of_a_voice_that_a_worker_owns_comes_again(stage: Stage) -> None:
+    upload = await stage.add(voice := a_converting(datetime.now(UTC)))
+
+    event = upload_notification(upload)
+    young = {**event.attributes, "eventTime": datetime.now(UTC).isoformat()}
+    with pytest.raises(LeaseHeldError):
+        await stage.handler.handle(replace(event, attributes=young))
+
+    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+
+
+async def test_an_older_event_waits_for_the_end_of_the_lease(stage: Stage) -> None:
+    leased_at = datetime.now(UTC)
+    upload = await stage.add(a_converting(leased_at))
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        ended = replace(await stage.voice(upload.object), lease_expires_at=leased_at)
+        await stage.voices.replace(await stage.voices.read(upload.object), ended)
+
+    handler = UploadHandler(stage.voices, stage.topic, stage.open_bucket, sleep)
+    event = upload_notification(upload)
+    old = {**event.attributes, "eventTime": (leased_at - PATIENT_AFTER).isoformat()}
+    await handler.handle(replace(event, attributes=old))
+
+    assert waited == [pytest.approx(LEASE.total_seconds(), abs=1)]
+    assert len(stage.topic.published) == 1
+
+
+@pytest.mark.parametrize("state", ["done", "failed"])
+async def test_an_upload_to_a_voice_that_is_over_is_emptied_and_its_address_stays_used(
+    stage: Stage, state: str
+) -> None:
+    await stage.add(voice := EVERY_STATE[state]())
+    generation = stage.bucket.put(voice.voice_id, b"once more")
+
+    event = upload_notification(an_upload(voice.voice_id, generation=generation))
+    await stage.handler.handle(event)
+
+    assert stage.bucket.objects[voice.voice_id].data == b""
+    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+
+
+async def test_the_event_of_an_emptied_recording_is_ignored_unread(stage: Stage) -> None:
+    voice_id = new_voice_id()
+
+    await stage.handler.handle(upload_notification(an_upload(voice_id, bytes=0)))
+
+    assert (stage.bucket_openings, stage.topic.published) == (0, [])
+
+
+async def test_a_voice_whose_worker_died_without_any_message_is_converted(stage: Stage) -> None:
+    upload = await stage.add(voice := a_converting(datetime.now(UTC) - 2 * LEASE))
+
+    await stage.handler.handle(upload_notification(upload))
+
+    ((data, _),) = stage.topic.published
+    assert parse_conversion_message(PushMessage(data)).upload == upload
+    found = await stage.voice(voice.voice_id)
+    assert (found.status, found.attempt) == (Status.CONVERTING, voice.attempt)
+
+
+async def test_another_generation_for_a_voice_that_was_leased_is_ignored(
+    stage: Stage, book: LogBook
+) -> None:
+    upload = await stage.add(a_converting(datetime.now(UTC) - 2 * LEASE))
+
+    await stage.handler.handle(upload_notification(replace(upload, generation=2)))
+
+    assert stage.topic.published == []
+    assert [entry["reason"] for entry in book.of("duplicate")] == ["voice is converting"]
 
 
 async def test_a_conversion_that_is_faster_than_its_record_is_left_alone(
@@ -197,8 +283,8 @@ async def test_the_upload_of_a_deleted_voice_is_erased(stage: Stage, book: LogBo
     await stage.handler.handle(upload_notification(upload))
     await stage.handler.handle(upload_notification(upload))
 
-    assert (stage.bucket.objects, stage.topic.published) == ({}, [])
-    assert len(book.of("upload_erased")) == 2
+    assert stage.bucket.objects[voice_id].data == b""
+    assert (stage.topic.published, len(book.of("upload_erased"))) == ([], 2)
 
 
 async def test_only_the_announced_generation_is_erased(stage: Stage) -> None:
@@ -207,11 +293,11 @@ async def test_only_the_announced_generation_is_erased(stage: Stage) -> None:
 
     await stage.handler.handle(upload_notification(an_upload(voice_id, generation=generation + 1)))
 
-    assert set(stage.bucket.objects) == {voice_id}
+    assert stage.bucket.objects[voice_id].data == b"newer"
 
 
 @pytest.mark.parametrize(
-    "name", ["stray.wav", "", "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f/1.wav", "../x"]
+    "name", ["stray.wav", "", "3c7d1f2a-94be-1c0d-8f11-5a6b7c8d9e0f/1.wav", "../x"]
 )
 async def test_a_stray_object_is_noted_and_left_alone(
     stage: Stage, book: LogBook, name: str

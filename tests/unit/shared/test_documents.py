@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.documents import document_path, from_document, to_document
-from tests.support.voices import EVERY_STATE, NOW, a_done, a_failed, a_waiting
+from tests.support.voices import EVERY_STATE, NOW, a_done, a_failed, a_text, a_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+DOCUMENTS = EVERY_STATE | {"text": a_text}
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -21,18 +24,18 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-@pytest.mark.parametrize("state", EVERY_STATE)
+@pytest.mark.parametrize("state", DOCUMENTS)
 def test_a_voice_survives_its_document(state: str) -> None:
-    voice = EVERY_STATE[state]()
+    voice = DOCUMENTS[state]()
 
     document = to_document(voice)
 
     assert from_document(voice.voice_id, document) == voice
 
 
-@pytest.mark.parametrize("state", EVERY_STATE)
+@pytest.mark.parametrize("state", DOCUMENTS)
 def test_a_document_holds_only_what_firestore_stores(state: str) -> None:
-    for leaf in leaves(to_document(EVERY_STATE[state]())):
+    for leaf in leaves(to_document(DOCUMENTS[state]())):
         assert type(leaf) in {str, int, float, type(None), datetime}
         assert not isinstance(leaf, Enum)
 
@@ -50,6 +53,7 @@ def test_the_fields_are_those_that_clients_read() -> None:
         "expire_at",
         "input",
         "attempt",
+        "handed_back",
         "lease_expires_at",
         "stage",
         "result",
@@ -62,6 +66,7 @@ def test_the_fields_are_those_that_clients_read() -> None:
         "pitch_shift": None,
         "output_format": "wav",
         "content_type": "audio/webm",
+        "speaking": None,
     }
 
 

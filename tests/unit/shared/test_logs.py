@@ -14,19 +14,23 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
+from infra.local.memory_voices import MemoryVoices
 from shared import logs
 from shared.http.trace import TraceMiddleware
-from shared.logs import CloudLoggingFormatter, about_voice
-from tests.support.logs import log_book
+from shared.logs import CloudLoggingFormatter, about_voice, pseudonym
+from shared.ports.store import UnknownVoiceError
+from shared.voice import new_voice_id
+from tests.support.logs import log_book, logged_as
 from tests.support.voices import NOW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
 LOG = logging.getLogger("test")
+KEY = "a key for tests"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
@@ -34,7 +38,7 @@ def entry_of(**fields: Any) -> dict[str, Any]:
     record = logging.makeLogRecord(
         {"name": "n", "levelname": "INFO", "msg": "hi %s", "args": ("you",)} | fields
     )
-    line = CloudLoggingFormatter("p").format(record)
+    line = CloudLoggingFormatter("p", KEY).format(record)
     assert "\n" not in line
     parsed: dict[str, Any] = json.loads(line)
     return parsed
@@ -53,7 +57,7 @@ def test_an_entry_is_one_line_of_json_with_severity_and_message() -> None:
 
 def test_half_a_character_out_of_a_message_can_still_be_written() -> None:
     record = logging.makeLogRecord({"msg": "stray", "object": "\ud800", "name_ja": "声"})
-    line = CloudLoggingFormatter("p").format(record)
+    line = CloudLoggingFormatter("p", KEY).format(record)
 
     assert "声".encode() in line.encode()
     assert json.loads(line)["object"] == "\ud800"
@@ -90,7 +94,76 @@ def test_the_voice_is_named_in_everything_logged_about_it() -> None:
             LOG.info("outer again")
         LOG.info("after")
 
-    assert [entry.get("voice_id") for entry in book.entries] == [None, "v-1", "v-2", "v-1", None]
+    first, second = logged_as("v-1"), logged_as("v-2")
+    named = [entry.get("voice") for entry in book.entries]
+    assert named == [None, first, second, first, None]
+
+
+def test_a_pseudonym_depends_on_every_part_of_voice_id_and_key() -> None:
+    # HMAC-SHA256 of the same text with the same key, by another program (openssl dgst -hmac).
+    voice_id = "41d83e9f-f40d-443c-b5e3-8ddfbcbdf56e"
+
+    assert pseudonym(voice_id, KEY) == "90bd0622f3768a97f33d3797b8971a09"
+    others = {pseudonym(voice_id[:-1] + "f", KEY), pseudonym(voice_id, KEY + " ")}
+    assert len(others | {pseudonym(voice_id, KEY)}) == 3
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"msg": "voice %s is gone", "args": ("VOICE",)},
+        {"msg": "x %s", "object": "VOICE/1.wav"},
+        {"msg": "x %s", "stages": {"VOICE": ["gs://uploads/VOICE#1"]}},
+        {"msg": "x %s", "address": "https://a.example/api/v1/conversion/VOICE?x=1"},
+        {"msg": "x %s", "reason": LookupError("there is no voice VOICE")},
+    ],
+)
+@pytest.mark.parametrize("written", [str.lower, str.upper])
+def test_no_entry_contains_a_voice_id(
+    fields: dict[str, Any], written: Callable[[str], str]
+) -> None:
+    voice_id = new_voice_id()
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, Exception):
+            return type(value)(filled(str(value)))
+        if isinstance(value, dict):
+            return {filled(key): filled(one) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(map(filled, value))
+        return value.replace("VOICE", written(voice_id))
+
+    text = json.dumps(entry_of(**filled(fields)))
+
+    assert voice_id not in text.lower()
+    assert pseudonym(voice_id, KEY) in text
+
+
+async def test_no_stack_trace_contains_a_voice_id() -> None:
+    voice_id = new_voice_id()
+    try:
+        await MemoryVoices().read(voice_id)
+    except UnknownVoiceError:
+        entry = entry_of(exc_info=sys.exc_info())
+
+    assert voice_id not in json.dumps(entry)
+    assert f"there is no voice {pseudonym(voice_id, KEY)}" in entry["stack_trace"]
+
+
+def test_a_command_prints_what_the_logs_call_a_voice(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    voice_id = new_voice_id()
+    monkeypatch.delenv(logs.KEY_VARIABLE, raising=False)
+
+    assert logs.main([voice_id]) == 0
+    monkeypatch.setenv(logs.KEY_VARIABLE, KEY)
+    assert logs.main([voice_id.upper()]) == 0
+    assert logs.main([]) == 2
+
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [logged_as(voice_id), pseudonym(voice_id, KEY)]
+    assert "which voice?" in printed.err
 
 
 async def test_voices_handled_at_the_same_time_are_not_mixed_up() -> None:
@@ -104,7 +177,7 @@ async def test_voices_handled_at_the_same_time_are_not_mixed_up() -> None:
     with log_book() as book:
         await asyncio.gather(work("v-1"), work("v-2"))
 
-    assert all(entry["voice_id"] == entry["message"] for entry in book.entries)
+    assert all(entry["voice"] == logged_as(entry["message"]) for entry in book.entries)
     assert len(book.entries) == 2
 
 
@@ -163,7 +236,7 @@ def test_no_library_logs_a_token_at_any_level(
 ) -> None:
     output = io.StringIO()
     monkeypatch.setattr(sys, "stdout", output)
-    logs.configure("p", "DEBUG")
+    logs.configure("p", "DEBUG", KEY)
 
     # What an HTTP/2 server does with the headers of each request.
     sent = hpack.Encoder().encode([("authorization", "Bearer secret")], huffman=False)
@@ -180,7 +253,7 @@ async def test_successful_requests_of_our_own_are_not_logged(
 ) -> None:
     output = io.StringIO()
     monkeypatch.setattr(sys, "stdout", output)
-    logs.configure("p", "INFO")
+    logs.configure("p", "INFO", KEY)
 
     transport = httpx.MockTransport(lambda _: httpx.Response(204))
     async with httpx.AsyncClient(transport=transport) as client:
@@ -205,7 +278,7 @@ def test_a_configured_process_logs_to_standard_output_from_its_level_on(
     output = io.StringIO()
     monkeypatch.setattr(sys, "stdout", output)
 
-    logs.configure("p", "WARNING")
+    logs.configure("p", "WARNING", KEY)
     root_logger.info("too little")
     root_logger.warning("enough")
 

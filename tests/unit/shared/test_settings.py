@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 from functions.api.settings import ApiSettings, FirebaseAuth
+from functions.convert.live.settings import LiveSettings
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.on_upload.settings import OnUploadSettings
@@ -13,12 +15,13 @@ from infra.local.addresses import Addresses
 from infra.local.environments import deployable_environments
 from infra.local.options import CloudOptions
 from shared import settings
+from shared.logs import LOCAL_KEY
 from shared.settings import CommonSettings, Environment, PushVerification, SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMON = {"PROJECT_ID": "my-project", "UPLOADS_BUCKET": "my-uploads"}
+COMMON = {"PROJECT_ID": "my-project", "UPLOADS_BUCKET": "my-uploads", "LOG_KEY": "k" * 32}
 PUSH = COMMON | {
     "PUSH_AUDIENCE": "https://push.example",
     "PUSH_SERVICE_ACCOUNT": "pusher@my-project.iam.gserviceaccount.com",
@@ -28,10 +31,13 @@ SIGNING = {
     "SIGNING_SERVICE_ACCOUNT": "signer@my-project.iam.gserviceaccount.com",
 }
 COMPLETE: dict[type[CommonSettings], dict[str, str]] = {
-    ApiSettings: COMMON | SIGNING | {"CONVERT_URL": "https://convert.example/"},
+    ApiSettings: COMMON
+    | SIGNING
+    | {"CONVERT_URL": "https://convert.example/", "CONVERSIONS_TOPIC": "conversions"},
     OnUploadSettings: PUSH | {"CONVERSIONS_TOPIC": "conversions"},
     ConvertSettings: PUSH | SIGNING,
-    DeadLetterSettings: PUSH | {"RESULTS_BUCKET": "my-results"},
+    LiveSettings: COMMON | SIGNING | {"LIVE_TICKET_KEYS": "k" * 32},
+    DeadLetterSettings: PUSH | {"RESULTS_BUCKET": "my-results", "CONVERSIONS_TOPIC": "conversions"},
 }
 KINDS = list(COMPLETE)
 
@@ -95,6 +101,7 @@ def test_all_wrong_variables_are_named_at_once() -> None:
         "UPLOADS_BUCKET is not set",
         "RESULTS_BUCKET is not set",
         "CONVERT_URL is not set",
+        "CONVERSIONS_TOPIC is not set",
     ]
 
 
@@ -144,6 +151,8 @@ WRONG: list[tuple[type[CommonSettings], str, str]] = [
     (OnUploadSettings, "CONVERSIONS_TOPIC", "c"),
     (OnUploadSettings, "CONVERSIONS_TOPIC", "projects/p/topics/conversions"),
     (ApiSettings, "CONVERT_URL", "convert.example"),
+    (ApiSettings, "CONVERSIONS_TOPIC", "c"),
+    (ApiSettings, "MAX_TEXT_CHARACTERS", "2001"),
     (ApiSettings, "RATE_LIMIT_PER_MINUTE", "-1"),
     (ApiSettings, "RATE_LIMIT_PER_MINUTE", "many"),
     (ApiSettings, "TRUSTED_PROXIES", "-1"),
@@ -197,7 +206,8 @@ def test_settings_for_the_local_cloud_are_accepted_only_there(
 
 
 def test_a_local_push_needs_neither_audience_nor_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (COMMON | {"RESULTS_BUCKET": "my-results"}).items():
+    needed = {"RESULTS_BUCKET": "my-results", "CONVERSIONS_TOPIC": "conversions"}
+    for name, value in (COMMON | needed).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("ENVIRONMENT", "local")
     monkeypatch.setenv("PUSH_VERIFICATION", "off")
@@ -243,13 +253,15 @@ def test_overrides_replace_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
         ("api", ApiSettings),
         ("on_upload", OnUploadSettings),
         ("convert", ConvertSettings),
+        ("live", LiveSettings),
         ("dead_letter", DeadLetterSettings),
     ],
 )
 def test_the_local_cloud_sets_every_variable_that_a_deployable_needs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, kind: type[CommonSettings]
 ) -> None:
-    addresses = Addresses(*(f"http://127.0.0.1:{port}" for port in range(5001, 5007)))
+    services = (f"http://127.0.0.1:{port}" for port in range(5001, 5007))
+    addresses = replace(Addresses(*services), live="http://127.0.0.1:5007")
     options = CloudOptions(web_root=tmp_path, max_seconds=7.0)
     environment = deployable_environments(options, addresses, tmp_path / "key.json")[name]
     for variable, value in environment.items():
@@ -277,3 +289,44 @@ def test_an_hmac_key_takes_the_place_of_the_signing_account(
 
     assert found.signing_hmac_access_id == "GOOG1EXAMPLEEXAMPLEEXAMPLE"
     assert "made up" not in repr(found)
+
+
+def test_the_local_cloud_needs_no_key_for_its_logs_and_production_takes_no_short_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(SettingsError, match="LOG_KEY") as refusal:
+        loaded(monkeypatch, DeadLetterSettings, LOG_KEY="too short")
+    assert "too short" not in str(refusal.value)
+    monkeypatch.delenv("LOG_KEY")
+    monkeypatch.setenv("ENVIRONMENT", "local")
+
+    assert settings.load(DeadLetterSettings).pseudonym_key == LOCAL_KEY
+
+
+@pytest.mark.parametrize(
+    "alone", [{"LIVE_URL": "wss://live.example/live"}, {"LIVE_TICKET_KEYS": "k" * 32}]
+)
+def test_live_needs_its_address_and_a_key(
+    monkeypatch: pytest.MonkeyPatch, alone: dict[str, str]
+) -> None:
+    with pytest.raises(SettingsError, match="must be set both or neither"):
+        loaded(monkeypatch, ApiSettings, **alone)
+
+
+def test_the_keys_of_tickets_are_separated_by_commas_and_shown_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = loaded(monkeypatch, LiveSettings, LIVE_TICKET_KEYS=f"{'new-' * 8}, {'old-' * 8}")
+
+    assert [key.get_secret_value() for key in found.live_ticket_keys] == ["new-" * 8, "old-" * 8]
+    assert "new-" not in repr(found)
+
+
+@pytest.mark.parametrize("keys", ["", "short", f"{'k' * 32},short"])
+def test_a_missing_or_short_key_of_tickets_is_refused(
+    monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    with pytest.raises(SettingsError, match="LIVE_TICKET_KEYS") as refusal:
+        loaded(monkeypatch, LiveSettings, LIVE_TICKET_KEYS=keys)
+
+    assert "k" * 32 not in str(refusal.value)

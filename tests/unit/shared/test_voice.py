@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from shared import voice as voices_of
 from shared.voice import (
     LEASE,
+    MOST_ATTEMPTS,
     RETENTION,
     TRANSITIONS,
+    AttemptsExhaustedError,
     ErrorCode,
     Failure,
     ForbiddenTransitionError,
@@ -85,7 +87,7 @@ def expire(voice: Voice) -> Voice:
 
 
 def give_up(voice: Voice) -> Voice:
-    return voices_of.give_up(voice, AFTER_THE_LEASE, ERROR)
+    return voices_of.give_up(voice, AFTER_THE_LEASE)
 
 
 def renew(voice: Voice) -> Voice:
@@ -93,7 +95,7 @@ def renew(voice: Voice) -> Voice:
 
 
 def release(voice: Voice) -> Voice:
-    return voices_of.release(voice, LATER, voice.attempt)
+    return voices_of.release(voice, LATER, voice.attempt, counts=False)
 
 
 ALLOWED: dict[Callable[[Voice], Voice], dict[str, str]] = {
@@ -193,13 +195,13 @@ def test_a_queued_voice_knows_its_recording() -> None:
     assert (queued.input, queued.updated_at) == (an_upload(voice.voice_id), LATER)
 
 
-def test_the_first_lease_is_attempt_one_and_lasts_twenty_seconds() -> None:
+def test_the_first_lease_is_attempt_one_and_lasts_four_seconds() -> None:
     voice = a_queued()
 
     leased = lease(voice, LATER)
 
     assert (leased.attempt, leased.stage, leased.updated_at) == (1, "reading", LATER)
-    assert leased.lease_expires_at == LATER + timedelta(seconds=20)
+    assert leased.lease_expires_at == LATER + timedelta(seconds=4)
 
 
 def test_a_lease_before_the_record_of_the_upload_brings_the_upload_along() -> None:
@@ -270,7 +272,7 @@ def test_a_conversion_is_not_requested_again_while_a_worker_has_the_voice() -> N
     assert caught.value.remaining == LEASE - 3 * SECOND
 
 
-@pytest.mark.parametrize("act", [fail_attempt, fail, give_up])
+@pytest.mark.parametrize("act", [fail_attempt, fail])
 def test_a_failed_voice_has_its_error_and_no_lease(act: Callable[[Voice], Voice]) -> None:
     failed = act(a_converting())
 
@@ -278,11 +280,46 @@ def test_a_failed_voice_has_its_error_and_no_lease(act: Callable[[Voice], Voice]
     assert (failed.lease_expires_at, failed.stage, failed.result) == (None, None, None)
 
 
+def test_a_voice_that_is_given_up_says_so_and_has_no_lease() -> None:
+    failed = give_up(a_converting())
+
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.ATTEMPTS_EXHAUSTED
+    assert "record again" in failed.error.message
+    assert (failed.lease_expires_at, failed.stage, failed.result) == (None, None, None)
+
+
+def test_after_the_last_counted_attempt_a_voice_is_not_leased_again() -> None:
+    voice = replace(a_converting(), attempt=MOST_ATTEMPTS - 1)
+    last = lease(voice)
+
+    assert last.attempt == last.counted_attempts == MOST_ATTEMPTS
+    with pytest.raises(AttemptsExhaustedError, match="5 attempts were made"):
+        lease(last, NOW + 3 * LEASE)
+
+
+def test_attempts_that_were_handed_back_do_not_count() -> None:
+    voice = a_converting()
+    for _ in range(10 * MOST_ATTEMPTS):
+        voice = lease(voices_of.release(voice, LATER, voice.attempt, counts=False), LATER)
+    assert (voice.attempt, voice.counted_attempts) == (51, 1)
+
+    for _ in range(MOST_ATTEMPTS - 1):
+        voice = lease(voices_of.release(voice, LATER, voice.attempt, counts=True), LATER)
+    assert (voice.counted_attempts, voice.has_attempts_left) == (MOST_ATTEMPTS, False)
+
+
+@pytest.mark.parametrize("state", ["done", "failed"])
+def test_a_finished_voice_stays_finished_although_its_attempts_are_used_up(state: str) -> None:
+    with pytest.raises(ForbiddenTransitionError):
+        lease(replace(EVERY_STATE[state](), attempt=MOST_ATTEMPTS))
+
+
 def test_a_voice_that_a_worker_has_is_not_given_up() -> None:
     voice = a_converting()
 
     with pytest.raises(LeaseHeldError) as caught:
-        voices_of.give_up(voice, LATER, ERROR)
+        voices_of.give_up(voice, LATER)
 
     assert caught.value.remaining == LEASE - 3 * SECOND
 
@@ -291,7 +328,7 @@ def test_a_voice_that_a_worker_has_is_not_given_up() -> None:
     "act",
     [
         lambda voice, attempt: voices_of.renew(voice, LATER, attempt, stage="x"),
-        lambda voice, attempt: voices_of.release(voice, LATER, attempt),
+        lambda voice, attempt: voices_of.release(voice, LATER, attempt, counts=True),
         lambda voice, attempt: voices_of.fail_attempt(voice, LATER, attempt, ERROR),
         lambda voice, attempt: voices_of.finish(
             voice, LATER, attempt, a_result(voice.voice_id), seconds=1.0, timings={}
@@ -399,13 +436,19 @@ def test_the_codes_are_those_of_the_api_for_ever() -> None:
         "deadline_exceeded",
         "internal",
         "no_audio",
+        "nothing_to_say",
         "silent",
         "source_missing",
+        "speech_not_taken",
+        "text_not_taken",
+        "text_too_long",
+        "text_unreadable",
         "too_complex",
         "too_large",
         "too_long",
         "too_short",
         "unknown_character",
+        "unknown_style",
         "unsupported_format",
         "upload_expired",
     }

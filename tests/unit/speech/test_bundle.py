@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from onnx import GraphProto, TensorProto, helper
 
-from shared.characters import read_manifests
+from shared.characters import MAX_PORTRAIT_BYTES, read_manifests
 from speech.bundles.__main__ import main
 from speech.bundles.bundle import BundleError
-from speech.bundles.portraits import MAX_PORTRAIT_BYTES
 from speech.bundles.reading import load_character, load_characters
 from speech.bundles.sealing import seal
 from speech.engines.base import SessionSettings

@@ -47,3 +47,14 @@ def test_simultaneous_threads_load_a_value_once() -> None:
 
     assert len(loaded) == 1
     assert len(set(map(id, networks))) == 1
+
+
+def test_what_nobody_uses_is_not_found() -> None:
+    sharing = Sharing()
+    network = sharing.get("a", Network)
+    assert sharing.find("a") is network
+
+    del network
+    gc.collect()
+
+    assert sharing.find("a") is None

@@ -9,11 +9,12 @@ import pytest
 from functions.sweep.decision import Patience
 from functions.sweep.sweeping import PAGE, PAGES, IncompleteSweepError, Sweeper
 from infra.local.memory_voices import MemoryVoices
+from shared.media import TEXT_CONTENT_TYPE
 from shared.messages import PushMessage, parse_conversion_message
 from shared.ports.store import Found, UnreadableVoiceError
-from shared.voice import ErrorCode, Status, Voice, new_voice_id
+from shared.voice import ErrorCode, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
-from tests.support.logs import log_book
+from tests.support.logs import log_book, logged_as
 from tests.support.messages import RecordingPublisher
 from tests.support.voices import (
     NOW,
@@ -89,6 +90,20 @@ async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_that_is
     assert attributes["voice_id"] == voice.voice_id
     message = parse_conversion_message(PushMessage(data))
     assert (message.voice_id, message.upload) == (voice.voice_id, expected)
+
+
+async def test_a_text_whose_message_was_never_sent_is_found(house: House) -> None:
+    voice = a_waiting(speaking=Speaking(speed=1.5), content_type=TEXT_CONTENT_TYPE)
+    await house.voices.create(voice)
+    house.uploads.put(voice.voice_id, "はい。".encode(), TEXT_CONTENT_TYPE)
+    house.later(minutes=6)
+
+    assert await house.sweeper.sweep() == {"put_back": 1, "expire": 0}
+
+    queued = await house.voice(voice)
+    assert (queued.status, queued.options) == (Status.QUEUED, voice.options)
+    ((data, _),) = house.topic.published
+    assert parse_conversion_message(PushMessage(data)).upload.content_type == TEXT_CONTENT_TYPE
 
 
 async def test_the_conversion_of_a_queued_voice_is_requested_again_once_per_waiting_period(
@@ -256,7 +271,7 @@ async def test_an_unreadable_document_is_named_and_the_sweep_continues(house: Ho
         assert await house.sweeper_of(voices).sweep() == {"put_back": 1, "expire": 0}
 
     (entry,) = book.of("unreadable_voice")
-    assert (entry["severity"], entry["voice_id"]) == ("ERROR", voices.damaged.voice_id)
+    assert (entry["severity"], entry["voice"]) == ("ERROR", logged_as(voices.damaged.voice_id))
     assert "options" in entry["message"]
     assert [swept["unreadable"] for swept in book.of("swept")] == [1]
 

@@ -21,6 +21,7 @@ FUNCTIONS = ("api", "dead_letter", "on_upload", "sweep")
 # The least that each function needs in its environment.
 ENVIRONMENT = {
     "PROJECT_ID": "p",
+    "LOG_KEY": "k" * 64,
     "UPLOADS_BUCKET": "uploads",
     "RESULTS_BUCKET": "results",
     "CONVERSIONS_TOPIC": "conversions",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from infra.local.memory_topics import Subscription
 from infra.local.options import CloudOptions, LivenessProbe
 
 if TYPE_CHECKING:
@@ -34,3 +36,15 @@ def test_the_sweep_starts_as_often(terraform: TerraformModule) -> None:
 
 def test_an_upload_url_works_as_long(terraform: TerraformModule) -> None:
     assert CloudOptions().upload_url_seconds == terraform.variables["upload_url_seconds"]["default"]
+
+
+def test_a_message_is_delivered_as_often_and_with_the_same_pauses(
+    terraform: TerraformModule,
+) -> None:
+    default = {field.name: field.default for field in fields(Subscription)}
+
+    assert default["attempts"] == terraform.variables["delivery_attempts"]["default"]
+    for pause in ("minimum", "maximum"):
+        local = {"minimum": "first", "maximum": "longest"}[pause]
+        seconds = float(terraform.locals[f"{pause}_backoff"].rstrip("s"))
+        assert default[f"{local}_backoff_seconds"] == seconds

@@ -8,6 +8,7 @@ from fastapi.routing import APIRoute
 from starlette.routing import Route
 
 from functions.convert.app import create_app
+from functions.convert.characters import BuiltInCharacters
 from functions.sweep.app import create_app as create_sweep
 from shared.http.push import push_app
 from shared.ports.tokens import TokenRefusedError
@@ -52,7 +53,9 @@ class Doorkeeper:
 
 @pytest.fixture
 def convert() -> Starlette:
-    return create_app(cast("Worker", IdleWorker()), Doorkeeper(), ReadyDecoder())
+    return create_app(
+        cast("Worker", IdleWorker()), BuiltInCharacters({}), Doorkeeper(), ReadyDecoder()
+    )
 
 
 @pytest.fixture
@@ -105,7 +108,7 @@ async def test_a_stuck_container_fails_the_liveness_probe_but_still_counts_as_st
 ) -> None:
     stuck = IdleWorker()
     stuck.is_stuck = True
-    app = create_app(cast("Worker", stuck), Doorkeeper(), ReadyDecoder())
+    app = create_app(cast("Worker", stuck), BuiltInCharacters({}), Doorkeeper(), ReadyDecoder())
     probes = container(terraform)
 
     assert await ask(app, "GET", probes["liveness_probe"][0]["http_get"][0]["path"]) == 503

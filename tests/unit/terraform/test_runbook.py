@@ -44,7 +44,7 @@ def test_the_runbook_names_only_subscriptions_and_services_that_exist(
     subscriptions = {f"{topic}{end}" for topic in topics for end in ("", "-dead", "-dead-retained")}
 
     assert suffixes
-    assert suffixes <= services | subscriptions
+    assert suffixes <= services | subscriptions | {"log-key"}
     assert all(f'"${{var.name}}-${{each.key}}{end}"' in pubsub for end in ("", "-dead-retained"))
 
 

@@ -64,23 +64,21 @@ def test_a_message_counts_as_lost_only_when_no_delivery_is_left(
     terraform: TerraformModule,
 ) -> None:
     formula = terraform.locals["patience"]
-    found = re.fullmatch(
-        r"min\((\d+), max\((\d+), (\d+) \* \(var\.delivery_attempts - (\d+)\)\)\)", formula
-    )
+    found = re.fullmatch(r"max\((\d+), (\d+) \* \(var\.delivery_attempts - (\d+)\)\)", formula)
     assert found, formula
-    most, least, gap, quick = map(int, found.groups())
+    least, gap, quick = map(int, found.groups())
     first, longest = (
         int(terraform.locals[name].rstrip("s")) for name in ("minimum_backoff", "maximum_backoff")
     )
 
-    for attempts in range(5, most // gap + quick):
+    for attempts in range(5, 101):
         backoffs = sum(min(longest, first * 2**tried) for tried in range(attempts - 1))
-        assert backoffs <= min(most, max(least, gap * (attempts - quick))), attempts
+        assert backoffs <= max(least, gap * (attempts - quick)), attempts
 
 
 def test_the_patience_is_one_that_the_code_accepts(terraform: TerraformModule) -> None:
     field = SweepSettings.model_fields["patience_seconds"]
-    most, least = map(int, re.findall(r"\b\d{3,}\b", terraform.locals["patience"]))
+    (least,) = map(int, re.findall(r"\b\d{3,}\b", terraform.locals["patience"]))
     accepted = {
         name: getattr(limit, name)
         for limit in field.metadata
@@ -89,4 +87,4 @@ def test_the_patience_is_one_that_the_code_accepts(terraform: TerraformModule) -
     }
 
     assert accepted["ge"] <= least == field.default
-    assert most <= accepted["le"]
+    assert accepted["le"] >= 10 * 100

@@ -8,6 +8,7 @@ _NEEDS = {
         "test_folded.py",
         "test_measures.py",
         "test_network.py",
+        "test_stream.py",
         "test_together.py",
         "test_whole_path.py",
     ],

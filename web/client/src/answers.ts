@@ -1,6 +1,15 @@
 /** Checks and reads the services' answers. */
 import { VoiceAvatarError } from "./errors.js";
-import type { Character, Voice, VoiceResult, VoiceStatus, VoiceUpdate } from "./types.js";
+import type {
+  AnnouncedVoice,
+  Character,
+  LiveOffer,
+  TextAbility,
+  Voice,
+  VoiceResult,
+  VoiceStatus,
+  VoiceUpdate,
+} from "./types.js";
 
 /** A JSON object or a document, not checked yet. */
 export type Answer = Readonly<Record<string, unknown>>;
@@ -18,7 +27,8 @@ export function readDocument(data: Answer | null): {
   return { update: { status, stage: stringOr(data["stage"], null) }, result };
 }
 
-function failure(error: Answer): VoiceAvatarError {
+/** The error that a failed voice names. */
+export function failure(error: Answer): VoiceAvatarError {
   const message = stringOr(error["message"], "The conversion failed.");
   return new VoiceAvatarError(stringOr(error["code"], "internal"), message);
 }
@@ -33,6 +43,7 @@ function parseLicence(value: unknown, api: string): Character["licence"] {
 export function parseCharacter(entry: unknown, api: string): Character {
   const data = asObject(entry, "character");
   const limits = asObject(data["limits"] ?? {}, "limits");
+  const { takes, text } = data;
   return {
     id: asString(data["id"], "id"),
     name: asObject(data["name"], "name") as Record<string, string>,
@@ -41,6 +52,8 @@ export function parseCharacter(entry: unknown, api: string): Character {
     termsUrl: webAddress(data["terms_url"], api),
     colour: stringOr(data["colour"], null),
     portraitUrl: webAddress(data["portrait_url"], api),
+    takes: takes === "text" || takes === "both" ? takes : "speech",
+    text: isObject(text) ? parseTextAbility(text) : null,
     limits: {
       minSeconds: numberOr(limits["min_seconds"], 1),
       maxSeconds: numberOr(limits["max_seconds"], 10),
@@ -48,12 +61,30 @@ export function parseCharacter(entry: unknown, api: string): Character {
   };
 }
 
+function parseTextAbility(data: Answer): TextAbility {
+  return {
+    maxCharacters: numberOr(data["max_characters"], Number.POSITIVE_INFINITY),
+    styles: asArray(data["styles"] ?? [], "styles").map((entry) => {
+      const style = asObject(entry, "style");
+      return {
+        id: numberOr(style["id"], 0),
+        name: stringOr(style["name"], ""),
+        speaker: stringOr(style["speaker"], null),
+      };
+    }),
+  };
+}
+
+/** A voice without a place for a recording, such as one made from a text. */
+export function parseAnnounced(body: Answer): AnnouncedVoice {
+  const voiceId = asString(body["voice_id"], "voice_id");
+  return { voiceId, document: stringOr(body["document"], `voices/${voiceId}`) };
+}
+
 export function parseVoice(body: Answer): Voice {
   const upload = asObject(body["upload"], "upload");
-  const voiceId = asString(body["voice_id"], "voice_id");
   return {
-    voiceId,
-    document: stringOr(body["document"], `voices/${voiceId}`),
+    ...parseAnnounced(body),
     upload: {
       method: stringOr(upload["method"], "PUT"),
       url: asString(upload["url"], "upload.url"),
@@ -61,7 +92,16 @@ export function parseVoice(body: Answer): Voice {
       expiresAt: new Date(asString(upload["expires_at"], "upload.expires_at")),
       maxBytes: numberOr(upload["max_bytes"], Number.POSITIVE_INFINITY),
     },
+    live: parseLive(body["live"]),
   };
+}
+
+/** An offer that cannot be understood is none: the upload works without it. */
+function parseLive(offer: unknown): LiveOffer | null {
+  if (!isObject(offer)) return null;
+  const { url, ticket } = offer;
+  if (typeof url !== "string" || typeof ticket !== "string") return null;
+  return { url, ticket, expiresAt: moment(offer["expires_at"]) };
 }
 
 export function parseResult(result: Answer): VoiceResult {

@@ -29,6 +29,12 @@ export type ServerErrorCode =
   | "app_check_refused"
   | "not_owner"
   | "pitch_not_adjustable"
+  | "speech_not_taken"
+  | "text_not_taken"
+  | "text_too_long"
+  | "text_unreadable"
+  | "nothing_to_say"
+  | "unknown_style"
   | "still_converting"
   | "rate_limited";
 

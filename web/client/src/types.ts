@@ -32,7 +32,7 @@ export interface FirebaseConfig {
 export type AppCheckConfig =
   { readonly appId: string; readonly siteKey: string } | { readonly token: string };
 
-/** A character: the voice that a recording is converted to. */
+/** A character: the voice in which the visitor's words are heard. */
 export interface Character {
   readonly id: string;
   readonly name: Readonly<Record<string, string>>;
@@ -42,8 +42,27 @@ export interface Character {
   /** Preview colour, `#rrggbb`. */
   readonly colour: string | null;
   readonly portraitUrl: string | null;
+  /** What its voices are made from. */
+  readonly takes: "speech" | "text" | "both";
   /** Shortest and longest recording in seconds. */
   readonly limits: { readonly minSeconds: number; readonly maxSeconds: number };
+  /** How it speaks text; null if it does not. */
+  readonly text: TextAbility | null;
+}
+
+/** How a character speaks text. */
+export interface TextAbility {
+  /** Longest text, in Unicode characters. */
+  readonly maxCharacters: number;
+  readonly styles: readonly Style[];
+}
+
+/** A style in which a character speaks text. */
+export interface Style {
+  readonly id: number;
+  readonly name: string;
+  /** Who speaks in it, where the character has several speakers. */
+  readonly speaker: string | null;
 }
 
 /** How to convert a recording. */
@@ -58,15 +77,48 @@ export interface VoiceRequest {
   readonly contentType: string;
 }
 
+/** How a character speaks a text; each value is the character's usual one if it is missing. */
+export interface TextRequest {
+  /** The character's id; the server's first one that speaks text if it is missing. */
+  readonly character?: string;
+  /** From 0.5, half as fast, to 2, twice as fast. */
+  readonly speed?: number;
+  /** Semitones, from -12 to 12. */
+  readonly pitch?: number;
+  /** From 0, flat, to 2, twice as lively. */
+  readonly intonation?: number;
+  /** From 0 to 2. */
+  readonly volume?: number;
+  /** Length of the pauses, from 0 to 4. */
+  readonly pauses?: number;
+  /** Id of one of the character's styles. */
+  readonly style?: number;
+  readonly outputFormat?: OutputFormat;
+}
+
 export type OutputFormat = "wav" | "mp3" | "m4a" | "ogg";
 
-/** A voice that waits for its recording. */
-export interface Voice {
+/** A voice that the service knows. */
+export interface AnnouncedVoice {
   /** RFC 4122 UUID version 4; whoever holds it can read the voice and delete it. */
   readonly voiceId: string;
-  readonly upload: SignedUpload;
   /** Firestore path of the document to listen to. */
   readonly document: string;
+}
+
+/** A voice that waits for its recording. */
+export interface Voice extends AnnouncedVoice {
+  readonly upload: SignedUpload;
+  /** Where the recording can be sent while it is being spoken; null where the service has no such place. */
+  readonly live: LiveOffer | null;
+}
+
+/** A WebSocket that takes this voice's recording; the protocol is `voice-avatar.live.v1`. */
+export interface LiveOffer {
+  readonly url: string;
+  /** What proves to the service that the voice was announced. */
+  readonly ticket: string;
+  readonly expiresAt: Date | null;
 }
 
 /** A signed address that accepts one recording, once. */
@@ -96,6 +148,15 @@ export interface VoiceResult {
   readonly bytes: number | null;
   readonly seconds: number | null;
   readonly sha256: string | null;
+  /** The audio itself, if it came with the result already. */
+  readonly audio?: Blob;
+}
+
+/** A piece of the character's voice while the visitor still speaks: 24 kHz, mono, 16 bits. */
+export interface HeardSound {
+  /** Place of the first sample, counted from the beginning of the recording. */
+  readonly firstSample: number;
+  readonly samples: Int16Array;
 }
 
 /** Steps of {@link VoiceAvatar.convert}, in the order in which they usually come. */
@@ -103,10 +164,29 @@ export type ConvertProgress =
   | { readonly step: "created"; readonly voice: Voice }
   | { readonly step: "uploading"; readonly sentBytes: number; readonly totalBytes: number }
   | { readonly step: "uploaded" }
+  /** The character is heard no longer, or not at all: `busy`, `unsupported` or `unavailable`. */
+  | { readonly step: "hearing_ended"; readonly reason: string }
+  /** The audio is there, and the service is about to store it. */
+  | { readonly step: "converted"; readonly audio: Blob }
   | { readonly step: "update"; readonly update: VoiceUpdate };
 
 export interface ConvertOptions extends VoiceRequest {
   readonly onProgress?: (progress: ConvertProgress) => void;
+  /**
+   * Hears the character while the visitor speaks, about 0.3 s later: a preview, never the result.
+   * Called only where the service and the character can do this; play it with headphones.
+   */
+  readonly onHeard?: (sound: HeardSound) => void;
+  readonly signal?: AbortSignal;
+}
+
+/** Steps of {@link VoiceAvatar.speak}. */
+export type SpeakProgress =
+  | { readonly step: "created"; readonly voice: AnnouncedVoice }
+  | { readonly step: "update"; readonly update: VoiceUpdate };
+
+export interface SpeakOptions extends TextRequest {
+  readonly onProgress?: (progress: SpeakProgress) => void;
   readonly signal?: AbortSignal;
 }
 

@@ -22,11 +22,6 @@ export function never(): Promise<never> {
   return new Promise(() => undefined);
 }
 
-/** Rejects when there will be no recording, and never resolves. */
-export function failureOf(recording: Blob | Promise<Blob>): Promise<never> {
-  return Promise.resolve(recording).then(never);
-}
-
 /** Resolves after that many seconds; rejects with the signal's reason. */
 export function pause(seconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -117,3 +117,67 @@ export class FakeClock {
     });
   };
 }
+
+/** One connection of a {@link FakeLive}, which the test plays the server of. */
+export class FakeSocket {
+  binaryType = "blob";
+  bufferedAmount = 0;
+  readonly sent: (Record<string, unknown> | Blob)[] = [];
+  onopen: (() => void) | null = null;
+  onmessage: ((event: { data: unknown }) => void) | null = null;
+  onclose: ((event: { code: number }) => void) | null = null;
+  closedByClient = false;
+
+  send(data: string | ArrayBuffer): void {
+    const isText = typeof data === "string";
+    this.sent.push(isText ? (JSON.parse(data) as Record<string, unknown>) : new Blob([data]));
+  }
+
+  close(): void {
+    this.closedByClient = true;
+  }
+
+  answer(message: Record<string, unknown> | ArrayBuffer | string): void {
+    const plain = typeof message === "string" || message instanceof ArrayBuffer;
+    this.onmessage?.({ data: plain ? message : JSON.stringify(message) });
+  }
+
+  break(code = 1006): void {
+    this.onclose?.({ code });
+  }
+
+  /** The messages that are objects, by type. */
+  get types(): unknown[] {
+    return this.sent.flatMap((each) => (each instanceof Blob ? [] : [each["type"]]));
+  }
+
+  /** All bytes that came, as text. */
+  async text(): Promise<string> {
+    return await new Blob(this.sent.filter((each) => each instanceof Blob)).text();
+  }
+}
+
+/** The service that takes sockets; it accepts each at once. */
+export class FakeLive {
+  readonly sockets: FakeSocket[] = [];
+  readonly opened: string[][] = [];
+  /** Called with each new socket. */
+  accept: (socket: FakeSocket) => void = (socket) => socket.onopen?.();
+
+  readonly openSocket = (...address: [string, string]): WebSocket => {
+    const socket = new FakeSocket();
+    this.opened.push(address);
+    this.sockets.push(socket);
+    queueMicrotask(() => this.accept(socket));
+    return socket as unknown as WebSocket;
+  };
+}
+
+/** Waits until something holds. */
+export async function until(holds: () => boolean): Promise<void> {
+  for (let turn = 0; turn < 1000; turn += 1) {
+    if (holds()) return;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  throw new Error("It never came to hold");
+}

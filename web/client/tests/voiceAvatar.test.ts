@@ -104,6 +104,8 @@ test("characters have absolute addresses, and none that is not http", async () =
     colour: "#ff0000",
     portrait_url: "/portraits/mei.svg",
     limits: { min_seconds: 1, max_seconds: 10 },
+    takes: "both",
+    text: { max_characters: 200, styles: [{ id: 3, name: "Calm", speaker: null }] },
   };
   const network = new FakeNetwork({ "GET /api/v1/characters": json(200, { characters: [entry] }) });
   const [character] = await client({ fetch: network.fetch }).characters();
@@ -112,7 +114,16 @@ test("characters have absolute addresses, and none that is not http", async () =
     termsUrl: null,
     licence: { name: "CC BY 3.0", url: "https://licence.example/by" },
     limits: { minSeconds: 1, maxSeconds: 10 },
+    takes: "both",
+    text: { maxCharacters: 200, styles: [{ id: 3, name: "Calm", speaker: null }] },
   });
+});
+
+test("a character of an older service takes speech alone", async () => {
+  const entry = { id: "mei", name: { en: "Mei" } };
+  const network = new FakeNetwork({ "GET /api/v1/characters": json(200, { characters: [entry] }) });
+  const [character] = await client({ fetch: network.fetch }).characters();
+  expect(character).toMatchObject({ takes: "speech", text: null });
 });
 
 test("upload refuses a recording over the limit before a byte is sent", async () => {
@@ -369,6 +380,7 @@ describe("convert", () => {
     const firestore = new FakeFirestore();
     const network = new FakeNetwork({ [POST]: json(201, CREATED) });
     const put: Surroundings["put"] = async () => {
+      await firestore.listened;
       firestore.write({ status: "done", result: RESULT });
       throw new VoiceAvatarError("already_uploaded", "There already.");
     };
@@ -377,6 +389,66 @@ describe("convert", () => {
       OPTIONS,
     );
     expect((await outcome).voice.voiceId).toBe(VOICE_ID);
+  });
+});
+
+describe("speak", () => {
+  const SPOKEN = { ...CREATED, upload: null };
+
+  test("sends the text with its wishes and resolves with the result", async () => {
+    const firestore = new FakeFirestore();
+    const network = new FakeNetwork({ [POST]: json(201, SPOKEN) });
+    const steps: string[] = [];
+    const outcome = client({ fetch: network.fetch, loadListen: firestore.load }).speak(
+      "こんにちは",
+      {
+        character: "mei",
+        speed: 1.2,
+        outputFormat: "mp3",
+        onProgress: ({ step }) => steps.push(step),
+      },
+    );
+    await firestore.listened;
+    firestore.write({ status: "queued" }, { status: "done", result: RESULT });
+    expect((await outcome).result.url).toBe(RESULT.url);
+    expect(steps).toEqual(["created", "update", "update"]);
+    expect(await network.requests[0]?.json()).toEqual({
+      text: "こんにちは",
+      character: "mei",
+      speed: 1.2,
+      output_format: "mp3",
+    });
+  });
+
+  test("has the service's own reason for a text that it refuses", async () => {
+    const refusal = { code: "text_too_long", detail: "At most 200 characters are spoken." };
+    const network = new FakeNetwork({ [POST]: json(422, refusal) });
+    const code: ServerErrorCode = "text_too_long";
+    expect(await failure(client({ fetch: network.fetch }).speak("…"))).toMatchObject({
+      code,
+      message: refusal.detail,
+    });
+  });
+
+  test.each([
+    ["aborted", 1],
+    ["failed", 0],
+  ])("when %s, the voice is deleted %i times", async (end, deletions) => {
+    const firestore = new FakeFirestore();
+    const abort = new AbortController();
+    const network = new FakeNetwork({
+      [POST]: json(201, SPOKEN),
+      [DELETE]: new Response(null, { status: 204 }),
+    });
+    const outcome = client({ fetch: network.fetch, loadListen: firestore.load }).speak("a", {
+      signal: abort.signal,
+    });
+    outcome.catch(() => undefined);
+    await firestore.listened;
+    if (end === "aborted") abort.abort();
+    else firestore.write({ status: "failed", error: { code: "text_unreadable", message: "No." } });
+    await expect(outcome).rejects.toBeInstanceOf(Error);
+    expect(network.asked(DELETE)).toHaveLength(deletions);
   });
 });
 

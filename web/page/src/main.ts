@@ -3,14 +3,19 @@ import "@fontsource-variable/bricolage-grotesque/wght.css";
 import "./style.css";
 import { VoiceAvatar, type VoiceAvatarConfig } from "@voice-avatar/client";
 import { part } from "./elements.js";
-import { acceptFiles, Page } from "./page.js";
+import { acceptFiles } from "./files.js";
+import { Page } from "./page.js";
 import { type Language, preferredLanguage } from "./words.js";
+
+/** `live`: the address of the service that takes recordings while they are spoken, if there is one. */
+type SiteConfig = VoiceAvatarConfig & { readonly live?: string | null };
 
 const CHOSEN_LANGUAGE = "voice-avatar-language";
 
 async function main(): Promise<void> {
   let language = initialLanguage();
-  const page = new Page(new VoiceAvatar(await siteConfig()), language);
+  const config = await siteConfig();
+  const page = new Page(new VoiceAvatar(config), language, { canHear: Boolean(config.live) });
   part("#language", HTMLButtonElement).addEventListener("click", () => {
     language = language === "ja" ? "en" : "ja";
     remember(language);
@@ -21,11 +26,11 @@ async function main(): Promise<void> {
 }
 
 /** Reads `config.json` beside the page; without an `api` in it, the api is the page's own origin. */
-async function siteConfig(): Promise<VoiceAvatarConfig> {
+async function siteConfig(): Promise<SiteConfig> {
   const response = await fetch("./config.json", { cache: "no-cache" }).catch(() => null);
   // Some hosts answer with the page itself instead of 404.
   const answer: unknown = response?.ok ? await response.json().catch(() => null) : null;
-  const config = (answer ?? {}) as Partial<VoiceAvatarConfig>;
+  const config = (answer ?? {}) as Partial<SiteConfig>;
   return { ...config, api: new URL(config.api || ".", location.href).href };
 }
 

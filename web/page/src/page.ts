@@ -1,23 +1,38 @@
 /** The visitor's way through the page: choose, speak, wait, listen. */
 import type {
+  AnnouncedVoice,
   Character,
   ConvertProgress,
-  Voice,
+  RecordingSource,
+  SpeakProgress,
   VoiceAvatar,
   VoiceResult,
 } from "@voice-avatar/client";
 import { part } from "./elements.js";
-import { PageError, problemOf } from "./problems.js";
+import { fileName } from "./files.js";
+import { Hearing } from "./hearing.js";
+import { Playback } from "./playback.js";
+import { PageError, type Problem, problemOf } from "./problems.js";
 import { Recorder, recordingType } from "./recorder.js";
 import { Ring, TICKS } from "./ring.js";
-import { pageLimits, Setup } from "./setup.js";
-import { contentTypeOf, decode, judge, outline, Player, type Sound } from "./sound.js";
-import { type Side, STAGES, type Stage, type State, showPlayed, View } from "./view.js";
-import { BARS, drawWaveform } from "./waveform.js";
+import { Roster } from "./roster.js";
+import { type Mode, pageLimits, Setup } from "./setup.js";
+import { contentTypeOf, decode, judge, measure, outline, type Sound } from "./sound.js";
+import {
+  initialState,
+  NOTHING_YET,
+  type Notice,
+  type Side,
+  SILENCE,
+  type Stage,
+  STAGES,
+  type State,
+} from "./state.js";
+import { View } from "./view.js";
+import { BARS } from "./waveform.js";
 import { type Language, WORDS } from "./words.js";
 
 const OUTPUT_FORMAT = "mp3";
-const SILENCE = (): string => "";
 /** The part of the ring that has the character's colour, for each stage. */
 const TURNED: Readonly<Record<Stage, number>> = {
   uploading: 0.25,
@@ -25,6 +40,9 @@ const TURNED: Readonly<Record<Stage, number>> = {
   converting: 0.7,
   done: 1,
 };
+
+/** For what is converted without having been spoken just now. */
+const NOT_SPOKEN = { hearing: null, kept: Promise.resolve() };
 
 /** A recording and its media type. */
 interface Take {
@@ -36,37 +54,28 @@ export class Page {
   readonly #client: VoiceAvatar;
   readonly #view = new View();
   readonly #ring = new Ring(part("#ring", HTMLElement));
-  readonly #setup = new Setup(() => this.#setupChanged());
-  readonly #players: Readonly<Record<Side, Player>> = {
-    own: new Player((playing, fraction) => this.#played("own", playing, fraction)),
-    converted: new Player((playing, fraction) => this.#played("converted", playing, fraction)),
-  };
+  readonly #setup: Setup;
+  readonly #roster: Roster;
+  readonly #playback = new Playback((side, playing, fraction) =>
+    this.#played(side, playing, fraction),
+  );
   #state: State;
   #work = new AbortController();
   #recorder: Recorder | null = null;
   #take: Take | null = null;
-  #voice: Voice | null = null;
+  #voice: AnnouncedVoice | null = null;
   #usedSetup = "";
   #retry: (() => Promise<void>) | null = null;
-  #addresses: string[] = [];
 
-  constructor(client: VoiceAvatar, language: Language) {
+  /** `canHear`: whether the service lets visitors hear the character while they speak. */
+  constructor(client: VoiceAvatar, language: Language, { canHear }: { canHear: boolean }) {
     this.#client = client;
-    this.#state = {
-      scene: "loading",
-      words: WORDS[language],
-      character: null,
-      stage: "uploading",
-      problem: null,
-      canRetry: false,
-      canDelete: false,
-      setupChanged: false,
-      notice: SILENCE,
-      own: null,
-      converted: null,
-      download: null,
-      playing: null,
-    };
+    this.#setup = new Setup(
+      { onChange: () => this.#setupChanged(), onSay: () => void this.#say() },
+      canHear,
+    );
+    this.#roster = new Roster(client, this.#setup);
+    this.#state = initialState(WORDS[language]);
     this.#listen();
   }
 
@@ -74,10 +83,10 @@ export class Page {
   async open(): Promise<void> {
     this.#update({ scene: "loading", problem: null, canRetry: false });
     try {
-      this.#setup.offer(await this.#client.characters());
+      await this.#roster.load();
       this.#start();
     } catch {
-      this.#fail(new PageError("page"), () => this.open());
+      this.#fail(problemOf(new PageError("page")), () => this.open());
     }
   }
 
@@ -85,25 +94,34 @@ export class Page {
     this.#update({ words: WORDS[language] });
   }
 
+  /** Shows the characters that there are now to visitors who come back after a while. */
+  async #listAgain(): Promise<void> {
+    if (!this.#roster.isOld || document.hidden || this.#state.scene !== "start") return;
+    await this.#roster.load().then(
+      () => this.#update({}),
+      () => undefined,
+    );
+  }
+
   #update(change: Partial<State>): void {
-    this.#state = { ...this.#state, ...change, character: this.#setup.character };
+    const { character, mode } = this.#setup;
+    this.#state = { ...this.#state, ...change, character, wanted: mode };
+    if (this.#state.scene === "start") this.#state = { ...this.#state, mode };
     this.#setup.render(this.#state.words);
     this.#view.render(this.#state);
   }
 
   #listen(): void {
     part("#main", HTMLButtonElement).addEventListener("click", () => void this.#pressed());
-    part("#again", HTMLButtonElement).addEventListener("click", () => void this.#record());
-    part("#convert-again", HTMLButtonElement).addEventListener(
-      "click",
-      () => void this.#convertTake(),
-    );
+    part("#again", HTMLButtonElement).addEventListener("click", () => void this.#anew());
+    part("#convert-again", HTMLButtonElement).addEventListener("click", () => void this.#again());
     part("#delete", HTMLButtonElement).addEventListener("click", () => void this.#delete());
     for (const side of ["own", "converted"] as const) {
       part(`#${side} button`, HTMLButtonElement).addEventListener("click", () =>
-        this.#toggle(side),
+        this.#playback.toggle(side),
       );
     }
+    document.addEventListener("visibilitychange", () => void this.#listAgain());
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.#cancel();
     });
@@ -114,70 +132,91 @@ export class Page {
   /** Takes a file instead of a recording, unless the page is busy. */
   async takeFile(file: File): Promise<void> {
     if (!["start", "done", "problem"].includes(this.#state.scene)) return;
-    this.#forget();
+    if (this.#setup.character?.takes === "text") return;
+    this.#setup.speak();
+    this.#forget("speak");
     await this.#attempt(async (signal) => {
       const take = { blob: file, contentType: contentTypeOf(file) };
-      const sound = await decode(file);
-      // Meanwhile the visitor may have started a recording or dropped another file.
-      signal.throwIfAborted();
-      this.#take = take;
-      this.#hear(sound);
-      judge(sound, this.#limits);
-      await this.#convert(take.blob, take.contentType);
+      const sound = await this.#keep(take, signal);
+      // What this browser cannot decode, the service judges.
+      if (sound !== null) judge(measure(sound), this.#limits);
+      await this.#convert(take.blob, take);
     });
   }
 
   async #pressed(): Promise<void> {
     const { scene } = this.#state;
-    if (scene === "start") await this.#record();
+    if (scene === "start") await this.#begin();
     else if (scene === "recording") this.#recorder?.stop();
     else if (scene === "busy") this.#cancel();
-    else if (scene === "done") this.#toggle("converted");
-    else if (scene === "problem") await (this.#retry ?? (() => this.#record()))();
+    else if (scene === "done") this.#playback.toggle("converted");
+    else if (scene === "problem") await (this.#retry ?? (() => this.#anew()))();
+  }
+
+  async #begin(): Promise<void> {
+    await (this.#setup.mode === "type" ? this.#say() : this.#record());
+  }
+
+  /** Another recording, or another text. */
+  async #anew(): Promise<void> {
+    if (this.#setup.mode === "speak") {
+      await this.#record();
+      return;
+    }
+    this.#start();
+    this.#setup.typing.focus();
+  }
+
+  /** The same recording or text, as it is wanted now. */
+  async #again(): Promise<void> {
+    await (this.#setup.mode === "type" ? this.#say() : this.#convertTake());
   }
 
   get #limits(): Character["limits"] {
     return pageLimits(this.#setup.character);
   }
 
-  #start(notice: State["notice"] = SILENCE): void {
+  #start(notice: Notice = SILENCE): void {
     this.#forget();
     this.#ring.clear();
     this.#update({ scene: "start", notice });
   }
 
   /** Removes everything that an earlier recording left. */
-  #forget(): void {
+  #forget(mode: Mode = this.#setup.mode): void {
     this.#work.abort();
     this.#work = new AbortController();
     this.#recorder = null;
-    for (const player of Object.values(this.#players)) player.clear();
-    for (const address of this.#addresses.splice(0)) URL.revokeObjectURL(address);
+    this.#playback.clear();
     this.#take = null;
     this.#voice = null;
     this.#retry = null;
-    this.#state = {
-      ...this.#state,
-      problem: null,
-      canRetry: false,
-      canDelete: false,
-      setupChanged: false,
-      own: null,
-      converted: null,
-      download: null,
-      playing: null,
-    };
+    this.#state = { ...this.#state, ...NOTHING_YET, mode };
   }
 
   async #record(): Promise<void> {
     if (this.#recorder !== null) return;
-    this.#forget();
+    this.#forget("speak");
     await this.#attempt(async (signal) => {
       const contentType = recordingType();
       if (contentType === null) throw new PageError("unsupported_browser");
+      const hearing = this.#setup.hears ? new Hearing() : null;
       const recorder = this.#startRecorder(contentType);
-      const spoken = recorder.finished.then((blob) => this.#spoken({ blob, contentType }, signal));
-      await this.#convert(spoken, contentType);
+      void recorder.finished.catch(() => undefined).then(() => hearing?.stop());
+      // What cannot be converted fails here, before the recording ends for the service.
+      const judged = recorder.finished.then((recorded) => judge(recorded, this.#limits));
+      judged.catch(() => undefined);
+      const slices = recorder.slices.pipeThrough(
+        new TransformStream<Blob, Blob>({ flush: () => judged }),
+      );
+      const kept = recorder.finished.then(({ blob }) => this.#keep({ blob, contentType }, signal));
+      kept.catch(() => undefined);
+      const conversion = this.#convert(slices, { contentType }, { hearing, kept });
+      // A visitor who is speaking is not interrupted: an error is shown afterwards.
+      conversion.catch(() => undefined);
+      await kept;
+      await judged;
+      await conversion;
     });
   }
 
@@ -203,13 +242,14 @@ export class Page {
     return this.#recorder;
   }
 
-  async #spoken(take: Take, signal: AbortSignal): Promise<Blob> {
+  /** Keeps a recording, which can be converted again, and shows it. */
+  async #keep(take: Take, signal: AbortSignal): Promise<Sound | null> {
     const sound = await decode(take.blob);
+    // Meanwhile the visitor may have started a recording or dropped another file.
     signal.throwIfAborted();
     this.#take = take;
     this.#hear(sound);
-    judge(sound, this.#limits);
-    return take.blob;
+    return sound;
   }
 
   /** Shows the visitor's own recording and lets the visitor play it. */
@@ -219,7 +259,7 @@ export class Page {
     this.#ring.pulse(0);
     this.#ring.draw(levels);
     this.#ring.turn(0);
-    if (sound !== null) this.#load("own", sound);
+    if (sound !== null) this.#playback.load("own", sound);
     this.#update({
       scene: "busy",
       stage: "uploading",
@@ -232,48 +272,81 @@ export class Page {
     const take = this.#take;
     const own = this.#state.own;
     if (take === null) return;
-    this.#forget();
+    this.#forget("speak");
     this.#take = take;
     await this.#attempt(async () => {
       this.#hear(own);
-      await this.#convert(take.blob, take.contentType);
+      await this.#convert(take.blob, take);
     });
   }
 
-  async #convert(recording: Blob | Promise<Blob>, contentType: string): Promise<void> {
-    const { signal } = this.#work;
-    const character = this.#setup.character;
-    this.#usedSetup = this.#setupNow;
-    // A visitor who is speaking is not interrupted: the error is shown afterwards.
-    const finished = Promise.resolve(recording);
-    const conversion = this.#client.convert(finished, {
+  async #convert(
+    recording: RecordingSource,
+    { contentType }: Pick<Take, "contentType">,
+    { hearing, kept }: { hearing: Hearing | null; kept: Promise<unknown> } = NOT_SPOKEN,
+  ): Promise<void> {
+    const { character, pitchShift, summary } = this.#setup;
+    this.#usedSetup = summary;
+    const shown: Promise<void>[] = [];
+    const { result } = await this.#client.convert(recording, {
       contentType,
-      pitchShift: this.#setup.pitchShift,
+      pitchShift,
       outputFormat: OUTPUT_FORMAT,
       ...(character === null ? {} : { character: character.id }),
-      onProgress: (progress) => this.#progress(progress),
-      signal,
+      onProgress: (progress) => {
+        const { step } = progress;
+        // The result may be there before the browser has decoded the visitor's own recording.
+        if (step === "converted")
+          shown.push(kept.then(() => this.#show(progress.audio, null)).catch(() => undefined));
+        else this.#progress(progress);
+      },
+      ...(hearing === null ? {} : { onHeard: (sound) => hearing.play(sound) }),
+      signal: this.#work.signal,
     });
-    conversion.catch(() => undefined);
-    await finished;
-    const { result } = await conversion;
-    signal.throwIfAborted();
-    await this.#fetchResult(result);
+    await kept;
+    await (shown[0] ?? this.#fetchResult(result));
+  }
+
+  /** Lets the character speak what the visitor has typed. */
+  async #say(): Promise<void> {
+    const { character, typing, summary, mode } = this.#setup;
+    const ready = ["start", "done", "problem"].includes(this.#state.scene) && mode === "type";
+    if (!ready || !typing.check(character, this.#state.words)) return;
+    this.#forget("type");
+    this.#usedSetup = summary;
+    this.#ring.clear();
+    this.#ring.turn(TURNED.queued);
+    this.#update({ scene: "busy", stage: "queued", notice: (w) => w.stageQueued });
+    await this.#attempt(async (signal) => {
+      const { result } = await this.#client.speak(typing.text, {
+        ...typing.wishes,
+        outputFormat: OUTPUT_FORMAT,
+        ...(character === null ? {} : { character: character.id }),
+        onProgress: (progress) => this.#progress(progress),
+        signal,
+      });
+      await this.#fetchResult(result);
+    });
   }
 
   async #fetchResult(result: VoiceResult): Promise<void> {
+    const blob = await this.#client.download(result, this.#work.signal);
+    await this.#show(blob, result.seconds);
+  }
+
+  /** Shows and plays the converted audio; `seconds` counts where this browser cannot decode it. */
+  async #show(blob: Blob, seconds: number | null): Promise<void> {
     const { signal } = this.#work;
-    const blob = await this.#client.download(result, signal);
     const sound = await decode(blob);
-    signal.throwIfAborted();
-    this.#done(
-      blob,
-      sound ?? { blob, seconds: result.seconds ?? 1, samples: new Float32Array(BARS) },
-    );
+    if (signal.aborted) return;
+    const length = seconds ?? this.#state.own?.seconds ?? 1;
+    this.#done(blob, sound ?? { blob, seconds: length, samples: new Float32Array(BARS) });
   }
 
   #done(blob: Blob, sound: Sound): void {
-    const address = this.#load("converted", sound);
+    const address = this.#playback.load("converted", sound);
+    // Before it is drawn, so that it is heard at once.
+    this.#playback.toggle("converted");
     this.#ring.draw(outline(sound, TICKS));
     this.#ring.turn(1);
     this.#update({
@@ -285,20 +358,9 @@ export class Page {
       download: { address, name: fileName(this.#setup.character?.id ?? "voice", blob.type) },
       notice: SILENCE,
     });
-    this.#toggle("converted");
   }
 
-  #load(side: Side, sound: Sound): string {
-    const address = URL.createObjectURL(sound.blob);
-    this.#addresses.push(address);
-    this.#players[side].load(address, sound.seconds);
-    const direction = side === "own" ? "up" : "down";
-    drawWaveform(part(`#${side} .wave`, SVGElement), outline(sound, BARS), direction);
-    showPlayed(side, 1);
-    return address;
-  }
-
-  #progress(progress: ConvertProgress): void {
+  #progress(progress: ConvertProgress | SpeakProgress): void {
     if (progress.step === "created") {
       this.#voice = progress.voice;
     } else if (progress.step === "uploading") {
@@ -306,6 +368,8 @@ export class Page {
       this.#ring.turn(share * TURNED.uploading);
     } else if (progress.step === "update") {
       this.#stage(progress.update.status as Stage);
+    } else if (progress.step === "hearing_ended") {
+      this.#update({ notice: (words) => words.hearingEnded });
     }
   }
 
@@ -327,16 +391,20 @@ export class Page {
       await work(signal);
     } catch (error) {
       if (signal.aborted) return;
-      this.#fail(error, this.#take === null ? null : () => this.#convertTake());
+      const problem = problemOf(error);
+      // The chosen character is gone: another can be chosen from what is there now.
+      if (problem.key === "unknown_character") await this.#roster.load().catch(() => undefined);
+      if (this.#work.signal !== signal) return;
+      const canRepeat = this.#take !== null || this.#state.mode === "type";
+      this.#fail(problem, canRepeat ? () => this.#again() : null);
     } finally {
       // The attempt that replaced this one may be recording.
       if (!signal.aborted) this.#recorder = null;
     }
   }
 
-  #fail(error: unknown, retry: (() => Promise<void>) | null): void {
-    const problem = problemOf(error);
-    this.#retry = problem.hopeless ? null : (retry ?? (() => this.#record()));
+  #fail(problem: Problem, retry: (() => Promise<void>) | null): void {
+    this.#retry = problem.hopeless ? null : (retry ?? (() => this.#anew()));
     this.#ring.clear();
     this.#update({
       scene: "problem",
@@ -367,31 +435,17 @@ export class Page {
     }
   }
 
-  #toggle(side: Side): void {
-    const player = this.#players[side];
-    if (player.playing) {
-      player.pause();
-      return;
-    }
-    this.#players[side === "own" ? "converted" : "own"].pause();
-    // A browser may require another click before it plays; the play button is visible.
-    player.play().catch(() => undefined);
-  }
-
   #played(side: Side, playing: boolean, fraction: number): void {
-    showPlayed(side, fraction);
     if (side === "converted" && this.#state.scene === "done") this.#ring.played(fraction);
     const now = playing ? side : this.#state.playing === side ? null : this.#state.playing;
     if (now === this.#state.playing) return;
     this.#update({ playing: now, notice: SILENCE });
   }
 
-  get #setupNow(): string {
-    return `${this.#setup.character?.id} ${this.#setup.pitchShift}`;
-  }
-
   #setupChanged(): void {
-    this.#update({ setupChanged: this.#take !== null && this.#setupNow !== this.#usedSetup });
+    const { mode, summary } = this.#setup;
+    const canRepeat = mode === "type" || this.#take !== null;
+    this.#update({ setupChanged: canRepeat && summary !== this.#usedSetup });
   }
 
   #offline(): void {
@@ -404,43 +458,4 @@ export class Page {
     if (scene === "problem" && (problem?.key === "network" || problem?.key === "page"))
       void this.#retry?.();
   }
-}
-
-/** Lets a file be dropped anywhere on the page, or chosen. */
-export function acceptFiles(take: (file: File) => void): void {
-  const veil = part("#drop", HTMLElement);
-  const input = part("#file", HTMLInputElement);
-  input.addEventListener("change", () => {
-    const file = input.files?.[0];
-    if (file !== undefined) take(file);
-    input.value = "";
-  });
-  const hasFile = (event: DragEvent): boolean =>
-    event.dataTransfer?.types.includes("Files") ?? false;
-  document.addEventListener("dragover", (event) => {
-    if (!hasFile(event)) return;
-    event.preventDefault();
-    veil.hidden = false;
-  });
-  document.addEventListener("dragleave", (event) => {
-    if (event.relatedTarget === null) veil.hidden = true;
-  });
-  document.addEventListener("drop", (event) => {
-    if (!hasFile(event)) return;
-    event.preventDefault();
-    veil.hidden = true;
-    const file = event.dataTransfer?.files[0];
-    if (file !== undefined) take(file);
-  });
-}
-
-function fileName(character: string, contentType: string): string {
-  const endings: Readonly<Record<string, string>> = {
-    "audio/mpeg": "mp3",
-    "audio/mp4": "m4a",
-    "audio/ogg": "ogg",
-    "audio/wav": "wav",
-  };
-  const moment = new Date().toISOString().slice(0, 19).replace(/[-:]/g, "").replace("T", "-");
-  return `${character}-${moment}.${endings[contentType.split(";")[0] ?? ""] ?? "audio"}`;
 }

@@ -30,17 +30,27 @@ const SENTENCES: Readonly<Record<string, ProblemKey>> = {
   rate_limited: "rate_limited",
   unknown_voice: "unknown_voice",
   unknown_character: "unknown_character",
+  text_too_long: "text_too_long",
+  nothing_to_say: "nothing_to_say",
+  text_unreadable: "text_unreadable",
+  text_not_taken: "wrong_character",
+  speech_not_taken: "wrong_character",
+  unknown_style: "wrong_character",
   deadline_exceeded: "timed_out",
   timed_out: "timed_out",
 };
 
-/** Errors that another try with the same recording would repeat. */
+/** Errors that another try with the same recording or text would repeat. */
 const HOPELESS: ReadonlySet<ProblemKey> = new Set([
   "too_short",
   "too_long",
   "too_large",
   "silent",
   "unsupported",
+  "text_too_long",
+  "nothing_to_say",
+  "text_unreadable",
+  "wrong_character",
 ]);
 
 export interface Problem {

@@ -1,5 +1,6 @@
 /** The microphone: one recording with a level meter, in the best format this browser can write. */
 import { PageError } from "./problems.js";
+import type { Measured } from "./sound.js";
 
 /** Opus first: the smallest at the same quality, and most browsers record it. */
 const TYPES = [
@@ -11,6 +12,8 @@ const TYPES = [
   "audio/webm",
 ] as const;
 
+/** Recorders hand out whole packets of about 60 ms. */
+const SLICE_MILLISECONDS = 100;
 /** The recorder stops this much early, because encoders finish their current frame. */
 const MARGIN_SECONDS = 0.15;
 const METER_FLOOR_DB = -54;
@@ -25,6 +28,11 @@ export interface RecorderOptions {
   readonly onLevel: (level: number, seconds: number) => void;
 }
 
+/** A recording, measured while it was made. */
+export interface Recorded extends Measured {
+  readonly blob: Blob;
+}
+
 /** The best type to record in, or null where the browser cannot record at all. */
 export function recordingType(): string | null {
   if (typeof MediaRecorder === "undefined") return null;
@@ -33,14 +41,22 @@ export function recordingType(): string | null {
 
 /** Records until `stop` is called or the maximum time is over. */
 export class Recorder {
+  /** The recording's bytes as they come; ends and fails as `finished` does. */
+  readonly slices: ReadableStream<Blob>;
   /** The whole recording; rejects with a `PageError`, or with the signal's reason. */
-  readonly finished: Promise<Blob>;
+  readonly finished: Promise<Recorded>;
+  #slices!: ReadableStreamDefaultController<Blob>;
   #stop: () => void = () => undefined;
 
   constructor(options: RecorderOptions) {
+    this.slices = new ReadableStream({ start: (slices) => void (this.#slices = slices) });
     // Created while the click is still handled: otherwise some browsers start it suspended.
     const context = new AudioContext();
     this.finished = this.#record(context, options).finally(() => void context.close());
+    this.finished.then(
+      () => this.#slices.close(),
+      (reason: unknown) => this.#slices.error(reason),
+    );
   }
 
   /** Ends the recording; does nothing before it has begun. */
@@ -48,7 +64,7 @@ export class Recorder {
     this.#stop();
   }
 
-  async #record(context: AudioContext, options: RecorderOptions): Promise<Blob> {
+  async #record(context: AudioContext, options: RecorderOptions): Promise<Recorded> {
     const stream = await openMicrophone();
     try {
       options.signal.throwIfAborted();
@@ -59,31 +75,35 @@ export class Recorder {
       this.#stop = () => {
         if (recorder.state !== "inactive") recorder.stop();
       };
-      return await this.#run(recorder, meter(context, stream), options);
+      return await this.#run(recorder, new Meter(context, stream), options);
     } finally {
       for (const track of stream.getTracks()) track.stop();
     }
   }
 
-  async #run(
-    recorder: MediaRecorder,
-    level: () => number,
-    options: RecorderOptions,
-  ): Promise<Blob> {
+  async #run(recorder: MediaRecorder, meter: Meter, options: RecorderOptions): Promise<Recorded> {
     const parts: Blob[] = [];
     let frame = 0;
     let timer = 0;
+    let seconds = 0;
     const cancel = (): void => this.stop();
     options.signal.addEventListener("abort", cancel, { once: true });
     try {
       await new Promise<void>((resolve, reject) => {
-        recorder.ondataavailable = (event) => parts.push(event.data);
+        recorder.ondataavailable = ({ data }) => {
+          parts.push(data);
+          this.#slices.enqueue(data);
+        };
         recorder.onerror = (event) => reject(new PageError("microphone_busy", event));
         recorder.onstop = () => resolve();
         recorder.onstart = () => {
           const began = performance.now();
+          recorder.onstop = () => {
+            seconds = (performance.now() - began) / 1000;
+            resolve();
+          };
           const tick = (): void => {
-            options.onLevel(level(), (performance.now() - began) / 1000);
+            options.onLevel(meter.level(), (performance.now() - began) / 1000);
             frame = requestAnimationFrame(tick);
           };
           // A hidden page draws no frames, so a timer ends the recording.
@@ -91,7 +111,7 @@ export class Recorder {
           options.onStart();
           tick();
         };
-        recorder.start();
+        recorder.start(SLICE_MILLISECONDS);
       });
     } finally {
       cancelAnimationFrame(frame);
@@ -99,7 +119,7 @@ export class Recorder {
       options.signal.removeEventListener("abort", cancel);
     }
     options.signal.throwIfAborted();
-    return new Blob(parts, { type: options.contentType });
+    return { blob: new Blob(parts, { type: options.contentType }), seconds, peak: meter.peak };
   }
 }
 
@@ -128,15 +148,29 @@ function microphoneProblem(
   return "microphone_busy";
 }
 
-function meter(context: AudioContext, stream: MediaStream): () => number {
-  const analyser = context.createAnalyser();
-  analyser.fftSize = 1024;
-  context.createMediaStreamSource(stream).connect(analyser);
-  const samples = new Float32Array(analyser.fftSize);
-  return () => {
-    analyser.getFloatTimeDomainData(samples);
-    const power = samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length;
-    const decibels = 10 * Math.log10(power + 1e-12);
+/** Listens to the microphone as often as it is asked. */
+class Meter {
+  /** The largest absolute sample so far; null until it was asked for the first time. */
+  peak: number | null = null;
+  readonly #analyser: AnalyserNode;
+  readonly #samples: Float32Array<ArrayBuffer>;
+
+  constructor(context: AudioContext, stream: MediaStream) {
+    this.#analyser = context.createAnalyser();
+    this.#analyser.fftSize = 1024;
+    this.#samples = new Float32Array(this.#analyser.fftSize);
+    context.createMediaStreamSource(stream).connect(this.#analyser);
+  }
+
+  /** The level now, between 0 and 1. */
+  level(): number {
+    this.#analyser.getFloatTimeDomainData(this.#samples);
+    let power = 0;
+    for (const sample of this.#samples) {
+      power += sample * sample;
+      this.peak = Math.max(this.peak ?? 0, Math.abs(sample));
+    }
+    const decibels = 10 * Math.log10(power / this.#samples.length + 1e-12);
     return Math.min(1, Math.max(0, (decibels - METER_FLOOR_DB) / (METER_TOP_DB - METER_FLOOR_DB)));
-  };
+  }
 }

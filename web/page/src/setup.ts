@@ -1,45 +1,85 @@
-/** What the visitor chooses before speaking: the character and its pitch. */
+/** What the visitor chooses: the character, speaking or typing, and how it is to sound. */
 import type { Character } from "@voice-avatar/client";
-import { element, part } from "./elements.js";
+import { CharacterList } from "./characterList.js";
+import { part } from "./elements.js";
+import { Typing } from "./typing.js";
 import type { Words } from "./words.js";
 
+/** Whether the visitor speaks or types. */
+export type Mode = "speak" | "type";
+
 export class Setup {
+  readonly typing: Typing;
   readonly #form = part("#setup", HTMLFormElement);
-  readonly #list = part("#characters", HTMLElement);
+  readonly #list = new CharacterList();
+  readonly #mode = part("#mode", HTMLElement);
   readonly #semitones = part("#semitones", HTMLElement);
   readonly #shift = part("#shift", HTMLInputElement);
   readonly #shiftValue = part("#shift-value", HTMLOutputElement);
-  #characters: readonly Character[] = [];
 
-  constructor(onChange: () => void) {
-    this.#form.addEventListener("input", onChange);
+  readonly #canHear: boolean;
+
+  /** `canHear`: whether the service lets visitors hear the character while they speak. */
+  constructor(
+    events: { readonly onChange: () => void; readonly onSay: () => void },
+    canHear: boolean,
+  ) {
+    this.#canHear = canHear;
+    this.typing = new Typing(events.onSay);
+    this.#form.addEventListener("input", events.onChange);
     this.#form.addEventListener("submit", (event) => event.preventDefault());
   }
 
+  /** Shows these characters from now on. */
   offer(characters: readonly Character[]): void {
-    this.#characters = characters;
-    this.#list.lang = "";
+    this.#list.offer(characters);
   }
 
-  /** The chosen character; the first one until another is chosen. */
   get character(): Character | null {
-    const chosen = new FormData(this.#form).get("character");
-    return this.#characters.find(({ id }) => id === chosen) ?? this.#characters[0] ?? null;
+    return this.#list.character;
+  }
+
+  /** What the visitor wants, if the character can do it. */
+  get mode(): Mode {
+    const takes = this.character?.takes ?? "speech";
+    if (takes === "both") return this.#value("mode") === "type" ? "type" : "speak";
+    return takes === "text" ? "type" : "speak";
   }
 
   /** `"auto"`, or semitones. */
   get pitchShift(): "auto" | number {
-    return new FormData(this.#form).get("pitch") === "hand" ? this.#shift.valueAsNumber : "auto";
+    return this.#value("pitch") === "hand" ? this.#shift.valueAsNumber : "auto";
+  }
+
+  /** Whether the visitor wants to hear the character while speaking. */
+  get hears(): boolean {
+    return this.#canHear && this.mode === "speak" && this.#value("hear") === "on";
+  }
+
+  /** Everything that changes the result, for comparison. */
+  get summary(): string {
+    const { mode, pitchShift, typing } = this;
+    const wishes = mode === "type" ? [typing.text, typing.wishes] : pitchShift;
+    return JSON.stringify([this.character?.id, mode, wishes]);
+  }
+
+  /** Chooses speaking, for visitors who bring a file while they could type. */
+  speak(): void {
+    part("[name=mode][value=speak]", HTMLInputElement, this.#form).checked = true;
   }
 
   render(words: Words): void {
-    if (this.#list.lang !== words.language) {
-      const chosen = this.character;
-      this.#list.lang = words.language;
-      this.#list.replaceChildren(
-        ...this.#characters.map((each) => card(each, words, each.id === chosen?.id)),
-      );
-    }
+    this.#list.render(words);
+    const types = this.mode === "type";
+    this.#mode.hidden = this.character?.takes !== "both";
+    for (const place of this.#form.querySelectorAll<HTMLElement>("[data-mode]"))
+      place.hidden = (place.dataset["mode"] === "type") !== types;
+    part("#hear", HTMLElement).hidden = types || !this.#canHear;
+    if (types) this.typing.render(this.character, words);
+    this.#renderPitch(words);
+  }
+
+  #renderPitch(words: Words): void {
     this.#semitones.hidden = this.pitchShift === "auto";
     const sign = new Intl.NumberFormat(words.language, { signDisplay: "exceptZero" });
     const text = words.semitones(sign.format(this.#shift.valueAsNumber));
@@ -47,56 +87,14 @@ export class Setup {
     this.#shift.setAttribute("aria-valuetext", text);
     this.#shift.setAttribute("aria-label", words.pitch);
   }
+
+  #value(name: string): unknown {
+    return new FormData(this.#form).get(name);
+  }
 }
 
 /** The page records 1 to 10 s, even if the character allows other lengths. */
 export function pageLimits(character: Character | null): Character["limits"] {
   const { minSeconds = 1, maxSeconds = 10 } = character?.limits ?? {};
   return { minSeconds: Math.max(minSeconds, 1), maxSeconds: Math.min(maxSeconds, 10) };
-}
-
-export function nameOf(character: Character | null, words: Words): string {
-  return character?.name[words.language] ?? character?.name["en"] ?? character?.id ?? "";
-}
-
-function card(character: Character, words: Words, chosen: boolean): HTMLElement {
-  const name = nameOf(character, words);
-  const choice = element("input", "");
-  Object.assign(choice, { type: "radio", name: "character", value: character.id, checked: chosen });
-  const title = element("span", "name", name);
-  const label = element("label", "card");
-  label.append(choice, portrait(character, name), title);
-  const credit = element("p", "small");
-  const facts = [
-    character.credit,
-    linked(character.licence.name, character.licence.url),
-    linked(character.termsUrl === null ? "" : words.terms, character.termsUrl),
-  ].filter((fact) => fact !== "");
-  credit.append(...facts.flatMap((fact, index) => (index === 0 ? [fact] : [" · ", fact])));
-  const item = element("div", "character");
-  item.append(label, credit);
-  return item;
-}
-
-function linked(text: string, address: string | null): string | HTMLElement {
-  if (text === "" || address === null) return text;
-  const link = element("a", "", text);
-  Object.assign(link, { href: address, target: "_blank", rel: "noopener noreferrer" });
-  return link;
-}
-
-function portrait(character: Character, name: string): HTMLElement {
-  const frame = element("span", "portrait");
-  frame.setAttribute("aria-hidden", "true");
-  const monogram = element("span", "monogram", Array.from(name)[0] ?? "");
-  if (character.portraitUrl === null) {
-    frame.append(monogram);
-    return frame;
-  }
-  const image = element("img", "");
-  image.alt = "";
-  image.addEventListener("error", () => image.replaceWith(monogram), { once: true });
-  image.src = character.portraitUrl;
-  frame.append(image);
-  return frame;
 }

@@ -26,16 +26,25 @@ export async function decode(blob: Blob): Promise<Sound | null> {
   }
 }
 
-/** Refuses, before anything is sent, what the service would refuse. */
+/** What decides whether a recording is accepted. */
+export interface Measured {
+  readonly seconds: number;
+  /** The largest absolute sample, between 0 and 1; null if nobody listened. */
+  readonly peak: number | null;
+}
+
+export function measure({ seconds, samples }: Sound): Measured {
+  return { seconds, peak: samples.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0) };
+}
+
+/** Refuses, before it is converted, what the service would refuse. */
 export function judge(
-  sound: Sound | null,
+  { seconds, peak }: Measured,
   limits: { readonly minSeconds: number; readonly maxSeconds: number },
 ): void {
-  if (sound === null) return;
-  if (sound.seconds < limits.minSeconds) throw new PageError("too_short");
-  if (sound.seconds > limits.maxSeconds + TOLERANCE_SECONDS) throw new PageError("too_long");
-  if (sound.samples.every((sample) => Math.abs(sample) < SILENT_PEAK))
-    throw new PageError("silent");
+  if (seconds < limits.minSeconds) throw new PageError("too_short");
+  if (seconds > limits.maxSeconds + TOLERANCE_SECONDS) throw new PageError("too_long");
+  if (peak !== null && peak < SILENT_PEAK) throw new PageError("silent");
 }
 
 /** Loudness of `count` equal pieces, from 0 to 1; the loudest has 1. */

@@ -1,35 +1,11 @@
 /** Shows the page's state to the visitor. Reads the state and never changes it. */
 import type { Character } from "@voice-avatar/client";
 import { part } from "./elements.js";
-import type { Problem } from "./problems.js";
-import { nameOf, pageLimits } from "./setup.js";
+import { nameOf } from "./characterList.js";
+import { pageLimits } from "./setup.js";
+import { type Scene, type Side, type Stage, STAGES, type State } from "./state.js";
 import type { Sound } from "./sound.js";
 import type { Words } from "./words.js";
-
-export type Scene = "loading" | "start" | "recording" | "busy" | "done" | "problem";
-export type Stage = "uploading" | "queued" | "converting" | "done";
-export type Side = "own" | "converted";
-
-export const STAGES: readonly Stage[] = ["uploading", "queued", "converting", "done"];
-
-export interface State {
-  readonly scene: Scene;
-  readonly words: Words;
-  readonly character: Character | null;
-  readonly stage: Stage;
-  readonly problem: Problem | null;
-  /** Whether the same recording can be sent again. */
-  readonly canRetry: boolean;
-  readonly canDelete: boolean;
-  /** Whether character or pitch differ from those of the result that is shown. */
-  readonly setupChanged: boolean;
-  /** The sentence in the status line, in either language. */
-  readonly notice: (words: Words) => string;
-  readonly own: Sound | null;
-  readonly converted: Sound | null;
-  readonly download: { readonly address: string; readonly name: string } | null;
-  readonly playing: Side | null;
-}
 
 export class View {
   readonly #headline = part("#headline", HTMLElement);
@@ -59,9 +35,11 @@ export class View {
     this.#renderProblem(state);
     this.#renderComparison(state);
     this.#renderActions(state);
-    show("#setup", ["start", "recording", "done"].includes(scene) && state.character !== null);
+    const chooses =
+      ["start", "recording", "done"].includes(scene) || state.problem?.key === "unknown_character";
+    show("#setup", chooses && state.character !== null);
     part("#setup", HTMLElement).inert = scene === "recording";
-    show("#file-hint", scene === "start" || scene === "problem");
+    show("#file-hint", state.wanted === "speak" && (scene === "start" || scene === "problem"));
     setText(this.#status, state.notice(words));
     this.#colour(state.character);
   }
@@ -81,19 +59,24 @@ export class View {
     setText(button, words.otherLanguage);
   }
 
-  #renderHead({ scene, words, character, problem }: State): void {
+  #renderHead({ scene, words, character, mode, problem }: State): void {
     const name = nameOf(character, words);
     const limits = pageLimits(character);
     const number = new Intl.NumberFormat(words.language);
+    const types = mode === "type";
     const texts: Record<Scene, readonly [string, string]> = {
       loading: [words.loading, ""],
       start: [
         words.headlineStart(name),
-        words.leadStart(number.format(limits.minSeconds), number.format(limits.maxSeconds)),
+        types
+          ? words.leadType
+          : words.leadStart(number.format(limits.minSeconds), number.format(limits.maxSeconds)),
       ],
       recording: [words.headlineRecording, words.leadRecording],
-      busy: [words.headlineBusy(name), words.leadBusy],
-      done: [words.headlineDone(name), words.leadDone],
+      busy: [types ? words.headlineBusyText(name) : words.headlineBusy(name), words.leadBusy],
+      done: types
+        ? [words.headlineDoneText(name), words.leadDoneText]
+        : [words.headlineDone(name), words.leadDone],
       problem: [problem === null ? "" : words.problems[problem.key][0], ""],
     };
     setText(this.#headline, texts[scene][0]);
@@ -101,15 +84,16 @@ export class View {
   }
 
   #renderMain(state: State): void {
-    const { scene, words, playing, canRetry, character } = state;
+    const { scene, words, wanted, playing, canRetry, character } = state;
+    const begin =
+      wanted === "type" ? (["say", words.say] as const) : (["record", words.record] as const);
     const playback =
       playing === "converted" ? (["pause", words.pause] as const) : (["play", words.play] as const);
-    const retry = canRetry
-      ? (["again", words.tryAgain] as const)
-      : (["record", words.record] as const);
+    const over = wanted === "type" ? (["say", words.typeAgain] as const) : begin;
+    const retry = canRetry ? (["again", words.tryAgain] as const) : over;
     const looks: Record<Scene, readonly [string, string]> = {
       loading: ["record", ""],
-      start: ["record", words.record],
+      start: begin,
       recording: ["stop", words.stop],
       busy: ["cancel", words.cancel],
       done: playback,
@@ -131,8 +115,10 @@ export class View {
     this.#face.hidden = !withFace;
   }
 
-  #renderStages({ scene, stage }: State): void {
+  #renderStages({ scene, mode, stage }: State): void {
     this.#stages.hidden = scene !== "busy";
+    // A text is there with the request.
+    part("[data-stage=uploading]", HTMLElement, this.#stages).hidden = mode === "type";
     const reached = STAGES.indexOf(stage);
     for (const item of this.#stages.children) {
       const index = STAGES.indexOf((item as HTMLElement).dataset["stage"] as Stage);
@@ -160,14 +146,22 @@ export class View {
     renderVoice("#converted", converted, name, playing === "converted", words);
   }
 
-  #renderActions({ scene, download, canDelete, canRetry, setupChanged }: State): void {
+  #renderActions(state: State): void {
+    const { scene, words, wanted, download, canDelete, canRetry, setupChanged } = state;
+    const types = wanted === "type";
     const done = scene === "done";
     const problem = scene === "problem";
     show("#actions", done || (problem && (canRetry || canDelete)));
     show("#download", done && download !== null);
     show("#again", done || (problem && canRetry));
+    setText(part("#again", HTMLElement), types ? words.typeAgain : words.recordAgain);
     show("#convert-again", done && setupChanged);
+    setText(part("#convert-again", HTMLElement), types ? words.sayAgain : words.convertAgain);
     show("#delete", canDelete && (done || problem));
+    this.#offerDownload(download);
+  }
+
+  #offerDownload(download: State["download"]): void {
     if (download === null) {
       this.#download.removeAttribute("href");
     } else {

@@ -1,31 +1,32 @@
 import { describe, expect, test } from "vitest";
 import { VoiceAvatarError } from "@voice-avatar/client";
 import { PageError, problemOf } from "../src/problems.js";
-import { contentTypeOf, judge, outline } from "../src/sound.js";
+import { contentTypeOf, judge, measure, outline } from "../src/sound.js";
 import { preferredLanguage, WORDS } from "../src/words.js";
 import { contentSecurityPolicy } from "../tools/contentSecurityPolicy.js";
 
 const LIMITS = { minSeconds: 1, maxSeconds: 10 };
 
-function sound(seconds: number, amplitude = 0.5) {
-  return { blob: new Blob(), seconds, samples: new Float32Array(100).fill(amplitude) };
-}
-
 describe("what the page refuses itself", () => {
   test.each([
-    ["too_short", sound(0.9)],
-    ["too_long", sound(10.6)],
-    ["silent", sound(3, 0.002)],
-  ])("%s", (code, recording) => {
-    expect(() => judge(recording, LIMITS)).toThrow(code);
+    ["too_short", { seconds: 0.9, peak: 0.5 }],
+    ["too_long", { seconds: 10.6, peak: 0.5 }],
+    ["silent", { seconds: 3, peak: 0.002 }],
+  ])("%s", (code, measured) => {
+    expect(() => judge(measured, LIMITS)).toThrow(code);
   });
 
   test("but not what encoders add to the longest recording", () => {
-    expect(() => judge(sound(10.4), LIMITS)).not.toThrow();
+    expect(() => judge({ seconds: 10.4, peak: 0.5 }, LIMITS)).not.toThrow();
   });
 
-  test("nor what this browser cannot decode: the service judges that", () => {
-    expect(() => judge(null, LIMITS)).not.toThrow();
+  test("nor a recording that nobody measured: the service judges its level", () => {
+    expect(() => judge({ seconds: 3, peak: null }, LIMITS)).not.toThrow();
+  });
+
+  test("by its largest sample, whatever its sign", () => {
+    const samples = Float32Array.from([0.1, -0.5, 0.2]);
+    expect(measure({ blob: new Blob(), seconds: 2, samples })).toEqual({ seconds: 2, peak: 0.5 });
   });
 });
 
@@ -95,6 +96,16 @@ describe("the content security policy", () => {
     expect(policy).not.toMatch(/unsafe|\*/);
   });
 
+  test("lets the page reach the socket that its configuration names", () => {
+    const policy = contentSecurityPolicy({
+      api: "https://api.example",
+      live: "wss://live.example/live",
+    });
+    expect(policy).toContain(
+      "connect-src 'self' https://api.example https://storage.googleapis.com wss://live.example;",
+    );
+  });
+
   test("where App Check vouches for the page, lets reCAPTCHA in and nobody else", () => {
     const appCheck = { appId: "1:2:web:3", siteKey: "s" };
     const policy = contentSecurityPolicy({ api: "https://api.example", firebase: {}, appCheck });
@@ -120,7 +131,7 @@ describe("the content security policy", () => {
 
   test("of the local cloud reaches this machine and nothing else", () => {
     expect(contentSecurityPolicy(null)).toContain(
-      "connect-src 'self' http://127.0.0.1:* http://localhost:*;",
+      "connect-src 'self' http://127.0.0.1:* http://localhost:* ws://127.0.0.1:* ws://localhost:*;",
     );
   });
 });

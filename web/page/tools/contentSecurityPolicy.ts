@@ -6,6 +6,8 @@ export interface SiteConfig {
   readonly appCheck?: object | null;
   readonly firebase?: object | null;
   readonly firestoreEmulator?: string | null;
+  /** Address of the socket that takes recordings while they are spoken. */
+  readonly live?: string | null;
   readonly storage?: string;
 }
 
@@ -14,11 +16,12 @@ const RECAPTCHA = "https://www.google.com/recaptcha/";
 const RECAPTCHA_FRAMES = [RECAPTCHA, "https://recaptcha.google.com/recaptcha/"];
 const RECAPTCHA_SCRIPTS = [RECAPTCHA, "https://www.gstatic.com/recaptcha/"];
 const LOCAL_CLOUD = ["http://127.0.0.1:*", "http://localhost:*"];
+const LOCAL_SOCKETS = ["ws://127.0.0.1:*", "ws://localhost:*"];
 
 /** The policy for a site; null stands for the local cloud, whose ports are not known beforehand. */
 export function contentSecurityPolicy(config: SiteConfig | null): string {
   const api = config === null ? LOCAL_CLOUD : [new URL(config.api).origin];
-  const others = config === null ? [] : services(config);
+  const others = config === null ? LOCAL_SOCKETS : services(config);
   const attested = isAttested(config);
   return Object.entries({
     "default-src": ["'none'"],
@@ -40,11 +43,14 @@ export function contentSecurityPolicy(config: SiteConfig | null): string {
 
 function services(config: SiteConfig): string[] {
   const storage = new URL(config.storage ?? "https://storage.googleapis.com").origin;
+  const live = config.live ? [new URL(config.live).origin] : [];
   const attestation = isAttested(config) ? [APP_CHECK, RECAPTCHA] : [];
-  if (config.firestoreEmulator)
-    return [storage, `http://${config.firestoreEmulator}`, ...attestation];
-  const firestore = config.firebase ? ["https://firestore.googleapis.com"] : [];
-  return [storage, ...firestore, ...attestation];
+  return [storage, ...live, ...firestore(config), ...attestation];
+}
+
+function firestore({ firebase, firestoreEmulator }: SiteConfig): string[] {
+  if (firestoreEmulator) return [`http://${firestoreEmulator}`];
+  return firebase ? ["https://firestore.googleapis.com"] : [];
 }
 
 /** Whether the page loads reCAPTCHA for Firebase App Check; it does not need it for a fixed token. */

@@ -15,7 +15,7 @@ from speech.bundles.onnx_model import inspect_model
 from speech.engines.base import SessionSettings
 from speech.engines.japanese import HtsVoice, JapaneseEngine
 from speech.engines.speaking import SpeechOptions, TextError
-from speech.engines.style_bert_vits2.engine import VoiceBundle, build
+from speech.engines.style_bert_vits2.engine import VoiceBundle, build_voice
 from speech.importing.aivmx import parse_aivmx
 from speech.text.english import EnglishReader, read_words
 from speech.text.reading import Reader
@@ -36,7 +36,7 @@ def engines() -> dict[str, TextEngine]:
     imported = parse_aivmx((FOLDER / "tiny.aivmx").read_bytes())
     encoder = (FOLDER / "bert.onnx").read_bytes()
     bundle = VoiceBundle(
-        imported.voice,
+        imported.facts.voice,
         Graph("voice.onnx", imported.graph, inspect_model(imported.graph)),
         Graph("bert.onnx", encoder, inspect_model(encoder)),
         vocabulary(),
@@ -45,7 +45,7 @@ def engines() -> dict[str, TextEngine]:
         "japanese": JapaneseEngine(
             voice, reader, EnglishReader(reader, read_words()), sample_rate=24_000
         ),
-        "style_bert_vits2": build(bundle, reader, SessionSettings()),
+        "style_bert_vits2": build_voice(bundle, reader, SessionSettings()),
     }
 
 

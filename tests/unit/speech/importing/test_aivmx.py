@@ -15,8 +15,10 @@ from onnx import TensorProto, helper
 
 from speech.bundles.bundle import Graph
 from speech.bundles.onnx_model import inspect_model
+from speech.engines.style_bert_vits2.aivm import style_id
+from speech.engines.style_bert_vits2.aivm_media import AivmxError
 from speech.engines.style_bert_vits2.synthesis import CONTRACT
-from speech.importing.aivmx import AivmxError, parse_aivmx, read_aivmx, style_id
+from speech.importing.aivmx import parse_aivmx, read_aivmx
 from tests.support.golden_speech import FOLDER
 from tests.unit.speech import graphs
 
@@ -100,18 +102,18 @@ def random_graph(operator: str = "RandomNormalLike", **attributes: Any) -> onnx.
 def test_a_voice_is_read_completely() -> None:
     imported = parse_aivmx(CONTENT)
 
-    assert (imported.name, imported.version) == ("tiny", "1.0.0")
-    assert imported.licence == "CC0-1.0 (random weights, no voice)"
-    assert imported.creators == ("parity",)
-    assert [speaker.name for speaker in imported.voice.speakers] == ["tiny-a", "tiny-b"]
-    assert [style.name for style in imported.voice.speakers[1].styles] == [
+    assert (imported.facts.name, imported.facts.version) == ("tiny", "1.0.0")
+    assert imported.facts.licence == "CC0-1.0 (random weights, no voice)"
+    assert imported.facts.creators == ("parity",)
+    assert [speaker.name for speaker in imported.facts.voice.speakers] == ["tiny-a", "tiny-b"]
+    assert [style.name for style in imported.facts.voice.speakers[1].styles] == [
         "ノーマル",
         "Happy",
         "Sad",
     ]
-    assert imported.voice.sample_rate == 44_100
-    assert imported.voice.style_vectors.shape == (3, 256)
-    assert imported.icons[UUID].content_type == "image/png"
+    assert imported.facts.voice.sample_rate == 44_100
+    assert imported.facts.voice.style_vectors.shape == (3, 256)
+    assert imported.facts.icons[UUID].content_type == "image/png"
 
 
 def test_the_graph_keeps_its_contract_with_the_engine() -> None:
@@ -132,7 +134,7 @@ def test_icons_and_samples_are_read_from_the_file() -> None:
         )
     )
 
-    (media,) = parse_aivmx(content).media.values()
+    (media,) = parse_aivmx(content).facts.media.values()
 
     assert media.icon is not None
     assert media.icon.content == b"\x89PNG\r\n\x1a\n...."

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from speech.importing.consent import Consent
 from tests.unit.training.recordings.conftest import CONSENT
 from training.export import GRAPH, Melody
+from training.graph_weights import load_network
 from training.network import Network
 from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
 from training.recordings.bundle import Names, write_bundle
 from training.recordings.distillation import teach
-from training.recordings.graph_weights import load_network
 from training.recordings.learning import (
     Disturber,
     Learner,
@@ -77,7 +77,7 @@ def likeness(
         bundle = Path(folder) / "ada"
         names = Names("ada", "Ada", "Ada")
         consent = Consent.model_validate(CONSENT)
-        write_bundle(bundle, names, consent, Trained(network, melody), MEI / GRAPH)
+        write_bundle(bundle, names, consent, Trained(network, melody), MEI)
         return like.of(Converter.of(bundle)(source))
 
 

@@ -14,7 +14,11 @@ from speech.engines.base import SessionSettings
 from speech.engines.session import shared_session
 from speech.engines.speaking import SpeechOptions, TextError, TextErrorCode
 from speech.engines.style_bert_vits2.encoder import BertEncoder
-from speech.engines.style_bert_vits2.engine import StyleBertVits2Engine, VoiceBundle, build
+from speech.engines.style_bert_vits2.engine import (
+    StyleBertVits2Engine,
+    VoiceBundle,
+    build_voice,
+)
 from speech.engines.style_bert_vits2.synthesis import Inference, Synthesis
 from speech.importing.aivmx import parse_aivmx
 from speech.text.reading import Reader
@@ -41,7 +45,7 @@ def graph(file: str, content: bytes) -> Graph:
 def bundle() -> VoiceBundle:
     imported = parse_aivmx((FOLDER / "tiny.aivmx").read_bytes())
     return VoiceBundle(
-        imported.voice,
+        imported.facts.voice,
         graph("voice.onnx", imported.graph),
         graph("bert.onnx", (FOLDER / "bert.onnx").read_bytes()),
         vocabulary(),
@@ -50,7 +54,7 @@ def bundle() -> VoiceBundle:
 
 @pytest.fixture(scope="module")
 def engine(bundle: VoiceBundle) -> StyleBertVits2Engine:
-    return build(bundle, Reader(), SETTINGS)
+    return build_voice(bundle, Reader(), SETTINGS)
 
 
 def whole(engine: StyleBertVits2Engine, text: str, **options: Any) -> NDArray[np.float32]:
@@ -224,7 +228,7 @@ def test_a_graph_with_wrong_inputs_is_refused_by_name(bundle: VoiceBundle) -> No
     )
 
     with pytest.raises(BundleError, match=r"voice\.onnx: input 'x_tst': expected int64"):
-        build(broken, Reader(), SETTINGS)
+        build_voice(broken, Reader(), SETTINGS)
 
 
 def test_voices_with_the_same_encoder_share_it(bundle: VoiceBundle) -> None:

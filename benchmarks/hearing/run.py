@@ -1,0 +1,194 @@
+"""Measures what is heard while speaking: its distance to the result, its cost, and its age."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from benchmarks.hearing.distance import Distance, distance, roughness
+from benchmarks.hearing.visitors import Heard, speak
+from benchmarks.measuring.recordings import SAMPLE_RATE, speech, webm
+from benchmarks.measuring.report import Report, Table
+from benchmarks.measuring.voice_journeys import visited_cloud
+from speech.bundles.reading import load_character
+from speech.engines.base import ConversionOptions, SessionSettings
+from speech.engines.harmonic import ROLE, HarmonicEngine
+from speech.engines.registry import ENGINES, build_engine
+from speech.engines.session import GraphSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from benchmarks.measuring.report import Cell, Options
+    from benchmarks.measuring.voice_journeys import Visitors
+    from speech.engines.base import Engine, Samples
+
+BUNDLE: Final = Path(__file__).parents[2] / "characters" / "mei"
+SECONDS: Final = 10.0
+_SEMITONES: Final = 12.0
+"""With a shift that was asked for, nothing depends on the speaker's register."""
+
+_WINDOW_FRAMES: Final = 16
+_STATE_FRAMES: Final = 12
+_HOP: Final = 240
+_P95: Final = 95
+_STAGGER_SECONDS: Final = 0.37
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        seconds: of speech.
+        rounds: of each choice, alternately.
+        visitors: at once, one number after the other.
+        embedded: whether the local cloud is one process.
+    """
+
+    seconds: float
+    rounds: int
+    visitors: tuple[int, ...]
+    embedded: bool
+
+
+FULL: Final = Plan(SECONDS, rounds=7, visitors=(1, 4, 8, 16), embedded=False)
+QUICK: Final = Plan(4.0, rounds=1, visitors=(1,), embedded=True)
+
+
+async def run(options: Options) -> Report:
+    """Measure."""
+    plan = QUICK if options.quick else FULL
+    recording = speech(plan.seconds)
+    engines = _engines()
+    tables = [
+        _distances(engines, recording),
+        _costs(engines, recording, plan),
+        await _ages(plan),
+    ]
+    return Report("hearing", tuple(tables))
+
+
+def _engines() -> dict[str, Engine]:
+    character = load_character(BUNDLE, ENGINES)
+    session = GraphSession(character.graphs[ROLE], SessionSettings(), is_optimised=True)
+    return {
+        "window of 1 s": HarmonicEngine(character.manifest, session),
+        "graph that keeps its state": build_engine(character, SessionSettings()),
+    }
+
+
+def heard(engine: Engine, recording: Samples, options: ConversionOptions) -> Samples:
+    """Return what is heard of a recording while it is spoken."""
+    stream = engine.open_stream(SAMPLE_RATE, options)
+    if stream is None:
+        raise RuntimeError("the character cannot be heard")
+    return np.concatenate([stream.push(recording), stream.finish()])
+
+
+def _distances(engines: Mapping[str, Engine], recording: Samples) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for known, semitones in (("", None), (", register known", _SEMITONES)):
+        options = ConversionOptions(pitch_shift=semitones)
+        for name, engine in engines.items():
+            whole = engine.convert(recording, SAMPLE_RATE, options)
+            found = heard(engine, recording, options)
+            step = _WINDOW_FRAMES if "window" in name else _STATE_FRAMES
+            rows.append((f"{name}{known}", *_cells(distance(whole, found)), *_clicks(found, step)))
+    engine = engines["graph that keeps its state"]
+    seeds = [
+        engine.convert(recording, SAMPLE_RATE, ConversionOptions(seed=seed)) for seed in (0, 1)
+    ]
+    other = distance(*seeds)
+    rows.append(("the whole conversion with another seed", *_cells(other), None, None))
+    return Table(
+        "Distance to the whole conversion, and clicks",
+        (
+            "what is heard",
+            "envelope in the first second, dB",
+            "envelope after it, dB",
+            "level after it, dB",
+            "bend of the wave at cuts",
+            "between cuts",
+        ),
+        tuple(rows),
+    )
+
+
+def _cells(found: Distance) -> tuple[float, float, float]:
+    values = found.envelope_first, found.envelope_after, found.level_after
+    first, after, level = (round(value, 2) for value in values)
+    return first, after, level
+
+
+def _clicks(found: Samples, step: int) -> tuple[float, float]:
+    length = step * _HOP
+    cuts = range(length - _HOP, len(found), length)
+    at_cuts = roughness(found, cuts)
+    between = roughness(found, [cut + length // 2 for cut in cuts])
+    return round(at_cuts, 2), round(between, 2)
+
+
+def _costs(engines: Mapping[str, Engine], recording: Samples, plan: Plan) -> Table:
+    options = ConversionOptions()
+    milliseconds: dict[str, list[float]] = {name: [] for name in (*engines, "whole conversion")}
+    for _ in range(plan.rounds + 1):
+        for name, engine in engines.items():
+            milliseconds[name].append(_cpu(partial(heard, engine, recording, options)))
+        whole = partial(engines["window of 1 s"].convert, recording, SAMPLE_RATE, options)
+        milliseconds["whole conversion"].append(_cpu(whole))
+    rows = tuple(
+        # Without the first round, which loads and warms up.
+        (name, round(median(found[1:]) / plan.seconds, 1))
+        for name, found in milliseconds.items()
+    )
+    return Table("Processor time", ("what", "ms per second of speech"), rows)
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    begin = time.process_time()
+    work()
+    return (time.process_time() - begin) * 1000
+
+
+async def _ages(plan: Plan) -> Table:
+    recording = webm(plan.seconds)
+    rows: list[tuple[Cell, ...]] = []
+    async with visited_cloud(embedded=plan.embedded) as visitors:
+        await _visit(visitors, 1, recording, plan.seconds)
+        for count in plan.visitors:
+            found = await _visit(visitors, count, recording, plan.seconds)
+            rows.append((count, *_summary(found, plan.seconds)))
+    return Table(
+        "Age of the sound when it comes: since the middle of each piece was spoken",
+        ("visitors at once", "p50, ms", "p95, ms", "heard to the end", "voices done"),
+        tuple(rows),
+    )
+
+
+async def _visit(
+    visitors: Visitors, count: int, recording: bytes, seconds: float
+) -> Sequence[Heard]:
+    async def visit(number: int) -> Heard:
+        await asyncio.sleep(number * _STAGGER_SECONDS)
+        api = visitors.cloud.addresses.api
+        return await speak(visitors.client, api, recording, seconds, hear=True)
+
+    return await asyncio.gather(*(visit(number) for number in range(count)))
+
+
+def _summary(found: Sequence[Heard], seconds: float) -> tuple[Cell, ...]:
+    ages = [age for heard_ in found for age in heard_.ages]
+    whole = sum(not one.ended and one.seconds > 0.8 * seconds for one in found)
+    done = sum(one.is_done for one in found)
+    if not ages:
+        return None, None, whole, done
+    middle, late = (round(1000 * float(np.percentile(ages, share))) for share in (50, _P95))
+    return middle, late, whole, done

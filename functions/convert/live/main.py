@@ -1,0 +1,182 @@
+"""live: the service that converts a recording while it comes over a WebSocket.
+
+A faster way through the same pipeline: browser -> **live** -> recording, result and document. What
+it does not bring to an end goes the way of every upload: topic `uploads` -> on_upload -> convert.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from functions.convert.admission import Admission
+from functions.convert.live.app import LiveApp, create_app
+from functions.convert.live.conversion import Computing, LiveConversion
+from functions.convert.live.intake import HeldBytes, Limits
+from functions.convert.live.running_hearing import Hearings, HearingTools
+from functions.convert.live.service import Door, LiveService, ServiceLimits
+from functions.convert.live.session import Collaborators
+from functions.convert.live.settings import LiveSettings, Switch
+from functions.convert.main import (
+    Stores,
+    Tools,
+    build_conversion,
+    lend_characters,
+    log_start,
+    open_stores,
+    starting_tools,
+)
+from functions.convert.planning import read_resources
+from functions.convert.rehearsal import connect
+from functions.convert.worker import Worker
+from shared import logs, settings
+from shared.http.places import PlacesPerClient
+from shared.live_tickets import Tickets
+from speech.bundles.bundle import BundleError
+
+if TYPE_CHECKING:
+    from hypercorn.typing import ASGIFramework
+    from starlette.types import ASGIApp
+
+    from functions.convert.characters import Characters
+    from functions.convert.live.hearing import OpenHearing
+    from functions.convert.live.voicevox.composition import Kept
+    from speech.audio.decoding import Decoder
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that the application needs beside its settings.
+
+    Attributes:
+        stores: where it reads and writes.
+        tools: what it converts with.
+        kept: what clients of the routes of VOICEVOX leave; None if they are not offered.
+        open_hearing: lets visitors hear the character while they speak, in place of what the
+            settings say.
+    """
+
+    stores: Stores
+    tools: Tools
+    kept: Kept | None = None
+    open_hearing: OpenHearing | None = None
+
+
+def build(config: LiveSettings, services: Services) -> LiveApp:
+    """Build the application from its settings and its services; it can convert at once.
+
+    Whoever serves it awaits `app.drain()` before it ends.
+    """
+    stores, tools = services.stores, services.tools
+    conversion = build_conversion(config, stores, tools)
+    # Every recording that has come is converted: how many come at once is limited already.
+    admission = Admission(running=config.concurrency, waiting=config.sockets)
+    deadline = config.timeouts.conversion_deadline
+    characters = lend_characters(config, tools, stores.open_characters)
+    worker = Worker(stores.voices, characters, conversion, admission, deadline)
+    computing = Computing(conversion, characters, admission)
+    shared = Collaborators(
+        tickets=Tickets([key.get_secret_value() for key in config.live_ticket_keys]),
+        voices=stores.voices,
+        conversion=LiveConversion(stores.voices, stores.uploads, computing, worker),
+        max_seconds=config.max_seconds,
+        open_hearing=services.open_hearing or _open_hearings(config, tools.decoder, characters),
+    )
+    per_client = PlacesPerClient(config.sockets_per_client, config.trusted_proxies)
+    door = Door(config.allowed_origins, config.sockets, per_client)
+    each = Limits(config.max_upload_bytes, config.max_messages, config.listening_seconds)
+    limits = ServiceLimits(each, HeldBytes(config.max_held_bytes))
+    service = LiveService(door, limits, shared)
+
+    async def drain() -> None:
+        await service.drain(config.finishing_seconds)
+        await worker.drain()
+
+    return create_app(service, worker, tools.decoder, drain, _voicevox(config, services))
+
+
+def _voicevox(config: LiveSettings, services: Services) -> ASGIApp | None:
+    """Return the routes of VOICEVOX, if they are offered."""
+    if services.kept is None:
+        return None
+    # Only a process that offers them spends the time to import them.
+    from functions.convert.live.voicevox.composition import Access, compose  # noqa: PLC0415
+
+    key = None if config.voicevox_key is None else config.voicevox_key.get_secret_value()
+    access = Access(key, config.allowed_origins)
+    return compose(services.tools.characters, services.kept, config, access)
+
+
+def _open_hearings(
+    config: LiveSettings, decoder: Decoder, characters: Characters
+) -> Hearings | None:
+    """Return what lets visitors hear the character while they speak, if anybody may."""
+    if config.hearings == 0:
+        return None
+    # Threads of their own: complete recordings must not wait for what is only heard.
+    executor = ThreadPoolExecutor(math.ceil(read_resources().cpus), "hearing")
+    limits, seconds = config.decode_limits, config.listening_seconds
+    tools = HearingTools(decoder, characters, executor, limits, seconds)
+    return Hearings(tools, config.hearings)
+
+
+async def serve(config: LiveSettings, services: Services) -> None:
+    """Serve until SIGTERM or SIGINT, then end what is under way or hand it back."""
+    # Imported here, because the local cloud serves this application with a server of its own.
+    from hypercorn.asyncio import serve as hypercorn_serve  # noqa: PLC0415
+
+    from functions.convert.live.server import server_config  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    app = build(config, services)
+
+    async def stopped() -> None:
+        await stop.wait()
+        await app.drain()
+
+    log_start()
+    server = server_config(config)
+    await hypercorn_serve(cast("ASGIFramework", app), server, shutdown_trigger=stopped)
+    await services.stores.voices.aclose()
+
+
+def open_kept(config: LiveSettings) -> Kept | None:
+    """Return what clients of the routes of VOICEVOX leave; None if they are not offered."""
+    if config.voicevox is Switch.OFF:
+        return None
+    from functions.convert.live.voicevox.composition import Kept  # noqa: PLC0415 - as above
+
+    return Kept.opened()
+
+
+async def _serve(config: LiveSettings) -> None:
+    kept = open_kept(config)
+    front_end = None if kept is None else kept.front_end()
+    async with starting_tools(config, front_end) as tools, AsyncExitStack() as stack:
+        stores = open_stores(config)
+        connecting = connect(stores.voices, stores.uploads, stores.results)
+        stack.callback(asyncio.create_task(connecting).cancel)
+        await serve(config, Services(stores, await tools, kept))
+
+
+def main() -> None:
+    """Run the service; exit with status 2 and a message if settings or bundles are wrong."""
+    try:
+        config = settings.load(LiveSettings)
+        logs.configure(config.project_id, config.log_level, config.pseudonym_key)
+        asyncio.run(_serve(config))
+    except (settings.SettingsError, BundleError) as error:
+        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Decodes and converts a recording while it comes, so that the visitor hears the character.
+
+It has threads of its own, and it ends as soon as the instance is short of time: recordings that are
+complete come first. Nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+import soxr
+
+from functions.convert.live import protocol
+from functions.convert.live.protocol import HearingEnd
+from shared.errors import PassingError
+from shared.logs import about_voice
+from shared.voice import VoiceError
+from speech.engines.base import ConversionOptions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from concurrent.futures import Executor
+
+    from functions.convert.characters import Characters
+    from shared.voice import Voice
+    from speech.audio.decoding import Decoder
+    from speech.audio.recording import DecodeLimits
+    from speech.audio.streaming import DecodedStream
+    from speech.engines.base import Engine, Samples, Stream
+
+_Computed = TypeVar("_Computed")
+
+_LOG = logging.getLogger(__name__)
+
+HEARD_RATE: Final = 24_000
+"""Sample rate of what the visitor hears, in Hz."""
+
+MOST_WAITING_BYTES: Final = 256 * 1024
+"""How many bytes may wait to be decoded; with more, the instance is short of time."""
+
+MOST_WAITING_SECONDS: Final = 0.5
+"""How long decoded samples may wait to be converted; longer, and what is heard disturbs."""
+
+_LEAST_SECONDS: Final = 0.04
+_MOST_SECONDS: Final = 0.2
+"""What is converted at once; recorders' packets have 20 or 60 ms."""
+
+_FIRST_SAMPLE: Final = struct.Struct("<I")
+_FULL_SCALE: Final = 32_767
+
+
+@dataclass(frozen=True, slots=True)
+class HearingTools:
+    """What all hearings of an instance share.
+
+    Attributes:
+        decoder: decodes recordings while they come.
+        characters: lends the characters.
+        executor: its threads convert; conversions of complete recordings have others.
+        limits: of a recording.
+        wall_seconds: how long a recording may come.
+    """
+
+    decoder: Decoder
+    characters: Characters
+    executor: Executor
+    limits: DecodeLimits
+    wall_seconds: float
+
+
+class Hearings:
+    """Opens hearings, as many at once as there are places; see OpenHearing.
+
+    Args:
+        tools: what they share.
+        places: how many visitors may hear the character at once.
+    """
+
+    def __init__(self, tools: HearingTools, places: int) -> None:
+        self._tools = tools
+        self._left = places
+
+    def __call__(self, voice: Voice, send: Callable[[str | bytes], bool]) -> RunningHearing | None:
+        """Open the hearing of one voice, or tell the visitor that there is no place."""
+        if self._left == 0:
+            send(protocol.hearing_ended(HearingEnd.BUSY))
+            return None
+        self._left -= 1
+        return RunningHearing(self._tools, voice, send, self._free)
+
+    def _free(self) -> None:
+        self._left += 1
+
+
+class RunningHearing:
+    """What one visitor hears; see Hearing.
+
+    Args:
+        tools: what all of them share.
+        voice: whose recording comes.
+        send: sends a message, unless others still wait to be sent; returns whether it is sent.
+        ended: is called when it has ended.
+    """
+
+    def __init__(
+        self,
+        tools: HearingTools,
+        voice: Voice,
+        send: Callable[[str | bytes], bool],
+        ended: Callable[[], None],
+    ) -> None:
+        self._tools = tools
+        self._voice = voice
+        self._send = send
+        self._incoming: asyncio.Queue[bytes] = asyncio.Queue()
+        self._waiting_bytes = 0
+        self._given = 0
+        self._task = asyncio.create_task(self._run())
+        self._task.add_done_callback(lambda _: ended())
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next bytes of the recording; returns at once and raises nothing."""
+        if self._task.done():
+            return
+        self._waiting_bytes += len(piece)
+        if self._waiting_bytes > MOST_WAITING_BYTES:
+            self._end(HearingEnd.BUSY)
+            self._task.cancel()
+        else:
+            self._incoming.put_nowait(piece)
+
+    async def aclose(self) -> None:
+        """Stop; nothing is sent any more."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        with about_voice(self._voice.voice_id):
+            try:
+                await self._hear()
+            except (VoiceError, PassingError) as error:
+                _LOG.info("nothing is heard: %s", error, extra={"event": "hearing_unavailable"})
+                self._end(HearingEnd.UNAVAILABLE)
+            except _ShortOfTimeError:
+                _LOG.info("hearing ended", extra={"event": "hearing_short_of_time"})
+                self._end(HearingEnd.BUSY)
+            except Exception:  # noqa: BLE001 - whatever it was, the recording goes on
+                _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
+                self._end(HearingEnd.UNAVAILABLE)
+
+    def _end(self, reason: HearingEnd) -> None:
+        self._send(protocol.hearing_ended(reason))
+
+    async def _hear(self) -> None:
+        head = await self._take()
+        async with self._tools.characters.using(self._voice.character) as character:
+            with await self._tools.decoder.open_stream(
+                head, limits=self._tools.limits, wall_seconds=self._tools.wall_seconds
+            ) as decoded:
+                sending = asyncio.create_task(self._decode(decoded, head))
+                try:
+                    await self._convert(decoded, character.engine)
+                finally:
+                    sending.cancel()
+                    await asyncio.gather(sending, return_exceptions=True)
+
+    async def _take(self) -> bytes:
+        piece = await self._incoming.get()
+        self._waiting_bytes -= len(piece)
+        return piece
+
+    async def _decode(self, decoded: DecodedStream, head: bytes) -> None:
+        await decoded.send(head)
+        while True:
+            piece = await self._incoming.get()
+            await decoded.send(piece)
+            self._waiting_bytes -= len(piece)
+
+    async def _convert(self, decoded: DecodedStream, engine: Engine) -> None:
+        stream: Stream | None = None
+        to_heard_rate = _resampling(engine.sample_rate)
+        async for samples, rate in _batches(decoded):
+            if stream is None:
+                options = ConversionOptions(pitch_shift=self._voice.options.pitch_shift)
+                # The first one loads a graph.
+                stream = await self._compute(partial(engine.open_stream, rate, options))
+                if stream is None:
+                    self._end(HearingEnd.UNSUPPORTED)
+                    return
+            async with _in_time():
+                heard = await self._compute(partial(stream.push, samples))
+            self._give(to_heard_rate(heard))
+
+    async def _compute(self, compute: Callable[[], _Computed]) -> _Computed:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._tools.executor, compute)
+
+    def _give(self, heard: Samples) -> None:
+        """Send samples; a visitor who reads too slowly does not hear them."""
+        if len(heard):
+            pcm = np.rint(heard * _FULL_SCALE).astype("<i2")
+            self._send(_FIRST_SAMPLE.pack(self._given) + pcm.tobytes())
+            self._given += len(heard)
+
+
+class _ShortOfTimeError(Exception):
+    """The instance cannot convert as fast as somebody speaks."""
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    """Run what must not take longer than the visitor can wait.
+
+    Raises:
+        _ShortOfTimeError: it took longer.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    yield
+    if loop.time() - began > MOST_WAITING_SECONDS:
+        raise _ShortOfTimeError
+
+
+async def _batches(decoded: DecodedStream) -> AsyncIterator[tuple[Samples, int]]:
+    """Yield decoded samples, neither too few nor too many at once, and their sample rate."""
+    waiting: list[Samples] = []
+    async for piece in decoded.pieces():
+        waiting.append(piece.samples)
+        if sum(map(len, waiting)) < _LEAST_SECONDS * piece.sample_rate:
+            continue
+        samples = np.concatenate(waiting)
+        waiting.clear()
+        most = round(_MOST_SECONDS * piece.sample_rate)
+        for begin in range(0, len(samples), most):
+            yield samples[begin : begin + most], piece.sample_rate
+
+
+def _resampling(rate: int) -> Callable[[Samples], Samples]:
+    """Return what turns a voice that goes on into one of HEARD_RATE."""
+    if rate == HEARD_RATE:
+        return lambda samples: samples
+    return soxr.ResampleStream(rate, HEARD_RATE, 1, dtype="float32").resample_chunk

@@ -1,0 +1,56 @@
+# Whoever knows a voice_id may use the voice, so the logs do not contain it: the services write a
+# hash of it with this key (shared/logs.py), and the platform's request logs, whose addresses
+# contain it, are not kept. Metrics count requests all the same.
+resource "random_password" "log_key" {
+  length  = 64
+  special = false
+}
+
+resource "google_secret_manager_secret" "log_key" {
+  secret_id = "${var.name}-log-key"
+  project   = var.project_id
+  labels    = var.labels
+
+  replication {
+    user_managed {
+      replicas {
+        location = var.region
+
+        dynamic "customer_managed_encryption" {
+          for_each = var.kms_key == null ? [] : [var.kms_key]
+          content {
+            kms_key_name = customer_managed_encryption.value
+          }
+        }
+      }
+    }
+  }
+
+  depends_on = [time_sleep.apis, time_sleep.key_users]
+}
+
+resource "google_secret_manager_secret_version" "log_key" {
+  secret      = google_secret_manager_secret.log_key.id
+  secret_data = random_password.log_key.result
+}
+
+# Whoever logs: the functions and the container.
+resource "google_secret_manager_secret_iam_member" "reads_log_key" {
+  for_each = toset(keys(local.names))
+
+  project   = var.project_id
+  secret_id = google_secret_manager_secret.log_key.secret_id
+  role      = "roles/secretmanager.secretAccessor"
+  member    = google_service_account.this[each.key].member
+}
+
+# Errors of such requests are seen in the api's own log; alerts and charts use the platform's metrics,
+# which do not come from the logs.
+resource "google_logging_project_exclusion" "voice_ids" {
+  name        = "${var.name}-voice-ids"
+  project     = var.project_id
+  description = "Addresses that contain a voice_id, which lets whoever reads it use the voice"
+  filter      = "(resource.type=\"cloud_run_revision\" OR resource.type=\"http_load_balancer\") AND httpRequest.requestUrl=~\"/api/v1/(conversion|voices)/\""
+
+  depends_on = [time_sleep.apis]
+}

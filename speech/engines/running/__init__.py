@@ -1,0 +1,1 @@
+"""Conversion while somebody speaks: what the whole-recording stages do, on what came so far."""

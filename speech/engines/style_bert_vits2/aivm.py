@@ -1,0 +1,281 @@
+"""What an AIVMX file says about its voice, in the metadata of its ONNX model.
+
+Three entries (Aivis Voice Model specification 1.0): `aivm_manifest` and `aivm_hyper_parameters`,
+JSON, and `aivm_style_vectors`, an array of numpy in base64. They stay in the bundle's graph, so
+that the graph alone is the whole voice. Whoever made the file is not trusted: everything in it has
+bounds, and whatever does not fit is refused with one sentence.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+from dataclasses import dataclass
+from tokenize import TokenError
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from uuid import UUID  # noqa: TC003 - pydantic looks it up
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from speech.engines.style_bert_vits2.aivm_media import (
+    AivmxError,
+    MediaFile,
+    StyleMedia,
+    VoiceSample,
+    read_picture,
+    read_sound,
+)
+from speech.engines.style_bert_vits2.voice import (
+    STYLE_SIZE,
+    STYLES_OF_A_SPEAKER,
+    Speaker,
+    Style,
+    Voice,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+_MAX_METADATA_BYTES = 128 << 20
+_MAX_SAMPLES = 32
+_MAX_SPEAKERS = 256
+_LONGEST_LICENCE = 200_000
+
+_ARCHITECTURE = "Style-Bert-VITS2 (JP-Extra)"
+_MANIFEST = "aivm_manifest"
+_HYPER_PARAMETERS = "aivm_hyper_parameters"
+_STYLE_VECTORS = "aivm_style_vectors"
+ENTRIES = frozenset({_MANIFEST, _HYPER_PARAMETERS, _STYLE_VECTORS})
+
+_Kind = TypeVar("_Kind", bound=BaseModel)
+
+_STYLE_BITS = 5
+_SPEAKER_BITS = 27
+_INT32 = 0x7FFF_FFFF
+
+
+@dataclass(frozen=True, eq=False)
+class AivmxFacts:
+    """What an AIVMX file says about its voice.
+
+    Attributes:
+        uuid: of the voice.
+        name: of the voice.
+        version: of the voice, a semantic version.
+        description: for people; it may be empty.
+        creators: who made it.
+        licence: the licence's text, in Markdown, or None if the voice is not to be published.
+        voice: speakers, styles and what else the engine needs to know.
+        icons: of the speakers, by their UUID.
+        media: of the styles, by their id.
+    """
+
+    uuid: str
+    name: str
+    version: str
+    description: str
+    creators: tuple[str, ...]
+    licence: str | None
+    voice: Voice
+    icons: Mapping[str, MediaFile]
+    media: Mapping[int, StyleMedia]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True)
+
+
+_Name = Annotated[str, Field(min_length=1, max_length=80)]
+
+
+class _Sample(_Entry):
+    audio: str
+    transcript: Annotated[str, Field(max_length=2_000)]
+
+
+class _Style(_Entry):
+    name: Annotated[str, Field(min_length=1, max_length=20)]
+    icon: str | None = None
+    local_id: Annotated[int, Field(ge=0, lt=STYLES_OF_A_SPEAKER)]
+    voice_samples: Annotated[list[_Sample], Field(max_length=_MAX_SAMPLES)] = []
+
+
+class _Speaker(_Entry):
+    name: _Name
+    icon: str
+    uuid: Annotated[UUID, Field(strict=False)]
+    local_id: Annotated[int, Field(ge=0, lt=_MAX_SPEAKERS)]
+    styles: Annotated[list[_Style], Field(min_length=1, max_length=STYLES_OF_A_SPEAKER)]
+
+
+class _Manifest(_Entry):
+    manifest_version: Literal["1.0"]
+    name: _Name
+    description: Annotated[str, Field(max_length=140)] = ""
+    creators: Annotated[list[Annotated[str, Field(max_length=255)]], Field(max_length=100)] = []
+    license: Annotated[str, Field(max_length=_LONGEST_LICENCE)] | None = None
+    model_architecture: Annotated[str, Field(max_length=80)]
+    model_format: Literal["ONNX"]
+    uuid: Annotated[UUID, Field(strict=False)]
+    version: Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+[0-9A-Za-z.+-]*$", max_length=64)]
+    speakers: Annotated[list[_Speaker], Field(min_length=1, max_length=_MAX_SPEAKERS)]
+
+
+class _Data(_Entry):
+    sampling_rate: Annotated[int, Field(ge=8_000, le=96_000)]
+    add_blank: bool = True
+    n_speakers: Annotated[int, Field(ge=1, le=_MAX_SPEAKERS)] = 1
+
+
+class _HyperParameters(_Entry):
+    version: Annotated[str, Field(max_length=80)]
+    data: _Data
+
+
+def read_facts(metadata: Mapping[str, str]) -> AivmxFacts:
+    """Read what a model's metadata says.
+
+    Args:
+        metadata: the entries of the model by name; others than the three are not looked at.
+
+    Raises:
+        AivmxError: an entry is missing, malformed or too large, or the voice is of an architecture
+            that is not supported.
+    """
+    manifest = _read(_Manifest, metadata, _MANIFEST)
+    if manifest.model_architecture != _ARCHITECTURE:
+        raise AivmxError(
+            f"{_MANIFEST}: field 'model_architecture': expected '{_ARCHITECTURE}',"
+            f" found {manifest.model_architecture!r}."
+        )
+    parameters = _read(_HyperParameters, metadata, _HYPER_PARAMETERS)
+    if not parameters.version.endswith("JP-Extra"):
+        raise AivmxError(
+            f"{_HYPER_PARAMETERS}: field 'version': expected one of JP-Extra, found"
+            f" {parameters.version!r}."
+        )
+    vectors = _style_vectors(_entry(metadata, _STYLE_VECTORS))
+    _check_ids(manifest, parameters, len(vectors))
+    icons, media = _media(manifest.speakers)
+    return AivmxFacts(
+        uuid=str(manifest.uuid),
+        name=manifest.name,
+        version=manifest.version,
+        description=manifest.description,
+        creators=tuple(manifest.creators),
+        licence=manifest.license,
+        voice=Voice(
+            parameters.data.sampling_rate,
+            parameters.data.add_blank,
+            tuple(_speaker(speaker) for speaker in manifest.speakers),
+            vectors,
+        ),
+        icons=icons,
+        media=media,
+    )
+
+
+def style_id(speaker_uuid: str, local_id: int) -> int:
+    """Number a style as AivisSpeech Engine does, so that its clients find it.
+
+    Args:
+        speaker_uuid: of the speaker, in lower case.
+        local_id: of the style, 0 to 31.
+    """
+    digest = hashlib.md5(speaker_uuid.encode(), usedforsecurity=False).hexdigest()
+    speaker = int(digest, 16) & ((1 << _SPEAKER_BITS) - 1)
+    return (speaker << _STYLE_BITS | local_id) & _INT32
+
+
+def _entry(metadata: Mapping[str, str], name: str) -> str:
+    if name not in metadata:
+        raise AivmxError(f"AIVMX: expected '{name}' in the model's metadata, found none.")
+    if len(metadata[name]) > _MAX_METADATA_BYTES:
+        raise AivmxError(f"{name}: expected at most {_MAX_METADATA_BYTES} bytes, found more.")
+    return metadata[name]
+
+
+def _read(kind: type[_Kind], metadata: Mapping[str, str], name: str) -> _Kind:
+    try:
+        return kind.model_validate_json(_entry(metadata, name))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        where = f"field '{field}': " if field else ""
+        raise AivmxError(f"{name}: {where}{first['msg']}.") from error
+
+
+def _style_vectors(encoded: str) -> NDArray[np.float32]:
+    expected = f"{_STYLE_VECTORS}: expected float32 [styles, {STYLE_SIZE}] in base64"
+    try:
+        array = io.BytesIO(base64.b64decode(encoded, validate=True))
+        np.lib.format.read_magic(array)
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(array)
+    except (ValueError, SyntaxError, TokenError) as error:
+        raise AivmxError(f"{expected}, found no array.") from error
+    values = array.read()
+    # Looked at before anything as large as the header says is made.
+    if dtype != np.dtype("<f4") or is_fortran or shape[1:] != (STYLE_SIZE,):
+        raise AivmxError(f"{expected}, found {dtype} {list(shape)}.")
+    if shape[0] == 0 or len(values) != 4 * STYLE_SIZE * shape[0]:
+        raise AivmxError(f"{expected}, found {len(values)} bytes for {list(shape)}.")
+    vectors = np.frombuffer(values, np.float32).reshape(shape)
+    if not np.isfinite(vectors).all():
+        raise AivmxError(f"{expected}, found values that are not finite.")
+    return vectors
+
+
+def _check_ids(manifest: _Manifest, parameters: _HyperParameters, styles: int) -> None:
+    _refuse_repeated("local_id of speakers", [speaker.local_id for speaker in manifest.speakers])
+    _refuse_repeated("uuid of speakers", [speaker.uuid for speaker in manifest.speakers])
+    for speaker in manifest.speakers:
+        if speaker.local_id >= parameters.data.n_speakers:
+            raise AivmxError(
+                f"{_MANIFEST}: speaker {speaker.name!r}: expected a local_id below"
+                f" {parameters.data.n_speakers}, found {speaker.local_id}."
+            )
+        _refuse_repeated("local_id of styles", [style.local_id for style in speaker.styles])
+        for style in speaker.styles:
+            if style.local_id >= styles:
+                raise AivmxError(
+                    f"{_MANIFEST}: style {style.name!r}: expected a local_id below {styles},"
+                    f" the number of style vectors, found {style.local_id}."
+                )
+
+
+def _refuse_repeated(what: str, values: list[int] | list[UUID]) -> None:
+    if len(set(values)) < len(values):
+        raise AivmxError(f"{_MANIFEST}: expected each {what} once, found one again.")
+
+
+def _speaker(speaker: _Speaker) -> Speaker:
+    uuid = str(speaker.uuid)
+    styles = tuple(
+        Style(style_id(uuid, style.local_id), style.name, style.local_id)
+        for style in speaker.styles
+    )
+    return Speaker(uuid, speaker.name, speaker.local_id, styles)
+
+
+def _media(
+    speakers: Iterable[_Speaker],
+) -> tuple[dict[str, MediaFile], dict[int, StyleMedia]]:
+    icons: dict[str, MediaFile] = {}
+    media: dict[int, StyleMedia] = {}
+    for speaker in speakers:
+        uuid = str(speaker.uuid)
+        icons[uuid] = read_picture(speaker.icon, f"icon of {speaker.name!r}")
+        for style in speaker.styles:
+            place = f"{style.name!r} of {speaker.name!r}"
+            media[style_id(uuid, style.local_id)] = StyleMedia(
+                None if style.icon is None else read_picture(style.icon, f"icon of {place}"),
+                tuple(
+                    VoiceSample(read_sound(sample.audio, f"sample of {place}"), sample.transcript)
+                    for sample in style.voice_samples
+                ),
+            )
+    return icons, media

@@ -1,0 +1,108 @@
+"""Makes a character of an AIVMX voice."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from shared.characters import SCHEMA_VERSION
+from speech.engines.style_bert_vits2.aivm_media import AivmxError
+from speech.engines.style_bert_vits2.encoder import FEATURES
+from speech.importing.aivmx import AivmxVoice, read_aivmx
+from speech.importing.apart import run_apart
+from speech.importing.bundles import COLOUR, LIMITS, entry, owner_fields, shared_entry, write_files
+from speech.importing.errors import VoiceFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from speech.engines.style_bert_vits2.aivm import AivmxFacts
+    from speech.importing.consent import Consent
+    from speech.importing.encoder_store import StoredEncoder
+
+SUFFIX = ".aivmx"
+ENGINE = "style_bert_vits2"
+ENCODER_WIDTH = FEATURES
+_LONGEST_LICENCE = 30_000
+
+
+def read_text_voice(path: Path) -> tuple[AivmxVoice, str]:
+    """Read an AIVMX file in a process of its own; return the voice and the file's SHA-256.
+
+    Raises:
+        VoiceFileError: it cannot be read, or is no usable voice; the message begins with its name.
+    """
+    try:
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        return run_apart(read_aivmx, path), sha256
+    except OSError as error:
+        raise VoiceFileError(
+            f"{path.name}: expected a readable file, found none ({error.strerror})."
+        ) from error
+    except (AivmxError, VoiceFileError) as error:
+        raise VoiceFileError(f"{path.name}: {error}") from error
+
+
+def write_text_bundle(
+    target: Path,
+    names: tuple[str, str],
+    voice: tuple[AivmxVoice, str],
+    encoder: StoredEncoder,
+    consent: Consent,
+) -> None:
+    """Write the bundle of an AIVMX voice.
+
+    Args:
+        target: the bundle's folder, named by the character's id.
+        names: shown to visitors, in Japanese and in English.
+        voice: the voice, and the SHA-256 of its file.
+        encoder: its BERT.
+        consent: what the voice's owner says.
+
+    Raises:
+        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
+    """
+    (read, sha256), (ja, en) = voice, names
+    graphs = {"synthesis": read.graph}
+    manifest = {
+        "schema_version": SCHEMA_VERSION,
+        "id": target.name,
+        "name": {"ja": ja, "en": en},
+        "engine": ENGINE,
+        "sample_rate": read.facts.voice.sample_rate,
+        "takes": "text",
+        "text": {"styles": list(_styles(read.facts))},
+        "graphs": {
+            "synthesis": entry("synthesis", read.graph),
+            "bert": shared_entry("bert", encoder),
+        },
+        "pitch": None,
+        "limits": LIMITS,
+        **owner_fields(consent),
+        "preview": {"colour": COLOUR, "portrait": None},
+        "origin": _origin(read.facts, sha256, consent),
+    }
+    licence = read.facts.licence
+    if licence and not consent.licence_text:
+        manifest["licence"] = {**manifest["licence"], "text": licence[:_LONGEST_LICENCE]}
+    write_files(target, manifest, graphs)
+
+
+def _styles(facts: AivmxFacts) -> list[dict[str, Any]]:
+    return [
+        {"id": style.id, "name": style.name, "speaker": speaker.name}
+        for speaker in facts.voice.speakers
+        for style in speaker.styles
+    ]
+
+
+def _origin(facts: AivmxFacts, sha256: str, consent: Consent) -> dict[str, Any]:
+    author = consent.author or ", ".join(facts.creators)[:200] or None
+    origin = {
+        "source": consent.source,
+        "author": author,
+        "sha256": sha256,
+        "tool": f"AIVMX: {facts.name} {facts.version}",
+    }
+    return {name: value for name, value in origin.items() if value is not None}

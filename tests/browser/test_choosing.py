@@ -1,0 +1,105 @@
+"""Choosing among many characters, and typing instead of speaking."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from tests.browser.sounds import decode, median_pitch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.browser.conftest import OpenPage
+    from tests.browser.endpoints import Endpoints
+
+MANY = 400
+_VIOLATIONS = """
+async () => (await axe.run({ resultTypes: ["violations"] })).violations.map(({ id }) => id)
+"""
+
+
+def test_one_of_many_characters_is_found_by_its_name_and_chosen_with_the_keyboard(
+    new_visitor: OpenPage, cloud: Endpoints, axe: str
+) -> None:
+    visitor = new_visitor()
+    visitor.answer("**/api/v1/characters", "GET", json={"characters": _many(cloud)})
+    visitor.open()
+    visitor.page.evaluate(axe)
+    visitor.page.focus("#search")
+    # Kana of either kind match, and so do parts of the credit.
+    visitor.page.keyboard.type("せな 277")
+    assert visitor.text("#found") == "Found: 1"
+    assert visitor.page.evaluate(_VIOLATIONS) == []
+    visitor.page.keyboard.press("Enter")
+    assert visitor.text("h1").replace("\n", " ") == "Your words, in Sena 277\u2019s voice."
+    assert "Choir of 277" in visitor.text("#credit")
+    visitor.page.focus("#search")
+    visitor.page.fill("#search", "nobody is called that")
+    assert visitor.text("#found") == "No character is called that."
+    # The chosen one stays, so that the list can still be reached with the keyboard.
+    assert visitor.page.locator(".character:visible").count() == 1
+    visitor.page.fill("#search", "")
+    visitor.page.keyboard.press("Tab")
+    visitor.page.keyboard.press("ArrowDown")
+    assert visitor.text("h1").replace("\n", " ") == "Your words, in Sena 278\u2019s voice."
+
+
+def test_portraits_that_nobody_sees_are_not_fetched(
+    new_visitor: OpenPage, cloud: Endpoints
+) -> None:
+    visitor = new_visitor()
+    visitor.answer("**/api/v1/characters", "GET", json={"characters": _many(cloud)})
+    visitor.open()
+    visitor.page.wait_for_load_state("networkidle")
+    fetched = visitor.sent("GET", "?portrait=")
+    assert 0 < len(fetched) < MANY / 2
+
+
+def test_a_typed_text_is_spoken_as_it_is_wanted_and_can_be_deleted(
+    open_page: OpenPage, axe: str, tmp_path: Path
+) -> None:
+    visitor = open_page(microphone=None)
+    visitor.page.evaluate(axe)
+    visitor.page.check("[name=mode][value=type]", force=True)
+    visitor.press()
+    # Nothing has been typed: the field says so, and nothing is sent.
+    assert visitor.page.evaluate("document.activeElement.id") == "text"
+    visitor.page.click("summary")
+    visitor.page.fill("#wish-speed", "1.5")
+    visitor.page.fill("#text", "おはようございます、メイです。")
+    assert visitor.text("#text-left").startswith("15 of ")
+    assert visitor.page.evaluate(_VIOLATIONS) == []
+    visitor.page.focus("#text")
+    visitor.page.keyboard.press("Control+Enter")
+    visitor.wait_for("done")
+    assert visitor.text("h1") == "Mei says it."
+    assert visitor.page.evaluate(_VIOLATIONS) == []
+    assert not visitor.page.is_visible("#own")
+    assert median_pitch(decode(visitor.download(tmp_path))) > 250
+    (wish,) = visitor.wishes()
+    assert (wish["text"], wish["speed"]) == ("おはようございます、メイです。", 1.5)
+    assert "content_type" not in wish
+    with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
+        visitor.page.click("#delete")
+    visitor.wait_for("start")
+    visitor.page.fill("#text", "!?")
+    visitor.press()
+    assert visitor.problem() == "There is nothing to be said."
+    visitor.press()
+    assert visitor.page.evaluate("document.activeElement.id") == "text"
+
+
+def _many(cloud: Endpoints) -> list[dict[str, Any]]:
+    (first, *_) = httpx.get(f"{cloud.api}/api/v1/characters").json()["characters"]
+    return [
+        first
+        | {
+            "id": f"sena-{number}",
+            "name": {"en": f"Sena {number}", "ja": f"セナ{number}"},
+            "credit": f"Choir of {number}",
+            "portrait_url": f"{first['portrait_url']}?portrait={number}",
+        }
+        for number in range(MANY)
+    ]

@@ -1,0 +1,207 @@
+"""Recordings that are sent while they are spoken, and what happens when that does not work."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from tests.browser.sounds import decode, median_pitch
+from tests.browser.visitor import BUSY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from playwright.sync_api import WebSocket, WebSocketRoute
+
+    from tests.browser.conftest import OpenPage
+    from tests.browser.endpoints import Endpoints
+    from tests.browser.visitor import Visitor
+
+_LISTEN = """
+const { connect } = AudioNode.prototype;
+AudioNode.prototype.connect = function (target, ...others) {
+  if (this instanceof AudioWorkletNode) {
+    const analyser = this.context.createAnalyser();
+    const samples = new Float32Array(analyser.fftSize);
+    connect.call(this, analyser);
+    window.listened = this;
+    window.loudest = () => {
+      analyser.getFloatTimeDomainData(samples);
+      return Math.max(...samples);
+    };
+  }
+  return connect.call(this, target, ...others);
+};
+window.loudest = () => 0;
+"""
+RESTARTING = 1012
+RECORDINGS = "voice-avatar-uploads"
+SLOW_BYTES_PER_SECOND = 12_000
+
+
+# Without slots: Playwright keeps its wrappers of a bound method in its object.
+@dataclass
+class Wire:
+    """The bytes that went over a socket, without the control messages."""
+
+    sent: bytes = b""
+    received: bytes = b""
+
+    def listen(self, socket: WebSocket) -> None:
+        """Record what a socket sends and receives from now on."""
+        socket.on("framesent", self._note_sent)
+        socket.on("framereceived", self._note_received)
+
+    def _note_sent(self, message: str | bytes) -> None:
+        self.sent += message if isinstance(message, bytes) else b""
+
+    def _note_received(self, message: str | bytes) -> None:
+        self.received += message if isinstance(message, bytes) else b""
+
+
+def test_a_recording_that_is_sent_while_it_is_spoken_is_stored_and_converted_as_any_other(
+    new_visitor: OpenPage, cloud: Endpoints, tmp_path: Path
+) -> None:
+    visitor = new_visitor()
+    wire = Wire()
+    visitor.page.on("websocket", wire.listen)
+    visitor.open()
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+    result = _the_right_voice(visitor, cloud, tmp_path)
+
+    assert wire.sent == _stored(cloud, visitor.voice_id())
+    assert wire.received == result
+    assert visitor.sent("PUT", cloud.storage) == []
+    assert visitor.sent("GET", f"{cloud.storage}/voice-avatar-results") == []
+
+
+def test_visitors_can_hear_the_character_while_they_speak(
+    new_visitor: OpenPage, cloud: Endpoints, tmp_path: Path
+) -> None:
+    visitor = new_visitor()
+    visitor.page.add_init_script(_LISTEN)
+    visitor.open()
+    visitor.page.check("[name=hear]")
+
+    def wait_for_sound(_: str) -> None:
+        visitor.page.wait_for_function("() => window.loudest() > 0.01")
+
+    visitor.speak(seconds=2, meanwhile=wait_for_sound)
+    visitor.wait_for("done")
+    _the_right_voice(visitor, cloud, tmp_path)
+    # Hearing ends with the recording.
+    assert visitor.page.evaluate("() => window.listened.context.state") == "closed"
+
+
+def _refuse(socket: WebSocketRoute, _: int) -> None:
+    socket.close(code=BUSY)
+
+
+def _say_nothing(socket: WebSocketRoute, _: int) -> None:
+    socket.on_message(lambda _: None)
+
+
+def _cut_in_the_middle(socket: WebSocketRoute, number: int) -> None:
+    _cut(socket, number, after=lambda message: isinstance(message, bytes))
+
+
+def _cut_after_the_end(socket: WebSocketRoute, number: int) -> None:
+    _cut(socket, number, after=lambda message: '"end"' in str(message))
+
+
+def _cut(socket: WebSocketRoute, number: int, after: Callable[[str | bytes], bool]) -> None:
+    """Pass a message on and cut the first connection; leave the second one alone."""
+    server = socket.connect_to_server()
+    if number > 1:
+        return
+
+    def forward(message: str | bytes) -> None:
+        server.send(message)
+        if after(message):
+            server.close(code=RESTARTING)
+            socket.close(code=RESTARTING)
+
+    socket.on_message(forward)
+
+
+@pytest.mark.parametrize(
+    ("fault", "uploads"),
+    [(_refuse, 1), (_say_nothing, 1), (_cut_in_the_middle, 0), (_cut_after_the_end, None)],
+)
+def test_a_socket_that_fails_costs_the_visitor_nothing(
+    new_visitor: OpenPage,
+    cloud: Endpoints,
+    tmp_path: Path,
+    fault: Callable[[WebSocketRoute, int], None],
+    uploads: int | None,
+) -> None:
+    visitor = new_visitor()
+    sockets: list[WebSocketRoute] = []
+
+    def route(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+        fault(socket, len(sockets))
+
+    visitor.page.route_web_socket("**/live", route)
+    visitor.open()
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+    _the_right_voice(visitor, cloud, tmp_path)
+    assert uploads in (None, len(visitor.sent("PUT", cloud.storage)))
+
+
+def test_a_policy_that_forbids_sockets_costs_the_visitor_nothing(
+    new_visitor: OpenPage, cloud: Endpoints, tmp_path: Path
+) -> None:
+    visitor = new_visitor()
+    page = httpx.get(cloud.page).text
+    assert "ws://127.0.0.1:*" in page
+    # A page that the test answers needs permission to speak to this machine's services.
+    visitor.context.grant_permissions(["local-network-access", "microphone"], origin=cloud.api)
+    visitor.answer(cloud.page, "GET", body=page.replace("ws://", "http://"))
+    visitor.open()
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+    _the_right_voice(visitor, cloud, tmp_path)
+    assert len(visitor.sent("PUT", cloud.storage)) == 1
+    visitor.complaints[:] = [each for each in visitor.complaints if "ws://" not in each]
+
+
+def test_a_slow_network_brings_the_same_voice_later(
+    open_page: OpenPage, cloud: Endpoints, tmp_path: Path
+) -> None:
+    visitor = open_page()
+    session = visitor.context.new_cdp_session(visitor.page)
+    slow = {"offline": False, "latency": 300, "downloadThroughput": -1}
+    session.send(
+        "Network.emulateNetworkConditions", slow | {"uploadThroughput": SLOW_BYTES_PER_SECOND}
+    )
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+    _the_right_voice(visitor, cloud, tmp_path)
+
+
+def _the_right_voice(visitor: Visitor, cloud: Endpoints, folder: Path) -> bytes:
+    """Check that there is one voice, done, shown once, and that it is the character's."""
+    path = visitor.download(folder)
+    result = path.read_bytes()
+    address = f"{cloud.api}/api/v1/conversion/{visitor.voice_id()}"
+    told: dict[str, Any] = httpx.get(address, timeout=60).json()["result"]
+    assert hashlib.sha256(result).hexdigest() == told["sha256"]
+    assert median_pitch(decode(path)) > 250
+    assert len(visitor.wishes()) == 1
+    assert [each for each in visitor.seen() if each in ("busy", "problem")] == ["busy"]
+    return result
+
+
+def _stored(cloud: Endpoints, voice_id: str) -> bytes:
+    listed = httpx.get(f"{cloud.storage}/storage/v1/b/{RECORDINGS}/o", params={"prefix": voice_id})
+    (found,) = json.loads(listed.text)["items"]
+    return httpx.get(found["mediaLink"]).content

@@ -1,0 +1,163 @@
+"""Recordings that are decoded while they come: the same samples, the same limits, no waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from shared.voice import ErrorCode, VoiceError
+from speech.audio.decoding import Decoder
+from speech.audio.process_answer import DecoderUnavailableError
+from speech.audio.recording import DecodeLimits
+from tests.integration.audio.recordings import flac_bomb, hidden_opus, recording
+from tests.integration.audio.test_processes import descriptors, wait_for_end
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from speech.audio.streaming import DecodedStream
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="needs processes that are forked"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+LIMITS = DecodeLimits()
+WALL_SECONDS = 30.0
+PIECE = 700
+WEBM, WAV = "webm from Chrome or Firefox", "16-bit wav"
+
+
+async def opened(decoder: Decoder, data: bytes, limits: DecodeLimits = LIMITS) -> DecodedStream:
+    return await decoder.open_stream(data[:PIECE], limits=limits, wall_seconds=WALL_SECONDS)
+
+
+async def send_all(stream: DecodedStream, data: bytes) -> None:
+    for begin in range(0, len(data), PIECE):
+        await stream.send(data[begin : begin + PIECE])
+    stream.end()
+
+
+async def heard(
+    decoder: Decoder, data: bytes, limits: DecodeLimits = LIMITS
+) -> tuple[NDArray[np.float32], int]:
+    with await opened(decoder, data, limits) as stream:
+        sending = asyncio.create_task(send_all(stream, data))
+        pieces = [piece async for piece in stream.pieces()]
+        await sending
+    return np.concatenate([piece.samples for piece in pieces]), pieces[0].sample_rate
+
+
+@pytest.mark.parametrize(
+    "name",
+    [WEBM, WAV, "ogg opus from Firefox", "flac", "fragmented mp4 from Safari or Chrome"],
+)
+async def test_what_is_decoded_while_it_comes_is_what_the_whole_is(
+    decoder: Decoder, name: str
+) -> None:
+    data = recording(name)
+    whole = await decoder.decode(data, limits=LIMITS)
+    samples, rate = await heard(decoder, data)
+
+    assert rate == whole.sample_rate
+    assert np.array_equal(samples, whole.samples)
+
+
+async def test_what_has_come_is_heard_before_the_rest_comes(decoder: Decoder) -> None:
+    data = recording(WEBM)
+    seconds = 0.0
+    with await opened(decoder, data) as stream:
+        await stream.send(data[: len(data) // 2])
+        pieces = stream.pieces()
+        while seconds < 0.8:
+            piece = await anext(pieces)
+            seconds += len(piece.samples) / piece.sample_rate
+
+
+@pytest.mark.parametrize(
+    ("data", "limits", "code"),
+    [
+        (b"\x1aE\xdf\xa3" + bytes(3000), LIMITS, ErrorCode.CORRUPT),
+        (recording(WEBM)[:60], LIMITS, ErrorCode.CORRUPT),
+        (recording(WAV), DecodeLimits(max_seconds=1.0), ErrorCode.TOO_LONG),
+        (flac_bomb(400), DecodeLimits(max_seconds=2.0), ErrorCode.TOO_LONG),
+        (hidden_opus(3000), LIMITS, ErrorCode.TOO_COMPLEX),
+    ],
+    ids=["garbage", "cut", "long", "bomb", "hidden"],
+)
+async def test_a_bad_recording_ends_with_the_error_of_the_whole(
+    decoder: Decoder, data: bytes, limits: DecodeLimits, code: ErrorCode
+) -> None:
+    with pytest.raises(VoiceError) as refusal:
+        await heard(decoder, data, limits)
+
+    assert refusal.value.code is code
+
+
+async def test_what_is_no_recording_is_refused_before_a_process_starts(decoder: Decoder) -> None:
+    with pytest.raises(VoiceError) as refusal:
+        await opened(decoder, bytes(100))
+    assert refusal.value.code is ErrorCode.UNSUPPORTED_FORMAT
+
+
+async def test_no_more_than_the_limit_is_read_of_a_recording(decoder: Decoder) -> None:
+    data = recording(WAV)
+    samples, _ = await heard(decoder, data, DecodeLimits(max_bytes=len(data) // 2))
+
+    assert 0.4 * len(data) / 2 < len(samples) < 0.5 * len(data) / 2
+
+
+async def test_a_recording_to_which_nobody_listens_waits_instead_of_filling_memory(
+    decoder: Decoder,
+) -> None:
+    data = recording(WAV, seconds=10.0)
+    with await opened(decoder, data) as stream:
+        sending = asyncio.create_task(send_all(stream, data))
+        _, waiting = await asyncio.wait([sending], timeout=0.3)
+        sending.cancel()
+
+    assert waiting
+
+
+async def test_a_recording_that_stops_coming_ends_after_its_time(decoder: Decoder) -> None:
+    data = recording(WEBM)
+    with await decoder.open_stream(data[:PIECE], limits=LIMITS, wall_seconds=0.2) as stream:
+        await stream.send(data[: len(data) // 2])
+        with pytest.raises(DecoderUnavailableError, match="too little processor time"):
+            [piece async for piece in stream.pieces()]
+
+
+async def test_closing_a_stream_ends_its_process_and_leaves_nothing() -> None:
+    processes: list[int] = []
+    await asyncio.to_thread(int)
+    before = descriptors()
+    data = recording(WEBM)
+    async with Decoder(on_process=processes.append) as decoder:
+        with await opened(decoder, data) as stream:
+            await stream.send(data[:PIECE])
+        wait_for_end(processes[0])
+    assert descriptors() - before == set()
+
+
+async def test_a_process_that_crashes_means_a_corrupt_recording() -> None:
+    processes: list[int] = []
+    async with Decoder(on_process=processes.append) as decoder:
+        with await opened(decoder, recording(WEBM)) as stream:
+            os.kill(processes[0], signal.SIGSEGV)
+            with pytest.raises(VoiceError, match="damaged"):
+                [piece async for piece in stream.pieces()]
+
+
+async def test_without_linux_protection_nothing_is_decoded_while_it_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "fork")
+    async with Decoder() as decoder:
+        with pytest.raises(DecoderUnavailableError, match="while they come"):
+            await opened(decoder, recording(WEBM))

@@ -1,0 +1,114 @@
+"""A character comes into a running service, is replaced while it is used, and goes again."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+import wave
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+
+from infra import characters
+from infra.local.names import CHARACTERS_BUCKET
+from tests.integration.served import SAMPLE, served_cloud
+from tests.unit.speech.bundles import write_waveform_bundle
+from tests.unit.speech.graphs import gain_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+SECONDS = 60
+REFRESH_SECONDS = 0.5
+OLD_RATE, NEW_RATE = 16_000, 32_000
+
+
+@pytest.fixture
+def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("CHARACTERS_REFRESH_SECONDS", str(REFRESH_SECONDS))
+    with served_cloud(tmp_path / "cloud", "--embedded") as endpoints:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", endpoints["storage"])
+        yield f"{endpoints['api']}/api/v1"
+
+
+def put(folder: Path, rate: int) -> None:
+    """Make the bundle of the character `tester` and put it into the bucket."""
+    folder.mkdir()
+    settings = {"input": "audio", "output": "converted", "input_sample_rate": rate}
+    graph = gain_graph(1000 / rate)
+    bundle = write_waveform_bundle(folder, graph, sample_rate=rate, settings=settings)
+    assert characters.main(["put", str(bundle), "--bucket", CHARACTERS_BUCKET]) == 0
+
+
+def remove() -> None:
+    assert characters.main(["remove", "tester", "--bucket", CHARACTERS_BUCKET]) == 0
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(REFRESH_SECONDS / 5)
+
+
+def listed(api: str) -> list[str]:
+    answer = requests.get(f"{api}/characters", timeout=SECONDS).json()
+    return [character["id"] for character in answer["characters"]]
+
+
+def create(api: str) -> requests.Response:
+    wish = {"content_type": "audio/webm", "character": "tester"}
+    return requests.post(f"{api}/voices", json=wish, timeout=SECONDS)
+
+
+def finish(api: str, created: Any) -> Any:
+    """Upload the sample to a voice that was created, and return the api's last word about it."""
+    upload = created["upload"]
+    sample = SAMPLE.read_bytes()
+    requests.put(upload["url"], headers=upload["headers"], data=sample, timeout=SECONDS)
+    return requests.get(f"{api}/conversion/{created['voice_id']}", timeout=SECONDS).json()
+
+
+def convert(api: str) -> int:
+    """Convert the sample and return the result's sample rate, by which the bundles differ."""
+    done = finish(api, create(api).json())
+    assert done.get("status") == "done", done
+    content = requests.get(done["result"]["url"], timeout=SECONDS).content
+    with wave.open(io.BytesIO(content)) as file:
+        return int(file.getframerate())
+
+
+def test_a_character_is_added_used_replaced_under_load_and_removed(
+    api: str, tmp_path: Path
+) -> None:
+    assert create(api).json()["code"] == "unknown_character"
+
+    put(tmp_path / "old", OLD_RATE)
+    until(lambda: "tester" in listed(api))
+    assert convert(api) == OLD_RATE
+
+    rates: list[int] = []
+
+    def use() -> None:
+        while NEW_RATE not in rates:
+            rates.append(convert(api))
+
+    visitors = [threading.Thread(target=use) for _ in range(3)]
+    for visitor in visitors:
+        visitor.start()
+    put(tmp_path / "new", NEW_RATE)
+    for visitor in visitors:
+        visitor.join(SECONDS)
+    assert set(rates) <= {OLD_RATE, NEW_RATE}
+    assert rates.index(NEW_RATE) >= 1
+    assert convert(api) == NEW_RATE
+
+    waiting = create(api).json()
+    remove()
+    until(lambda: "tester" not in listed(api))
+    assert create(api).json()["code"] == "unknown_character"
+    time.sleep(REFRESH_SECONDS)
+    assert finish(api, waiting)["code"] == "unknown_character"

@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from functions.api.catalogue import UNKNOWN_OLD_SECONDS, Catalogue
+from functions.api.choice import Source
+from functions.api.problems import Problem
+from shared.character_bucket import CharacterBucket, manifest_name
+from shared.objects import StorageUnavailableError
+from tests.support.buckets import MemoryBucket
+from tests.support.characters import a_manifest
+from tests.support.logs import log_book
+from tests.support.virtual_time import in_virtual_time
+from tests.unit.api.stage import Stage as ApiStage
+from tests.unit.shared.character_objects import put_character, put_manifest
+
+REFRESH_SECONDS = 20.0
+
+
+class Stage:
+    """The built-in character `mei`, and a bucket."""
+
+    def __init__(self) -> None:
+        self.objects = MemoryBucket("characters")
+        self.catalogue = Catalogue(
+            {"mei": a_manifest("mei")},
+            CharacterBucket(lambda: self.objects),
+            REFRESH_SECONDS,
+            now=lambda: asyncio.get_running_loop().time(),
+        )
+
+    async def listed(self) -> list[str]:
+        return list(await self.catalogue.list())
+
+    async def chosen(self, name: str | None) -> str:
+        return (await self.catalogue.choose(name, Source.SPEECH)).id
+
+
+@in_virtual_time
+async def test_characters_of_the_bucket_are_listed_after_the_built_in_ones() -> None:
+    stage = Stage()
+    put_character(stage.objects, "ada")
+
+    assert await stage.listed() == ["mei", "ada"]
+
+
+@in_virtual_time
+async def test_what_is_uploaded_or_removed_shows_after_a_while() -> None:
+    stage = Stage()
+    assert await stage.listed() == ["mei"]
+
+    put_character(stage.objects, "ada")
+    assert await stage.listed() == ["mei"]
+    await asyncio.sleep(REFRESH_SECONDS)
+    assert await stage.listed() == ["mei", "ada"]
+
+    await stage.objects.delete(manifest_name("ada"))
+    await asyncio.sleep(REFRESH_SECONDS)
+    assert await stage.listed() == ["mei"]
+
+
+@in_virtual_time
+async def test_a_character_that_is_asked_for_by_name_is_found_soon_after_its_upload() -> None:
+    stage = Stage()
+    await stage.listed()
+    put_character(stage.objects, "ada")
+
+    await asyncio.sleep(UNKNOWN_OLD_SECONDS)
+
+    assert await stage.chosen("ada") == "ada"
+
+
+@in_virtual_time
+async def test_a_half_uploaded_character_cannot_be_chosen() -> None:
+    stage = Stage()
+    put_manifest(stage.objects, "ada")
+
+    with pytest.raises(Problem, match="no character 'ada'; choose one of mei"):
+        await stage.chosen("ada")
+
+
+@pytest.mark.parametrize("name", ["mei", None])
+def test_a_voice_of_a_built_in_character_does_not_wait_for_the_bucket(name: str | None) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        stage.objects.is_out_of_reach = True
+
+        with log_book() as book:
+            assert await stage.chosen(name) == "mei"
+
+        assert book.of("characters_not_read") == []
+
+    run()
+
+
+@in_virtual_time
+async def test_while_the_bucket_is_out_of_reach_the_characters_stay_listed() -> None:
+    stage = Stage()
+    put_character(stage.objects, "ada")
+    await stage.listed()
+    stage.objects.is_out_of_reach = True
+    await asyncio.sleep(REFRESH_SECONDS)
+
+    with log_book() as book:
+        assert await stage.listed() == ["mei", "ada"]
+        assert await stage.chosen("ada") == "ada"
+
+    assert len(book.of("characters_not_read")) == 1
+
+
+@in_virtual_time
+async def test_nobody_says_that_a_character_is_unknown_while_the_bucket_is_out_of_reach() -> None:
+    stage = Stage()
+    stage.objects.is_out_of_reach = True
+
+    with pytest.raises(StorageUnavailableError):
+        await stage.chosen("ada")
+
+    stage.objects.is_out_of_reach = False
+    await asyncio.sleep(UNKNOWN_OLD_SECONDS)
+    with pytest.raises(Problem, match="no character 'ada'"):
+        await stage.chosen("ada")
+
+
+@in_virtual_time
+async def test_a_built_in_character_hides_one_of_the_same_id() -> None:
+    stage = Stage()
+    put_character(stage.objects, "mei", credit="Voice: somebody else")
+
+    assert (await stage.catalogue.list())["mei"].credit == "Voice: somebody"
+
+
+@in_virtual_time
+async def test_only_characters_of_the_bucket_must_be_loaded() -> None:
+    stage = Stage()
+    put_character(stage.objects, "ada")
+    await stage.listed()
+
+    assert [stage.catalogue.to_load(name) for name in ("ada", "mei", "nobody", None)] == [
+        "ada",
+        None,
+        None,
+        None,
+    ]
+
+
+@in_virtual_time
+async def test_a_portrait_comes_from_the_bucket() -> None:
+    stage = Stage()
+    preview = {"colour": "#336699", "portrait": "ada.svg"}
+    put_character(stage.objects, "ada", preview=preview)
+    assert await stage.catalogue.portrait("ada") is None
+
+    stage.objects.put("ada/ada.svg", b"<svg/>")
+    assert await stage.catalogue.portrait("ada") == b"<svg/>"
+
+    stage.objects.put("ada/ada.svg", b"x" * 100_000)
+    assert await stage.catalogue.portrait("ada") is None
+
+
+async def test_a_voice_with_a_character_of_the_bucket_names_it_to_the_converter() -> None:
+    objects = MemoryBucket("characters")
+    put_character(objects, "ada")
+    stage = ApiStage(bucket=CharacterBucket(lambda: objects))
+
+    async with stage.client() as client:
+        listed = (await client.get("/api/v1/characters")).json()["characters"]
+        created = await client.post("/api/v1/voices", json={"character": "ada"})
+
+    assert "ada" in [character["id"] for character in listed]
+    assert (created.status_code, stage.container.characters) == (201, ["ada"])

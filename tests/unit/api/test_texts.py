@@ -1,0 +1,197 @@
+"""Voices that are made from a text."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from shared.messages import PushMessage, parse_conversion_message
+from shared.voice import ErrorCode, Failure, Speaking, Status, expire
+from tests.unit.api.stage import FORM, MAX_CHARACTERS, WEBM, Stage, problem
+
+if TYPE_CHECKING:
+    from httpx import Response
+
+    from shared.voice import Voice
+
+TEXT = "今日はいい天気ですね。"
+TYPE = "text/plain; charset=utf-8"
+
+
+async def post(stage: Stage, **fields: Any) -> Response:
+    async with stage.client() as client:
+        body = json.dumps({"text": TEXT} | fields)
+        headers = {"Content-Type": "application/json"}
+        return await client.post("/api/v1/voices", content=body, headers=headers)
+
+
+async def voices_in(stage: Stage) -> list[Voice]:
+    """All voices of the stage."""
+    later = datetime.now(UTC) + timedelta(days=1)
+    pages = [await stage.voices.unchanged(each, since=later, limit=9) for each in Status]
+    return [snapshot.voice for page in pages for snapshot in page.snapshots]
+
+
+async def test_a_text_is_stored_and_its_conversion_requested() -> None:
+    stage = Stage()
+
+    answer = await post(stage, character="nobu", speed=1.5, pauses=0.5, output_format="mp3")
+
+    created = answer.json()
+    voice_id = created["voice_id"]
+    assert (answer.status_code, created["upload"]) == (201, None)
+    assert created["document"] == f"voices/{voice_id}"
+    stored = stage.uploads.objects[voice_id]
+    assert (stored.data.decode(), stored.content_type) == (TEXT, TYPE)
+    voice = (await stage.voices.read(voice_id)).voice
+    assert (voice.status, voice.character) == (Status.QUEUED, "nobu")
+    assert voice.options.speaking == Speaking(speed=1.5, pauses=0.5)
+    assert voice.options.output_format == "mp3"
+    ((data, attributes),) = stage.conversions.published
+    message = parse_conversion_message(PushMessage(data))
+    assert (message.voice_id, message.upload) == (voice_id, voice.input)
+    assert message.upload.generation == stored.generation
+    assert attributes["voice_id"] == voice_id
+    assert stage.container.warm_ups == 1
+
+
+async def test_the_text_is_in_no_document_message_or_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = Stage()
+    with caplog.at_level(logging.DEBUG):
+        created = (await post(stage)).json()
+
+    document = repr(await stage.voices.read(created["voice_id"]))
+    logged = "".join(str(vars(record)) for record in caplog.records if record.name[:5] != "httpx")
+    for place in (document, repr(stage.conversions.published), json.dumps(created), logged):
+        assert TEXT[:4] not in place
+
+
+async def test_without_a_name_the_first_character_that_speaks_text_is_taken() -> None:
+    stage = Stage()
+
+    created = (await post(stage)).json()
+
+    voice = (await stage.voices.read(created["voice_id"])).voice
+    assert voice.character == "sango"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"character": "mei"}, "text_not_taken"),
+        ({"character": "nobody"}, "unknown_character"),
+        ({"style": 8}, "unknown_style"),
+        ({"character": "nobu", "style": 7}, "unknown_style"),
+        ({"text": ""}, "nothing_to_say"),
+        ({"text": " \n　"}, "nothing_to_say"),
+        ({"text": "あ" * (MAX_CHARACTERS + 1)}, "text_too_long"),
+        ({"text": 3}, "invalid_request"),
+        ({"text": None}, "invalid_request"),
+        ({"text": "あ\ud800"}, "text_unreadable"),
+        ({"speed": 0.4}, "invalid_request"),
+        ({"speed": "1"}, "invalid_request"),
+        ({"volume": 2.1}, "invalid_request"),
+        ({"style": 1.5}, "invalid_request"),
+        ({"pitch_shift": 3}, "invalid_request"),
+        ({"content_type": "audio/webm"}, "invalid_request"),
+    ],
+)
+async def test_what_cannot_be_spoken_is_refused_and_leaves_nothing(
+    fields: dict[str, Any], code: str
+) -> None:
+    stage = Stage()
+
+    detail = problem(await post(stage, **fields), 422, code)
+
+    assert TEXT[:4] not in detail
+    assert not stage.uploads.objects
+    assert not stage.conversions.published
+    assert not await voices_in(stage)
+
+
+async def test_a_style_of_the_character_is_accepted() -> None:
+    assert (await post(Stage(), character="sango", style=7)).status_code == 201
+
+
+async def test_a_recording_for_a_character_that_only_speaks_text_is_refused() -> None:
+    async with Stage().client() as client:
+        answer = await client.post("/api/v1/voices", json={"character": "sango"})
+
+    assert "choose one of mei" in problem(answer, 422, "speech_not_taken")
+
+
+async def test_options_of_a_text_are_refused_for_a_recording() -> None:
+    async with Stage().client() as client:
+        problem(await client.post("/api/v1/voices", json={"speed": 2}), 422, "invalid_request")
+
+
+@pytest.mark.parametrize("broken", ["uploads", "conversions"])
+async def test_if_a_part_of_the_service_is_out_of_reach_there_is_no_voice(broken: str) -> None:
+    stage = Stage()
+    if broken == "uploads":
+        stage.uploads.is_out_of_reach = True
+    else:
+        stage.conversions.failures_left = 1
+
+    problem(await post(stage), 503, "unavailable")
+
+    assert not await voices_in(stage)
+    assert not stage.uploads.objects
+    assert not stage.conversions.published
+
+
+async def test_deleting_the_voice_erases_its_text() -> None:
+    stage = Stage()
+    created = (await post(stage)).json()
+
+    async with stage.client() as client:
+        answer = await client.delete(f"/api/v1/voices/{created['voice_id']}")
+
+    assert answer.status_code == 204
+    assert [each.data for each in stage.uploads.objects.values()] == [b""]
+    assert not await voices_in(stage)
+
+
+async def test_no_recording_is_accepted_for_a_text() -> None:
+    stage = Stage()
+    voice_id = (await post(stage)).json()["voice_id"]
+    body = (
+        f'--b\r\nContent-Disposition: form-data; name="voice_id"\r\n\r\n{voice_id}\r\n'
+        '--b\r\nContent-Disposition: form-data; name="file"; filename="a.webm"\r\n'
+        "Content-Type: audio/webm\r\n\r\n"
+    ).encode()
+
+    async with stage.client() as client:
+        answer = await client.put(
+            "/api/v1/voices", content=body + WEBM + b"\r\n--b--\r\n", headers=FORM
+        )
+
+    problem(answer, 409, "already_uploaded")
+
+
+async def test_a_text_that_never_arrived_is_said_to_be_one() -> None:
+    stage = Stage()
+    snapshot = await stage.voices.read((await post(stage)).json()["voice_id"])
+
+    failed = expire(replace(snapshot.voice, status=Status.WAITING), snapshot.read_at)
+
+    assert failed.error == Failure(
+        ErrorCode.UPLOAD_EXPIRED, "The text did not arrive; please send it again."
+    )
+
+
+async def test_the_list_of_characters_says_what_each_takes() -> None:
+    async with Stage().client() as client:
+        listed = (await client.get("/api/v1/characters")).json()["characters"]
+
+    takes = {each["id"]: (each["takes"], each["text"]) for each in listed}
+    assert takes["mei"] == ("speech", None)
+    assert takes["nobu"] == ("both", {"max_characters": MAX_CHARACTERS, "styles": []})
+    assert takes["sango"][1]["styles"] == [{"id": 7, "name": "Calm", "speaker": None}]

@@ -1,0 +1,87 @@
+/** Requests to the HTTP API and to signed addresses. */
+import { type Answer, asObject } from "./answers.js";
+import { problem, VoiceAvatarError } from "./errors.js";
+import type { Surroundings } from "./surroundings.js";
+import type { VoiceAvatarConfig } from "./types.js";
+
+export const CHARACTERS = "/api/v1/characters";
+
+/** The HTTP API, as the visitor who is signed in. */
+export class Api {
+  /** Base address, without a trailing slash. */
+  readonly address: string;
+  readonly #token: () => Promise<string | null>;
+  readonly #attest: (() => Promise<string>) | null;
+  readonly #fetch: typeof fetch;
+
+  constructor(config: VoiceAvatarConfig, around: Surroundings) {
+    this.address = config.api.replace(/\/+$/, "");
+    this.#token = config.token ?? (() => Promise.resolve(null));
+    this.#attest = attestation(config, around);
+    this.#fetch = around.fetch;
+  }
+
+  /** Returns the answer's JSON object; throws the problem that the API answers. */
+  async json(
+    method: string,
+    path: string,
+    options: { signal?: AbortSignal | undefined; body?: unknown } = {},
+  ): Promise<Answer> {
+    const response = await this.request(method, path, {
+      signal: options.signal ?? null,
+      ...(options.body === undefined
+        ? {}
+        : {
+            headers: { "content-type": "application/json" },
+            body: JSON.stringify(options.body),
+          }),
+    });
+    if (!response.ok) throw await problem(response);
+    return asObject(await response.json().catch(() => null), "body");
+  }
+
+  /** Sends a request with the visitor's tokens. */
+  async request(method: string, path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    const token = await this.#token();
+    if (token !== null) headers.set("authorization", `Bearer ${token}`);
+    // The API lists the characters without a token, so the page can show them before reCAPTCHA has loaded.
+    if (this.#attest && !path.startsWith(CHARACTERS))
+      headers.set("x-firebase-appcheck", await this.#attest());
+    return await this.fetched(`${this.address}${path}`, { ...init, method, headers });
+  }
+
+  /** Fetches any address without cookies and tokens; without an answer it throws `network`. */
+  async fetched(url: string, init: RequestInit): Promise<Response> {
+    try {
+      const anonymous = { credentials: "omit", referrerPolicy: "no-referrer" } as const;
+      return await this.#fetch(url, { ...init, ...anonymous });
+    } catch (cause) {
+      init.signal?.throwIfAborted();
+      const message = `${new URL(url, "https://relative.invalid").host} could not be reached.`;
+      throw new VoiceAvatarError("network", message, { cause });
+    }
+  }
+}
+
+/** Returns what gets App Check tokens; null if none is configured. */
+function attestation(
+  { appCheck, firebase }: VoiceAvatarConfig,
+  around: Surroundings,
+): (() => Promise<string>) | null {
+  if (!appCheck) return null;
+  if (typeof appCheck === "function") return appCheck;
+  if ("token" in appCheck) return () => Promise.resolve(appCheck.token);
+  if (!firebase)
+    throw new TypeError("appCheck needs firebase: the project in which the page is registered.");
+  let loading: Promise<() => Promise<string>> | null = null;
+  return async () => {
+    loading ??= around.loadAppCheck(firebase, appCheck).catch((cause: unknown) => {
+      loading = null;
+      throw cause;
+    });
+    return await (
+      await loading
+    )();
+  };
+}
