@@ -55,10 +55,21 @@ class GraphSession:
 
         self.facts = graph.facts
         self._file = graph.file
+        options = _options(settings, is_optimised=is_optimised)
         try:
+            path = (
+                None
+                if settings.weights is None
+                else settings.weights.prepare(
+                    graph, lambda: _options(settings, is_optimised=is_optimised)
+                )
+            )
+            if path is not None:
+                levels = onnxruntime.GraphOptimizationLevel
+                options.graph_optimization_level = levels.ORT_DISABLE_ALL
             self._session = onnxruntime.InferenceSession(
-                graph.content,
-                _options(settings, is_optimised=is_optimised),
+                graph.content if path is None else str(path),
+                options,
                 providers=["CPUExecutionProvider"],
             )
         except Exception as error:  # its exceptions share no narrower base
