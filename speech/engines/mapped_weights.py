@@ -13,7 +13,6 @@ import os
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     import onnxruntime
@@ -38,16 +37,14 @@ class MappedWeights:
         self._folder = folder
         self._least_bytes = least_bytes
 
-    def prepare(
-        self, graph: Graph, make_options: Callable[[], onnxruntime.SessionOptions]
-    ) -> Path | None:
+    def prepare(self, graph: Graph, options: onnxruntime.SessionOptions) -> Path | None:
         """Return the file from which a graph is to be loaded; None for its own content.
 
         One process writes the file; the others wait for it.
 
         Args:
             graph: a verified one.
-            make_options: makes the options with which the graph is optimised.
+            options: with which the graph is optimised.
 
         Raises:
             Exception: the runtime refuses the graph.
@@ -58,7 +55,7 @@ class MappedWeights:
         with (self._folder / f"{graph.sha256}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
-                self._write(graph, make_options(), path)
+                self._write(graph, options, path)
         return path
 
     def _write(self, graph: Graph, options: onnxruntime.SessionOptions, path: Path) -> None:

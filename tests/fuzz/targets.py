@@ -48,6 +48,7 @@ from speech.importing.voice_file import read_voice
 from tests.fuzz.harness import UncleanError
 from tests.fuzz.live_target import LiveTarget
 from tests.fuzz.mutation import documents, mutated
+from tests.fuzz.text_targets import AivmxTarget, TextTarget
 from tests.hostile import files
 from tests.integration.audio.recordings import FLAVOURS, many_streams
 from tests.support.buckets import MemoryBucket
@@ -233,7 +234,7 @@ def _push_apps(
         ),
         "http://dead-letter.test/": dead_letter.build(
             _settings(DeadLetterSettings, conversions_topic="conversions"),
-            dead_letter.Services(voices, results, RecordingPublisher()),
+            dead_letter.Services(voices, uploads, results, RecordingPublisher()),
         ),
         "http://convert.test/push": convert.build(
             _settings(ConvertSettings, signing_key_file="none"), convert_services
@@ -774,6 +775,8 @@ def targets() -> dict[str, Target]:
         GraphTarget(),
         PortraitTarget(),
         VoiceTarget(),
+        TextTarget(),
+        AivmxTarget(),
         IndexTarget(),
         ExportTarget(),
     ]

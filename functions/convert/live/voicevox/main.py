@@ -59,7 +59,9 @@ def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
         BundleError: a bundle will not work, or there is none.
     """
     weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
-    session = SessionSettings(threads=config.threads, front_end=kept.front_end(), weights=weights)
+    session = SessionSettings(
+        config.threads, config.provider, front_end=kept.front_end(), weights=weights
+    )
     characters = {
         name: build_character(character, session)
         for name, character in load_characters(
