@@ -33,6 +33,7 @@ LONGEST_STEP = 50
 """The most frames at a time: half a second."""
 
 _INPUTS = frozenset({"wave", "f0", "voicing", "noise"})
+_TRIAL_HERTZ = 200
 _STATES = 64
 _STATE_VALUES = 1_000_000
 
@@ -121,12 +122,19 @@ def open_session(graph: Graph, whole: Graph, settings: SessionSettings) -> Graph
     """Load a graph of this role with the weights of the role `harmonic`.
 
     Raises:
-        BundleError: the runtime refuses it.
+        BundleError: the runtime refuses it, or what it speaks of silence is no sound.
     """
     content = with_weights_of(graph.content, whole.content)
     # Optimised when it is loaded, unlike the whole graph: it runs every few frames, and widening
     # its weights each time would take longer than using them.
-    return GraphSession(Graph(graph.file, content, graph.facts), settings)
+    session = GraphSession(Graph(graph.file, content, graph.facts), settings)
+    silence = {
+        name: np.zeros([size for size in tensor.shape or () if isinstance(size, int)], np.float32)
+        for name, tensor in graph.facts.inputs.items()
+    }
+    silence["f0"] += _TRIAL_HERTZ
+    session.try_out(silence, "audio")
+    return session
 
 
 class StateVoice:
