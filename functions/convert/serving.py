@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings
 
 from functions.convert.planning import RECYCLED_AFTER
 from shared.characters import MAX_BUNDLE_BYTES
+from speech.engines.providers import Provider
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -40,6 +41,7 @@ class ServingSettings(BaseSettings):
         concurrency: how much is done at once by all processes together.
         backlog: how much more may wait; further requests are refused.
         threads: how many threads one network uses.
+        provider: where networks run; `cuda` needs a GPU and the image with CUDA.
         timeout: after how many seconds without a heartbeat one of several processes is replaced; a
             new process must be ready within this time.
         graceful_timeout: how many seconds a process may take to stop; Cloud Run kills an instance
@@ -59,6 +61,7 @@ class ServingSettings(BaseSettings):
     concurrency: Annotated[int, Field(ge=1, le=64)] = 1
     backlog: Annotated[int, Field(ge=0, le=1000)] = 8
     threads: Annotated[int, Field(ge=1, le=16)] = 1
+    provider: Provider = Provider.CPU
     timeout: Annotated[int, Field(ge=5, le=600)] = 30
     graceful_timeout: Annotated[int, Field(ge=1, le=600)] = 8
     keepalive: Annotated[float, Field(ge=1, le=3600)] = 75.0

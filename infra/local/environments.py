@@ -120,7 +120,8 @@ def _live_environment(options: CloudOptions, addresses: Addresses) -> dict[str, 
         "CONCURRENCY": str(options.concurrency),
         "ALLOWED_ORIGINS": ",".join(addresses.origins),
         "LIVE_TICKET_KEYS": names.LIVE_TICKET_KEY,
-        # Here every visitor has the same address.
+        # Here every visitor has the same address, and a benchmark brings many.
+        "SOCKETS": "200",
         "SOCKETS_PER_CLIENT": "0",
         "TRUSTED_PROXIES": "0",
     }

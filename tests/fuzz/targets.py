@@ -233,7 +233,7 @@ def _push_apps(
         ),
         "http://dead-letter.test/": dead_letter.build(
             _settings(DeadLetterSettings, conversions_topic="conversions"),
-            dead_letter.Services(voices, results, RecordingPublisher()),
+            dead_letter.Services(voices, uploads, results, RecordingPublisher()),
         ),
         "http://convert.test/push": convert.build(
             _settings(ConvertSettings, signing_key_file="none"), convert_services

@@ -20,7 +20,7 @@ from hypercorn.config import Config
 from functions.convert.live import protocol, service
 from functions.convert.live.protocol import SUBPROTOCOL
 from functions.convert.live.server import limit_clients, listening_socket
-from tests.support.live_client import LiveClient
+from infra.local.live_visitor import LiveVisitor
 from tests.unit.convert.live.stage import DATA, SOUND, Stage
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ async def served(stage: Stage) -> AsyncIterator[int]:
     try:
         yield port
         # Whatever came before, a visitor is still served.
-        client = LiveClient(f"ws://127.0.0.1:{port}/live", stage.ticket(await stage.add()))
+        client = LiveVisitor(f"ws://127.0.0.1:{port}/live", stage.ticket(await stage.add()))
         async with client:
             await client.speak(DATA)
             assert (await client.end() or {})["type"] == "done"

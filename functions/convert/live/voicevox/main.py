@@ -55,7 +55,7 @@ def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
     Raises:
         BundleError: a bundle will not work, or there is none.
     """
-    session = SessionSettings(threads=config.threads, front_end=kept.front_end())
+    session = SessionSettings(config.threads, config.provider, front_end=kept.front_end())
     characters = {
         name: build_character(character, session)
         for name, character in load_characters(
