@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, load_model_from_string
 from benchmarks.rvc.graphs import Sketch
 from functions.convert.live.voicevox.offers import plain_png
 from infra.local.options import ROOT
-from speech.bundles.files import ENCODERS
+from shared.characters import ENCODERS
 from speech.engines.style_bert_vits2.encoder import VOCABULARY
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _BLOCKS, _DILATIONS, _SLOPE = (3, 7, 11), (1, 3, 5), 0.1
 
 def write_characters(folder: Path) -> None:
     """Write a folder of characters: Mei, and a voice of full size."""
+    folder.mkdir()
     shutil.copytree(ROOT / "characters" / "mei", folder / "mei")
     encoder, voice = bert(), synthesizer()
     digest = hashlib.sha256(encoder).hexdigest()
@@ -163,9 +164,7 @@ def _audio() -> Any:
 
 
 def _text_layer(sketch: Sketch, x: str) -> str:
-    x = sketch.normalised(
-        sketch.node("Add", x, sketch.attention(x, _INTER, _TEXT_HEADS)), _INTER
-    )
+    x = sketch.normalised(sketch.node("Add", x, sketch.attention(x, _INTER, _TEXT_HEADS)), _INTER)
     inner = sketch.convolution(sketch.signal(x, _INTER), _INTER, _FILTER, 5)
     inner = sketch.convolution(sketch.node("Relu", inner), _FILTER, _INTER, 5)
     return sketch.normalised(sketch.node("Add", x, sketch.rows(inner, _INTER)), _INTER)
@@ -224,4 +223,5 @@ def _aivmx() -> dict[str, str]:
 def _with_metadata(content: bytes, metadata: dict[str, str]) -> bytes:
     model = load_model_from_string(content)
     helper.set_model_props(model, metadata)
-    return bytes(model.SerializeToString())
+    written: bytes = model.SerializeToString()  # type: ignore[no-untyped-call] # onnx is not typed
+    return written

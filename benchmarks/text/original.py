@@ -1,4 +1,4 @@
-"""The arrangement of AivisSpeech Engine, built from the same parts: `python -m ...original`.
+"""The arrangement of AivisSpeech Engine, built from the same parts: `python -m ...text.original`.
 
 One process, one lock around every inference, and graphs that are not optimised.
 """
@@ -14,8 +14,9 @@ import onnxruntime
 
 from functions.convert.live.voicevox import main as voicevox
 from functions.convert.live.voicevox.settings import VoicevoxSettings
-from functions.convert.serving import serve_until_signal
 from shared import settings
+from speech.engines import session
+from speech.engines.japanese import HtsVoice
 from speech.engines.session import GraphSession
 
 if TYPE_CHECKING:
@@ -32,11 +33,26 @@ def _unoptimised(make: Callable[..., Any]) -> Callable[..., Any]:
     return options
 
 
-def _one_at_a_time(run: Callable[..., Any]) -> Callable[..., Any]:
-    lock = threading.Lock()
-
-    def locked(*arguments: Any) -> Any:
+def _locked(lock: threading.RLock, run: Callable[..., Any]) -> Callable[..., Any]:
+    def alone(*arguments: Any) -> Any:
         with lock:
             return run(*arguments)
 
-    return locked
+    return alone
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT."""
+    config = settings.load(VoicevoxSettings)
+    # What is spoken in two halves takes the lock again.
+    lock = threading.RLock()
+    with (
+        patch.object(session, "_options", _unoptimised(session._options)),  # noqa: SLF001
+        patch.object(GraphSession, "run_all", _locked(lock, GraphSession.run_all)),
+        patch.object(HtsVoice, "synthesise", _locked(lock, HtsVoice.synthesise)),
+    ):
+        asyncio.run(voicevox.serve(config))
+
+
+if __name__ == "__main__":
+    main()

@@ -76,7 +76,16 @@ def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
     return characters
 
 
-async def _serve(config: VoicevoxSettings, supervision: Supervision | None = None) -> None:
+async def serve(config: VoicevoxSettings, supervision: Supervision | None = None) -> None:
+    """Serve in this process until SIGTERM or SIGINT.
+
+    Args:
+        config: the settings.
+        supervision: by Gunicorn, if there are several processes.
+
+    Raises:
+        BundleError: a bundle will not work, or none takes text.
+    """
     kept = await asyncio.to_thread(Kept.opened, config.data_dir)
     app = build_app(config, await asyncio.to_thread(load, config, kept), kept)
 
@@ -107,7 +116,7 @@ def run(config: VoicevoxSettings) -> None:
         BundleError: a character bundle will not work, or none takes text.
     """
     if config.is_alone:
-        asyncio.run(_serve(config))
+        asyncio.run(serve(config))
         return
     # Imported here, because Gunicorn is only needed for several processes.
     from functions.convert import processes  # noqa: PLC0415
@@ -116,7 +125,7 @@ def run(config: VoicevoxSettings) -> None:
         weights = config.weights_dir or folder / "weights"
         weights.mkdir(parents=True, exist_ok=True)
         shared = {"weights_dir": weights, "data_dir": config.data_dir or folder / "data"}
-        processes.run(config.model_copy(update=shared), _serve)
+        processes.run(config.model_copy(update=shared), serve)
 
 
 @contextmanager
