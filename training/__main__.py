@@ -18,6 +18,7 @@ from training.quality.run import run as measure
 from training.quality.similarity import SpeakerEncoder
 from training.recordings import command
 from training.recordings.errors import RecordingsError
+from training.stream_export import export_stream
 from training.train import Plan, Trainer
 from training.variance import compensate
 
@@ -94,7 +95,7 @@ def train(places: Places, effort: Effort) -> None:
 
 
 def write_bundle(places: Places) -> None:
-    """Exports the checkpoint into the bundle."""
+    """Exports the checkpoint into the bundle, whole and for hearing."""
     examples = native_examples(places.data, limit=300)
     melody = Melody.of(np.concatenate([e.log_f0[e.log_f0 > 0] for e in examples]))
     network = load_network(places.checkpoint)
@@ -104,6 +105,8 @@ def write_bundle(places: Places) -> None:
     if places.bundle != BUNDLE and portrait.exists():
         shutil.copy(portrait, places.bundle)
     print(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)")
+    stream = export_stream(places.bundle)
+    print(f"wrote {stream} ({stream.stat().st_size / 1e3:.0f} kB)")
 
 
 def evaluate(places: Places, effort: Effort) -> None:
