@@ -106,6 +106,8 @@ class _Builder:
         services, instances, hosts = self._services(program)
         voices = np.zeros(len(self.arrivals.times), state.VOICE)
         voices["arrived"] = self.arrivals.times
+        if self.arrivals.at_once:
+            voices["arrived"][self.arrivals.at_once :] = np.inf
         voices["spoken"] = self.arrivals.spoken
         clock = self._clock(program)
         return state.World(
@@ -136,6 +138,7 @@ class _Builder:
         clock["end"] = end
         clock["horizon"] = end + AFTERWARDS
         clock["begin_step"] = program.labels["begin"]
+        clock["coming"] = self.arrivals.at_once or len(self.arrivals.times)
         clock["late_after"] = math.inf
         clock["most_late"] = len(self.arrivals.times)
         return clock
@@ -246,6 +249,7 @@ class _Builder:
         subscriptions["head"] = subscriptions["tail"] = state.NOBODY
         subscriptions["minimum_backoff"] = self.parameters["pubsub.minimum_backoff"]
         subscriptions["maximum_backoff"] = self.parameters["pubsub.maximum_backoff"]
+        subscriptions["backoff_growth"] = self.parameters["pubsub.backoff_growth"]
         subscriptions["attempts"] = self.settings.delivery_attempts
         subscriptions["dead_step"] = program.labels["dead"]
         for subscription in Subscription:

@@ -167,6 +167,7 @@ class Way:
         conversion = self.parameters.duration("processor.conversion")
         variation = self.parameters["processor.variation"]
         program.take_time(state.WORK, Duration(conversion.median, variation, conversion.per_spoken))
+        program.take_time(state.FIRST_WORK, self.parameters.duration("processor.first_voice"))
         self._take(program, Quota.RESULTS_WRITES, again)
         self._stand_in(program, "storage")
         self._wait(program, "google.storage_write")

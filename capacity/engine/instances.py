@@ -191,6 +191,7 @@ def stop_idle_instance(world: World, now: float, service: int) -> bool:
     world.clock[0].cpus_allocated -= one.cpus
     world.instances[instance].state = ABSENT
     world.instances[instance].warming = 0
+    world.instances[instance].has_converted = 0
     world.instances[instance].following = one.free
     one.free = instance
     return True

@@ -23,6 +23,7 @@ from capacity.engine.state import (
     END_VOICE,
     END_WARM_UP,
     ENTER,
+    FIRST_WORK,
     FORK,
     GIVE_UP,
     LEAVE,
@@ -174,10 +175,15 @@ def _advance(
         step = steps[index]
         kind = step.kind
         pause = 0.0
-        if kind in (DELAY, WORK, MACHINE_WORK):
+        if kind in (DELAY, WORK, MACHINE_WORK, FIRST_WORK):
             pause = _duration(world, chance, index, job)
+            if kind == FIRST_WORK:
+                one = world.instances[jobs[job].instance]
+                if one.has_converted != 0:
+                    pause = 0.0
+                one.has_converted = 1
             if kind != DELAY and pause > 0.0:
-                is_own = kind == WORK and jobs[job].instance != NOBODY
+                is_own = kind != MACHINE_WORK and jobs[job].instance != NOBODY
                 host = world.instances[jobs[job].instance].host if is_own else 0
                 start_work(world, heap, now, job, host, pause)
                 return
@@ -287,4 +293,7 @@ def _end_voice(world: World, now: float, voice: int, outcome: int) -> None:
     world.progress[0] = clock.ended
     if outcome != LEFT and (outcome != DONE or now - one.released > clock.late_after):
         clock.late += 1
+    if clock.coming < len(world.voices):
+        world.voices[clock.coming].arrived = now
+        clock.coming += 1
     count_voice(world, now, -1)

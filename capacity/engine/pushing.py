@@ -65,8 +65,8 @@ def refuse(world: World, heap: list[tuple[float, int, int, int]], now: float, jo
 def backoff(world: World, job: int, subscription: int) -> float:
     """Return how many seconds a message that was refused waits for its next delivery."""
     one = world.subscriptions[subscription]
-    doubled = one.minimum_backoff * 2.0 ** (world.jobs[job].attempts - 1)
-    return float(min(one.maximum_backoff, doubled))
+    grown = one.minimum_backoff * one.backoff_growth ** (world.jobs[job].attempts - 1)
+    return float(min(one.maximum_backoff, grown))
 
 
 @inlined
