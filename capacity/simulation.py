@@ -72,7 +72,10 @@ class Simulation:
         if allowance is not None:
             self.world.clock["late_after"] = allowance.seconds
             self.world.clock["most_late"] = allowance.voices
-        run(self.world, np.random.default_rng(seed))
+        chance, world = np.random.default_rng(seed), self.world
+        while not run(world, chance):
+            more = np.zeros(len(world.events), state.EVENT)
+            world = world._replace(events=np.concatenate((world.events, more)))
         return self
 
     @property
@@ -110,6 +113,7 @@ class _Builder:
             voices["arrived"][self.arrivals.at_once :] = np.inf
         voices["spoken"] = self.arrivals.spoken
         clock = self._clock(program)
+        clock["most_pushes"] = _most_pushes(services)
         return state.World(
             clock=clock,
             steps=program.records(),
@@ -122,6 +126,7 @@ class _Builder:
             quotas=self._quotas(),
             subscriptions=self._subscriptions(program),
             samples=self._samples(clock),
+            events=np.zeros(2 * int(clock[0]["most_pushes"]), state.EVENT),
             progress=np.zeros(1, np.int64),
         )
 
@@ -256,3 +261,13 @@ class _Builder:
             name = subscription.name.lower()
             subscriptions[subscription]["first_step"] = program.labels[name]
         return subscriptions
+
+
+def _most_pushes(services: Records) -> int:
+    """Return how many events one event can lead to.
+
+    A tick starts instances, as many as their pace allows, and an instance that is ready lets in as
+    many as it has slots; whatever else happens leads to a few.
+    """
+    a_few = 16
+    return int(services["slots"].max() + services["starts_per_second"].sum()) + a_few

@@ -31,6 +31,10 @@ BASE_LOAD: Final = 0.18
 
 FLASH: Final = 5.0
 BURN_SECONDS: Final = 2.0
+COLD_SITUATIONS: Final = {
+    "cold, no warm-up": InstanceState.COLD,
+    "cold, with warm-up": InstanceState.WARMING_UP,
+}
 AFTER_SECONDS: Final = 0.2
 """Until the converter has done what follows `done`: acknowledging and tidying up."""
 
@@ -50,7 +54,7 @@ class Plan:
         loaded: at random times.
         flash: likewise, before, during and after the crowd.
         cold: visits of a cloud that is scaled to zero, with warm-up and without.
-        starts: of the converter.
+        starts: of the converter, with a first visitor each.
         rest_seconds: how long it is watched what the services take at rest.
     """
 
@@ -64,7 +68,7 @@ class Plan:
     rest_seconds: float
 
 
-FULL: Final = Plan(300, 80, 80, 200, (20, 150, 20), 20, 5, 10.0)
+FULL: Final = Plan(300, 80, 80, 200, (20, 150, 20), 20, 15, 10.0)
 QUICK: Final = Plan(5, 10, 16, 16, (4, 16, 4), 2, 1, 2.0)
 
 
@@ -241,32 +245,29 @@ async def _cold(plan: Plan) -> _Cold:
         async with Deliveries(scaled.client, cloud.addresses).at_once():
             await guests.saturate(plan.warm_ups)
             processor, _ = await _at_idle(guests, plan)
-            starts = [await scaled.start() for _ in range(plan.starts)]
-            without, warmed_up, firsts = [], [], []
+            first = [await _first_visit(scaled, recording) for _ in range(plan.starts)]
+            waits: dict[str, list[float]] = {name: [] for name in COLD_SITUATIONS}
             for _ in range(plan.cold):
-                visit = await scaled.visit(InstanceState.COLD, recording, SPOKEN_SECONDS)
-                without.append(visit.wait / 1000)
-                wait, seconds = await _first_visit(scaled, recording)
-                warmed_up.append(wait)
-                firsts.append(seconds)
-    first_voice = max(0.0, median(firsts) - processor["convert"])
-    waits = {"cold, no warm-up": without, "cold, with warm-up": warmed_up}
+                for name, state in COLD_SITUATIONS.items():
+                    visit = await scaled.visit(state, recording, SPOKEN_SECONDS)
+                    waits[name].append(visit.wait / 1000)
+    starts, spent = zip(*first, strict=True)
+    first_voice = max(0.0, median(spent) - processor["convert"])
     return _Cold(waits, processor, first_voice, median(starts))
 
 
 async def _first_visit(scaled: ScaledCloud, recording: bytes) -> tuple[float, float]:
-    """Visit an instance that a warm-up has started.
+    """Start an instance and be its first visitor.
 
     Returns:
-        The seconds of the wait, and of the converter's processor time since the recording's end.
+        The seconds that the start took, and those of the converter's processor time from the end of
+        the recording on.
     """
+    start = await scaled.start()
     pids = {"convert": scaled.cloud.pids["convert"]}
     begun: list[ProcessorTime] = []
-    visit = await scaled.visit(
-        InstanceState.WARMING_UP,
-        recording,
-        SPOKEN_SECONDS,
-        lambda: begun.append(ProcessorTime(pids)),
+    await scaled.visit(
+        InstanceState.WARM, recording, SPOKEN_SECONDS, lambda: begun.append(ProcessorTime(pids))
     )
     await asyncio.sleep(AFTER_SECONDS)
-    return visit.wait / 1000, begun[0].spent(1)["convert"] / 1000
+    return start, begun[0].spent(1)["convert"] / 1000

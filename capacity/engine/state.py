@@ -268,6 +268,9 @@ CLOCK: Final = np.dtype(
         ("horizon", "f8"),
         ("begin_step", "i8"),
         ("coming", "i8"),
+        ("pending", "i8"),
+        ("pushed", "i8"),
+        ("most_pushes", "i8"),
         ("late_after", "f8"),
         ("late", "i8"),
         ("most_late", "i8"),
@@ -275,9 +278,22 @@ CLOCK: Final = np.dtype(
 )
 """The simulation as a whole; `area` is the integral of the voices in the system.
 
-`coming` is the next visitor who comes when a voice has its end; there may be none. The simulation
-ends early when more than `most_late` voices have waited longer than `late_after` or were lost.
+`pending` counts the events to come and `pushed` all so far; one event leads to at most
+`most_pushes` others. `coming` is the next visitor who comes when a voice has its end; there may be
+none. The simulation ends early when more than `most_late` voices have waited longer than
+`late_after` or were lost.
 """
+
+EVENT: Final = np.dtype(
+    [
+        ("moment", "f8"),
+        ("order", "i8"),
+        ("kind", "i8"),
+        ("subject", "i8"),
+        ("ticket", "i8"),
+    ]
+)
+"""Something that happens at a moment; `order` counts events, for those of the same moment."""
 
 SAMPLE: Final = np.dtype(
     [
@@ -311,6 +327,7 @@ class World(NamedTuple):
         quotas: those that bind.
         subscriptions: those on the way.
         samples: by tick, then by service.
+        events: those to come.
         progress: the number of voices that have ended, for whoever watches from another thread.
     """
 
@@ -325,4 +342,5 @@ class World(NamedTuple):
     quotas: Records
     subscriptions: Records
     samples: Records
+    events: Records
     progress: npt.NDArray[np.int64]
