@@ -50,6 +50,15 @@ def convert(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def live(session: nox.Session) -> None:
+    """Convert speech while it is spoken: nox -s live -- FILE, or -- --microphone."""
+    environment = Environment(session, "local")
+    # A relative path starts at the user's folder, not at the repository.
+    session.chdir(os.environ.get("PWD", str(ROOT)))
+    environment.python("-m", "infra.local", "live", *session.posargs)
+
+
+@nox.session(python=False)
 def serve(session: nox.Session) -> None:
     """Run the local cloud, with the page, until Ctrl-C."""
     environment = Environment(session, "local")
@@ -168,6 +177,17 @@ def lock(session: nox.Session) -> None:
         environment.compile_lock(
             f"{folder}/requirements.txt", f"{folder}/requirements.in", "-c", CONSTRAINTS
         )
+    lock_cuda(environment)
+
+
+def lock_cuda(environment: Environment) -> None:
+    """Lock what the image for a GPU has in place of ONNX Runtime for CPUs, and nothing else."""
+    folder = ROOT / "functions" / "convert"
+    lock = folder / "requirements-cuda.txt"
+    common = str(folder / "requirements.txt")
+    environment.compile_lock(str(lock), str(folder / "requirements-cuda.in"), "-c", common)
+    lines = lock.read_text().splitlines(keepends=True)
+    lock.write_text("".join(line for line in lines if line.startswith(("nvidia-", "onnxruntime"))))
 
 
 def describe_python() -> str:

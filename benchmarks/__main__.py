@@ -33,6 +33,7 @@ MODULES: Final = {
     "cost": "benchmarks.cost.run",
     "rvc": "benchmarks.rvc.run",
     "hearing": "benchmarks.hearing.run",
+    "live": "benchmarks.live.run",
     "capacity": "benchmarks.capacity.run",
 }
 """The module of each benchmark; its `run` takes `Options` and returns a `Report`.

@@ -231,7 +231,7 @@ class RecordingSettings(CommonSettings):
 _SECRETS: Final = ("_KEY", "_KEYS", "_SECRET")
 """The ends of the names of variables whose values no message shows."""
 
-_Settings = TypeVar("_Settings", bound=CommonSettings)
+_Settings = TypeVar("_Settings", bound=BaseSettings)
 
 
 def load(kind: type[_Settings], **overrides: Any) -> _Settings:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from functions.convert.characters import BuiltInCharacters, LoadedCharacter
 from functions.convert.conversion import Conversion
 from functions.convert.fetched_characters import FetchedCharacters, Limits
 from functions.convert.rehearsal import connect, rehearse
+from functions.convert.serving import serve_until_signal
 from functions.convert.settings import ConverterSettings, ConvertSettings
 from functions.convert.stopwatch import process_age_ms
 from functions.convert.worker import Worker
@@ -33,12 +33,12 @@ from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_characters
 from speech.engines.base import SessionSettings
 from speech.engines.registry import ENGINES
+from speech.text.front_end import FrontEnd
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
     from pathlib import Path
 
-    from hypercorn.config import Config
     from hypercorn.typing import ASGIFramework
 
     from functions.convert.characters import Characters
@@ -143,15 +143,21 @@ def open_stores(config: ConverterSettings) -> Stores:
 
 
 @asynccontextmanager
-async def starting_tools(config: ConverterSettings) -> AsyncIterator[Awaitable[Tools]]:
+async def starting_tools(
+    config: ConverterSettings, front_end: FrontEnd | None = None
+) -> AsyncIterator[Awaitable[Tools]]:
     """Begin to start the decoder, load the characters and rehearse; stop the decoder at the end.
 
     This goes on in another process and another thread. Until the caller awaits the tools, it can
     do the other parts of the cold start.
+
+    Args:
+        config: the settings.
+        front_end: reads texts; None for one without words of users.
     """
     decoder = Decoder(max_processes=config.share(config.concurrency))
     loop = asyncio.get_running_loop()
-    session = SessionSettings(threads=config.threads)
+    session = SessionSettings(config.threads, config.provider, front_end=front_end or FrontEnd())
     loading = loop.run_in_executor(
         None, build_characters, config.characters_dir, session, config.max_bundle_bytes
     )
@@ -206,27 +212,15 @@ async def serve(
         tools: what it converts with, once they are ready; see `starting_tools`.
         supervision: by Gunicorn, if there are several processes.
     """
-    # Imported here, because the local cloud serves this application with a server of its own.
-    from hypercorn.asyncio import serve as hypercorn_serve  # noqa: PLC0415
-
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     app = build(config, Services(stores, await tools))
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(app.worker.drain)
-        if supervision is not None:
-            alive = supervision.send_heartbeats(lambda: app.worker.is_stuck)
-            living = asyncio.create_task(_set_after(alive, stop))
-            stack.callback(living.cancel)
-
-        async def stopped() -> None:
-            await stop.wait()
-            await app.worker.drain()
-
-        log_start()
-        server = _server(config, supervision)
-        await hypercorn_serve(cast("ASGIFramework", app), server, shutdown_trigger=stopped)
+    log_start()
+    await serve_until_signal(
+        cast("ASGIFramework", app),
+        config,
+        app.worker.drain,
+        supervision,
+        lambda: app.worker.is_stuck,
+    )
     await stores.voices.aclose()
 
 
@@ -236,26 +230,6 @@ def log_start() -> None:
     if (ready_ms := process_age_ms()) is not None:
         extra["ready_ms"] = ready_ms
     _LOG.info("serving", extra=extra)
-
-
-async def _set_after(end: Awaitable[None], event: asyncio.Event) -> None:
-    await end
-    event.set()
-
-
-def _server(config: ConvertSettings, supervision: Supervision | None) -> Config:
-    from hypercorn.config import Config  # noqa: PLC0415
-
-    server = Config()
-    server.bind = [f"{config.host}:{config.port}"]
-    if supervision is not None:
-        server.bind = [f"fd://{descriptor}" for descriptor in supervision.sockets]
-    server.graceful_timeout = config.graceful_timeout
-    server.keep_alive_timeout = config.keepalive
-    server.max_requests = config.max_requests or None
-    server.max_requests_jitter = config.max_requests_jitter
-    server.errorlog = logging.getLogger("hypercorn")
-    return server
 
 
 async def _serve(config: ConvertSettings, supervision: Supervision | None = None) -> None:

@@ -16,7 +16,7 @@ import asyncio
 import faulthandler
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.errors import AppImportError
@@ -29,9 +29,38 @@ if TYPE_CHECKING:
 
     from gunicorn.config import Config
 
-    from functions.convert.settings import ConvertSettings
-
 _HEARTBEATS_PER_TIMEOUT: Final = 4
+
+
+class Supervised(Protocol):
+    """What is to be known about processes that Gunicorn supervises; see ServingSettings."""
+
+    @property
+    def host(self) -> str:
+        """The address to listen on."""
+
+    @property
+    def port(self) -> int:
+        """The port to listen on."""
+
+    @property
+    def processes(self) -> int:
+        """How many processes there are."""
+
+    @property
+    def timeout(self) -> int:
+        """After how many seconds without a heartbeat one is replaced."""
+
+    @property
+    def graceful_timeout(self) -> int:
+        """How many seconds one may take to stop."""
+
+    @property
+    def log_level(self) -> str:
+        """The least severity that is logged."""
+
+
+_Config = TypeVar("_Config", bound=Supervised)
 
 
 class Supervision:
@@ -72,8 +101,8 @@ class Supervision:
 
 
 def run(
-    config: ConvertSettings,
-    serve: Callable[[ConvertSettings, Supervision], Coroutine[Any, Any, None]],
+    config: _Config,
+    serve: Callable[[_Config, Supervision], Coroutine[Any, Any, None]],
 ) -> None:
     """Run `config.processes` processes, each of which serves, until SIGTERM or SIGINT."""
     _Application(config, serve).run()  # type: ignore[no-untyped-call] # Gunicorn is not typed
@@ -84,8 +113,8 @@ class _Application(BaseApplication):
 
     def __init__(
         self,
-        config: ConvertSettings,
-        serve: Callable[[ConvertSettings, Supervision], Coroutine[Any, Any, None]],
+        config: Supervised,
+        serve: Callable[[Any, Supervision], Coroutine[Any, Any, None]],
     ) -> None:
         self._config = config
         self._serve = serve

@@ -25,6 +25,8 @@ from shared.settings import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
+SAMPLE: Final = ROOT / "infra" / "local" / "samples" / "hello.webm"
+MICROPHONE_SECONDS: Final = 5.0
 LONG_SECONDS: Final = 300.0
 LONG_BYTES: Final = 250_000_000
 LONG_DEADLINE_SECONDS: Final = 300
@@ -63,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands.add_parser("demo", help="convert the sample recording, step by step"))
     _add_convert(commands.add_parser("convert", help="convert your own files and folders"))
+    _add_live(commands.add_parser("live", help="convert speech while it is spoken"))
     _add_serve(commands.add_parser("serve", help="keep the local cloud up"))
     return parser
 
@@ -122,6 +125,21 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     for name, text in SPEAKING.items():
         group.add_argument(f"--{name}", type=int if name == "style" else float, help=text)
     parser.set_defaults(command=_convert)
+
+
+def _add_live(parser: argparse.ArgumentParser) -> None:
+    _add_emulators(parser)
+    source = parser.add_mutually_exclusive_group()
+    text = "a recording, which is sent at the pace of speech; the sample if nothing is named"
+    source.add_argument("path", nargs="?", type=Path, default=SAMPLE, metavar="FILE", help=text)
+    text = "record from the microphone"
+    source.add_argument("--microphone", action="store_true", help=text)
+    text = "how long to record from the microphone"
+    parser.add_argument("--seconds", type=float, default=MICROPHONE_SECONDS, help=text)
+    default = ROOT / ".local" / "live.wav"
+    parser.add_argument("--output", type=Path, default=default, help="where the result goes")
+    parser.add_argument("--character", default=DEFAULT_CHARACTER, help="id of the character")
+    parser.set_defaults(command=_live)
 
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
@@ -194,6 +212,17 @@ async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -
     return 0
 
 
+async def _live(parsed: argparse.Namespace) -> int:
+    # Imported here: the other commands do without its packages.
+    from infra.local.speaking import Source, run_live  # noqa: PLC0415
+
+    source = Source(None if parsed.microphone else parsed.path, parsed.seconds)
+    wish = Wish(character=parsed.character)
+    options = CloudOptions()
+    await run_live(options, wish, source, embedded=parsed.embedded, output=parsed.output)
+    return 0
+
+
 async def _serve(parsed: argparse.Namespace) -> int:
     options = CloudOptions(parsed.folder, api_port=parsed.port, scaling=_scaling(parsed))
     if (WEB_ROOT / "index.html").is_file():
@@ -205,6 +234,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
             endpoints = cloud.endpoints()
             _say(f"the page: {endpoints['page'] or 'not built (see README.md)'}")
             _say(f"the api:  {endpoints['api']}/docs")
+            _say(f"VOICEVOX: {endpoints['voicevox']}")
             _say(f"for other programs: {path}   (Ctrl-C stops everything)")
             name = await cloud.crashed()
     _say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")

@@ -45,6 +45,7 @@ class LocalCloud:
             "pubsub": self.addresses.pubsub,
             "storage": self.addresses.storage,
             "live": self.addresses.live_socket,
+            "voicevox": self.addresses.live,
             "project_id": names.PROJECT_ID,
             "pid": os.getpid(),
         }

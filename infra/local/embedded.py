@@ -129,9 +129,11 @@ class _Deployables:
             results=clients.open_bucket(config, config.results_bucket, clients.open_signer(config)),
             open_characters=clients.characters_opener(config),
         )
-        async with convert.starting_tools(config) as tools:
+        kept = live.open_kept(live_config)
+        front_end = None if kept is None else kept.front_end()
+        async with convert.starting_tools(config, front_end) as tools:
             app = convert.build(config, convert.Services(stores, await tools))
-            live_app = live.build(live_config, live.Services(stores, await tools))
+            live_app = live.build(live_config, live.Services(stores, await tools, kept))
             try:
                 yield _by_port(
                     {port_of(addresses.convert): app, port_of(str(addresses.live)): live_app}
@@ -157,9 +159,10 @@ class _Deployables:
 
     def dead_letter(self) -> ASGIApp:
         config = self._settings(DeadLetterSettings, "dead_letter")
+        uploads = clients.open_bucket(config, config.uploads_bucket)
         results = clients.open_bucket(config, config.results_bucket)
         return dead_letter.build(
-            config, dead_letter.Services(self.voices, results, self._conversions())
+            config, dead_letter.Services(self.voices, uploads, results, self._conversions())
         )
 
     def sweep(self) -> ASGIApp:

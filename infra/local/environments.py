@@ -116,10 +116,12 @@ def _live_environment(options: CloudOptions, addresses: Addresses) -> dict[str, 
     return {
         "HOST": "127.0.0.1",
         "PORT": str(port_of(addresses.live or addresses.convert)),
+        "VOICEVOX": "on",
         "CONCURRENCY": str(options.concurrency),
         "ALLOWED_ORIGINS": ",".join(addresses.origins),
         "LIVE_TICKET_KEYS": names.LIVE_TICKET_KEY,
-        # Here every visitor has the same address.
+        # Here every visitor has the same address, and a benchmark brings many.
+        "SOCKETS": "200",
         "SOCKETS_PER_CLIENT": "0",
         "TRUSTED_PROXIES": "0",
     }

@@ -126,7 +126,7 @@ class Decoder:
             DecoderUnavailableError: the machine is the reason; the recording may be fine.
         """
         container = _require_supported(data, limits)
-        job = _job(container, limits)
+        job = job_of(container, limits)
         async with self._slots:
             was_killed = False
             for _ in range(_TRIES):
@@ -159,7 +159,7 @@ class Decoder:
         """
         container = _require_supported(head, limits)
         job = replace(
-            _job(container, limits),
+            job_of(container, limits),
             memory_bytes=limits.memory_bytes,
             wall_seconds=wall_seconds,
             incoming_bytes=limits.max_bytes,
@@ -184,7 +184,8 @@ def _choose_processes(on_process: Callable[[int], None] | None) -> Processes:
     return SpawnedProcesses(on_process)
 
 
-def _job(container: Container, limits: DecodeLimits) -> Job:
+def job_of(container: Container, limits: DecodeLimits) -> Job:
+    """Return what a decoding process is told about a recording with these limits."""
     return Job(
         container=container,
         max_seconds=limits.longest,

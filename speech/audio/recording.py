@@ -65,7 +65,7 @@ class DecodeLimits:
     min_seconds: float = 1.0
     max_seconds: float = 10.0
     max_bytes: int = 16 * 1024 * 1024
-    cpu_seconds: int = 1
+    cpu_seconds: float = 0.5
     wall_seconds: float = 15.0
     memory_bytes: int = 32 * 1024 * 1024
 

@@ -1,4 +1,4 @@
-"""Writes WAV files: 16-bit PCM, one channel, marked as synthetic speech."""
+"""Writes WAV files: 16-bit PCM, marked as synthetic speech."""
 
 from __future__ import annotations
 
@@ -17,32 +17,46 @@ if TYPE_CHECKING:
 _PCM: Final = 1
 _BYTES_PER_SAMPLE: Final = 2
 _FULL_SCALE: Final = 32767
+_UNKNOWN: Final = b"\xff\xff\xff\xff"
 
 
 def write_wav(
     samples: npt.NDArray[np.float32], sample_rate: int, marking: Marking | None = None
 ) -> bytes:
-    """Return `samples`, float32 [N] with full scale 1.0, as a WAV file.
+    """Return `samples`, float32 [N] with full scale 1.0, as a WAV file; [N, 2] is stereo.
 
     Samples over full scale are clipped. The marking is in a LIST/INFO chunk and, for programs, as
     XMP in a `_PMX` chunk (XMP specification part 3, RIFF files). Both come before the samples, so
     that whoever reads a stream reads them first.
     """
     pcm = to_pcm16(samples).tobytes()
+    description = _description(sample_rate, samples.ndim, marking)
+    return _chunk(b"RIFF", b"WAVE" + description + _chunk(b"data", pcm))
+
+
+def begin_wav(sample_rate: int, channels: int, marking: Marking | None = None) -> bytes:
+    """Return the beginning of a WAV file of unknown length; samples follow until its end."""
+    description = _description(sample_rate, channels, marking)
+    return b"".join(
+        (b"RIFF", _UNKNOWN, b"WAVE", description, b"data", _UNKNOWN),
+    )
+
+
+def _description(sample_rate: int, channels: int, marking: Marking | None) -> bytes:
+    frame = channels * _BYTES_PER_SAMPLE
     header = struct.pack(
         "<HHIIHH",
         _PCM,
-        1,
+        channels,
         sample_rate,
-        sample_rate * _BYTES_PER_SAMPLE,
-        _BYTES_PER_SAMPLE,
+        sample_rate * frame,
+        frame,
         8 * _BYTES_PER_SAMPLE,
     )
     chunks = [_chunk(b"fmt ", header)]
     if marking is not None:
         chunks += [_chunk(b"LIST", _info(marking)), _chunk(b"_PMX", marking.xmp())]
-    chunks.append(_chunk(b"data", pcm))
-    return _chunk(b"RIFF", b"WAVE" + b"".join(chunks))
+    return b"".join(chunks)
 
 
 def to_pcm16(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from speech.importing.index_file import MAX_INDEX_BYTES, RetrievalIndex, read_in
 from speech.importing.measuring import measure
 from speech.importing.pitch_models import inspect_pitch_model, is_pitch_model
 from speech.importing.report import (
+    Tried,
     bert_table,
     encoder_table,
     import_table,
@@ -32,6 +34,7 @@ from speech.importing.report import (
     text_voice_table,
 )
 from speech.importing.retrieval_graph import build_retrieval
+from speech.importing.sample import make_sample
 from speech.importing.text_voices import (
     ENCODER_WIDTH,
     SUFFIX,
@@ -45,25 +48,41 @@ if TYPE_CHECKING:
 
     from speech.bundles.trial import TrialReport
     from speech.importing.consent import Ask
+    from speech.importing.sample import Sample
 
 CHARACTERS = Path("characters")
+RECORDING = Path("infra/local/samples/hello.webm")
+SAMPLES = Path(".local/imported")
 THREADS = (1, 2)
 
 
-def main(arguments: Sequence[str], ask: Ask, measuring: Callable[[Path, int], TrialReport]) -> int:
+@dataclass(frozen=True)
+class Trials:
+    """How a new bundle is tried.
+
+    Attributes:
+        measure: converts a recording with a bundle, given the number of threads.
+        sample: converts a recording with a bundle and writes what it sounds like into a folder.
+    """
+
+    measure: Callable[[Path, int], TrialReport]
+    sample: Callable[[Path, Path, Path], Sample]
+
+
+def main(arguments: Sequence[str], ask: Ask, trials: Trials) -> int:
     """Do what is asked for; exit with 0 if it was done, otherwise 1.
 
     Args:
         arguments: of the command line.
         ask: shows a question and returns the answer.
-        measuring: converts a recording with a bundle, given the number of threads.
+        trials: try a new bundle.
     """
     options = _parser().parse_args(arguments)
     try:
         if options.command == "encoder":
             table = _add_encoder(options)
         else:
-            table = _import(options, ask, measuring)
+            table = _import(options, ask, trials)
     except VoiceFileError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -99,6 +118,20 @@ def _parser() -> argparse.ArgumentParser:
         choices=("zero", "fill"),
         default="zero",
         help="what the voice was trained with; RVC of July 2026 and newer: fill",
+    )
+    voice.add_argument(
+        "--recording",
+        type=Path,
+        default=RECORDING,
+        metavar="FILE",
+        help="of a voice, converted at the end (default: the demo's)",
+    )
+    voice.add_argument(
+        "--samples-into",
+        type=Path,
+        default=SAMPLES,
+        metavar="FOLDER",
+        help=f"of the converted sample and its picture (default: {SAMPLES})",
     )
     encoder = commands.add_parser("encoder", help="add an encoder that voices share")
     encoder.add_argument(
@@ -151,9 +184,7 @@ def _add_bert(store: EncoderStore, content: bytes, options: argparse.Namespace) 
     return bert_table(report, store.add(report.content, options.file.name, OUTPUTS))
 
 
-def _import_text_voice(
-    options: argparse.Namespace, ask: Ask, measuring: Callable[[Path, int], TrialReport]
-) -> object:
+def _import_text_voice(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
     voice, sha256 = read_text_voice(options.files[0])
     encoder = EncoderStore(options.into).choose(ENCODER_WIDTH, options.encoder)
     consent = read_consent(options.consent) if options.consent else ask_consent(ask)
@@ -161,24 +192,23 @@ def _import_text_voice(
     folder = options.into / options.character
     names = (options.name_ja or name, name)
     write_text_bundle(folder, names, (voice, sha256), encoder, consent)
-    return text_voice_table(voice.facts, encoder, _measure(folder, measuring))
+    return text_voice_table(voice.facts, encoder, _try(folder, options, trials))
 
 
-def _measure(folder: Path, measuring: Callable[[Path, int], TrialReport]) -> dict[int, TrialReport]:
+def _try(folder: Path, options: argparse.Namespace, trials: Trials) -> Tried:
     """Try a new bundle with several numbers of threads; remove it if it does not work."""
     try:
-        return {threads: measuring(folder, threads) for threads in THREADS}
+        reports = {threads: trials.measure(folder, threads) for threads in THREADS}
+        return Tried(reports, trials.sample(folder, options.recording, options.samples_into))
     except VoiceFileError:
         # One bundle that does not work would keep the service from starting.
         shutil.rmtree(folder)
         raise
 
 
-def _import(
-    options: argparse.Namespace, ask: Ask, measuring: Callable[[Path, int], TrialReport]
-) -> object:
+def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
     if [path.suffix.lower() for path in options.files] == [SUFFIX]:
-        return _import_text_voice(options, ask, measuring)
+        return _import_text_voice(options, ask, trials)
     voice_path, index_path = _sort_files(options.files)
     voice = import_voice(voice_path)
     if not 0 <= options.speaker < voice.speakers:
@@ -202,7 +232,7 @@ def _import(
     )
     parts = Parts(voice, encoder, retrieval, pitch_model)
     folder = write_bundle(options.into, wishes, parts, consent)
-    return import_table(voice, encoder, index, _measure(folder, measuring))
+    return import_table(voice, encoder, index, _try(folder, options, trials))
 
 
 def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
@@ -254,4 +284,4 @@ def _ask(question: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], _ask, measure))
+    sys.exit(main(sys.argv[1:], _ask, Trials(measure, make_sample)))

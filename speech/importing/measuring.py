@@ -26,10 +26,23 @@ def measure(folder: Path, threads: int) -> TrialReport:
     Raises:
         VoiceFileError: the bundle does not work; in one sentence, why.
     """
-    command = [sys.executable, "-m", "speech.importing.measuring", str(folder), str(threads)]
+    told = run_module("speech.importing.measuring", str(folder), str(threads))
+    return TrialReport(**json.loads(told))
+
+
+def run_module(module: str, *arguments: str) -> str:
+    """Run a module that tries a bundle, in a process of its own; return what it wrote.
+
+    Raises:
+        VoiceFileError: it failed; in one sentence, why.
+    """
     try:
-        ended = subprocess.run(  # noqa: S603 - this very module
-            command, capture_output=True, check=False, timeout=_SECONDS, text=True
+        ended = subprocess.run(  # noqa: S603 - a module of this package
+            [sys.executable, "-m", module, *arguments],
+            capture_output=True,
+            check=False,
+            timeout=_SECONDS,
+            text=True,
         )
     except subprocess.TimeoutExpired as error:
         raise VoiceFileError(
@@ -38,7 +51,7 @@ def measure(folder: Path, threads: int) -> TrialReport:
     if ended.returncode:
         lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
         raise VoiceFileError(lines[-1])
-    return TrialReport(**json.loads(ended.stdout))
+    return ended.stdout
 
 
 def main(arguments: list[str]) -> int:

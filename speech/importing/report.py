@@ -1,7 +1,8 @@
-"""The table that an import ends with: what was found, what was repaired, how fast it is."""
+"""The table that an import ends with: what was found and repaired, how fast and how it sounds."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -19,17 +20,31 @@ if TYPE_CHECKING:
     from speech.importing.encoder_store import StoredEncoder
     from speech.importing.index_file import RetrievalIndex
     from speech.importing.pitch_models import PitchModel
+    from speech.importing.sample import Sample
     from speech.importing.voices import ImportedVoice
 
 _MEGABYTE = 1_000_000
 _DIGITS = 12
 
 
+@dataclass(frozen=True)
+class Tried:
+    """What was found with a finished bundle.
+
+    Attributes:
+        reports: how fast it is, by the number of threads.
+        sample: what it sounds like.
+    """
+
+    reports: Mapping[int, TrialReport]
+    sample: Sample
+
+
 def import_table(
     voice: ImportedVoice,
     encoder: StoredEncoder,
     index: RetrievalIndex | None,
-    reports: Mapping[int, TrialReport],
+    tried: Tried,
 ) -> Table:
     """Make the table of an imported voice.
 
@@ -37,7 +52,7 @@ def import_table(
         voice: the voice.
         encoder: that it uses.
         index: its index, or None.
-        reports: of the finished bundle, by the number of threads.
+        tried: what was found with the finished bundle.
     """
     table = _table("imported")
     pitch = "with pitch" if voice.has_pitch else "without pitch"
@@ -50,19 +65,17 @@ def import_table(
         table.add_row("repaired", repair)
     table.add_row("encoder", f"{encoder.sha256[:_DIGITS]} ({encoder.origin})")
     table.add_row("index", "none" if index is None else _about(index))
-    _add_reports(table, reports, "recording")
+    _add_trials(table, tried, "recording")
     return table
 
 
-def text_voice_table(
-    facts: AivmxFacts, encoder: StoredEncoder, reports: Mapping[int, TrialReport]
-) -> Table:
+def text_voice_table(facts: AivmxFacts, encoder: StoredEncoder, tried: Tried) -> Table:
     """Make the table of an imported AIVMX voice.
 
     Args:
         facts: what its file says.
         encoder: its BERT.
-        reports: of the finished bundle, by the number of threads.
+        tried: what was found with the finished bundle.
     """
     table = _table("imported")
     table.add_row("found", f"AIVMX voice {facts.name} {facts.version}")
@@ -76,7 +89,7 @@ def text_voice_table(
     table.add_row("pictures and samples", f"{len(facts.icons)} icons, {samples} samples")
     table.add_row("sample rate", f"{facts.voice.sample_rate} Hz")
     table.add_row("encoder", f"{encoder.sha256[:_DIGITS]} ({encoder.origin})")
-    _add_reports(table, reports, "speech")
+    _add_trials(table, tried, "speech")
     return table
 
 
@@ -90,8 +103,8 @@ def bert_table(report: BertReport, stored: StoredEncoder) -> Table:
     return table
 
 
-def _add_reports(table: Table, reports: Mapping[int, TrialReport], source: str) -> None:
-    for threads, report in reports.items():
+def _add_trials(table: Table, tried: Tried, source: str) -> None:
+    for threads, report in tried.reports.items():
         name = f"{threads} thread" if threads == 1 else f"{threads} threads"
         seconds = report.real_time_factor * SECONDS
         table.add_row(
@@ -99,6 +112,8 @@ def _add_reports(table: Table, reports: Mapping[int, TrialReport], source: str) 
             f"real-time factor {report.real_time_factor:.3f}: {seconds:.2f} s for {SECONDS:g} s of"
             f" {source}, {report.memory}",
         )
+    table.add_row("sample", str(tried.sample.sound))
+    table.add_row("picture", str(tried.sample.picture))
 
 
 def encoder_table(

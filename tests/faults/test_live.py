@@ -13,10 +13,10 @@ import pytest
 import pytest_asyncio
 from google.api_core.exceptions import PreconditionFailed
 
+from infra.local.live_visitor import LiveVisitor
 from shared.voice import Status
 from tests.faults.endings import require_one_result
 from tests.integration.served import ROOT, SAMPLE
-from tests.support.live_client import LiveClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -57,7 +57,7 @@ class Killed:
 
     voice_id: str
     left: Voice
-    client: LiveClient
+    client: LiveVisitor
     had_to_upload: bool
 
 
@@ -70,7 +70,7 @@ async def killed(cloud: FaultyCloud) -> AsyncIterator[Mapping[str, Killed]]:
         clients = {}
         for stage, voice_id in voices.items():
             cloud.barriers.hold(voice_id, stage)
-            client = LiveClient(victim.url, cloud.ticket(voice_id))
+            client = LiveVisitor(victim.url, cloud.ticket(voice_id))
             clients[stage] = await stack.enter_async_context(client)
             await client.speak(RECORDING)
         for stage, voice_id in voices.items():
@@ -115,8 +115,8 @@ async def live(cloud: FaultyCloud) -> Instance:
 
 async def speak(
     cloud: FaultyCloud, live: Instance, voice_id: str, recording: bytes = RECORDING
-) -> tuple[dict[str, Any] | None, LiveClient]:
-    async with LiveClient(live.url, cloud.ticket(voice_id)) as client:
+) -> tuple[dict[str, Any] | None, LiveVisitor]:
+    async with LiveVisitor(live.url, cloud.ticket(voice_id)) as client:
         await client.speak(recording)
         return await client.end(), client
 
@@ -173,7 +173,7 @@ async def test_an_instance_that_stops_ends_what_it_can_and_hands_the_rest_back(
     recorded, held, ending = [await cloud.create_voice() for _ in range(3)]
     cloud.barriers.hold(held, "before_done")
     cloud.barriers.hold(ending, "storing")
-    async with LiveClient(live.url, cloud.ticket(recorded)) as speaking:
+    async with LiveVisitor(live.url, cloud.ticket(recorded)) as speaking:
         await speaking.start()
         await speaking.send(RECORDING[:1000])
         waiting = [asyncio.create_task(speak(cloud, live, each)) for each in (held, ending)]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 # Lengths and counts that parsers stumble over, in the widths that formats use.
-_TELLING = tuple(
+TELLING = tuple(
     number.to_bytes(width, order)
     for width in (1, 2, 4, 8)
     for number in (0, 1, 2 ** (8 * width - 1) - 1, 2 ** (8 * width - 1), 2 ** (8 * width) - 1)
@@ -29,7 +29,7 @@ Change = tuple[str, float, bytes, float]
 _CHANGES: st.SearchStrategy[Change] = st.tuples(
     st.sampled_from(("flip", "overwrite", "insert", "cut", "repeat")),
     _PLACES,
-    st.one_of(st.binary(min_size=1, max_size=8), st.sampled_from(_TELLING)),
+    st.one_of(st.binary(min_size=1, max_size=8), st.sampled_from(TELLING)),
     _PLACES,
 )
 
@@ -38,14 +38,15 @@ def mutated(seeds: Mapping[str, bytes], *, most: int = 8) -> st.SearchStrategy[b
     """Files made from the seeds by a few changes, some of two seeds joined somewhere."""
     files = st.sampled_from(sorted(seeds)).map(lambda name: seeds[name])
     mixed = st.one_of(files, files, st.builds(_joined, files, _PLACES, files, _PLACES))
-    return st.builds(_changed, mixed, st.lists(_CHANGES, max_size=most), _KEPT)
+    return st.builds(changed, mixed, st.lists(_CHANGES, max_size=most), _KEPT)
 
 
 def _joined(first: bytes, end: float, second: bytes, begin: float) -> bytes:
     return first[: int(end * len(first))] + second[int(begin * len(second)) :]
 
 
-def _changed(data: bytes, changes: Sequence[Change], kept: int) -> bytes:
+def changed(data: bytes, changes: Sequence[Change], kept: int) -> bytes:
+    """Return a file after some changes, which leave its first `kept` bytes alone."""
     head, data = data[:kept], data[kept:]
     for kind, place, content, other in changes:
         data = _apply(data, kind, int(place * len(data)), content, int(other * len(data)))

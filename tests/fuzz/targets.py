@@ -46,6 +46,7 @@ from speech.importing.index_file import read_index
 from speech.importing.synthesizer.build import build_synthesizer
 from speech.importing.voice_file import read_voice
 from tests.fuzz.harness import UncleanError
+from tests.fuzz.live_target import LiveTarget
 from tests.fuzz.mutation import documents, mutated
 from tests.hostile import files
 from tests.integration.audio.recordings import FLAVOURS, many_streams
@@ -232,7 +233,7 @@ def _push_apps(
         ),
         "http://dead-letter.test/": dead_letter.build(
             _settings(DeadLetterSettings, conversions_topic="conversions"),
-            dead_letter.Services(voices, results, RecordingPublisher()),
+            dead_letter.Services(voices, uploads, results, RecordingPublisher()),
         ),
         "http://convert.test/push": convert.build(
             _settings(ConvertSettings, signing_key_file="none"), convert_services
@@ -768,6 +769,7 @@ def targets() -> dict[str, Target]:
         PushTarget(),
         TokenTarget(),
         MultipartTarget(),
+        LiveTarget(),
         ManifestTarget(),
         GraphTarget(),
         PortraitTarget(),

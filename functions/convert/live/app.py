@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import Mount, Route, WebSocketRoute
 
 from functions.convert.live.protocol import PATH
 from shared.http.trace import TraceMiddleware
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.routing import BaseRoute
+    from starlette.types import ASGIApp
 
     from functions.convert.app import Readiness
     from functions.convert.live.service import LiveService
@@ -37,7 +38,11 @@ class LiveApp(Starlette):
 
 
 def create_app(
-    service: LiveService, worker: Worker, decoder: Readiness, drain: Callable[[], Awaitable[None]]
+    service: LiveService,
+    worker: Worker,
+    decoder: Readiness,
+    drain: Callable[[], Awaitable[None]],
+    voicevox: ASGIApp | None = None,
 ) -> LiveApp:
     """Return the application.
 
@@ -49,6 +54,7 @@ def create_app(
         worker: does the conversions.
         decoder: must be ready before this instance is.
         drain: hands back what is under way.
+        voicevox: serves every other route; None if there is no other.
     """
 
     async def readyz(_request: Request) -> Response:
@@ -57,9 +63,11 @@ def create_app(
     async def healthz(_request: Request) -> Response:
         return Response(status_code=503 if worker.is_stuck else 204)
 
-    routes = [
+    routes: list[BaseRoute] = [
         WebSocketRoute(PATH, service.serve),
         Route("/readyz", readyz),
         Route("/healthz", healthz),
     ]
+    if voicevox is not None:
+        routes.append(Mount("/", voicevox))
     return LiveApp(routes, drain)

@@ -22,7 +22,7 @@ from functions.convert.live.intake import HeldBytes, Limits
 from functions.convert.live.running_hearing import Hearings, HearingTools
 from functions.convert.live.service import Door, LiveService, ServiceLimits
 from functions.convert.live.session import Collaborators
-from functions.convert.live.settings import LiveSettings
+from functions.convert.live.settings import LiveSettings, Switch
 from functions.convert.main import (
     Stores,
     Tools,
@@ -42,9 +42,11 @@ from speech.bundles.bundle import BundleError
 
 if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework
+    from starlette.types import ASGIApp
 
     from functions.convert.characters import Characters
     from functions.convert.live.hearing import OpenHearing
+    from functions.convert.live.voicevox.composition import Kept
     from speech.audio.decoding import Decoder
 
 
@@ -55,12 +57,14 @@ class Services:
     Attributes:
         stores: where it reads and writes.
         tools: what it converts with.
+        kept: what clients of the routes of VOICEVOX leave; None if they are not offered.
         open_hearing: lets visitors hear the character while they speak, in place of what the
             settings say.
     """
 
     stores: Stores
     tools: Tools
+    kept: Kept | None = None
     open_hearing: OpenHearing | None = None
 
 
@@ -94,7 +98,19 @@ def build(config: LiveSettings, services: Services) -> LiveApp:
         await service.drain(config.finishing_seconds)
         await worker.drain()
 
-    return create_app(service, worker, tools.decoder, drain)
+    return create_app(service, worker, tools.decoder, drain, _voicevox(config, services))
+
+
+def _voicevox(config: LiveSettings, services: Services) -> ASGIApp | None:
+    """Return the routes of VOICEVOX, if they are offered."""
+    if services.kept is None:
+        return None
+    # Only a process that offers them spends the time to import them.
+    from functions.convert.live.voicevox.composition import Access, compose  # noqa: PLC0415
+
+    key = None if config.voicevox_key is None else config.voicevox_key.get_secret_value()
+    access = Access(key, config.allowed_origins)
+    return compose(services.tools.characters, services.kept, config, access)
 
 
 def _open_hearings(
@@ -132,12 +148,23 @@ async def serve(config: LiveSettings, services: Services) -> None:
     await services.stores.voices.aclose()
 
 
+def open_kept(config: LiveSettings) -> Kept | None:
+    """Return what clients of the routes of VOICEVOX leave; None if they are not offered."""
+    if config.voicevox is Switch.OFF:
+        return None
+    from functions.convert.live.voicevox.composition import Kept  # noqa: PLC0415 - as above
+
+    return Kept.opened()
+
+
 async def _serve(config: LiveSettings) -> None:
-    async with starting_tools(config) as tools, AsyncExitStack() as stack:
+    kept = open_kept(config)
+    front_end = None if kept is None else kept.front_end()
+    async with starting_tools(config, front_end) as tools, AsyncExitStack() as stack:
         stores = open_stores(config)
         connecting = connect(stores.voices, stores.uploads, stores.results)
         stack.callback(asyncio.create_task(connecting).cancel)
-        await serve(config, Services(stores, await tools))
+        await serve(config, Services(stores, await tools, kept))
 
 
 def main() -> None:

@@ -53,13 +53,16 @@ class Door:
         allowed_origins: the web sites whose pages may.
         sockets: how many connections may be open at once.
         per_client: counts those of each client.
+
+    Attributes:
+        places_left: how many more connections may be opened.
     """
 
     def __init__(
         self, allowed_origins: Collection[str], sockets: int, per_client: PlacesPerClient
     ) -> None:
         self._allowed_origins = frozenset(allowed_origins)
-        self._left = sockets
+        self.places_left = sockets
         self._per_client = per_client
 
     def objection(self, websocket: WebSocket) -> PlainTextResponse | None:
@@ -83,16 +86,16 @@ class Door:
         Raises:
             RefusedError: there is no place for it.
         """
-        if not self._left:
+        if not self.places_left:
             raise RefusedError(Close.BUSY, "all connections are taken")
         try:
             taken = self._per_client.taken(websocket)
             with taken:
-                self._left -= 1
+                self.places_left -= 1
                 try:
                     yield
                 finally:
-                    self._left += 1
+                    self.places_left += 1
         except NoPlaceError as error:
             raise RefusedError(Close.BUSY, str(error)) from error
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import Field
 
+from functions.convert.live.voicevox.settings import Key  # noqa: TC001 - pydantic reads it
 from functions.convert.planning import read_resources
 from functions.convert.settings import ConverterSettings
 from shared.settings import CommaSeparated, TicketKeys  # noqa: TC001 - pydantic reads them
@@ -26,10 +28,19 @@ def _planned_hearings() -> int:
     return max(1, math.floor(HEARINGS_PER_CPU * read_resources().cpus))
 
 
+class Switch(StrEnum):
+    """Whether something is offered."""
+
+    ON = "on"
+    OFF = "off"
+
+
 class LiveSettings(ConverterSettings):
     """Settings of `live`; it always runs as one process.
 
     Attributes:
+        voicevox: whether the routes of VOICEVOX are served, too.
+        voicevox_key: the key that their requests must carry; None if everybody may call them.
         allowed_origins: the web sites whose pages may open a WebSocket; the same as the api's.
         live_ticket_keys: the secret keys of the tickets, separated by commas; all of them verify.
         sockets: how many WebSockets may be open at once.
@@ -41,6 +52,8 @@ class LiveSettings(ConverterSettings):
         max_held_bytes: how many bytes of recordings all connections together may hold in memory.
     """
 
+    voicevox: Switch = Switch.OFF
+    voicevox_key: Key | None = None
     allowed_origins: CommaSeparated = ()
     live_ticket_keys: Annotated[TicketKeys, Field(min_length=1)]
     sockets: Annotated[int, Field(ge=1, le=1000)] = 40

@@ -55,4 +55,4 @@ def build(character: Character, settings: SessionSettings) -> StyleBertVits2Engi
             f" has, found {manifest.sample_rate}."
         )
     bundle = VoiceBundle(facts.voice, voice, encoder, vocabulary)
-    return build_voice(bundle, settings.front_end, settings)
+    return build_voice(bundle, settings.front_end, settings, facts)

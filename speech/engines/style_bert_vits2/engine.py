@@ -16,6 +16,7 @@ from speech.engines.speaking import (
     nothing_to_say,
     sentences_of,
 )
+from speech.engines.style_bert_vits2.aivm import AivmxFacts
 from speech.engines.style_bert_vits2.encoder import CONTRACT as BERT_CONTRACT
 from speech.engines.style_bert_vits2.encoder import BertEncoder
 from speech.engines.style_bert_vits2.synthesis import CONTRACT as SYNTHESIS_CONTRACT
@@ -52,7 +53,10 @@ class VoiceBundle:
 
 
 def build_voice(
-    bundle: VoiceBundle, reader: ReadsText, settings: SessionSettings
+    bundle: VoiceBundle,
+    reader: ReadsText,
+    settings: SessionSettings,
+    facts: AivmxFacts | None = None,
 ) -> "StyleBertVits2Engine":
     """Build the engine of a voice, and let it try its graphs.
 
@@ -60,6 +64,7 @@ def build_voice(
         bundle: what the voice is built from.
         reader: of the texts.
         settings: of the graphs; voices built with the same settings share their encoder.
+        facts: what the voice's file says, None where there is none.
 
     Raises:
         BundleError: a graph does not fit its contract, does not load, or does not give what it
@@ -71,7 +76,7 @@ def build_voice(
     encoder.try_out(bundle.encoder)
     voice = Synthesis(bundle.voice, shared_session(bundle.synthesis, settings), encoder)
     voice.try_out(phonemes(reader.read(_TRIAL)), bundle.synthesis.file)
-    return StyleBertVits2Engine(bundle.voice, voice, reader)
+    return StyleBertVits2Engine(bundle.voice, voice, reader, facts)
 
 
 class StyleBertVits2Engine:
@@ -81,9 +86,17 @@ class StyleBertVits2Engine:
         voice: what is known of the voice.
         synthesis: its graph and its encoder.
         reader: of the texts.
+        facts: what the voice's file says, None where there is none.
     """
 
-    def __init__(self, voice: Voice, synthesis: Synthesis, reader: ReadsText) -> None:
+    def __init__(
+        self,
+        voice: Voice,
+        synthesis: Synthesis,
+        reader: ReadsText,
+        facts: AivmxFacts | None = None,
+    ) -> None:
+        self.facts = facts
         self._voice = voice
         self._synthesis = synthesis
         self._reader = reader

@@ -1,43 +1,38 @@
-"""The PyPI package voicevox-client, as it is, speaks to the service over HTTP."""
+"""Clients of VOICEVOX, as they are, speak to the service over HTTP."""
 
 from __future__ import annotations
 
 import asyncio
 import io
+import json
+import shutil
+import subprocess
 import wave
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyopenjtalk
+import httpx
+import pytest
 import uvicorn
 from vvclient import Client
 
-from functions.convert.live.voicevox.app import Services, Settings, build
-from functions.convert.live.voicevox.memory import Presets, UserDictionary
-from functions.convert.live.voicevox.voices import OfferedSpeaker, OfferedStyle, Voices
-from speech.engines.japanese import HtsVoice, JapaneseEngine
-from speech.text.english import EnglishReader, read_words
+from functions.convert.live.voicevox.composition import VERSION, Kept
+from functions.convert.live.voicevox.main import build_app, load
+from functions.convert.live.voicevox.settings import VoicevoxSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-STYLE = 3
+PACKAGE = Path(__file__).parent / "npm"
+SECONDS = 120
 
 
 @asynccontextmanager
 async def served() -> AsyncIterator[str]:
-    dictionary = UserDictionary()
-    engine = JapaneseEngine(
-        HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())),
-        dictionary,
-        EnglishReader(dictionary, read_words(), dictionary.has),
-        sample_rate=24_000,
-    )
-    speaker = OfferedSpeaker(
-        "u", "メイ", "1", "CC BY 3.0", b"", (OfferedStyle(STYLE, "ノーマル", engine, 0),)
-    )
-    app = build(Settings("0.1.0"), Services(Voices([speaker]), Presets(), dictionary))
+    """Serve the characters of the image."""
+    config, kept = VoicevoxSettings(workers=1), Kept.opened()
+    app = build_app(config, load(config, kept), kept)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     running = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110
@@ -48,18 +43,46 @@ async def served() -> AsyncIterator[str]:
     finally:
         server.should_exit = True
         await running
-        dictionary.close()
+        kept.dictionary.close()
 
 
-async def test_a_client_of_voicevox_asks_and_hears() -> None:
-    async with served() as address, Client(address) as client:
-        assert await client.fetch_engine_version() == "0.1.0"
-        assert await client.fetch_core_versions() == ["0.1.0"]
-        await client.init_speaker(STYLE)
-        assert await client.is_inited_speaker(STYLE)
-        query = await client.create_audio_query("こんにちは、世界。", STYLE)
-        sound = await query.synthesis(STYLE)
+def run_node(address: str) -> dict[str, object]:
+    """Visit the service with the npm package."""
+    if not (PACKAGE / "node_modules").is_dir():
+        command = ["npm", "ci", "--silent"]
+        subprocess.run(command, cwd=PACKAGE, check=True, timeout=SECONDS)
+    command = ["node", "visit.cjs", address]
+    ended = subprocess.run(
+        command, cwd=PACKAGE, check=True, timeout=SECONDS, capture_output=True, text=True
+    )
+    seen: dict[str, object] = json.loads(ended.stdout)
+    return seen
 
+
+async def test_clients_of_voicevox_ask_and_hear() -> None:
+    async with served() as address:
+        async with httpx.AsyncClient(base_url=address) as plain:
+            (speaker,) = (await plain.get("/speakers")).json()
+            style = speaker["styles"][0]["id"]
+            word = {"surface": "卍丸", "pronunciation": "マンジマル", "accent_type": "1"}
+            await plain.post("/user_dict_word", params=word)
+        async with Client(address) as client:
+            assert await client.fetch_engine_version() == VERSION
+            assert await client.fetch_core_versions() == [VERSION]
+            await client.init_speaker(style)
+            assert await client.is_inited_speaker(style)
+            query = await client.create_audio_query("卍丸です。", style)
+            sound = await query.synthesis(style)
+        seen = await asyncio.to_thread(run_node, address) if shutil.which("npm") else None
+
+    morae = [mora.text for phrase in query.accent_phrases for mora in phrase.moras]
+    assert morae[:5] == ["マ", "ン", "ジ", "マ", "ル"]
     with wave.open(io.BytesIO(sound)) as file:
         assert file.getframerate() == 24_000
-        assert 1.0 < file.getnframes() / 24_000 < 4.0
+        assert 0.7 < file.getnframes() / 24_000 < 4.0
+    assert b"Synthetic speech" in sound[:400]
+    if seen is None:
+        pytest.skip("the npm client needs npm, which is not installed")
+    assert (seen["speaker"], seen["added"], seen["presets"]) == ("メイ", 7, ["fast"])
+    assert seen["left"] == 0
+    assert 0 < int(str(seen["fastBytes"])) < 0.8 * int(str(seen["bytes"]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import wave
 import zipfile
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,11 +17,12 @@ import numpy as np
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from functions.convert.live.voicevox.memory import FullError
-from speech.audio.wav import to_pcm16
+from functions.convert.live.voicevox.waves import WavesError, connect_waves
+from speech.audio.wav import begin_wav, to_pcm16, write_wav
 from speech.engines.speaking import TextError
 from speech.text.dictionary import WordError, WordType, make_word
 from speech.voicevox import queries, words
@@ -30,10 +30,11 @@ from speech.voicevox.kana import KanaError, parse_kana
 from speech.voicevox.models import AccentPhrases, AudioQuery, Preset
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
     from functions.convert.live.voicevox.memory import Presets, UserDictionary
     from functions.convert.live.voicevox.voices import OfferedStyle, Voices
@@ -41,10 +42,10 @@ if TYPE_CHECKING:
 
 _PHRASES = TypeAdapter(AccentPhrases)
 _QUERIES = TypeAdapter(list[AudioQuery])
+_WAVES = TypeAdapter(list[str])
 _WORDS = TypeAdapter(dict[str, words.UserDictWord])
 _LEFT_OUT = (
     "/cancellable_synthesis",
-    "/connect_waves",
     "/frame_synthesis",
     "/sing_frame_audio_query",
     "/sing_frame_volume",
@@ -99,6 +100,7 @@ def build(settings: Settings, services: Services) -> Starlette:
             TextError: _unspeakable,
             WordError: _unusable,
             FullError: _unusable,
+            WavesError: _unusable,
         },
     )
 
@@ -188,6 +190,7 @@ class _Speaking:
         self._settings = settings
         self._voices = services.voices
         self._presets = services.presets
+        self._dictionary = services.dictionary
         self._running = asyncio.Semaphore(settings.concurrency)
         self._present = 0
 
@@ -202,6 +205,7 @@ class _Speaking:
             "/validate_kana": self._validate_kana,
             "/synthesis": self._synthesis,
             "/multi_synthesis": self._multi_synthesis,
+            "/connect_waves": self._connect_waves,
         }
         return [Route(path, handler, methods=["POST"]) for path, handler in posts.items()]
 
@@ -225,7 +229,7 @@ class _Speaking:
         if _flag(request, "is_kana", default=False):
             phrases: Sequence[AccentPhrase] = parse_kana(text)
         else:
-            phrases = await asyncio.to_thread(style.engine.read_phrases, text)
+            phrases = await self._read(text, style)
         bodies = [queries.body_of(phrase) for phrase in phrases]
         return JSONResponse(_PHRASES.dump_python(bodies, mode="json", by_alias=True))
 
@@ -243,8 +247,45 @@ class _Speaking:
         style = _style(self._voices, request)
         query = AudioQuery.model_validate_json(await _body(request))
         questions = _flag(request, "enable_interrogative_upspeak", default=True)
+        if _flag(request, "stream", default=False):
+            return await self._stream(query, style, raise_questions=questions)
         (spoken,) = await self._speak(request, [query], style, raise_questions=questions)
         return Response(spoken, media_type="audio/wav")
+
+    async def _stream(
+        self, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool
+    ) -> Response:
+        """Answer each sentence as soon as it is spoken, in a WAV file of unknown length."""
+        place = self._take_place()
+        try:
+            await self._running.acquire()
+            try:
+                pieces = await _begin(query, style, raise_questions=raise_questions)
+                first = await asyncio.to_thread(next, pieces, None)
+            except BaseException:
+                self._running.release()
+                raise
+        except BaseException:
+            place()
+            raise
+
+        async def sound() -> AsyncIterator[bytes]:
+            channels = 2 if query.output_stereo else 1
+            yield begin_wav(query.output_sampling_rate, channels, style.marking)
+            piece = first
+            while piece is not None:
+                yield to_pcm16(piece).tobytes()
+                piece = await asyncio.to_thread(next, pieces, None)
+
+        def end() -> None:
+            self._running.release()
+            place()
+
+        return _Sound(sound(), end)
+
+    async def _connect_waves(self, request: Request) -> Response:
+        waves = _WAVES.validate_json(await _body(request))
+        return Response(await asyncio.to_thread(connect_waves, waves), media_type="audio/wav")
 
     async def _multi_synthesis(self, request: Request) -> Response:
         style = _style(self._voices, request)
@@ -263,8 +304,14 @@ class _Speaking:
         return Response(_zip(waves), media_type="application/zip")
 
     async def _query(self, text: str, style: OfferedStyle) -> AudioQuery:
-        phrases = await asyncio.to_thread(style.engine.read_phrases, text)
-        return queries.query_of(phrases, text)
+        return queries.query_of(await self._read(text, style), text)
+
+    async def _read(self, text: str, style: OfferedStyle) -> Sequence[AccentPhrase]:
+        def read() -> Sequence[AccentPhrase]:
+            self._dictionary.refresh()
+            return style.engine.read_phrases(text)
+
+        return await asyncio.to_thread(read)
 
     async def _speak(
         self,
@@ -275,13 +322,7 @@ class _Speaking:
         raise_questions: bool,
     ) -> list[bytes]:
         """Speak queries when it is their turn, for as long as somebody listens."""
-        if self._present >= self._settings.concurrency + self._settings.backlog:
-            raise HTTPException(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "The service is busy; try again later.",
-                {"Retry-After": str(self._settings.retry_after_seconds)},
-            )
-        self._present += 1
+        leave = self._take_place()
         try:
             async with self._running:
                 return [
@@ -289,34 +330,64 @@ class _Speaking:
                     for query in asked
                 ]
         finally:
+            leave()
+
+    def _take_place(self) -> Callable[[], None]:
+        """Count a request, and return what counts it no more.
+
+        Raises:
+            HTTPException: as many as may be here are here.
+        """
+        if self._present >= self._settings.concurrency + self._settings.backlog:
+            raise HTTPException(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "The service is busy; try again later.",
+                {"Retry-After": str(self._settings.retry_after_seconds)},
+            )
+        self._present += 1
+
+        def leave() -> None:
             self._present -= 1
+
+        return leave
 
 
 async def _say(
     request: Request, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool
 ) -> bytes:
     """Speak one query, piece by piece, so that a client that left stops it."""
-    speak = await asyncio.to_thread(
-        queries.speak, style.engine, query, style.engine_style, raise_questions=raise_questions
-    )
+    speak = await _begin(query, style, raise_questions=raise_questions)
     pieces: list[NDArray[np.float32]] = []
     while not await request.is_disconnected():
         piece = await asyncio.to_thread(next, speak, None)
         if piece is None:
-            return _wav(np.concatenate(pieces), query.output_sampling_rate)
+            rate = query.output_sampling_rate
+            return write_wav(np.concatenate(pieces), rate, style.marking)
         pieces.append(piece)
     raise HTTPException(_CLIENT_CLOSED_REQUEST, "The client closed the connection.")
 
 
-def _wav(samples: NDArray[np.float32], rate: int) -> bytes:
-    """Write mono, float32 [N], or stereo, float32 [N, 2], as 16-bit PCM."""
-    file = io.BytesIO()
-    with wave.open(file, "wb") as output:
-        output.setnchannels(samples.ndim)
-        output.setsampwidth(2)
-        output.setframerate(rate)
-        output.writeframes(to_pcm16(samples).tobytes())
-    return file.getvalue()
+class _Sound(StreamingResponse):
+    """A WAV file that is sent while it is made; `end` is called however that ends."""
+
+    def __init__(self, content: AsyncIterator[bytes], end: Callable[[], None]) -> None:
+        super().__init__(content, media_type="audio/wav")
+        self._end = end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._end()
+
+
+async def _begin(
+    query: AudioQuery, style: OfferedStyle, *, raise_questions: bool
+) -> Iterator[NDArray[np.float32]]:
+    """Begin to speak a query; each piece is computed when it is asked for."""
+    return await asyncio.to_thread(
+        queries.speak, style.engine, query, style.engine_style, raise_questions=raise_questions
+    )
 
 
 def _zip(waves: Sequence[bytes]) -> bytes:
@@ -368,6 +439,7 @@ class _Keeping:
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def _list_words(self, _: Request) -> Response:
+        await asyncio.to_thread(self._dictionary.refresh)
         known = self._dictionary.words()
         return JSONResponse(
             {number: words.body_of(word).model_dump() for number, word in known.items()}

@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from speech.audio.marking import Marking
     from speech.engines.speaking import PhraseEngine
 
 _TALK = "talk"
+
+
+@dataclass(frozen=True)
+class OfferedSample:
+    """A recording of a style, WAV or M4A, and what is said in it."""
+
+    sound: bytes
+    transcript: str
 
 
 @dataclass(frozen=True)
@@ -23,12 +32,18 @@ class OfferedStyle:
         name: shown to people.
         engine: that speaks it.
         engine_style: the number by which the engine knows it.
+        icon: a picture, PNG or JPEG; empty for the speaker's portrait.
+        samples: to listen to.
+        marking: what is written into its speech; None for nothing.
     """
 
     id: int
     name: str
     engine: PhraseEngine
     engine_style: int
+    icon: bytes = b""
+    samples: tuple[OfferedSample, ...] = ()
+    marking: Marking | None = None
 
 
 @dataclass(frozen=True)
@@ -65,17 +80,21 @@ class OfferedSpeaker:
 
     def details(self) -> dict[str, Any]:
         """What `GET /speaker_info` says."""
-        portrait = base64.b64encode(self.portrait).decode()
         styles = [
             {
                 "id": style.id,
-                "icon": portrait,
-                "voice_samples": [],
-                "voice_sample_transcripts": [],
+                "icon": _base64(style.icon or self.portrait),
+                "voice_samples": [_base64(sample.sound) for sample in style.samples],
+                "voice_sample_transcripts": [sample.transcript for sample in style.samples],
             }
             for style in self.styles
         ]
+        portrait = _base64(self.portrait)
         return {"policy": self.policy, "portrait": portrait, "style_infos": styles}
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 class Voices:

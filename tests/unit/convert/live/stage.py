@@ -102,6 +102,9 @@ class FakeConversion:
                 await self.results.connect()
         return Outcome(result, made.seconds, stages.stopwatch.milliseconds())
 
+    async def discard_recording(self, _voice: Voice) -> None:
+        pass
+
     async def discard(self, voice: Voice) -> None:
         self.discarded.append(voice.voice_id)
 
@@ -210,10 +213,10 @@ class Stage:
             max_seconds=10.0,
             open_hearing=self.open_hearing,
         )
-        door = Door((SITE,), self.sockets, PlacesPerClient(self.sockets_per_client, 1))
+        self.door = Door((SITE,), self.sockets, PlacesPerClient(self.sockets_per_client, 1))
         each = Limits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)
         limits = ServiceLimits(each, HeldBytes(self.max_held_bytes))
-        self.service = LiveService(door, limits, shared)
+        self.service = LiveService(self.door, limits, shared)
         self.app = create_app(self.service, self.worker, FakeDecoder(), self.drain)
 
     async def drain(self) -> None:

@@ -15,8 +15,9 @@ from speech.engines.registry import ENGINES, build_engine
 from speech.engines.rvc.original import convert_as_original
 from speech.engines.rvc.retrieval import Retrieval
 from speech.engines.rvc.voice import Voice, VoiceOptions
-from speech.importing.__main__ import main
+from speech.importing.__main__ import Trials, main
 from speech.importing.index_file import read_index
+from speech.importing.sample import Sample
 from speech.importing.voices import import_voice
 from tests.unit.speech.engines.rvc import golden
 from tests.unit.speech.importing.encoders import encoder
@@ -61,6 +62,9 @@ def unmeasured(folder: Path, threads: int) -> TrialReport:
     return TrialReport(folder.name, f"{threads}", 1.0, 1.0, 1.0, 1.0)
 
 
+UNTRIED = Trials(unmeasured, lambda folder, *_: Sample(folder / "a.wav", folder / "a.png"))
+
+
 def test_an_imported_character_converts_a_recording(tmp_path: Path) -> None:
     characters = tmp_path / "characters"
     (tmp_path / "contentvec.onnx").write_bytes(encoder((256, 768)))
@@ -68,9 +72,9 @@ def test_an_imported_character_converts_a_recording(tmp_path: Path) -> None:
     into = ("--into", str(characters))
     files = (str(golden.DATA / "v2-f0-40k.pth"), str(golden.DATA / "v2.index"))
     consent = ("--consent", str(tmp_path / "consent.json"))
-    assert main(["encoder", str(tmp_path / "contentvec.onnx"), *into], no_answer, unmeasured) == 0
+    assert main(["encoder", str(tmp_path / "contentvec.onnx"), *into], no_answer, UNTRIED) == 0
     named = ("--as", "ada", *consent, *into)
-    assert main(["import", *files, *named], no_answer, unmeasured) == 0
+    assert main(["import", *files, *named], no_answer, UNTRIED) == 0
 
     character = load_character(characters / "ada", ENGINES)
     engine = build_engine(character, SessionSettings())

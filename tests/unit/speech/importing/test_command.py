@@ -10,8 +10,9 @@ import pytest
 
 from shared.characters import read_manifest
 from speech.bundles.trial import TrialReport
-from speech.importing.__main__ import main
+from speech.importing.__main__ import Trials, main
 from speech.importing.errors import VoiceFileError
+from speech.importing.sample import Sample
 from tests.unit.speech.importing.encoders import encoder, pitch_model
 from tests.unit.speech.importing.exported import voice_changer
 from tests.unit.speech.importing.indexes import Index
@@ -34,6 +35,12 @@ def measured(folder: Path, threads: int) -> TrialReport:
     return REPORT
 
 
+def sampled(folder: Path, recording: Path, into: Path) -> Sample:
+    assert (folder / "character.json").is_file()
+    assert recording.is_file()
+    return Sample(into / "ada.wav", into / "ada.png")
+
+
 class Desk:
     """A voice owner's folder.
 
@@ -51,7 +58,9 @@ class Desk:
         return str(path)
 
     def run(self, *arguments: str, measuring: Any = measured) -> int:
-        return main([*arguments, "--into", str(self.characters)], no_answer, measuring)
+        return main(
+            [*arguments, "--into", str(self.characters)], no_answer, Trials(measuring, sampled)
+        )
 
     def bring_encoder(self, *widths: int) -> int:
         return self.run("encoder", self.file("contentvec.onnx", encoder(widths or (256, 768))))
@@ -94,7 +103,14 @@ def test_a_voice_with_encoder_and_index_becomes_a_character(
     assert manifest.consent.startswith("Ada Example: Ada agreed in writing")
     assert manifest.settings == {"content_output": "embed0", "speaker": 0, "unvoiced": "zero"}
     shown = capsys.readouterr().out
-    for told in ("RVC voice, HiFi-GAN: v1", "9 vectors of 256", "1 thread", "2 threads", "0.250"):
+    for told in (
+        "RVC voice, HiFi-GAN: v1",
+        "9 vectors of 256",
+        "1 thread",
+        "2 threads",
+        "0.250",
+        "ada.wav",
+    ):
         assert told in shown
 
 
@@ -172,7 +188,7 @@ def test_everything_is_asked_for_if_no_file_answers(desk: Desk) -> None:
     voice = desk.file("ada.pth", voice_bytes())
     arguments = ["import", voice, "--as", "ada", "--into", str(desk.characters)]
 
-    assert main(arguments, ask, measured) == 1
+    assert main(arguments, ask, Trials(measured, sampled)) == 1
     assert len(asked) == 12
     assert not (desk.characters / "ada").exists()
 
@@ -210,7 +226,7 @@ def test_a_character_that_does_not_work_does_not_stay(
         (
             {"a.pth": b"", "b.pth": b""},
             (),
-            "expected one voice (.pth or .onnx) and at most one .index, found a.pth, b.pth.",
+            "expected one voice (.pth or .onnx) and at most one .index, or one .aivmx, found a",
         ),
         ({"ada.pth": voice_bytes()}, ("--speaker", "3"), "--speaker 3: expected 0 to 2"),
         ({"ada.pth": voice_bytes()}, ("--encoder", "00000000"), "expected one encoder of 256"),

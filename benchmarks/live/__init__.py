@@ -1,0 +1,1 @@
+"""How fast live conversion is, beside the upload path."""

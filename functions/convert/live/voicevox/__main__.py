@@ -1,0 +1,5 @@
+"""Starts the VOICEVOX service."""
+
+from functions.convert.live.voicevox.main import main
+
+main()

@@ -1,0 +1,112 @@
+"""The VOICEVOX service by itself: `python -m functions.convert.live.voicevox`.
+
+It needs nothing of Google Cloud: characters come from a folder, and several processes serve behind
+one port. Inside of `live` the same routes are served beside the WebSocket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from functions.convert.character_loading import build_character
+from functions.convert.live.voicevox.composition import Access, Kept, compose
+from functions.convert.live.voicevox.settings import VoicevoxSettings
+from functions.convert.serving import serve_until_signal
+from shared import logs, settings
+from speech.bundles.bundle import BundleError
+from speech.bundles.reading import load_characters
+from speech.engines.base import SessionSettings
+from speech.engines.registry import ENGINES
+from speech.engines.speaking import SpeechOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hypercorn.typing import ASGIFramework
+    from starlette.types import ASGIApp
+
+    from functions.convert.characters import LoadedCharacter
+    from functions.convert.processes import Supervision
+
+_REHEARSED: Final = "はい。"
+
+
+def build_app(
+    config: VoicevoxSettings, characters: Mapping[str, LoadedCharacter], kept: Kept
+) -> ASGIApp:
+    """Build the application of one process from its settings and the loaded characters.
+
+    Raises:
+        BundleError: no character takes text.
+    """
+    key = None if config.voicevox_key is None else config.voicevox_key.get_secret_value()
+    return compose(characters, kept, config, Access(key, config.allowed_origins))
+
+
+def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
+    """Load the characters that take text, and let each say a word.
+
+    Raises:
+        BundleError: a bundle will not work, or there is none.
+    """
+    session = SessionSettings(config.threads, config.provider, front_end=kept.front_end())
+    characters = {
+        name: build_character(character, session)
+        for name, character in load_characters(
+            config.characters_dir, ENGINES, config.max_bundle_bytes
+        ).items()
+        if character.manifest.takes_text
+    }
+    for character in characters.values():
+        if character.text_engine is not None:
+            list(character.text_engine.speak(_REHEARSED, SpeechOptions()))
+    return characters
+
+
+async def _serve(config: VoicevoxSettings, supervision: Supervision | None = None) -> None:
+    kept = await asyncio.to_thread(Kept.opened, config.data_dir)
+    app = build_app(config, await asyncio.to_thread(load, config, kept), kept)
+
+    async def drain() -> None:
+        """Do nothing: the server waits for the requests under way."""
+
+    try:
+        await serve_until_signal(cast("ASGIFramework", app), config, drain, supervision)
+    finally:
+        kept.dictionary.close()
+
+
+def main() -> None:
+    """Run the service; exit with status 2 and a message if settings or bundles are wrong."""
+    try:
+        config = settings.load(VoicevoxSettings)
+        logs.configure("", config.log_level, secrets.token_hex())
+        run(config)
+    except (settings.SettingsError, BundleError) as error:
+        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
+        sys.exit(2)
+
+
+def run(config: VoicevoxSettings) -> None:
+    """Run as many processes as the settings say, until SIGTERM or SIGINT.
+
+    Raises:
+        BundleError: a character bundle will not work, or none takes text.
+    """
+    if config.is_alone:
+        asyncio.run(_serve(config))
+        return
+    # Imported here, because Gunicorn is only needed for several processes.
+    from functions.convert import processes  # noqa: PLC0415
+
+    with ExitStack() as stack:
+        if config.data_dir is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="voicevox-"))
+            config = config.model_copy(update={"data_dir": Path(folder)})
+        processes.run(config, _serve)

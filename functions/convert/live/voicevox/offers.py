@@ -1,0 +1,103 @@
+"""Which speakers the characters that take text offer."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+import zlib
+from typing import TYPE_CHECKING, Final
+
+from functions.convert.live.voicevox.voices import OfferedSample, OfferedSpeaker, OfferedStyle
+from speech.engines.style_bert_vits2.aivm import style_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from functions.convert.characters import LoadedCharacter
+    from shared.characters import CharacterManifest
+    from speech.engines.speaking import PhraseEngine
+    from speech.engines.style_bert_vits2.aivm import AivmxFacts
+    from speech.engines.style_bert_vits2.aivm_media import StyleMedia
+
+USUAL_STYLE: Final = "ノーマル"
+_ICON_PIXELS: Final = 64
+_VERSION: Final = "1.0.0"
+
+
+def offered_speakers(characters: Mapping[str, LoadedCharacter]) -> list[OfferedSpeaker]:
+    """Return the speakers of all characters that take text."""
+    return [
+        speaker
+        for character in characters.values()
+        if character.text_engine is not None
+        for speaker in _speakers_of(character, character.text_engine)
+    ]
+
+
+def _speakers_of(character: LoadedCharacter, engine: PhraseEngine) -> Iterable[OfferedSpeaker]:
+    facts: AivmxFacts | None = getattr(engine, "facts", None)
+    if facts is not None:
+        return _speakers_in(facts, character, engine)
+    return [_only_speaker(character, engine)]
+
+
+def _only_speaker(character: LoadedCharacter, engine: PhraseEngine) -> OfferedSpeaker:
+    manifest = character.manifest
+    number = str(uuid.uuid5(uuid.NAMESPACE_URL, f"urn:voice-avatar:character:{manifest.id}"))
+    icon = plain_png(manifest.preview.colour)
+    style = OfferedStyle(
+        style_id(number, 0), USUAL_STYLE, engine, 0, icon=icon, marking=character.marking
+    )
+    return OfferedSpeaker(
+        number, manifest.name.ja, _VERSION, _policy(manifest, None), icon, (style,)
+    )
+
+
+def _speakers_in(
+    facts: AivmxFacts, character: LoadedCharacter, engine: PhraseEngine
+) -> Iterable[OfferedSpeaker]:
+    policy = _policy(character.manifest, facts.licence)
+    for speaker in facts.voice.speakers:
+        icon = facts.icons[speaker.uuid].content
+        styles = tuple(
+            OfferedStyle(
+                style.id,
+                style.name,
+                engine,
+                style.id,
+                icon=_icon_of(facts.media[style.id]),
+                samples=_samples_of(facts.media[style.id]),
+                marking=character.marking,
+            )
+            for style in speaker.styles
+        )
+        yield OfferedSpeaker(speaker.uuid, speaker.name, facts.version, policy, icon, styles)
+
+
+def _icon_of(media: StyleMedia) -> bytes:
+    return b"" if media.icon is None else media.icon.content
+
+
+def _samples_of(media: StyleMedia) -> tuple[OfferedSample, ...]:
+    return tuple(OfferedSample(each.sound.content, each.transcript) for each in media.samples)
+
+
+def _policy(manifest: CharacterManifest, licence: str | None) -> str:
+    lines = [manifest.credit, f"{manifest.licence.name}: {manifest.terms_url}", licence or ""]
+    return "\n\n".join(line for line in lines if line)
+
+
+def plain_png(colour: str) -> bytes:
+    """Draw a square of one colour, `#rrggbb`, for clients that show no SVG (ISO/IEC 15948)."""
+    row = b"\0" + bytes.fromhex(colour[1:]) * _ICON_PIXELS
+    header = struct.pack(">IIBBBBB", _ICON_PIXELS, _ICON_PIXELS, 8, 2, 0, 0, 0)
+    pixels = zlib.compress(row * _ICON_PIXELS)
+    parts = ((b"IHDR", header), (b"IDAT", pixels), (b"IEND", b""))
+    chunks = (
+        struct.pack(">I", len(content))
+        + kind
+        + content
+        + struct.pack(">I", zlib.crc32(kind + content))
+        for kind, content in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)

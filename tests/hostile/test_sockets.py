@@ -1,0 +1,283 @@
+"""Hostile WebSockets, sent byte by byte to the real server, which refuses them and stays small."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import socket
+import struct
+import zlib
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+import psutil
+import pytest
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+
+from functions.convert.live import protocol, service
+from functions.convert.live.protocol import SUBPROTOCOL
+from functions.convert.live.server import limit_clients, listening_socket
+from infra.local.live_visitor import LiveVisitor
+from tests.unit.convert.live.stage import DATA, SOUND, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from hypercorn.typing import ASGIFramework
+
+TEXT, BINARY, PING = 0x1, 0x2, 0x9
+CONTINUATION = 0x0
+MIB = 1 << 20
+GIB = 1 << 30
+MOST_GROWTH = 16 * MIB
+"""By how much the process may grow, with the client in it and the buffers of both."""
+
+
+@pytest.fixture(autouse=True)
+def short_goodbyes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "CLOSING_SECONDS", 0.1)
+
+
+@asynccontextmanager
+async def served(stage: Stage) -> AsyncIterator[int]:
+    """Serve an application as `live` is served; yield the port."""
+    listening = listening_socket("127.0.0.1", 0)
+    port = int(listening.getsockname()[1])
+    config = Config()
+    config.bind = [f"fd://{listening.detach()}"]
+    config.graceful_timeout = 1.0
+    limit_clients(config)
+    stop = asyncio.Event()
+    app = cast("ASGIFramework", stage.app)
+    serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))
+    try:
+        yield port
+        # Whatever came before, a visitor is still served.
+        client = LiveVisitor(f"ws://127.0.0.1:{port}/live", stage.ticket(await stage.add()))
+        async with client:
+            await client.speak(DATA)
+            assert (await client.end() or {})["type"] == "done"
+            assert client.sound == SOUND
+    finally:
+        stop.set()
+        await serving
+
+
+class RawClient:
+    """A client that may send anything."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.sent = 0
+        self.head = b""
+
+    async def send(self, data: bytes) -> bool:
+        """Send some bytes; return whether the server still takes them."""
+        self.sent += len(data)
+        try:
+            self.writer.write(data)
+            await self.writer.drain()
+        except ConnectionError:
+            return False
+        return not self.reader.at_eof()
+
+    async def start(self, stage: Stage) -> None:
+        ticket = stage.ticket(await stage.add())
+        start = {"type": "start", "ticket": ticket, "content_type": "audio/webm"}
+        await self.send(frame(TEXT, json.dumps(start).encode()))
+
+    async def closed(self) -> tuple[int, str]:
+        """Return code and reason of the server's close frame."""
+        received = b""
+        try:
+            while piece := await self.reader.read(65_536):
+                received += piece
+        except ConnectionError:
+            pass
+        for opcode, payload in frames_of(received):
+            if opcode == 0x8:
+                return struct.unpack(">H", payload[:2])[0], payload[2:].decode()
+        return 1006, ""
+
+
+@asynccontextmanager
+async def connected(port: int, *headers: str) -> AsyncIterator[RawClient]:
+    """Open a WebSocket, or what the server answers instead."""
+    client = RawClient(*await asyncio.open_connection("127.0.0.1", port))
+    key = base64.b64encode(os.urandom(16)).decode()
+    lines = [
+        "GET /live HTTP/1.1",
+        "Host: live.test",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Key: {key}",
+        "Sec-WebSocket-Version: 13",
+        f"Sec-WebSocket-Protocol: {SUBPROTOCOL}",
+        *headers,
+    ]
+    client.writer.write("\r\n".join([*lines, "", ""]).encode())
+    client.head = await client.reader.readuntil(b"\r\n\r\n")
+    try:
+        yield client
+    finally:
+        client.writer.transport.abort()
+        with suppress(ConnectionError):
+            await client.writer.wait_closed()
+
+
+def frame(opcode: int, payload: bytes, *, fin: bool = True, rsv1: bool = False) -> bytes:
+    """Return a frame of a client (RFC 6455, section 5.2), masked with zeros."""
+    head = bytes([fin << 7 | rsv1 << 6 | opcode])
+    return head + length_of(len(payload)) + bytes(4) + payload
+
+
+def length_of(size: int) -> bytes:
+    if size < 126:
+        return bytes([0x80 | size])
+    if size < 65_536:
+        return bytes([0x80 | 126]) + struct.pack(">H", size)
+    return bytes([0x80 | 127]) + struct.pack(">Q", size)
+
+
+def frames_of(data: bytes) -> list[tuple[int, bytes]]:
+    """Return the frames that a server sent."""
+    frames = []
+    while len(data) >= 2:
+        size, begin = data[1] & 0x7F, 2
+        if size == 126:
+            size, begin = struct.unpack(">H", data[2:4])[0], 4
+        elif size == 127:
+            size, begin = struct.unpack(">Q", data[2:10])[0], 10
+        frames.append((data[0] & 0x0F, data[begin : begin + size]))
+        data = data[begin + size :]
+    return frames
+
+
+async def pour(client: RawClient, piece: bytes) -> int:
+    """Send the same bytes until the server ends the connection; return by how much it grew."""
+    process = psutil.Process()
+    begin = most = process.memory_info().rss
+    while await client.send(piece):
+        assert client.sent < GIB, "the server takes anything"
+        most = max(most, process.memory_info().rss)
+        # The server runs in this loop, too.
+        await asyncio.sleep(0)
+    return int(most - begin)
+
+
+async def test_compression_is_declined_and_a_compressed_bomb_is_not_expanded() -> None:
+    stage = Stage()
+    offer = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits"
+    async with served(stage) as port, connected(port, offer) as client:
+        assert b" 101 " in client.head
+        assert b"extensions" not in client.head.lower()
+        await client.start(stage)
+        compressor = zlib.compressobj(wbits=-15)
+        bomb = compressor.compress(bytes(48 * MIB)) + compressor.flush()
+        await client.send(frame(BINARY, bomb[:60_000], rsv1=True))
+        assert (await client.closed())[0] == 1006, "it just ends"
+    assert len(stage.conversion.made) == 1
+
+
+async def test_a_frame_without_an_end_is_cut_off() -> None:
+    stage = Stage()
+    async with served(stage) as port, connected(port) as client:
+        await client.start(stage)
+        await client.send(bytes([0x80 | BINARY]) + length_of(1 << 62) + bytes(4))
+        assert await pour(client, bytes(65_536)) < MOST_GROWTH
+        assert (await client.closed())[0] in {1006, 1009}
+
+
+async def test_a_message_in_endless_pieces_is_cut_off() -> None:
+    stage = Stage()
+    async with served(stage) as port, connected(port) as client:
+        await client.start(stage)
+        await client.send(frame(BINARY, b"x", fin=False))
+        assert await pour(client, frame(CONTINUATION, bytes(1000), fin=False) * 20) < MOST_GROWTH
+        assert (await client.closed())[0] in {1006, 1009}
+
+
+@pytest.mark.parametrize(
+    ("flood", "reason"),
+    [
+        (frame(BINARY, b"x"), "too_many_messages"),
+        (frame(BINARY, b""), "too_many_messages"),
+        (frame(TEXT, b"{}"), "malformed"),
+        (frame(BINARY, bytes(5000)), "too_large"),
+    ],
+    ids=["one-byte frames", "empty frames", "text", "bytes"],
+)
+async def test_a_flood_is_cut_off(flood: bytes, reason: str) -> None:
+    stage = Stage()
+    async with served(stage) as port, connected(port) as client:
+        await client.start(stage)
+        assert await pour(client, flood * 10) < MOST_GROWTH
+        # Where bytes are still on their way, the system may reset the connection.
+        assert (await client.closed())[1] in {reason, ""}
+    assert len(stage.conversion.made) == 1
+
+
+async def test_pings_do_not_keep_a_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "START_SECONDS", 0.2)
+    async with served(Stage()) as port, connected(port) as client:
+
+        async def ping() -> None:
+            while await client.send(frame(PING, b"ping")):  # noqa: ASYNC110 - it sends
+                await asyncio.sleep(0.01)
+
+        pinging = asyncio.create_task(ping())
+        assert await client.closed() == (1008, "too_slow")
+        pinging.cancel()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        frame(0x3, b"an opcode that is reserved"),
+        frame(PING, bytes(126)),
+        frame(TEXT, b"\xff\xfe"),
+        frame(CONTINUATION, b"without a beginning"),
+        bytes([0x80 | TEXT, 5]) + b"plain",
+    ],
+    ids=["reserved", "long ping", "no UTF-8", "continuation", "not masked"],
+)
+async def test_frames_against_the_standard_end_the_connection(broken: bytes) -> None:
+    async with served(Stage()) as port, connected(port) as client:
+        await client.send(broken)
+        assert (await client.closed())[0] == 1006, "it just ends"
+
+
+async def test_a_page_of_another_site_gets_no_connection() -> None:
+    origin = "Origin: https://evil.example"
+    async with served(Stage()) as port, connected(port, origin) as refused:
+        assert b" 403 " in refused.head
+
+
+async def test_more_connections_than_places_are_closed_at_once() -> None:
+    stage = Stage(sockets=3)
+    async with served(stage) as port:
+        async with AsyncExitStack() as held:
+            for _ in range(3):
+                client = await held.enter_async_context(connected(port))
+                await client.start(stage)
+                # `ready` says that the connection has its place.
+                await client.reader.read(1)
+            more = [await held.enter_async_context(connected(port)) for _ in range(20)]
+            closes = await asyncio.gather(*(client.closed() for client in more))
+            assert set(closes) == {(1013, "busy")}
+        # The places are free again as soon as the server has seen the ends.
+        while stage.door.places_left < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such limit")
+def test_the_system_ends_connections_that_nobody_reads() -> None:
+    with listening_socket("127.0.0.1", 0) as listening:
+        client: Any = socket.create_connection(listening.getsockname())
+        accepted, _ = listening.accept()
+        with client, accepted:
+            milliseconds = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    assert milliseconds == 20_000
