@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 AFTERWARDS: Final = 3_600.0
 """For how many seconds after the last arrival the simulation goes on, if voices are under way."""
 
-JOBS_OF_A_VOICE: Final = 4
-"""The most at once: its visitor or message, its record, its warm-up, its listener."""
+JOBS_OF_A_VOICE: Final = 5
+"""The most at once: visitor or message, record, warm-up, listener, notification of emptying."""
 
 
 @dataclass(frozen=True, slots=True)

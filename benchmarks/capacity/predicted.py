@@ -37,8 +37,8 @@ SATURATING: Final = 1600
 FIRESTORE_CALLS: Final = 7
 """Four writes, two reads, and the listener: each is one step of the way."""
 
-DELIVERIES: Final = 2
-OBJECT_WAYS: Final = 3
+DELIVERIES: Final = 3
+OBJECT_WAYS: Final = 4
 BEAT_SECONDS: Final = 0.1
 FIT_STEPS: Final = 7
 WARM: Final = Settings(
