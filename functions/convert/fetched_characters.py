@@ -155,13 +155,6 @@ class FetchedCharacters:
             copy.loans -= 1
             self._take_back(copy)
 
-    async def aclose(self) -> None:
-        """Give up the loads under way."""
-        loads = [copy.loading for copy in self._copies.values()]
-        for load in loads:
-            load.cancel()
-        await asyncio.gather(*loads, return_exceptions=True)
-
     async def _current(self, character_id: str) -> _Copy:
         """Return the copy of what the bucket has; its load may not be finished."""
         copy = self._copies.get(character_id)

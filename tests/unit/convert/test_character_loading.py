@@ -98,3 +98,16 @@ async def test_a_character_that_is_too_large_is_not_even_read(tmp_path: Path) ->
 
 def test_memory_can_be_returned_at_any_time() -> None:
     return_memory()
+
+
+async def test_a_graph_with_two_roles_is_read_once(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    said = json.loads(stage.objects.objects["ada/character.json"].data)
+    graphs = said["graphs"]
+    graphs["pitch"] = graphs["content"]
+    stage.objects.put("ada/character.json", json.dumps(said).encode())
+
+    with pytest.raises(BundleError, match="expected a pitch model"):
+        await stage.load("ada")
+
+    assert stage.graphs_read == ["ada/content.onnx", "ada/synthesizer.onnx"]
