@@ -163,9 +163,11 @@ class FaultyCloud:
     async def delete_upload(self, voice_id: str) -> None:
         await asyncio.to_thread(self._bucket(names.UPLOADS_BUCKET).blob(voice_id).delete)
 
-    async def has_upload(self, voice_id: str) -> bool:
-        blob = self._bucket(names.UPLOADS_BUCKET).blob(upload_name(voice_id))
-        return bool(await asyncio.to_thread(blob.exists))
+    async def upload_bytes(self, voice_id: str) -> int:
+        """Return the size of a voice's recording as it lies in the bucket; 0 if there is none."""
+        bucket = self._bucket(names.UPLOADS_BUCKET)
+        blob = await asyncio.to_thread(bucket.get_blob, upload_name(voice_id))
+        return 0 if blob is None else int(blob.size)
 
     async def results(self, voice_id: str) -> list[str]:
         """Return the names of all result objects of a voice."""
