@@ -48,6 +48,10 @@ class CharacterLoader:
         self._max_bytes = max_bytes
         self._engines = engines
 
+    def hold_shared(self, character: PublishedCharacter) -> object:
+        """Return what a character shares with loaded ones; it stays loaded while this is kept."""
+        return self._running(character.manifest)
+
     async def load(self, character: PublishedCharacter) -> LoadedCharacter:
         """Load a character.
 

@@ -72,7 +72,13 @@ async def test_networks_that_run_already_are_not_read_again(stage: Stage) -> Non
     second = await stage.load("bob")
     assert stage.graphs_read == read
 
+    held = stage.loader.hold_shared(await stage.bucket.read("bob"))
     del first, second
+    gc.collect()
+    assert (await stage.load("bob")).manifest.id == "bob"
+    assert stage.graphs_read == read
+
+    del held
     gc.collect()
     await stage.load("bob")
 

@@ -74,6 +74,9 @@ class FakeLoader:
         self.error: Exception | None = None
         self.at_once = 0
 
+    def hold_shared(self, character: PublishedCharacter) -> object:
+        return character
+
     async def load(self, character: PublishedCharacter) -> LoadedCharacter:
         self.loaded.append((character.manifest.id, character.revision))
         self.at_once += 1
