@@ -15,6 +15,7 @@ from training.export import Melody, export, load_network
 from training.generate import generate
 from training.quality.card import write_tables
 from training.quality.run import run as measure
+from training.stream_export import export_stream
 from training.train import Plan, Trainer
 from training.variance import compensate
 
@@ -91,7 +92,7 @@ def train(places: Places, effort: Effort) -> None:
 
 
 def write_bundle(places: Places) -> None:
-    """Exports the checkpoint into the bundle."""
+    """Exports the checkpoint into the bundle, whole and for hearing."""
     examples = native_examples(places.data, limit=300)
     melody = Melody.of(np.concatenate([e.log_f0[e.log_f0 > 0] for e in examples]))
     network = load_network(places.checkpoint)
@@ -101,6 +102,8 @@ def write_bundle(places: Places) -> None:
     if places.bundle != BUNDLE and portrait.exists():
         shutil.copy(portrait, places.bundle)
     print(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)")
+    stream = export_stream(places.bundle)
+    print(f"wrote {stream} ({stream.stat().st_size / 1e3:.0f} kB)")
 
 
 def evaluate(places: Places, effort: Effort) -> None:

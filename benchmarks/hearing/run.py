@@ -39,6 +39,7 @@ _WINDOW_FRAMES: Final = 16
 _STATE_FRAMES: Final = 12
 _HOP: Final = 240
 _P95: Final = 95
+_HEARD_SHARE: Final = 0.8  # of the recording; what comes after its end is not heard any more
 _STAGGER_SECONDS: Final = 0.37
 
 
@@ -179,14 +180,14 @@ async def _visit(
     async def visit(number: int) -> Heard:
         await asyncio.sleep(number * _STAGGER_SECONDS)
         api = visitors.cloud.addresses.api
-        return await speak(visitors.client, api, recording, seconds, hear=True)
+        return await speak(visitors.client, api, recording, seconds)
 
     return await asyncio.gather(*(visit(number) for number in range(count)))
 
 
 def _summary(found: Sequence[Heard], seconds: float) -> tuple[Cell, ...]:
     ages = [age for heard_ in found for age in heard_.ages]
-    whole = sum(not one.ended and one.seconds > 0.8 * seconds for one in found)
+    whole = sum(one.is_whole and one.seconds > _HEARD_SHARE * seconds for one in found)
     done = sum(one.is_done for one in found)
     if not ages:
         return None, None, whole, done
