@@ -37,7 +37,7 @@ _SEMITONES: Final = 12.0
 """With a shift that was asked for, nothing depends on the speaker's register."""
 
 _WINDOW_FRAMES: Final = 16
-_STATE_FRAMES: Final = 12
+_STATE_FRAMES: Final = 16
 _HOP: Final = 240
 _P95: Final = 95
 _HEARD_SHARE: Final = 0.8  # of the recording; what comes after its end is not heard any more
