@@ -48,6 +48,7 @@ from speech.importing.voice_file import read_voice
 from tests.fuzz.harness import UncleanError
 from tests.fuzz.live_target import LiveTarget
 from tests.fuzz.mutation import documents, mutated
+from tests.fuzz.text_targets import AivmxTarget, TextTarget
 from tests.hostile import files
 from tests.integration.audio.recordings import FLAVOURS, many_streams
 from tests.support.buckets import MemoryBucket
@@ -810,6 +811,8 @@ def targets() -> dict[str, Target]:
         GraphTarget(),
         PortraitTarget(),
         VoiceTarget(),
+        TextTarget(),
+        AivmxTarget(),
         IndexTarget(),
         ExportTarget(),
     ]
