@@ -110,8 +110,11 @@ def terraform(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def train(session: nox.Session) -> None:
-    """Train the character, which takes hours; nox -s train -- --quick tries every step."""
-    Environment(session, "training").python("-m", "training", *session.posargs)
+    """Make a character of recordings: -- --recordings FOLDER --as ID; alone: Mei, for hours."""
+    environment = Environment(session, "training")
+    # Relative paths start at the user's folder, not at the repository.
+    session.chdir(os.environ.get("PWD", str(ROOT)))
+    environment.python("-m", "training", *session.posargs)
 
 
 @nox.session(python=False, default=False)
