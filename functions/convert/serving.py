@@ -55,6 +55,8 @@ class ServingSettings(BaseSettings):
         characters_dir: folder of the character bundles that come with the image.
     """
 
+    # Before those whose defaults may be planned from it.
+    max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
     host: str = "0.0.0.0"  # noqa: S104 - a container must be reachable from outside
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
     workers: Annotated[int, Field(ge=1, le=32)] = 1
@@ -71,7 +73,6 @@ class ServingSettings(BaseSettings):
     max_requests_jitter: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default_factory=lambda settings: settings.get("max_requests", 0) // 10
     )
-    max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
     characters_dir: Path = Path(__file__).parents[2] / "characters"
 
     @property

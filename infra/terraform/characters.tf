@@ -57,6 +57,6 @@ locals {
 
   # What functions/convert/planning.py plans for fetched characters: in each process, and for each
   # conversion at once.
-  fetched_mib            = var.characters == null ? 0 : var.characters.memory_mib
+  fetched_mib            = var.characters == null ? 0 : var.characters.memory_mib + var.characters.max_bundle_mib
   fetched_conversion_mib = var.characters == null ? 0 : 640
 }

@@ -254,7 +254,7 @@ resource "google_cloud_run_v2_service" "convert" {
 
     precondition {
       condition     = local.convert_memory_mib >= local.conversions_mib
-      error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this max_upload_bytes, recording_seconds.max and characters, and convert_memory is ${var.convert_memory}: raise convert_memory, or lower convert_concurrency, characters.memory_mib or what a recording may be."
+      error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this max_upload_bytes, recording_seconds.max and characters, and convert_memory is ${var.convert_memory}: raise convert_memory, or lower convert_concurrency, the sizes in characters or what a recording may be."
     }
 
     precondition {

@@ -58,11 +58,17 @@ class GraphSession:
         self._file = graph.file
         provider = Provider.CPU if is_optimised else settings.provider
         providers = provider.choices()
+        options = _options(settings, is_optimised=is_optimised)
         try:
+            path = None
+            if settings.weights is not None and provider is Provider.CPU:
+                own = _options(settings, is_optimised=is_optimised)
+                path = settings.weights.prepare(graph, own)
+                levels = onnxruntime.GraphOptimizationLevel
+                if path is not None:
+                    options.graph_optimization_level = levels.ORT_DISABLE_ALL
             self._session = onnxruntime.InferenceSession(
-                graph.content,
-                _options(settings, is_optimised=is_optimised),
-                providers=providers,
+                graph.content if path is None else str(path), options, providers=providers
             )
         except Exception as error:  # its exceptions share no narrower base
             raise BundleError(

@@ -88,8 +88,8 @@ run "only_what_is_needed" {
       member.topic == google_pubsub_topic.work["conversions"].name
       && member.role == "roles/pubsub.publisher"
       && member.member == google_service_account.this[name].member
-    ]) && toset(keys(google_pubsub_topic_iam_member.conversions)) == toset(["on_upload", "sweep"])
-    error_message = "on_upload or sweep cannot send conversion messages, or somebody else can"
+    ]) && toset(keys(google_pubsub_topic_iam_member.conversions)) == toset(["api", "dead_letter", "on_upload", "sweep"])
+    error_message = "a service that requests conversions cannot send messages, or somebody else can"
   }
 
   assert {

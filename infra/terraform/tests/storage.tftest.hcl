@@ -115,7 +115,7 @@ run "no_bucket_of_characters" {
 run "a_bucket_of_characters" {
   variables {
     characters     = { memory_mib = 2048 }
-    convert_memory = "5Gi"
+    convert_memory = "6Gi"
   }
 
   assert {
@@ -160,7 +160,7 @@ run "too_little_memory_for_fetched_characters" {
 
   variables {
     characters     = {}
-    convert_memory = "2Gi"
+    convert_memory = "4Gi"
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]

@@ -155,8 +155,8 @@ def test_terraform_and_the_code_plan_the_same_memory_for_fetched_characters(
     process = f"({PROCESS_BYTES // MIB} + local.fetched_mib) * ceil("
 
     assert terraform.locals["fetched_conversion_mib"] == conversion
-    assert (
-        terraform.locals["fetched_mib"] == "var.characters == null ? 0 : var.characters.memory_mib"
+    assert terraform.locals["fetched_mib"] == (
+        "var.characters == null ? 0 : var.characters.memory_mib + var.characters.max_bundle_mib"
     )
     assert terraform.locals["conversions_mib"].startswith(process)
     assert (needs.process, needs.conversion) == (
