@@ -110,8 +110,11 @@ def terraform(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def train(session: nox.Session) -> None:
-    """Train the character, which takes hours; nox -s train -- --quick tries every step."""
-    Environment(session, "training").python("-m", "training", *session.posargs)
+    """Make a character of recordings: -- --recordings FOLDER --as ID; alone: Mei, for hours."""
+    environment = Environment(session, "training")
+    # Relative paths start at the user's folder, not at the repository.
+    session.chdir(os.environ.get("PWD", str(ROOT)))
+    environment.python("-m", "training", *session.posargs)
 
 
 @nox.session(python=False, default=False)
@@ -177,6 +180,17 @@ def lock(session: nox.Session) -> None:
         environment.compile_lock(
             f"{folder}/requirements.txt", f"{folder}/requirements.in", "-c", CONSTRAINTS
         )
+    lock_cuda(environment)
+
+
+def lock_cuda(environment: Environment) -> None:
+    """Lock what the image for a GPU has in place of ONNX Runtime for CPUs, and nothing else."""
+    folder = ROOT / "functions" / "convert"
+    lock = folder / "requirements-cuda.txt"
+    common = str(folder / "requirements.txt")
+    environment.compile_lock(str(lock), str(folder / "requirements-cuda.in"), "-c", common)
+    lines = lock.read_text().splitlines(keepends=True)
+    lock.write_text("".join(line for line in lines if line.startswith(("nvidia-", "onnxruntime"))))
 
 
 def describe_python() -> str:

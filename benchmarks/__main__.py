@@ -32,6 +32,7 @@ MODULES: Final = {
     "pipeline": "benchmarks.pipeline.run",
     "cost": "benchmarks.cost.run",
     "rvc": "benchmarks.rvc.run",
+    "text": "benchmarks.text.run",
     "hearing": "benchmarks.hearing.run",
     "live": "benchmarks.live.run",
     "capacity": "benchmarks.capacity.run",

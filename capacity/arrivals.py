@@ -44,12 +44,15 @@ class Arrivals:
         spoken: how many seconds each speaks.
         seconds: how long the simulated time is.
         begin: at which second of the day it begins.
+        at_once: if it is not 0, only so many come by themselves, and each of the others as soon as
+            an earlier one's voice has its end; their times do not count.
     """
 
     times: Times
     spoken: Times
     seconds: float
     begin: float = 0.0
+    at_once: int = 0
 
 
 @dataclass(frozen=True, slots=True)

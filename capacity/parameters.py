@@ -134,23 +134,26 @@ def _value(entry: Mapping[str, Any], results: Path) -> Duration:
         return Duration(float(entry["value"]))
     if "p50" in entry:
         return Duration.of(float(entry["p50"]), float(entry["p95"]))
-    row = _measured_row(entry, results)
+    row = _measured_row(entry, entry["row"], results)
     factor = float(entry.get("factor", 1.0))
     if "line" in entry:
         spoken = np.array(list(entry["columns"].values()), dtype=float)
         seconds = factor * np.array([row[column] for column in entry["columns"]], dtype=float)
         slope, intercept = np.polyfit(spoken, seconds, 1)
         return Duration(float(intercept), 0.0, float(slope))
-    return Duration(factor * float(row[entry["column"]]))
+    figure = float(row[entry["column"]])
+    if "less" in entry:
+        figure -= float(_measured_row(entry, entry["less"], results)[entry["column"]])
+    return Duration(max(0.0, factor * figure))
 
 
-def _measured_row(entry: Mapping[str, Any], results: Path) -> Mapping[str, Any]:
+def _measured_row(entry: Mapping[str, Any], name: str, results: Path) -> Mapping[str, Any]:
     """Return the cells of a row of a benchmark's report, by column."""
     report = json.loads((results / f"{entry['benchmark']}.json").read_text())
     for table in report["tables"]:
         if table["title"] != entry["table"]:
             continue
         for row in table["rows"]:
-            if row[0] == entry["row"]:
+            if row[0] == name:
                 return dict(zip(table["columns"], row, strict=True))
-    raise ValueError(f"{entry['benchmark']} has no row {entry['row']!r} in {entry['table']!r}")
+    raise ValueError(f"{entry['benchmark']} has no row {name!r} in {entry['table']!r}")

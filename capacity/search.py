@@ -151,10 +151,11 @@ def _without(met: Sequence[Quota], settings: Settings) -> Settings:
 
 
 def _warmer(settings: Settings) -> Settings:
-    hours = settings.busy_hours
+    """Return settings with twice as many warm converters, as far as that is allowed."""
+    hours, most = settings.busy_hours, settings.maximum.convert
     if hours is None:
-        return settings.with_minimum(min(1000, 2 * settings.minimum.convert + 1))
-    more = min(1000, 2 * hours.min_instances + 1)
+        return settings.with_minimum(min(most, 2 * settings.minimum.convert + 1))
+    more = min(most, 2 * hours.min_instances + 1)
     return replace(settings, busy_hours=replace(hours, min_instances=more))
 
 

@@ -94,7 +94,7 @@ class Settings:
     convert_concurrency: int | None = None
     api_concurrency: int = 500
     signing: Signing = Signing.IAM
-    delivery_attempts: int = 10
+    delivery_attempts: int = 30
     lifted: frozenset[Quota] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 AFTERWARDS: Final = 3_600.0
 """For how many seconds after the last arrival the simulation goes on, if voices are under way."""
 
-JOBS_OF_A_VOICE: Final = 4
-"""The most at once: its visitor or message, its record, its warm-up, its listener."""
+JOBS_OF_A_VOICE: Final = 5
+"""The most at once: visitor or message, record, warm-up, listener, notification of emptying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,10 @@ class Simulation:
         if allowance is not None:
             self.world.clock["late_after"] = allowance.seconds
             self.world.clock["most_late"] = allowance.voices
-        run(self.world, np.random.default_rng(seed))
+        chance, world = np.random.default_rng(seed), self.world
+        while not run(world, chance):
+            more = np.zeros(len(world.events), state.EVENT)
+            world = world._replace(events=np.concatenate((world.events, more)))
         return self
 
     @property
@@ -106,8 +109,11 @@ class _Builder:
         services, instances, hosts = self._services(program)
         voices = np.zeros(len(self.arrivals.times), state.VOICE)
         voices["arrived"] = self.arrivals.times
+        if self.arrivals.at_once:
+            voices["arrived"][self.arrivals.at_once :] = np.inf
         voices["spoken"] = self.arrivals.spoken
         clock = self._clock(program)
+        clock["most_pushes"] = _most_pushes(services)
         return state.World(
             clock=clock,
             steps=program.records(),
@@ -120,6 +126,7 @@ class _Builder:
             quotas=self._quotas(),
             subscriptions=self._subscriptions(program),
             samples=self._samples(clock),
+            events=np.zeros(2 * int(clock[0]["most_pushes"]), state.EVENT),
             progress=np.zeros(1, np.int64),
         )
 
@@ -136,6 +143,7 @@ class _Builder:
         clock["end"] = end
         clock["horizon"] = end + AFTERWARDS
         clock["begin_step"] = program.labels["begin"]
+        clock["coming"] = self.arrivals.at_once or len(self.arrivals.times)
         clock["late_after"] = math.inf
         clock["most_late"] = len(self.arrivals.times)
         return clock
@@ -246,9 +254,20 @@ class _Builder:
         subscriptions["head"] = subscriptions["tail"] = state.NOBODY
         subscriptions["minimum_backoff"] = self.parameters["pubsub.minimum_backoff"]
         subscriptions["maximum_backoff"] = self.parameters["pubsub.maximum_backoff"]
+        subscriptions["backoff_growth"] = self.parameters["pubsub.backoff_growth"]
         subscriptions["attempts"] = self.settings.delivery_attempts
         subscriptions["dead_step"] = program.labels["dead"]
         for subscription in Subscription:
             name = subscription.name.lower()
             subscriptions[subscription]["first_step"] = program.labels[name]
         return subscriptions
+
+
+def _most_pushes(services: Records) -> int:
+    """Return how many events one event can lead to.
+
+    A tick starts instances, as many as their pace allows, and an instance that is ready lets in as
+    many as it has slots; whatever else happens leads to a few.
+    """
+    a_few = 16
+    return int(services["slots"].max() + services["starts_per_second"].sum()) + a_few

@@ -99,6 +99,7 @@ class Way:
         self._upload(program)
         self._on_upload(program)
         self._convert(program)
+        self._emptied(program)
         self._listen(program)
         self._warm_up(program)
         self._starts(program)
@@ -135,7 +136,7 @@ class Way:
         program.add(state.PUSH, Subscription.UPLOADS)
         self._deliver(program)
         program.add(state.ENTER, Service.ON_UPLOAD, "uploads_refused")
-        self._work(program, "processor.on_upload")
+        program.take_time(state.WORK, self._taking_an_upload())
         self._read_document(program)
         self._wait(program, "google.publish")
         program.add(state.FORK, "conversions")
@@ -167,6 +168,7 @@ class Way:
         conversion = self.parameters.duration("processor.conversion")
         variation = self.parameters["processor.variation"]
         program.take_time(state.WORK, Duration(conversion.median, variation, conversion.per_spoken))
+        program.take_time(state.FIRST_WORK, self.parameters.duration("processor.first_voice"))
         self._take(program, Quota.RESULTS_WRITES, again)
         self._stand_in(program, "storage")
         self._wait(program, "google.storage_write")
@@ -174,11 +176,29 @@ class Way:
         program.take_time(state.WORK, after)
         self._write_document(program, again)
         program.add(state.FORK, "listener")
+        self._take(program, Quota.UPLOADS_WRITES, "converted")
+        self._stand_in(program, "storage")
+        self._wait(program, "google.storage_write")
+        program.add(state.FORK, "emptied")
+        program.label("converted")
         program.add(state.LEAVE)
         program.add(state.ACKNOWLEDGE)
         program.add(state.END_JOB)
         program.label(again)
         program.add(state.REFUSE_PUSH)
+
+    def _emptied(self, program: Program) -> None:
+        """Write down the notification that the recording was emptied, which on_upload ignores."""
+        program.label("emptied")
+        self._wait(program, "google.notification")
+        program.add(state.PUSH, Subscription.UPLOADS)
+        self._deliver(program)
+        program.add(state.ENTER, Service.ON_UPLOAD, "ignored")
+        self._work(program, "processor.ignoring")
+        program.label("ignored")
+        program.add(state.LEAVE)
+        program.add(state.ACKNOWLEDGE)
+        program.add(state.END_JOB)
 
     def _listen(self, program: Program) -> None:
         program.label("listener")
@@ -219,6 +239,11 @@ class Way:
         whole = self.parameters["processor.converter"]
         rest = max(0.0, whole - self.parameters.duration("processor.conversion").at(spoken))
         return Duration(rest / 2), Duration(rest / 2)
+
+    def _taking_an_upload(self) -> Duration:
+        """Return what on_upload works for a recording: all it does for a voice but the ignoring."""
+        whole = self.parameters["processor.on_upload"]
+        return Duration(max(0.0, whole - self.parameters["processor.ignoring"]))
 
     def _deliver(self, program: Program) -> None:
         self._stand_in(program, "pubsub")

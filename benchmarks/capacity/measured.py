@@ -4,36 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.capacity.guests import SPOKEN_SECONDS, Guests
 from benchmarks.cold_start.scaled import InstanceState, scaled_cloud
-from benchmarks.cold_start.starting import Starter
-from benchmarks.measuring.recordings import CONTENT_TYPE, webm
-from benchmarks.measuring.voice_journeys import AT_ONCE, LISTENING_SECONDS, off_beat, visited_cloud
+from benchmarks.measuring.recordings import webm
+from benchmarks.measuring.voice_journeys import visited_cloud
 from benchmarks.pipeline.delivery import Deliveries
 from benchmarks.pipeline.run import ProcessorTime
-from infra.local.visitor import Visitor, Wish
+from infra.local.visitor import Visitor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from benchmarks.cold_start.scaled import ScaledCloud
     from infra.local.cloud import LocalCloud
 
-SPOKEN_SECONDS: Final = 3.0
 LOAD: Final = 0.7
 BASE_LOAD: Final = 0.18
 """Of the saturation, before and after the crowd, which is five times that."""
 
 FLASH: Final = 5.0
 BURN_SECONDS: Final = 2.0
+COLD_SITUATIONS: Final = {
+    "cold, no warm-up": InstanceState.COLD,
+    "cold, with warm-up": InstanceState.WARMING_UP,
+}
+AFTER_SECONDS: Final = 0.2
+"""Until the converter has done what follows `done`: acknowledging and tidying up."""
+
 OWN: Final = "visitors"
 """The benchmark's own process among the services: it visits, listens and delivers."""
 
@@ -50,6 +54,7 @@ class Plan:
         loaded: at random times.
         flash: likewise, before, during and after the crowd.
         cold: visits of a cloud that is scaled to zero, with warm-up and without.
+        starts: of the converter, with a first visitor each.
         rest_seconds: how long it is watched what the services take at rest.
     """
 
@@ -63,8 +68,27 @@ class Plan:
     rest_seconds: float
 
 
-FULL: Final = Plan(300, 80, 80, 200, (20, 150, 20), 20, 5, 10.0)
+FULL: Final = Plan(300, 80, 80, 200, (20, 150, 20), 20, 15, 10.0)
 QUICK: Final = Plan(5, 10, 16, 16, (4, 16, 4), 2, 1, 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """Seconds of processor time per voice, by service, where they were measured.
+
+    A voice takes less where many are under way, because processes wake up less often for each.
+
+    Attributes:
+        idle: voices one after another, without what the services take at rest.
+        busy: `AT_ONCE` always under way, everything included.
+        scaled: like `idle`, in the cloud whose converter has the autoscaler's proxy before it.
+        first_voice: what an instance's first voice takes more than its later ones.
+    """
+
+    idle: Mapping[str, float]
+    busy: Mapping[str, float]
+    scaled: Mapping[str, float]
+    first_voice: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,45 +97,84 @@ class Measured:
 
     Attributes:
         waits: seconds from the end of the recording to `done`, by situation.
+        refused: deliveries that were not acknowledged, by situation.
         saturation: voices a second with `AT_ONCE` visitors.
-        processor: seconds of processor time per voice, by service, without what it takes at rest.
-        start: seconds that the converter takes from exec to ready.
+        processor: the processor time of voices.
+        start: seconds from a warm-up to its answer, where no instance runs.
         free: processors that are left by what else runs on the machine.
     """
 
     waits: Mapping[str, Sequence[float]]
+    refused: Mapping[str, int]
     saturation: float
-    processor: Mapping[str, float]
+    processor: Processor
     start: float
     free: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Warm:
+    """What was measured while the converter ran all the time."""
+
+    waits: Mapping[str, Sequence[float]]
+    refused: Mapping[str, int]
+    saturation: float
+    idle: Mapping[str, float]
+    busy: Mapping[str, float]
+    free: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cold:
+    """What was measured with a converter that comes and goes."""
+
+    waits: Mapping[str, Sequence[float]]
+    processor: Mapping[str, float]
+    first_voice: float
+    start: float
+
+
 async def measure(plan: Plan) -> Measured:
     """Measure every situation."""
-    with tempfile.TemporaryDirectory(prefix="voice-avatar-") as name:
-        start = await asyncio.to_thread(measure_start, Path(name), plan.starts)
+    warm = await _warm(plan)
+    cold = await _cold(plan)
+    return Measured(
+        waits={**warm.waits, **cold.waits},
+        refused=warm.refused,
+        saturation=warm.saturation,
+        processor=Processor(warm.idle, warm.busy, cold.processor, cold.first_voice),
+        start=cold.start,
+        free=median(warm.free),
+    )
+
+
+async def _warm(plan: Plan) -> _Warm:
     async with visited_cloud(embedded=False) as visitors:
         cloud = visitors.cloud
         guests = Guests(cloud, Visitor(visitors.client, cloud.addresses.api, cloud.voices))
-        async with Deliveries(visitors.client, cloud.addresses).at_once():
+        deliveries = Deliveries(visitors.client, cloud.addresses)
+        async with deliveries.at_once():
             await guests.saturate(plan.warm_ups)
             free = [await asyncio.to_thread(free_processors)]
-            processor, idle = await _at_idle(guests, plan)
-            rate = await guests.saturate(plan.saturating)
+            refused = {"while warming up": deliveries.refused}
+            idle, waits = await _at_idle(guests, plan)
+            refused["idle"] = _not_yet(deliveries, refused)
+            busy, rate = await _saturated(guests, plan)
+            refused["8 visitors at once"] = _not_yet(deliveries, refused)
             free.append(await asyncio.to_thread(free_processors))
             loaded = await guests.at_random((plan.loaded,), (LOAD * rate,))
+            refused["70 % load"] = _not_yet(deliveries, refused)
             base = BASE_LOAD * rate
             flash = await guests.at_random(plan.flash, (base, FLASH * base, base))
+            refused["crowd of 5x"] = _not_yet(deliveries, refused)
             free.append(await asyncio.to_thread(free_processors))
-    waits = {"idle": idle, "70 % load": loaded, "crowd of 5x": flash, **await _cold(plan)}
-    return Measured(waits, rate, processor, start, median(free))
+    situations = {"idle": waits, "70 % load": loaded, "crowd of 5x": flash}
+    return _Warm(situations, refused, rate, idle, busy, free)
 
 
-def measure_start(folder: Path, count: int) -> float:
-    """Return the median seconds from exec to ready of the converter alone, compiled."""
-    starter = Starter(folder / "compiled", has_bytecode=True)
-    starter.start_converter()
-    return median(starter.start_converter().milliseconds for _ in range(count)) / 1000
+def _not_yet(deliveries: Deliveries, refused: Mapping[str, int]) -> int:
+    """Return how many were refused that no earlier situation counts."""
+    return deliveries.refused - sum(refused.values())
 
 
 def free_processors() -> float:
@@ -129,81 +192,82 @@ def free_processors() -> float:
     return min(float(cores), sum(seconds) / BURN_SECONDS)
 
 
+class VoiceTime:
+    """The processor time of all services and of this process, from now on.
+
+    Args:
+        cloud: whose services.
+    """
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self._services = ProcessorTime(cloud.pids)
+        self._own = time.process_time()
+        self._begin = time.perf_counter()
+
+    def per_voice(self, voices: int, rest: Mapping[str, float] | None = None) -> dict[str, float]:
+        """Return the seconds per voice, by service.
+
+        Args:
+            voices: how many there were.
+            rest: what each service takes in a second at rest, which is left out.
+        """
+        passed = (time.perf_counter() - self._begin) / voices
+        # The services are children of this process; its own time does not hold theirs.
+        own = (time.process_time() - self._own) / voices
+        spent = {name: ms / 1000 for name, ms in self._services.spent(voices).items()}
+        if rest is not None:
+            spent = {name: max(0.0, each - rest[name] * passed) for name, each in spent.items()}
+        return {**spent, OWN: own}
+
+
 async def _at_idle(guests: Guests, plan: Plan) -> tuple[dict[str, float], list[float]]:
     """Return the processor seconds of a voice by service, and waits one after another."""
     resting = ProcessorTime(guests.cloud.pids)
     await asyncio.sleep(plan.rest_seconds)
     rest = {name: ms / 1000 / plan.rest_seconds for name, ms in resting.spent(1).items()}
-    working, begin, own = ProcessorTime(guests.cloud.pids), time.perf_counter(), time.process_time()
+    working = VoiceTime(guests.cloud)
     waits = await guests.one_by_one(plan.idle)
-    seconds = (time.perf_counter() - begin) / len(waits)
-    # The services are children of this process; its own time does not hold theirs.
-    own = (time.process_time() - own) / len(waits)
-    spent = {name: ms / 1000 for name, ms in working.spent(len(waits)).items()}
-    processor = {name: max(0.0, each - rest[name] * seconds) for name, each in spent.items()}
-    return {**processor, OWN: own}, waits
+    return working.per_voice(len(waits), rest), waits
 
 
-async def _cold(plan: Plan) -> dict[str, list[float]]:
-    names = {InstanceState.COLD: "cold, no warm-up", InstanceState.WARMING_UP: "cold, with warm-up"}
-    waits: dict[str, list[float]] = {name: [] for name in names.values()}
+async def _saturated(guests: Guests, plan: Plan) -> tuple[dict[str, float], float]:
+    """Return the processor seconds of a voice by service, and voices per second."""
+    working = VoiceTime(guests.cloud)
+    rate = await guests.saturate(plan.saturating)
+    return working.per_voice(plan.saturating), rate
+
+
+async def _cold(plan: Plan) -> _Cold:
     recording = webm(SPOKEN_SECONDS)
-    async with scaled_cloud() as cloud:
-        await cloud.visit(InstanceState.WARM, recording, 0)
-        for _ in range(plan.cold):
-            for state, name in names.items():
-                visit = await cloud.visit(state, recording, SPOKEN_SECONDS)
-                waits[name].append(visit.wait / 1000)
-    return waits
+    async with scaled_cloud() as scaled:
+        cloud = scaled.cloud
+        guests = Guests(cloud, scaled.visitor)
+        async with Deliveries(scaled.client, cloud.addresses).at_once():
+            await guests.saturate(plan.warm_ups)
+            processor, _ = await _at_idle(guests, plan)
+            first = [await _first_visit(scaled, recording) for _ in range(plan.starts)]
+            waits: dict[str, list[float]] = {name: [] for name in COLD_SITUATIONS}
+            for _ in range(plan.cold):
+                for name, state in COLD_SITUATIONS.items():
+                    visit = await scaled.visit(state, recording, SPOKEN_SECONDS)
+                    waits[name].append(visit.wait / 1000)
+    starts, spent = zip(*first, strict=True)
+    first_voice = max(0.0, median(spent) - processor["convert"])
+    return _Cold(waits, processor, first_voice, median(starts))
 
 
-class Guests:
-    """Visitors whose wait counts from the end of the recording.
+async def _first_visit(scaled: ScaledCloud, recording: bytes) -> tuple[float, float]:
+    """Start an instance and be its first visitor.
 
-    Args:
-        cloud: the local cloud.
-        visitor: speaks to it.
+    Returns:
+        The seconds that the start took, and those of the converter's processor time from the end of
+        the recording on.
     """
-
-    def __init__(self, cloud: LocalCloud, visitor: Visitor) -> None:
-        self.cloud = cloud
-        self._visitor = visitor
-        self._recording = webm(SPOKEN_SECONDS)
-        self._chance = random.Random(0)
-
-    async def visit(self) -> float:
-        """Send one voice; return the seconds from the begin of its upload to `done`."""
-        created = await self._visitor.create(Wish(), CONTENT_TYPE)
-        watching = asyncio.create_task(
-            self._visitor.watch(created["voice_id"], lambda _voice: None)
-        )
-        await asyncio.sleep(LISTENING_SECONDS + off_beat(self._chance))
-        begin = time.perf_counter()
-        await self._visitor.upload(created, self._recording)
-        await watching
-        return time.perf_counter() - begin
-
-    async def one_by_one(self, count: int) -> list[float]:
-        """Send voices one after another."""
-        return [await self.visit() for _ in range(count)]
-
-    async def saturate(self, count: int) -> float:
-        """Send so many, always `AT_ONCE` under way; return voices per second."""
-        left = iter(range(count))
-
-        async def visit() -> None:
-            for _ in left:
-                await self.visit()
-
-        begin = time.perf_counter()
-        await asyncio.gather(*(visit() for _ in range(AT_ONCE)))
-        return count / (time.perf_counter() - begin)
-
-    async def at_random(self, counts: Sequence[int], rates: Sequence[float]) -> list[float]:
-        """Send voices at random times: so many of them at each rate, one rate after the other."""
-        sending: list[asyncio.Task[float]] = []
-        for count, rate in zip(counts, rates, strict=True):
-            for _ in range(count):
-                sending.append(asyncio.create_task(self.visit()))
-                await asyncio.sleep(self._chance.expovariate(rate))
-        return await asyncio.gather(*sending)
+    start = await scaled.start()
+    pids = {"convert": scaled.cloud.pids["convert"]}
+    begun: list[ProcessorTime] = []
+    await scaled.visit(
+        InstanceState.WARM, recording, SPOKEN_SECONDS, lambda: begun.append(ProcessorTime(pids))
+    )
+    await asyncio.sleep(AFTER_SECONDS)
+    return start, begun[0].spent(1)["convert"] / 1000

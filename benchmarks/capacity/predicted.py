@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from benchmarks.capacity.guests import SPOKEN_SECONDS
 from benchmarks.capacity.measured import (
     BASE_LOAD,
     FLASH,
     LOAD,
     OWN,
-    SPOKEN_SECONDS,
 )
 from benchmarks.measuring.voice_journeys import AT_ONCE, LISTENING_SECONDS
 from capacity.arrivals import Arrivals
@@ -23,7 +23,7 @@ from capacity.simulation import Simulation
 from capacity.summary import waits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from benchmarks.capacity.measured import Measured, Plan
     from capacity.parameters import Parameters
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 REPEATS: Final = 20
 """How many times as many voices are simulated as are sent."""
 
+SATURATING: Final = 1600
+
 FIRESTORE_CALLS: Final = 7
 """Four writes, two reads, and the listener: each is one step of the way."""
 
-DELIVERIES: Final = 2
-OBJECT_WAYS: Final = 3
+DELIVERIES: Final = 3
+OBJECT_WAYS: Final = 4
 BEAT_SECONDS: Final = 0.1
 FIT_STEPS: Final = 7
 WARM: Final = Settings(
@@ -59,19 +61,27 @@ class Predictor:
     parameters: Parameters
 
     @classmethod
-    def calibrated(cls, measured: Measured) -> Predictor:
-        """Return one that knows the processor times of this run, and the emulator's beat.
+    def of(cls, measured: Measured, spent: Mapping[str, float]) -> Predictor:
+        """Return one that knows what was measured in this run.
+
+        Args:
+            measured: everything.
+            spent: the seconds of processor time per voice and service in the situation to predict.
+        """
+        return cls(_of_this_machine(measured, spent))
+
+    def beat(self, waits: Sequence[float]) -> float:
+        """Return the seconds of the emulator's beat that these waits at idle have.
 
         The beat alone is fitted: to the median wait on the idle machine.
         """
-        predictor = cls(_of_this_machine(measured))
-        wanted = float(np.median(measured.waits["idle"]))
+        wanted = float(np.median(waits))
         low, high = 0.0, 0.5
         for _ in range(FIT_STEPS):
             beat = (low + high) / 2
-            found = float(np.median(predictor.with_beat(beat).idle(100)))
+            found = float(np.median(self.with_beat(beat).idle(100)))
             low, high = (beat, high) if found < wanted else (low, beat)
-        return predictor.with_beat((low + high) / 2)
+        return (low + high) / 2
 
     def with_beat(self, seconds: float) -> Predictor:
         """Return one whose emulator delivers at random within so many seconds."""
@@ -99,42 +109,32 @@ class Predictor:
         return self._waits(settings, np.linspace(0.0, 100.0 * count, count), spoken)
 
     def saturation(self) -> float:
-        """Predict the rate with `AT_ONCE` visitors, each of whom comes again at once.
-
-        By Little's law it is the rate at which as many are in the system.
-        """
-        low, high = 0.1, 100.0
-        for _ in range(12):
-            rate = (low + high) / 2
-            low, high = (rate, high) if self._in_system(rate) < AT_ONCE else (low, rate)
-        return (low + high) / 2
-
-    def _in_system(self, rate: float) -> float:
-        times = np.cumsum(np.random.default_rng(2).exponential(1 / rate, 600))
-        simulation = self._simulated(WARM, times, LISTENING_SECONDS)
-        voices = simulation.world.voices
-        return float(rate * (voices["ended"] - voices["arrived"]).mean())
+        """Predict the rate with `AT_ONCE` visitors, each of whom comes again at once."""
+        arrivals = Arrivals(np.zeros(SATURATING), _speaking(SATURATING), 0.0, at_once=AT_ONCE)
+        simulation = Simulation.prepare(self.parameters, WARM, arrivals).run()
+        return SATURATING / float(simulation.world.voices["ended"].max())
 
     def _waits(
         self, settings: Settings, times: Numbers, spoken: float = LISTENING_SECONDS
     ) -> Numbers:
-        return waits_of(self._simulated(settings, times, spoken))
-
-    def _simulated(self, settings: Settings, times: Numbers, spoken: float) -> Simulation:
-        chance = np.random.default_rng(0)
-        speaking = spoken + chance.uniform(0.0, BEAT_SECONDS, len(times))
-        arrivals = Arrivals(times, speaking, float(times[-1]) + 30.0)
-        return Simulation.prepare(self.parameters, settings, arrivals).run()
+        arrivals = Arrivals(times, _speaking(len(times), spoken), float(times[-1]) + 30.0)
+        return waits_of(Simulation.prepare(self.parameters, settings, arrivals).run())
 
 
-def _of_this_machine(measured: Measured) -> Parameters:
+def _speaking(count: int, spoken: float = LISTENING_SECONDS) -> Numbers:
+    return spoken + np.random.default_rng(0).uniform(0.0, BEAT_SECONDS, count)
+
+
+def _of_this_machine(measured: Measured, spent: Mapping[str, float]) -> Parameters:
     parameters = read_parameters(CLOUD, LOCAL)
-    spent = measured.processor
-    conversion = parameters.duration("processor.conversion").at(SPOKEN_SECONDS)
+    conversion = min(
+        spent["convert"], parameters.duration("processor.conversion").at(SPOKEN_SECONDS)
+    )
     return parameters.replaced(
         {
             "processor.conversion": Duration(conversion),
             "processor.converter": Duration(spent["convert"]),
+            "processor.first_voice": Duration(measured.processor.first_voice),
             "processor.api": Duration(spent["api"]),
             "processor.on_upload": Duration(spent["on_upload"]),
             "stand_in.firestore": Duration(spent["firestore"] / FIRESTORE_CALLS),
@@ -151,13 +151,18 @@ def _of_this_machine(measured: Measured) -> Parameters:
 
 def predict(measured: Measured, plan: Plan) -> tuple[dict[str, Numbers], float]:
     """Return the predicted waits by situation, in seconds, and the saturation."""
-    predictor = Predictor.calibrated(measured)
+    processor = measured.processor
+    beat = Predictor.of(measured, processor.idle).beat(measured.waits["idle"])
+    idle, busy, scaled = (
+        Predictor.of(measured, spent).with_beat(beat)
+        for spent in (processor.idle, processor.busy, processor.scaled)
+    )
     rate, base = measured.saturation, BASE_LOAD * measured.saturation
     waits = {
-        "idle": predictor.idle(500),
-        "70 % load": predictor.at_random((plan.loaded,), (LOAD * rate,)),
-        "crowd of 5x": predictor.at_random(plan.flash, (base, FLASH * base, base)),
-        "cold, no warm-up": predictor.cold(200, warm_up=False),
-        "cold, with warm-up": predictor.cold(200, warm_up=True),
+        "idle": idle.idle(500),
+        "70 % load": busy.at_random((plan.loaded,), (LOAD * rate,)),
+        "crowd of 5x": busy.at_random(plan.flash, (base, FLASH * base, base)),
+        "cold, no warm-up": scaled.cold(200, warm_up=False),
+        "cold, with warm-up": scaled.cold(200, warm_up=True),
     }
-    return waits, predictor.saturation()
+    return waits, busy.saturation()

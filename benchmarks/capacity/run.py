@@ -10,10 +10,12 @@ import numpy as np
 from benchmarks.capacity.measured import FULL, QUICK, measure
 from benchmarks.capacity.predicted import predict
 from benchmarks.measuring.report import Report, Table
+from benchmarks.measuring.voice_journeys import AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from benchmarks.capacity.measured import Processor
     from benchmarks.measuring.report import Cell, Options
     from capacity.summary import Numbers
 
@@ -26,13 +28,10 @@ async def run(options: Options) -> Report:
     measured = await measure(plan)
     waits, saturation = await asyncio.to_thread(predict, measured, plan)
     rates: tuple[Cell, ...] = (
-        "8 visitors at once",
+        f"{AT_ONCE} visitors at once",
         measured.saturation,
         saturation,
         100 * (saturation / measured.saturation - 1),
-    )
-    processor: tuple[tuple[Cell, ...], ...] = tuple(
-        (name, 1000 * seconds) for name, seconds in measured.processor.items()
     )
     return Report(
         "capacity",
@@ -43,13 +42,33 @@ async def run(options: Options) -> Report:
                 ("situation", "measured", "predicted", "off, %"),
                 (rates,),
             ),
-            Table("Measured at idle and given to the simulator, ms", ("service", "ms"), processor),
+            processor_table(measured.processor),
         ),
         facts={
             "processors that other programs left free (all of them are wanted)": measured.free,
-            "the converter from exec to ready (ms)": 1000 * measured.start,
+            "from a warm-up to its answer, where no instance runs (ms)": 1000 * measured.start,
+            "processor time of an instance's first voice, beyond that of a later one (ms)": 1000
+            * measured.processor.first_voice,
+            **{
+                f"deliveries refused, {situation}": count
+                for situation, count in measured.refused.items()
+            },
         },
     )
+
+
+def processor_table(processor: Processor) -> Table:
+    """Return the processor time that was measured and given to the simulator."""
+    columns = {
+        "idle": processor.idle,
+        f"{AT_ONCE} visitors at once": processor.busy,
+        "scaled to zero": processor.scaled,
+    }
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (name, *(1000 * spent[name] for spent in columns.values())) for name in processor.idle
+    )
+    title = "Processor time per voice, measured and given to the simulator, ms"
+    return Table(title, ("service", *columns), rows)
 
 
 def waits_table(measured: Mapping[str, Sequence[float]], predicted: Mapping[str, Numbers]) -> Table:

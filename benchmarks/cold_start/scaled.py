@@ -23,7 +23,7 @@ from infra.local.starting import local_cloud
 from infra.local.visitor import Visitor, Wish
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from infra.local.cloud import LocalCloud
 
@@ -62,29 +62,42 @@ class ScaledCloud:
     """
 
     def __init__(self, cloud: LocalCloud, client: httpx.AsyncClient) -> None:
+        self.cloud = cloud
+        self.client = client
+        self.visitor = Visitor(client, cloud.addresses.api, cloud.voices)
         self._convert = cloud.addresses.convert
         self._proxy = psutil.Process(cloud.pids["convert"])
-        self._client = client
-        self._visitor = Visitor(client, cloud.addresses.api, cloud.voices)
         self._chance = random.Random(0)
 
-    async def visit(self, state: InstanceState, recording: bytes, seconds: float) -> Visit:
-        """Speak for so long and wait for the character; WARM needs an earlier visit."""
+    async def visit(
+        self,
+        state: InstanceState,
+        recording: bytes,
+        seconds: float,
+        spoken: Callable[[], None] = lambda: None,
+    ) -> Visit:
+        """Speak for so long and wait for the character; WARM needs an earlier visit.
+
+        Args:
+            state: how the visitor finds the conversion container.
+            recording: what is uploaded.
+            seconds: how long the visitor speaks.
+            spoken: called at the end of the recording.
+        """
         if state is InstanceState.WARMING_UP:
             await self.scale_to_zero()
         # The api sends the warm-up with this.
-        created = await self._visitor.create(Wish(), CONTENT_TYPE)
+        created = await self.visitor.create(Wish(), CONTENT_TYPE)
         if state is InstanceState.COLD:
             await self._forget_warm_up()
-        watching = asyncio.create_task(
-            self._visitor.watch(created["voice_id"], lambda _voice: None)
-        )
+        watching = asyncio.create_task(self.visitor.watch(created["voice_id"], lambda _voice: None))
         # Where nothing is under way meanwhile, how long the visitor speaks changes nothing.
         is_waiting = state is InstanceState.COLD
         speaking = LISTENING_SECONDS if is_waiting else seconds
         await asyncio.sleep(speaking + off_beat(self._chance))
+        spoken()
         begin = time.perf_counter()
-        await self._visitor.upload(created, recording)
+        await self.visitor.upload(created, recording)
         voice = await watching
         wait = (time.perf_counter() - begin) * 1000
         return Visit(wait, sum(voice.timings.values()))
@@ -98,11 +111,21 @@ class ScaledCloud:
         if alive:
             raise RuntimeError("the conversion container did not stop")
 
+    async def start(self) -> float:
+        """Start an instance as a warm-up does; return the seconds until it can convert."""
+        await self.scale_to_zero()
+        begin = time.perf_counter()
+        await self._warm_up()
+        return time.perf_counter() - begin
+
     async def _forget_warm_up(self) -> None:
         """Wait until the warm-up has done its work, and undo it."""
-        response = await self._client.get(f"{self._convert}/warmup", timeout=STOP_SECONDS)
-        response.raise_for_status()
+        await self._warm_up()
         await self.scale_to_zero()
+
+    async def _warm_up(self) -> None:
+        response = await self.client.get(f"{self._convert}/warmup", timeout=STOP_SECONDS)
+        response.raise_for_status()
 
 
 @asynccontextmanager

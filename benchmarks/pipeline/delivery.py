@@ -39,6 +39,7 @@ class Deliveries:
 
     `moments[voice_id]` holds, in seconds since the epoch, when each hop was reached: `published to
     TOPIC`, `arrived from TOPIC`, `answered to TOPIC`. `messages` counts deliveries by voice.
+    `refused` counts those that were not acknowledged, so that their messages come again.
 
     Args:
         client: speaks to the emulator and pushes.
@@ -55,6 +56,7 @@ class Deliveries:
         self._tasks: set[asyncio.Task[None]] = set()
         self.moments: defaultdict[str, dict[str, float]] = defaultdict(dict)
         self.messages: defaultdict[str, int] = defaultdict(int)
+        self.refused = 0
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
@@ -136,6 +138,8 @@ class Deliveries:
         self.messages[voice_id] += 1
         answer = await self._client.post(self._endpoints[topic], json=envelope, timeout=None)
         moments[f"answered to {topic}"] = time.time()
+        if answer.status_code not in ACKNOWLEDGING:
+            self.refused += 1
         return answer.status_code
 
     async def _push_to(self, topic: str, endpoint: str) -> None:

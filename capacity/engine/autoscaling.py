@@ -10,11 +10,11 @@ parameter file says to be an assumption.
 from __future__ import annotations
 
 import math
-from heapq import heappush
 from typing import TYPE_CHECKING, Final
 
 from capacity.engine.accounts import account, minimum_at
 from capacity.engine.compiled import compiled, inlined
+from capacity.engine.events import push_event
 from capacity.engine.instances import ask_for_instances, start_instance, stop_idle_instance
 from capacity.engine.state import ON_DEMAND, TICK
 
@@ -26,32 +26,30 @@ _LEAST_PAUSE: Final = 0.05
 
 
 @compiled
-def scale_on_demand(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, service: int
-) -> None:
+def scale_on_demand(world: World, now: float, service: int) -> None:
     """Start instances for those who wait and for whom none is starting."""
     one = world.services[service]
     one.is_asked = 0
     wanted = math.ceil(one.waiting / one.slots) - one.starting
-    _start(world, heap, now, service, int(wanted))
+    _start(world, now, service, int(wanted))
     can_start = one.started + one.starting < one.maximum
     if one.waiting > one.starting * one.slots and can_start:
         one.is_asked = 1
-        heappush(heap, (now + max(one.reaction, _LEAST_PAUSE), ON_DEMAND, int(service), 0))
+        push_event(world, now + max(one.reaction, _LEAST_PAUSE), ON_DEMAND, int(service), 0)
 
 
 @compiled
-def tick(world: World, heap: list[tuple[float, int, int, int]], now: float) -> None:
+def tick(world: World, now: float) -> None:
     """Look at every service, and again after a while."""
     clock = world.clock
     for service in range(len(world.services)):
         account(world, now, service)
         _note(world, service)
-        _scale_by_metrics(world, heap, now, service)
+        _scale_by_metrics(world, now, service)
         if world.services[service].waiting > 0:
-            ask_for_instances(world, heap, now, service)
+            ask_for_instances(world, now, service)
     clock[0].ticks += 1
-    heappush(heap, (now + clock[0].tick, TICK, 0, 0))
+    push_event(world, now + clock[0].tick, TICK, 0, 0)
 
 
 @compiled
@@ -90,9 +88,7 @@ def _note(world: World, service: int) -> None:
 
 
 @compiled
-def _scale_by_metrics(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, service: int
-) -> None:
+def _scale_by_metrics(world: World, now: float, service: int) -> None:
     one, this = world.services[service], world.clock[0].ticks
     desired = desired_instances(world, service, this)
     world.samples[this, service].desired = desired
@@ -100,7 +96,7 @@ def _scale_by_metrics(
     least = min(minimum_at(world, now, service), one.maximum)
     missing = max(least, desired) - present
     if missing > 0:
-        _start(world, heap, now, service, int(missing))
+        _start(world, now, service, int(missing))
         return
     for _ in range(present - max(least, _recently_needed(world, service))):
         if not stop_idle_instance(world, now, service):
@@ -118,15 +114,13 @@ def _recently_needed(world: World, service: int) -> int:
 
 
 @compiled
-def _start(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, service: int, wanted: int
-) -> None:
+def _start(world: World, now: float, service: int, wanted: int) -> None:
     """Start so many instances, but no more than may be started at this pace."""
     one = world.services[service]
     passed = now - one.credited
     one.start_credit = min(one.starts_per_second, one.start_credit + passed * one.starts_per_second)
     one.credited = now
     for _ in range(wanted):
-        if one.start_credit < 1.0 or not start_instance(world, heap, now, service):
+        if one.start_credit < 1.0 or not start_instance(world, now, service):
             return
         one.start_credit -= 1.0

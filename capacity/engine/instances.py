@@ -6,11 +6,11 @@ front of the service, first come, first served.
 
 from __future__ import annotations
 
-from heapq import heappush
 from typing import TYPE_CHECKING
 
 from capacity.engine.accounts import account
 from capacity.engine.compiled import compiled, inlined
+from capacity.engine.events import push_event
 from capacity.engine.queues import append, new_job, take_first
 from capacity.engine.state import (
     ABSENT,
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 
 @inlined
-def enter(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, service: int
-) -> bool:
+def enter(world: World, now: float, job: int, service: int) -> bool:
     """Give a job a slot of an instance at once, or have it wait; return whether it has one."""
     services, jobs = world.services, world.jobs
     services[service].requests += 1
@@ -40,20 +38,18 @@ def enter(
     append(services, service, jobs, job)
     jobs[job].ticket += 1
     moment = now + services[service].patience
-    heappush(heap, (moment, GIVE_UP, int(job), int(jobs[job].ticket)))
-    ask_for_instances(world, heap, now, service)
+    push_event(world, moment, GIVE_UP, int(job), int(jobs[job].ticket))
+    ask_for_instances(world, now, service)
     return False
 
 
 @compiled
-def ask_for_instances(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, service: int
-) -> None:
+def ask_for_instances(world: World, now: float, service: int) -> None:
     """Let on-demand scaling look at the queue after its reaction time."""
     one = world.services[service]
     if one.is_asked == 0:
         one.is_asked = 1
-        heappush(heap, (now + one.reaction, ON_DEMAND, int(service), 0))
+        push_event(world, now + one.reaction, ON_DEMAND, int(service), 0)
 
 
 @inlined
@@ -71,12 +67,12 @@ def occupy(world: World, now: float, job: int, instance: int) -> None:
 
 
 @compiled
-def leave(world: World, heap: list[tuple[float, int, int, int]], now: float, job: int) -> None:
+def leave(world: World, now: float, job: int) -> None:
     """Let a job leave its instance, and the next one in."""
     instance = world.jobs[job].instance
     service = world.instances[instance].service
     if world.jobs[job].has_turn != 0:
-        _pass_turn(world, heap, now, job)
+        _pass_turn(world, now, job)
     account(world, now, service)
     _move(world, instance, -1)
     one = world.services[service]
@@ -84,11 +80,11 @@ def leave(world: World, heap: list[tuple[float, int, int, int]], now: float, job
     if world.instances[instance].busy == 0:
         one.active -= 1
     world.jobs[job].instance = NOBODY
-    admit(world, heap, now, service)
+    admit(world, now, service)
 
 
 @compiled
-def admit(world: World, heap: list[tuple[float, int, int, int]], now: float, service: int) -> None:
+def admit(world: World, now: float, service: int) -> None:
     """Let those in who wait, as long as there are slots."""
     services, jobs = world.services, world.jobs
     while services[service].waiting > 0:
@@ -98,7 +94,7 @@ def admit(world: World, heap: list[tuple[float, int, int, int]], now: float, ser
         job = take_first(services, service, jobs)
         jobs[job].ticket += 1
         occupy(world, now, job, instance)
-        heappush(heap, (now, RESUME, int(job), int(jobs[job].ticket)))
+        push_event(world, now, RESUME, int(job), int(jobs[job].ticket))
 
 
 @compiled
@@ -120,7 +116,7 @@ def take_turn(world: World, job: int) -> bool:
 
 
 @inlined
-def _pass_turn(world: World, heap: list[tuple[float, int, int, int]], now: float, job: int) -> None:
+def _pass_turn(world: World, now: float, job: int) -> None:
     jobs = world.jobs
     one = world.instances[jobs[job].instance]
     jobs[job].has_turn = 0
@@ -133,13 +129,11 @@ def _pass_turn(world: World, heap: list[tuple[float, int, int, int]], now: float
         one.turn_tail = NOBODY
     jobs[following].has_turn = 1
     jobs[following].ticket += 1
-    heappush(heap, (now, RESUME, int(following), int(jobs[following].ticket)))
+    push_event(world, now, RESUME, int(following), int(jobs[following].ticket))
 
 
 @compiled
-def start_instance(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, service: int
-) -> bool:
+def start_instance(world: World, now: float, service: int) -> bool:
     """Begin to start an instance, if it is allowed; return whether it was."""
     services, instances, clock = world.services, world.instances, world.clock
     one = services[service]
@@ -158,14 +152,12 @@ def start_instance(
     clock[0].cpus_allocated += one.cpus
     job = new_job(world, NOBODY, one.start_step - 1)
     world.jobs[job].instance = instance
-    heappush(heap, (now, RESUME, int(job), int(world.jobs[job].ticket)))
+    push_event(world, now, RESUME, int(job), int(world.jobs[job].ticket))
     return True
 
 
 @compiled
-def make_ready(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, instance: int
-) -> None:
+def make_ready(world: World, now: float, instance: int) -> None:
     """Let a started instance take requests."""
     service = world.instances[instance].service
     account(world, now, service)
@@ -175,7 +167,7 @@ def make_ready(
     world.instances[instance].state = STARTED
     world.instances[instance].busy = 0
     _insert(world, instance, 0)
-    admit(world, heap, now, service)
+    admit(world, now, service)
 
 
 @compiled
@@ -191,6 +183,7 @@ def stop_idle_instance(world: World, now: float, service: int) -> bool:
     world.clock[0].cpus_allocated -= one.cpus
     world.instances[instance].state = ABSENT
     world.instances[instance].warming = 0
+    world.instances[instance].has_converted = 0
     world.instances[instance].following = one.free
     one.free = instance
     return True

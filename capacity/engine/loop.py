@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-
 import numpy as np
 
 from capacity.engine.accounts import account, count_voice
 from capacity.engine.autoscaling import scale_on_demand, tick
 from capacity.engine.compiled import borrowed, compiled, entry, inlined
+from capacity.engine.events import is_nearly_full, push_event, take_event
 from capacity.engine.instances import enter, leave, make_ready, start_instance, take_turn
 from capacity.engine.processors import finish_work, start_work
 from capacity.engine.pushing import acknowledge, backoff, push, refuse
@@ -23,6 +22,7 @@ from capacity.engine.state import (
     END_VOICE,
     END_WARM_UP,
     ENTER,
+    FIRST_WORK,
     FORK,
     GIVE_UP,
     LEAVE,
@@ -46,12 +46,16 @@ from capacity.engine.state import (
 
 
 @entry
-def run(owned: World, chance: np.random.Generator) -> None:
+def run(owned: World, chance: np.random.Generator) -> bool:
     """Simulate until every voice has had its end, but no longer than the clock allows.
 
     Args:
-        owned: its initial state; afterwards its final one.
+        owned: its state at the beginning; afterwards that at the end.
         chance: the source of everything random.
+
+    Returns:
+        Whether it is over. If not, there is no room for more events; called again with the same
+        state and more room, it goes on.
     """
     world = World(
         borrowed(owned.clock),
@@ -65,22 +69,27 @@ def run(owned: World, chance: np.random.Generator) -> None:
         borrowed(owned.quotas),
         borrowed(owned.subscriptions),
         borrowed(owned.samples),
+        borrowed(owned.events),
         borrowed(owned.progress),
     )
     clock, voices = world.clock, world.voices
-    heap = [(0.0, TICK, 0, 0)]
-    _start_minimum(world, heap)
-    while clock[0].ended < len(voices) or heap[0][0] <= clock[0].end:
+    events = world.events
+    if clock[0].pushed == 0:
+        _start_minimum(world)
+        push_event(world, 0.0, TICK, 0, 0)
+    while clock[0].ended < len(voices) or events[0].moment <= clock[0].end:
         if clock[0].late > clock[0].most_late:
             break
+        if is_nearly_full(world):
+            return False
         clock[0].events += 1
         arrival = voices[clock[0].arrived].arrived if clock[0].arrived < len(voices) else np.inf
         job = NOBODY
-        if arrival <= heap[0][0]:
+        if arrival <= events[0].moment:
             now = arrival
             job = _arrive(world, now)
         else:
-            now, kind, subject, ticket = heappop(heap)
+            now, kind, subject, ticket = take_event(world)
             if now > clock[0].horizon:
                 break
             if kind == RESUME:
@@ -89,33 +98,34 @@ def run(owned: World, chance: np.random.Generator) -> None:
                     world.jobs[job].step += 1
             elif kind == WORK_DONE:
                 if world.hosts[subject].version == ticket:
-                    job = finish_work(world, heap, now, subject)
+                    job = finish_work(world, now, subject)
                     world.jobs[job].step += 1
             elif kind == GIVE_UP:
                 if world.jobs[subject].ticket == ticket:
                     job = _give_up(world, subject)
             elif kind == ON_DEMAND:
-                scale_on_demand(world, heap, now, subject)
+                scale_on_demand(world, now, subject)
             elif kind == TICK:
-                tick(world, heap, now)
+                tick(world, now)
         clock[0].now = now
         if job != NOBODY:
-            _advance(world, heap, chance, now, job)
+            _advance(world, chance, now, job)
     for service in range(len(world.services)):
         account(world, clock[0].now, service)
+    return True
 
 
 @compiled
-def _start_minimum(world: World, heap: list[tuple[float, int, int, int]]) -> None:
+def _start_minimum(world: World) -> None:
     for service in range(len(world.services)):
         for _ in range(world.services[service].minimum):
-            if not start_instance(world, heap, 0.0, service):
+            if not start_instance(world, 0.0, service):
                 break
             # They have been there for long.
-            _, _, job, _ = heappop(heap)
+            _, _, job, _ = take_event(world)
             instance = world.jobs[job].instance
             forget_job(world, job)
-            make_ready(world, heap, 0.0, instance)
+            make_ready(world, 0.0, instance)
             world.services[service].starts -= 1
 
 
@@ -159,7 +169,6 @@ def _duration(world: World, chance: np.random.Generator, index: int, job: int) -
 @inlined
 def _advance(
     world: World,
-    heap: list[tuple[float, int, int, int]],
     chance: np.random.Generator,
     now: float,
     job: int,
@@ -174,15 +183,20 @@ def _advance(
         step = steps[index]
         kind = step.kind
         pause = 0.0
-        if kind in (DELAY, WORK, MACHINE_WORK):
+        if kind in (DELAY, WORK, MACHINE_WORK, FIRST_WORK):
             pause = _duration(world, chance, index, job)
+            if kind == FIRST_WORK:
+                one = world.instances[jobs[job].instance]
+                if one.has_converted != 0:
+                    pause = 0.0
+                one.has_converted = 1
             if kind != DELAY and pause > 0.0:
-                is_own = kind == WORK and jobs[job].instance != NOBODY
+                is_own = kind != MACHINE_WORK and jobs[job].instance != NOBODY
                 host = world.instances[jobs[job].instance].host if is_own else 0
-                start_work(world, heap, now, job, host, pause)
+                start_work(world, now, job, host, pause)
                 return
         elif kind == ENTER:
-            if not enter(world, heap, now, job, step.target):
+            if not enter(world, now, job, step.target):
                 return
         elif kind == ADMIT:
             inside = world.instances[jobs[job].instance].busy
@@ -211,17 +225,17 @@ def _advance(
                 jobs[job].step = step.failure
                 continue
         elif kind == FORK:
-            _fork(world, heap, now, job, step.target)
+            _fork(world, now, job, step.target)
         elif kind == WARM_UP:
-            _warm_up(world, heap, now, job, step.target)
+            _warm_up(world, now, job, step.target)
         elif kind == ACKNOWLEDGE:
-            acknowledge(world, heap, now, job)
+            acknowledge(world, now, job)
         elif kind == REFUSE_PUSH:
             if jobs[job].instance != NOBODY:
-                leave(world, heap, now, job)
+                leave(world, now, job)
             subscription = jobs[job].subscription
             world.voices[jobs[job].voice].attempts += 1
-            jobs[job].step = refuse(world, heap, now, job)
+            jobs[job].step = refuse(world, now, job)
             if jobs[job].step == world.subscriptions[subscription].dead_step:
                 continue
             # The event adds one to the step.
@@ -230,11 +244,11 @@ def _advance(
         elif kind == READY:
             instance = jobs[job].instance
             forget_job(world, job)
-            make_ready(world, heap, now, instance)
+            make_ready(world, now, instance)
             return
         else:
             if jobs[job].instance != NOBODY:
-                leave(world, heap, now, job)
+                leave(world, now, job)
             if kind != LEAVE:
                 if kind == END_WARM_UP:
                     world.instances[jobs[job].origin].warming = 0
@@ -243,39 +257,33 @@ def _advance(
                 forget_job(world, job)
                 return
         if pause > 0.0:
-            _resume_after(world, heap, now, job, pause)
+            _resume_after(world, now, job, pause)
             return
         jobs[job].step += 1
 
 
 @inlined
-def _resume_after(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, seconds: float
-) -> None:
+def _resume_after(world: World, now: float, job: int, seconds: float) -> None:
     world.jobs[job].ticket += 1
-    heappush(heap, (now + seconds, RESUME, int(job), int(world.jobs[job].ticket)))
+    push_event(world, now + seconds, RESUME, int(job), int(world.jobs[job].ticket))
 
 
 @inlined
-def _fork(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, step: int
-) -> None:
+def _fork(world: World, now: float, job: int, step: int) -> None:
     """Begin another job for the same voice."""
     other = new_job(world, world.jobs[job].voice, step - 1)
-    _resume_after(world, heap, now, other, 0.0)
+    _resume_after(world, now, other, 0.0)
 
 
 @inlined
-def _warm_up(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int, step: int
-) -> None:
+def _warm_up(world: World, now: float, job: int, step: int) -> None:
     """Send a warm-up, unless one of the same instance is under way."""
     origin = world.jobs[job].instance
     if world.instances[origin].warming == 0:
         world.instances[origin].warming = 1
         other = new_job(world, world.jobs[job].voice, step - 1)
         world.jobs[other].origin = origin
-        _resume_after(world, heap, now, other, 0.0)
+        _resume_after(world, now, other, 0.0)
 
 
 @inlined
@@ -287,4 +295,7 @@ def _end_voice(world: World, now: float, voice: int, outcome: int) -> None:
     world.progress[0] = clock.ended
     if outcome != LEFT and (outcome != DONE or now - one.released > clock.late_after):
         clock.late += 1
+    if clock.coming < len(world.voices):
+        world.voices[clock.coming].arrived = now
+        clock.coming += 1
     count_voice(world, now, -1)

@@ -6,11 +6,11 @@ since the beginning, and a job's end in that time never changes (Kleinrock, Queu
 
 from __future__ import annotations
 
-from heapq import heappush
 from typing import TYPE_CHECKING
 
 from capacity.engine.accounts import account
 from capacity.engine.compiled import inlined
+from capacity.engine.events import push_event
 from capacity.engine.state import NOBODY, WORK_DONE
 
 if TYPE_CHECKING:
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
 
 @inlined
-def start_work(  # noqa: PLR0917 - compiled functions take no keywords
+def start_work(
     world: World,
-    heap: list[tuple[float, int, int, int]],
     now: float,
     job: int,
     host: int,
@@ -32,13 +31,11 @@ def start_work(  # noqa: PLR0917 - compiled functions take no keywords
     jobs[job].finish = hosts[host].virtual + work
     _insert(world, job, host)
     _count_working(world, now, host, 1)
-    _expect(world, heap, now, host)
+    _expect(world, now, host)
 
 
 @inlined
-def finish_work(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, host: int
-) -> int:
+def finish_work(world: World, now: float, host: int) -> int:
     """Take the job whose work is over off its host, and return it."""
     jobs, hosts = world.jobs, world.hosts
     _catch_up(world, now, host)
@@ -52,7 +49,7 @@ def finish_work(
     if hosts[host].head == NOBODY:
         # Small numbers stay exact.
         hosts[host].virtual = 0.0
-    _expect(world, heap, now, host)
+    _expect(world, now, host)
     return int(job)
 
 
@@ -102,11 +99,11 @@ def _count_working(world: World, now: float, host: int, change: int) -> None:
 
 
 @inlined
-def _expect(world: World, heap: list[tuple[float, int, int, int]], now: float, host: int) -> None:
+def _expect(world: World, now: float, host: int) -> None:
     hosts = world.hosts
     hosts[host].version += 1
     first = hosts[host].head
     if first != NOBODY:
         left = max(0.0, world.jobs[first].finish - hosts[host].virtual)
         moment = now + left / _speed(world, host)
-        heappush(heap, (moment, WORK_DONE, int(host), int(hosts[host].version)))
+        push_event(world, moment, WORK_DONE, int(host), int(hosts[host].version))

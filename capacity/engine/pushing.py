@@ -6,10 +6,10 @@ with acknowledgements and shrinks with failures; by how much is an assumption (p
 
 from __future__ import annotations
 
-from heapq import heappush
 from typing import TYPE_CHECKING
 
 from capacity.engine.compiled import compiled, inlined
+from capacity.engine.events import push_event
 from capacity.engine.queues import append, take_first
 from capacity.engine.state import NOBODY, RESUME
 
@@ -31,17 +31,15 @@ def push(world: World, job: int, subscription: int) -> bool:
 
 
 @inlined
-def acknowledge(
-    world: World, heap: list[tuple[float, int, int, int]], now: float, job: int
-) -> None:
+def acknowledge(world: World, now: float, job: int) -> None:
     """End a message; the window grows."""
     one = world.subscriptions[world.jobs[job].subscription]
     one.window = min(one.most_window, one.window + one.growth)
-    _close(world, heap, now, job)
+    _close(world, now, job)
 
 
 @compiled
-def refuse(world: World, heap: list[tuple[float, int, int, int]], now: float, job: int) -> int:
+def refuse(world: World, now: float, job: int) -> int:
     """Have a message delivered again later; the window shrinks.
 
     Returns:
@@ -54,7 +52,7 @@ def refuse(world: World, heap: list[tuple[float, int, int, int]], now: float, jo
     if now - one.decreased >= 1.0:
         one.decreased = now
         one.window = max(one.least_window, one.window * one.decrease)
-    _close(world, heap, now, job)
+    _close(world, now, job)
     world.jobs[job].attempts += 1
     if world.jobs[job].attempts >= one.attempts:
         return int(one.dead_step)
@@ -65,12 +63,12 @@ def refuse(world: World, heap: list[tuple[float, int, int, int]], now: float, jo
 def backoff(world: World, job: int, subscription: int) -> float:
     """Return how many seconds a message that was refused waits for its next delivery."""
     one = world.subscriptions[subscription]
-    doubled = one.minimum_backoff * 2.0 ** (world.jobs[job].attempts - 1)
-    return float(min(one.maximum_backoff, doubled))
+    grown = one.minimum_backoff * one.backoff_growth ** (world.jobs[job].attempts - 1)
+    return float(min(one.maximum_backoff, grown))
 
 
 @inlined
-def _close(world: World, heap: list[tuple[float, int, int, int]], now: float, job: int) -> None:
+def _close(world: World, now: float, job: int) -> None:
     jobs, subscription = world.jobs, world.jobs[job].subscription
     one = world.subscriptions[subscription]
     one.outstanding -= 1
@@ -80,4 +78,4 @@ def _close(world: World, heap: list[tuple[float, int, int, int]], now: float, jo
         one.outstanding += 1
         jobs[following].subscription = subscription
         jobs[following].ticket += 1
-        heappush(heap, (now, RESUME, int(following), int(jobs[following].ticket)))
+        push_event(world, now, RESUME, int(following), int(jobs[following].ticket))

@@ -34,6 +34,7 @@ END_VOICE: Final = 16
 END_JOB: Final = 17
 ADMIT: Final = 18
 MACHINE_WORK: Final = 19
+FIRST_WORK: Final = 20
 
 # What an event asks for.
 RESUME: Final = 0
@@ -124,6 +125,7 @@ INSTANCE: Final = np.dtype(
         ("following", "i8"),
         ("preceding", "i8"),
         ("warming", "i8"),
+        ("has_converted", "i8"),
     ]
 )
 """An instance of a service; `busy` counts its requests, `turns` those of them that run."""
@@ -234,6 +236,7 @@ SUBSCRIPTION: Final = np.dtype(
         ("waiting", "i8"),
         ("minimum_backoff", "f8"),
         ("maximum_backoff", "f8"),
+        ("backoff_growth", "f8"),
         ("attempts", "i8"),
         ("dead_step", "i8"),
         ("first_step", "i8"),
@@ -264,6 +267,10 @@ CLOCK: Final = np.dtype(
         ("end", "f8"),
         ("horizon", "f8"),
         ("begin_step", "i8"),
+        ("coming", "i8"),
+        ("pending", "i8"),
+        ("pushed", "i8"),
+        ("most_pushes", "i8"),
         ("late_after", "f8"),
         ("late", "i8"),
         ("most_late", "i8"),
@@ -271,8 +278,22 @@ CLOCK: Final = np.dtype(
 )
 """The simulation as a whole; `area` is the integral of the voices in the system.
 
-It ends early when more than `most_late` voices have waited longer than `late_after` or were lost.
+`pending` counts the events to come and `pushed` all so far; one event leads to at most
+`most_pushes` others. `coming` is the next visitor who comes when a voice has its end; there may be
+none. The simulation ends early when more than `most_late` voices have waited longer than
+`late_after` or were lost.
 """
+
+EVENT: Final = np.dtype(
+    [
+        ("moment", "f8"),
+        ("order", "i8"),
+        ("kind", "i8"),
+        ("subject", "i8"),
+        ("ticket", "i8"),
+    ]
+)
+"""Something that happens at a moment; `order` counts events, for those of the same moment."""
 
 SAMPLE: Final = np.dtype(
     [
@@ -306,6 +327,7 @@ class World(NamedTuple):
         quotas: those that bind.
         subscriptions: those on the way.
         samples: by tick, then by service.
+        events: those to come.
         progress: the number of voices that have ended, for whoever watches from another thread.
     """
 
@@ -320,4 +342,5 @@ class World(NamedTuple):
     quotas: Records
     subscriptions: Records
     samples: Records
+    events: Records
     progress: npt.NDArray[np.int64]

@@ -118,11 +118,18 @@ class VoiceIntake:
         The document is deleted first: from then on a worker that owns the voice can commit nothing.
         """
         await self._voices.delete(voice_id)
-        await self.erase_objects(voice_id)
+        # Not deleted, because the address for its upload may still work, and would work again.
+        await self._uploads.empty(upload_name(voice_id))
+        await self._results.delete_all(f"{voice_id}/")
 
     async def erase_objects(self, voice_id: str) -> None:
         """Delete a voice's objects, which an earlier deletion that was cut off may have left."""
-        await self._uploads.delete(upload_name(voice_id))
+        name = upload_name(voice_id)
+        # Only what is there is emptied, so that nobody can make objects of invented names.
+        with suppress(ObjectMissingError):
+            facts = await self._uploads.find(name)
+            if facts.bytes:
+                await self._uploads.empty(name, facts.generation)
         await self._results.delete_all(f"{voice_id}/")
 
     async def expire(self, voice: Voice) -> None:

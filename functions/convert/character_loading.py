@@ -48,6 +48,10 @@ class CharacterLoader:
         self._max_bytes = max_bytes
         self._engines = engines
 
+    def hold_shared(self, character: PublishedCharacter) -> object:
+        """Return what a character shares with loaded ones; it stays loaded while this is kept."""
+        return self._running(character.manifest)
+
     async def load(self, character: PublishedCharacter) -> LoadedCharacter:
         """Load a character.
 
@@ -60,10 +64,11 @@ class CharacterLoader:
         check_size(manifest, self._max_bytes)
         # Held until the engine is built, so that what is not read stays open.
         running = self._running(manifest)
+        roles = {graph.sha256: role for role, graph in manifest.graphs.items()}
         contents = {
-            graph.sha256: await self._bucket.read_graph(character, role)
-            for role, graph in manifest.graphs.items()
-            if graph.sha256 not in running
+            sha256: await self._bucket.read_graph(character, role)
+            for sha256, role in roles.items()
+            if sha256 not in running
         }
         loaded = await asyncio.to_thread(self._build, manifest, running, contents)
         await asyncio.to_thread(return_memory)
@@ -80,13 +85,13 @@ class CharacterLoader:
         self,
         manifest: CharacterManifest,
         running: Mapping[str, GraphSession],
-        contents: dict[str, bytes],
+        contents: Mapping[str, bytes],
     ) -> LoadedCharacter:
         def find(graph: GraphFile) -> Graph:
             session = running.get(graph.sha256)
             if session is not None:
                 return Graph(graph.file, b"", session.facts, graph.sha256)
-            return verify_graph(graph, contents.pop(graph.sha256))
+            return verify_graph(graph, contents[graph.sha256])
 
         character = assemble_character(manifest, self._engines, find, self._max_bytes)
         return build_character(character, self._settings, self._engines)

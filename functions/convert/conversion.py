@@ -159,6 +159,11 @@ class Conversion:
             result = await self._store(voice, made.encoded, made.marking)
         return Outcome(result, made.seconds, stages.stopwatch.milliseconds())
 
+    async def discard_recording(self, voice: Voice) -> None:
+        """Empty the recording of a final voice: nobody needs it any more."""
+        if voice.input is not None:
+            await self._uploads.empty(voice.input.object, voice.input.generation)
+
     async def discard(self, voice: Voice) -> None:
         """Delete the result of the voice's present attempt, which may not be committed."""
         await self._results.delete_all(f"{voice.voice_id}/{voice.attempt}.")

@@ -59,6 +59,10 @@ class Shelf(Protocol):
 class Loader(Protocol):
     """Loads a character; see functions.convert.character_loading.CharacterLoader."""
 
+    def hold_shared(self, character: PublishedCharacter) -> object:
+        """Return what a character shares with loaded ones; it stays loaded while this is kept."""
+        ...
+
     async def load(self, character: PublishedCharacter) -> LoadedCharacter:
         """Load a character."""
         ...
@@ -155,13 +159,6 @@ class FetchedCharacters:
             copy.loans -= 1
             self._take_back(copy)
 
-    async def aclose(self) -> None:
-        """Give up the loads under way."""
-        loads = [copy.loading for copy in self._copies.values()]
-        for load in loads:
-            load.cancel()
-        await asyncio.gather(*loads, return_exceptions=True)
-
     async def _current(self, character_id: str) -> _Copy:
         """Return the copy of what the bucket has; its load may not be finished."""
         copy = self._copies.get(character_id)
@@ -220,8 +217,11 @@ class FetchedCharacters:
             try:
                 found = await self._shelf.read(character_id)
                 copy.revision = found.revision
+                # What it shares with a character that makes room for it need not be loaded again.
+                shared = self._loader.hold_shared(found)
                 await self._make_room(found, copy)
                 character = await self._loader.load(found)
+                del shared
             except NoSuchCharacterError as error:
                 raise unknown_character(character_id) from error
             except (BundleError, ManifestError) as error:

@@ -157,7 +157,7 @@ async def starting_tools(
     """
     decoder = Decoder(max_processes=config.share(config.concurrency))
     loop = asyncio.get_running_loop()
-    session = SessionSettings(threads=config.threads, front_end=front_end or FrontEnd())
+    session = SessionSettings(config.threads, config.provider, front_end=front_end or FrontEnd())
     loading = loop.run_in_executor(
         None, build_characters, config.characters_dir, session, config.max_bundle_bytes
     )

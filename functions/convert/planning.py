@@ -104,8 +104,8 @@ def memory_needs(limits: DecodeLimits, fetched: int | None = None) -> MemoryNeed
 
     Args:
         limits: of a recording.
-        fetched: bytes that the characters from the bucket may take in one process; None if there
-            is no bucket.
+        fetched: bytes that the characters from the bucket, and the load of another one, may take
+            in one process; None if there is no bucket.
     """
     conversion = max(CONVERSION_BYTES, limits.peak_bytes)
     if fetched is None:

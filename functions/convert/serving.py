@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings
 
 from functions.convert.planning import RECYCLED_AFTER
 from shared.characters import MAX_BUNDLE_BYTES
+from speech.engines.providers import Provider
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -40,6 +41,7 @@ class ServingSettings(BaseSettings):
         concurrency: how much is done at once by all processes together.
         backlog: how much more may wait; further requests are refused.
         threads: how many threads one network uses.
+        provider: where networks run; `cuda` needs a GPU and the image with CUDA.
         timeout: after how many seconds without a heartbeat one of several processes is replaced; a
             new process must be ready within this time.
         graceful_timeout: how many seconds a process may take to stop; Cloud Run kills an instance
@@ -53,12 +55,15 @@ class ServingSettings(BaseSettings):
         characters_dir: folder of the character bundles that come with the image.
     """
 
+    # Before those whose defaults may be planned from it.
+    max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
     host: str = "0.0.0.0"  # noqa: S104 - a container must be reachable from outside
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
     workers: Annotated[int, Field(ge=1, le=32)] = 1
     concurrency: Annotated[int, Field(ge=1, le=64)] = 1
     backlog: Annotated[int, Field(ge=0, le=1000)] = 8
     threads: Annotated[int, Field(ge=1, le=16)] = 1
+    provider: Provider = Provider.CPU
     timeout: Annotated[int, Field(ge=5, le=600)] = 30
     graceful_timeout: Annotated[int, Field(ge=1, le=600)] = 8
     keepalive: Annotated[float, Field(ge=1, le=3600)] = 75.0
@@ -68,7 +73,6 @@ class ServingSettings(BaseSettings):
     max_requests_jitter: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         default_factory=lambda settings: settings.get("max_requests", 0) // 10
     )
-    max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
     characters_dir: Path = Path(__file__).parents[2] / "characters"
 
     @property

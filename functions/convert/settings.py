@@ -35,8 +35,10 @@ def _plan(settings: dict[str, Any], workers: int | None = None) -> Plan:
         max_seconds=settings["max_seconds"], max_bytes=settings["max_upload_bytes"]
     )
     has_bucket = settings["characters_bucket"] is not None
-    fetched = settings["characters_memory_bytes"] if has_bucket else None
-    return plan(read_resources(), memory_needs(limits, fetched), workers=workers)
+    # While a character is loaded, its file takes memory beside the network made of it.
+    fetched = settings["characters_memory_bytes"] + settings["max_bundle_bytes"]
+    needs = memory_needs(limits, fetched if has_bucket else None)
+    return plan(read_resources(), needs, workers=workers)
 
 
 class FetchedCharacterSettings(CharacterSettings):

@@ -288,7 +288,7 @@ class Worker:
             await self._conversion.discard(voice)
 
     async def _tidy(self, voice: Voice) -> None:
-        """Delete what attempts at a final voice have stored beside its result.
+        """Delete the recording of a final voice, and what its attempts stored beside its result.
 
         This is repeated when its message is delivered again, because a worker can die before it has
         done this, and Cloud Storage can be unavailable.
@@ -297,6 +297,7 @@ class Worker:
         is_late = voice.error is not None and voice.error.code is ErrorCode.DEADLINE_EXCEEDED
         if voice.attempt > 1 or is_late:
             await self._conversion.discard_others(voice)
+        await self._conversion.discard_recording(voice)
 
     async def _fail_at_a_limit(self, lease: Lease) -> VoiceError:
         message = "The recording takes more time or memory to decode than it may."

@@ -14,7 +14,7 @@ from shared.messages import (
     parse_conversion_message,
     parse_upload_event,
 )
-from shared.objects import voice_of_upload
+from shared.objects import upload_name, voice_of_upload
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError, change
 from shared.voice import CONVERTED_WITHIN, ForbiddenTransitionError, give_up, queue_again
 
@@ -32,18 +32,22 @@ class DeadLetterHandler:
 
     Pub/Sub counts every delivery, also those that were refused because all places were taken. So
     the number of deliveries says nothing about the voice; the attempts in its document do, and its
-    age. Where the voice is ended, the objects that its attempts have stored are deleted, because no
-    further message comes whose worker would do that. The dead letter itself stays in a retained
-    subscription.
+    age. Where the voice is ended, its recording and what its attempts have stored are deleted,
+    because no further message comes whose worker would do that. The dead letter itself stays in a
+    retained subscription.
 
     Args:
         voices: the voices' documents.
+        uploads: the bucket of the recordings.
         results: the bucket of the results.
         conversions: the topic of the conversion messages.
     """
 
-    def __init__(self, voices: VoiceStore, results: Bucket, conversions: Publisher) -> None:
+    def __init__(
+        self, voices: VoiceStore, uploads: Bucket, results: Bucket, conversions: Publisher
+    ) -> None:
         self._voices = voices
+        self._uploads = uploads
         self._results = results
         self._conversions = conversions
 
@@ -83,6 +87,7 @@ class DeadLetterHandler:
             _log_duplicate(reason)
             own_result = reason.voice.result.object if reason.voice.result else ""
         await self._results.delete_all(f"{wish.voice_id}/", except_for=own_result)
+        await self._uploads.empty(upload_name(wish.voice_id), wish.upload.generation)
 
     async def _put_back(
         self, wish: ConversionMessage, snapshot: Snapshot, message: PushMessage

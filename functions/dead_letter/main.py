@@ -29,18 +29,22 @@ class Services:
 
     Attributes:
         voices: the voices' documents.
+        uploads: the bucket of the recordings.
         results: the bucket of the results.
         conversions: the topic of the conversion messages.
     """
 
     voices: VoiceStore
+    uploads: Bucket
     results: Bucket
     conversions: Publisher
 
 
 def build(config: DeadLetterSettings, services: Services) -> Starlette:
     """Build the application from its settings and the services that it speaks to."""
-    handler = DeadLetterHandler(services.voices, services.results, services.conversions)
+    handler = DeadLetterHandler(
+        services.voices, services.uploads, services.results, services.conversions
+    )
     return push_app(clients.open_push_verifier(config), handler.handle)
 
 
@@ -48,6 +52,7 @@ def open_services(config: DeadLetterSettings) -> Services:
     """Open the clients."""
     return Services(
         voices=clients.open_voices(config),
+        uploads=clients.open_bucket(config, config.uploads_bucket),
         results=clients.open_bucket(config, config.results_bucket),
         conversions=clients.open_publisher(config, config.conversions_topic),
     )

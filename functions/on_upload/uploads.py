@@ -62,7 +62,8 @@ class UploadHandler:
             PassingError: Pub/Sub, Firestore or Cloud Storage did not answer.
         """
         event = parse_upload_event(message)
-        if event.event_type != FINALIZE:
+        # What is empty was emptied by us: no recording is.
+        if event.event_type != FINALIZE or not event.upload.bytes:
             return
         voice_id = voice_of_upload(event.name)
         if voice_id is None:
@@ -76,8 +77,11 @@ class UploadHandler:
         try:
             snapshot = await self._read(voice_id, event)
         except UnknownVoiceError:
+            # The document is created before the upload address, so the voice was deleted meanwhile.
             await self._erase(event.upload)
             return
+        if snapshot.voice.status.is_final:
+            await self._erase(event.upload)
         # The api itself requests the conversion of a text, and the sweep if the api could not.
         if _is_settled(snapshot.voice, event.upload) or snapshot.voice.is_text:
             _log_duplicate(snapshot.voice, event.upload)
@@ -126,9 +130,8 @@ class UploadHandler:
         _LOG.info("upload received", extra=extra)
 
     async def _erase(self, upload: Input) -> None:
-        # The document is created before the upload address, so the voice was deleted meanwhile.
-        await self._uploads().delete(upload.object, upload.generation)
-        _LOG.info("erased the upload of a deleted voice", extra={"event": "upload_erased"})
+        await self._uploads().empty(upload.object, upload.generation)
+        _LOG.info("erased the upload of a voice that is over", extra={"event": "upload_erased"})
 
 
 def _age(event: UploadEvent, now: datetime) -> timedelta:

@@ -159,9 +159,10 @@ class _Deployables:
 
     def dead_letter(self) -> ASGIApp:
         config = self._settings(DeadLetterSettings, "dead_letter")
+        uploads = clients.open_bucket(config, config.uploads_bucket)
         results = clients.open_bucket(config, config.results_bucket)
         return dead_letter.build(
-            config, dead_letter.Services(self.voices, results, self._conversions())
+            config, dead_letter.Services(self.voices, uploads, results, self._conversions())
         )
 
     def sweep(self) -> ASGIApp:

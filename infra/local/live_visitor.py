@@ -22,8 +22,25 @@ SUBPROTOCOL: Final = Subprotocol("voice-avatar.live.v1")
 PIECE: Final = 500
 """How many bytes are sent at a time; a recorder gives about as many each 60 ms."""
 
+FIRST_SAMPLE_BYTES: Final = 4
+
 ENDS: Final = frozenset({"done", "failed", "retry"})
 _BROKEN: Final = 1006
+
+
+@dataclass(frozen=True, slots=True)
+class HeardPiece:
+    """Sound of the character that came while the visitor spoke.
+
+    Attributes:
+        first: the number of its first sample, at 24 kHz since the beginning of the recording.
+        samples: 16 bits each, little-endian.
+        came_at: on the clock `time.perf_counter`.
+    """
+
+    first: int
+    samples: bytes
+    came_at: float
 
 
 @dataclass
@@ -33,8 +50,10 @@ class LiveVisitor:
     Attributes:
         url: where the service listens.
         ticket: from `POST /api/v1/voices`.
+        hear: whether to hear the character while speaking.
+        heard: what was heard so.
         messages: the control messages that came.
-        sound: the binary messages that came, together.
+        sound: the binary messages of the result, together.
         close: code and reason with which the server closed, None if the connection broke.
         came_at: when a message of each type came first, and `sound` when all of it was there; in
             seconds on the clock `time.perf_counter`.
@@ -42,6 +61,8 @@ class LiveVisitor:
 
     url: str
     ticket: str
+    hear: bool = False
+    heard: list[HeardPiece] = field(default_factory=list)
     messages: list[dict[str, Any]] = field(default_factory=list)
     sound: bytes = b""
     close: tuple[int, str] | None = None
@@ -70,7 +91,7 @@ class LiveVisitor:
 
     async def start(self, content_type: str = "audio/webm") -> None:
         """Send `start`."""
-        await self._say("start", ticket=self.ticket, content_type=content_type)
+        await self._say("start", ticket=self.ticket, content_type=content_type, hear=self.hear)
 
     async def send(self, piece: bytes) -> None:
         """Send a piece of the recording."""
@@ -126,6 +147,11 @@ class LiveVisitor:
         return told
 
     def _hear(self, piece: bytes) -> None:
+        if "converted" not in self.came_at:
+            first = int.from_bytes(piece[:FIRST_SAMPLE_BYTES], "little")
+            samples = piece[FIRST_SAMPLE_BYTES:]
+            self.heard.append(HeardPiece(first, samples, time.perf_counter()))
+            return
         self.sound += piece
         if self._sound_bytes and len(self.sound) >= self._sound_bytes:
             self.came_at.setdefault("sound", time.perf_counter())

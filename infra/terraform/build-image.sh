@@ -17,4 +17,4 @@ exec gcloud builds submit . \
     --project="$PROJECT_ID" \
     --region="$REGION" \
     --service-account="$SERVICE_ACCOUNT" \
-    --substitutions="_IMAGE=$IMAGE"
+    --substitutions="_IMAGE=$IMAGE,_PROVIDER=$PROVIDER"

@@ -13,13 +13,16 @@ locals {
     for path in sort(setunion([for pattern in local.image_patterns : fileset(local.source_root, pattern)]...)) :
     path if !strcontains(path, "__pycache__/")
   ]
-  image_tag = substr(sha256(join("\n", [
+  image_tag = "${substr(sha256(join("\n", [
     for path in local.image_files : "${filesha256("${local.source_root}/${path}")} ${path}"
-  ])), 0, 32)
+  ])), 0, 32)}${var.convert_gpu == null ? "" : "-${local.provider}"}"
   image_name = "${var.region}-docker.pkg.dev/${var.project_id}/${google_artifact_registry_repository.this.repository_id}/convert:${local.image_tag}"
   image      = var.convert_image == null ? one(data.google_artifact_registry_docker_image.convert[*].self_link) : var.convert_image
 
   port = 8080
+
+  # Where the characters' networks run, and which variant of the image that needs.
+  provider = var.convert_gpu == null ? "cpu" : "cuda"
 
   # What Cloud Run gives to so many CPUs, in a second generation instance.
   memory_mib_of_cpus = {
@@ -38,8 +41,8 @@ locals {
   most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + local.live_instances * local.live_memory_mib + local.function_instances * 512
   # The processes and their conversions at once, each with the most that decoding any recording may
   # take; functions/convert/planning.py and speech/audio/recording.py calculate the same.
-  conversion_mib     = max(75, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))
-  conversions_mib    = 175 * ceil(tonumber(var.convert_cpu) / 4) + local.conversion_mib * local.convert_concurrency
+  conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))
+  conversions_mib    = (175 + local.fetched_mib) * ceil(tonumber(var.convert_cpu) / 4) + local.conversion_mib * local.convert_concurrency
   convert_memory_mib = tonumber(regex("^[0-9]+", var.convert_memory)) * (endswith(var.convert_memory, "Gi") ? 1024 : 1)
 }
 
@@ -84,6 +87,7 @@ resource "terraform_data" "image" {
     environment = {
       IMAGE           = local.image_name
       PROJECT_ID      = var.project_id
+      PROVIDER        = local.provider
       REGION          = coalesce(var.build_region, var.region)
       SERVICE_ACCOUNT = google_service_account.this["build"].id
       STAGING         = "gs://${google_storage_bucket.sources.name}/staged"
@@ -137,6 +141,15 @@ resource "google_cloud_run_v2_service" "convert" {
     max_instance_request_concurrency = local.convert_concurrency
     service_account                  = google_service_account.this["convert"].email
     timeout                          = "${local.timeouts.request}s"
+    # Messages wait and come again, so that a GPU need not be kept free in a second zone.
+    gpu_zonal_redundancy_disabled = var.convert_gpu == null ? null : true
+
+    dynamic "node_selector" {
+      for_each = var.convert_gpu[*]
+      content {
+        accelerator = node_selector.value
+      }
+    }
 
     scaling {
       max_instance_count = var.max_instances.convert
@@ -151,8 +164,9 @@ resource "google_cloud_run_v2_service" "convert" {
       }
 
       resources {
-        cpu_idle          = true
-        limits            = { cpu = var.convert_cpu, memory = var.convert_memory }
+        # With a GPU, Cloud Run bills an instance for as long as it lives and gives it a CPU all the time.
+        cpu_idle          = var.convert_gpu == null
+        limits            = merge({ cpu = var.convert_cpu, memory = var.convert_memory }, var.convert_gpu == null ? {} : { "nvidia.com/gpu" = "1" })
         startup_cpu_boost = true
       }
 
@@ -182,7 +196,7 @@ resource "google_cloud_run_v2_service" "convert" {
       }
 
       dynamic "env" {
-        for_each = merge(local.environment_common, local.environment_convert)
+        for_each = merge(local.environment_common, local.environment_convert, local.environment_characters, local.environment_fetching)
         content {
           name  = env.key
           value = env.value
@@ -236,8 +250,13 @@ resource "google_cloud_run_v2_service" "convert" {
     }
 
     precondition {
+      condition     = var.convert_gpu == null || (tonumber(var.convert_cpu) >= 4 && local.convert_memory_mib >= 16384)
+      error_message = "Cloud Run gives a GPU only to 4 CPUs and 16Gi or more: raise convert_cpu and convert_memory, or set convert_gpu to null."
+    }
+
+    precondition {
       condition     = local.convert_memory_mib >= local.conversions_mib
-      error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this max_upload_bytes and recording_seconds.max, and convert_memory is ${var.convert_memory}: raise convert_memory, or lower convert_concurrency or what a recording may be."
+      error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this max_upload_bytes, recording_seconds.max and characters, and convert_memory is ${var.convert_memory}: raise convert_memory, or lower convert_concurrency, the sizes in characters or what a recording may be."
     }
 
     precondition {

@@ -29,7 +29,7 @@ locals {
     api = {
       concurrency   = var.api_concurrency
       description   = "HTTP API: voices, upload addresses, results"
-      environment   = merge(local.environment_common, local.environment_api)
+      environment   = merge(local.environment_common, local.environment_api, local.environment_characters)
       ingress       = var.custom_domain == null ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
       max_instances = var.max_instances.api
       memory        = "512Mi"

@@ -88,18 +88,23 @@ resource "google_project_iam_custom_role" "eraser" {
   depends_on = [time_sleep.apis]
 }
 
-# The api erases voices, on_upload an upload whose voice was erased before it came, convert the
-# results of attempts that may not be committed, and dead_letter those of a voice it gives up.
+# The api erases voices, on_upload an upload whose voice is over, convert and dead_letter the recording
+# of a voice that they end and the results of attempts that may not be committed.
 resource "google_storage_bucket_iam_member" "eraser" {
   for_each = merge(
     {
       api_results         = { account = "api", bucket = google_storage_bucket.results.name }
       api_uploads         = { account = "api", bucket = google_storage_bucket.uploads.name }
+      convert_uploads     = { account = "convert", bucket = google_storage_bucket.uploads.name }
+      dead_letter_uploads = { account = "dead_letter", bucket = google_storage_bucket.uploads.name }
       convert_results     = { account = "convert", bucket = google_storage_bucket.results.name }
       dead_letter_results = { account = "dead_letter", bucket = google_storage_bucket.results.name }
       on_upload_uploads   = { account = "on_upload", bucket = google_storage_bucket.uploads.name }
     },
-    local.has_live ? { live_results = { account = "live", bucket = google_storage_bucket.results.name } } : {},
+    local.has_live ? {
+      live_results = { account = "live", bucket = google_storage_bucket.results.name }
+      live_uploads = { account = "live", bucket = google_storage_bucket.uploads.name }
+    } : {},
   )
 
   bucket = each.value.bucket
@@ -112,6 +117,16 @@ resource "google_storage_bucket_iam_member" "api_creates_uploads" {
   bucket = google_storage_bucket.uploads.name
   role   = "roles/storage.objectCreator"
   member = google_service_account.this["api"].member
+}
+
+# A recording that nobody needs is replaced by an empty object, so that its address stays used: that
+# needs the rights to delete and to create.
+resource "google_storage_bucket_iam_member" "empties_uploads" {
+  for_each = toset(["convert", "dead_letter", "on_upload"])
+
+  bucket = google_storage_bucket.uploads.name
+  role   = "roles/storage.objectCreator"
+  member = google_service_account.this[each.key].member
 }
 
 # ... and get one here, which the eraser's role lets it.

@@ -62,6 +62,7 @@ locals {
     MAX_SECONDS             = tostring(var.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
     MIN_SECONDS             = tostring(var.recording_seconds.min)
+    PROVIDER                = local.provider
     PUSH_AUDIENCE           = local.audiences.convert
     PUSH_SERVICE_ACCOUNT    = google_service_account.this["push"].email
     PUSH_VERIFICATION       = "platform"

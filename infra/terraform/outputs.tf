@@ -4,10 +4,11 @@ output "api_url" {
 }
 
 output "buckets" {
-  description = "Names of the buckets for recordings and results."
+  description = "Names of the buckets for recordings, results and, if there is one, characters."
   value = {
-    results = google_storage_bucket.results.name
-    uploads = google_storage_bucket.uploads.name
+    characters = one(google_storage_bucket.characters[*].name)
+    results    = google_storage_bucket.results.name
+    uploads    = google_storage_bucket.uploads.name
   }
 }
 

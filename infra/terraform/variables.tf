@@ -99,6 +99,25 @@ variable "busy_hours" {
   }
 }
 
+variable "characters" {
+  description = "A bucket of character bundles that are offered without a deployment; null for none. `max_bundle_mib` is the most that the graphs of one bundle may have together, `memory_mib` the most that those of all bundles may have that one process keeps loaded."
+  type = object({
+    max_bundle_mib = optional(number, 1024)
+    memory_mib     = optional(number, 1024)
+  })
+  default = null
+
+  validation {
+    condition     = var.characters == null || try(floor(var.characters.max_bundle_mib) == var.characters.max_bundle_mib && floor(var.characters.memory_mib) == var.characters.memory_mib && var.characters.max_bundle_mib >= 1, false)
+    error_message = "characters needs max_bundle_mib and memory_mib as whole numbers of MiB, 1 or more."
+  }
+
+  validation {
+    condition     = var.characters == null || try(var.characters.memory_mib >= var.characters.max_bundle_mib, false)
+    error_message = "characters has less memory_mib than max_bundle_mib, so that the largest bundle could not be loaded: raise memory_mib, or lower max_bundle_mib."
+  }
+}
+
 variable "conversion_deadline_seconds" {
   description = "How long one conversion may take. All other timeouts follow from it."
   type        = number
@@ -131,6 +150,17 @@ variable "convert_cpu" {
   validation {
     condition     = contains(["1", "2", "4", "8"], var.convert_cpu)
     error_message = "convert_cpu must be \"1\", \"2\", \"4\" or \"8\", the sizes that Cloud Run has."
+  }
+}
+
+variable "convert_gpu" {
+  description = "GPU of each instance of the conversion container, \"nvidia-l4\"; null for none. It needs convert_cpu = \"4\" and convert_memory = \"16Gi\" or more, a region that has it, and a quota for it. With convert_image, that image must be the variant with CUDA."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.convert_gpu == null || try(contains(["nvidia-l4"], var.convert_gpu), false)
+    error_message = "convert_gpu must be \"nvidia-l4\", or null for none."
   }
 }
 

@@ -48,6 +48,9 @@ fail voices.
 CONNECT_SECONDS: Final = 3.0
 """How long connecting may take; only a process that is about to end waits for it."""
 
+EMPTY_CONTENT_TYPE: Final = "application/octet-stream"
+"""The content type of what was emptied."""
+
 WRITE_END_SECONDS: Final = 3.0
 """How long to wait for a cancelled write to end; a stopping instance has ten seconds in all."""
 
@@ -288,6 +291,25 @@ class CloudStorageBucket:
                 await self._call(blob.delete, **self._retrying)
         except ObjectMissingError:
             return
+
+    async def empty(self, name: str, generation: int | None = None) -> None:
+        """Replace an object's content by nothing, so that its name stays used; see `Bucket`.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        blob = self._bucket.blob(name)
+        with (
+            suppress(ObjectExistsError, ObjectMissingError),
+            _storage_errors(f"{self.name}/{name}"),
+        ):
+            await self._call(
+                blob.upload_from_string,
+                data=b"",
+                content_type=EMPTY_CONTENT_TYPE,
+                if_generation_match=generation,
+                **self._retrying,
+            )
 
     async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
         """Delete every object whose name begins with `prefix`, except the one named.

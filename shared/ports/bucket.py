@@ -85,6 +85,18 @@ class Bucket(Protocol):
         """Delete an object, or one generation of it; it is no error if it does not exist."""
         ...
 
+    async def empty(self, name: str, generation: int | None = None) -> None:
+        """Replace an object's content by nothing, so that its name stays used.
+
+        An address that was signed for one upload to a name not yet used would work again if the
+        object were deleted.
+
+        Args:
+            name: the object's name; without a generation there need not be one of this name.
+            generation: which content; if it is gone, nothing is done.
+        """
+        ...
+
     async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
         """Delete every object whose name begins with `prefix`, except the one named.
 

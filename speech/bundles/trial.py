@@ -96,6 +96,8 @@ def try_bundle(
         factor = min(_measured(lambda: _speak(speaker)))
     graphs = character.manifest.graphs.values()
     memory = _peak_memory()
+    if character.manifest.takes_speech:
+        _hear(engine, recording)
     return TrialReport(
         name=character.manifest.name.en,
         engine=character.manifest.engine,
@@ -148,6 +150,14 @@ def _convert(engine: Engine, recording: Samples) -> tuple[float, float]:
     elapsed = time.perf_counter() - begin
     _require_sound(converted, "a recording")
     return elapsed, SECONDS
+
+
+def _hear(engine: Engine, recording: Samples) -> None:
+    """Convert a recording while it goes on, if the engine can."""
+    stream = engine.open_stream(SAMPLE_RATE, ConversionOptions())
+    if stream is not None:
+        heard = np.concatenate([stream.push(recording), stream.finish()])
+        _require_sound(heard, "a recording that goes on")
 
 
 def _speak(engine: TextEngine) -> tuple[float, float]:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from shared.characters import CharacterManifest
 from speech.bundles.bundle import Character
 from speech.bundles.contracts import Contract
+from speech.engines.mapped_weights import MappedWeights
+from speech.engines.providers import Provider
 from speech.engines.sharing import Sharing
 from speech.text.front_end import FrontEnd
 
@@ -23,13 +25,17 @@ class SessionSettings:
 
     Attributes:
         threads: how many threads the network of one conversion may use.
+        provider: where the graphs run; small ones that were optimised for a CPU stay there.
         sharing: keeps the networks that several engines built with these settings use.
         front_end: reads texts for all of them.
+        weights: shares the weights of large networks with other processes; None for no sharing.
     """
 
     threads: int = 1
+    provider: Provider = Provider.CPU
     sharing: Sharing = field(default_factory=Sharing, compare=False)
     front_end: FrontEnd = field(default_factory=FrontEnd, compare=False)
+    weights: MappedWeights | None = None
 
 
 @dataclass(frozen=True)

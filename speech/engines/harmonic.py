@@ -16,7 +16,7 @@ work; see speech.engines.running.graph.
 """
 
 from collections.abc import Callable
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from speech.engines.levels import FRAMES_PER_SECOND
 from speech.engines.noise import Noise, draw_noise
 from speech.engines.phases import join_phases
 from speech.engines.pitch import plan_pitch
-from speech.engines.running.graph import StateVoice, StreamContract, open_session
+from speech.engines.running.graph import StateVoices, StreamContract
 from speech.engines.running.stream import VoiceStream
 from speech.engines.running.voices import RunningVoice, WindowVoice
 from speech.engines.samples import check_rate, check_samples, converted_length
@@ -91,10 +91,7 @@ def _state_voices(
     stream, whole = character.graphs.get(STREAM_ROLE), character.graphs[ROLE]
     if stream is None:
         return None
-    hop = _hop_of(character.manifest)
-    # Loaded when it is first heard: most instances convert only whole recordings.
-    session = cache(lambda: open_session(stream, whole, settings))
-    return lambda: StateVoice(session(), stream, hop)
+    return StateVoices(stream, whole, _hop_of(character.manifest), settings)
 
 
 class HarmonicEngine:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from speech.bundles.bundle import BundleError
+from speech.engines.providers import Provider
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -40,7 +41,7 @@ class GraphSession:
         facts: the graph's inputs and outputs.
 
     Raises:
-        BundleError: the runtime refuses the graph.
+        BundleError: the runtime refuses the graph, or cannot run it where the settings say.
     """
 
     def __init__(
@@ -55,20 +56,29 @@ class GraphSession:
 
         self.facts = graph.facts
         self._file = graph.file
+        provider = Provider.CPU if is_optimised else settings.provider
+        providers = provider.choices()
+        options = _options(settings, is_optimised=is_optimised)
         try:
+            path = None
+            if settings.weights is not None and provider is Provider.CPU:
+                own = _options(settings, is_optimised=is_optimised)
+                path = settings.weights.prepare(graph, own)
+                levels = onnxruntime.GraphOptimizationLevel
+                if path is not None:
+                    options.graph_optimization_level = levels.ORT_DISABLE_ALL
             self._session = onnxruntime.InferenceSession(
-                graph.content,
-                _options(settings, is_optimised=is_optimised),
-                providers=["CPUExecutionProvider"],
+                graph.content if path is None else str(path), options, providers=providers
             )
         except Exception as error:  # its exceptions share no narrower base
             raise BundleError(
                 f"{graph.file}: expected a graph that ONNX Runtime"
                 f" {onnxruntime.__version__} loads, found: {_first_line(error)}."
             ) from error
+        provider.require_used(self._session)
         # It would keep the file's bytes, to try another provider after an error of this one.
         vars(self._session).pop("_model_bytes", None)
-        self._run_options = _returning_memory() if returns_memory else None
+        self._run_options = _returning_memory(provider) if returns_memory else None
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -123,7 +133,7 @@ def find_session(sha256: str, settings: SessionSettings) -> GraphSession | None:
 
 
 def _shared_key(sha256: str, settings: SessionSettings) -> str:
-    return f"session {sha256} {settings.threads}"
+    return f"session {sha256} {settings.threads} {settings.provider}"
 
 
 def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.SessionOptions:
@@ -147,11 +157,11 @@ def _options(settings: SessionSettings, *, is_optimised: bool) -> onnxruntime.Se
     return options
 
 
-def _returning_memory() -> onnxruntime.RunOptions:
+def _returning_memory(provider: Provider) -> onnxruntime.RunOptions:
     import onnxruntime  # noqa: PLC0415 - see above
 
     options = onnxruntime.RunOptions()
-    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", provider.arena)
     return options
 
 

@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from tests.browser.sounds import decode, median_pitch
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.browser.conftest import OpenPage
     from tests.browser.endpoints import Endpoints
 
@@ -51,6 +55,40 @@ def test_portraits_that_nobody_sees_are_not_fetched(
     visitor.page.wait_for_load_state("networkidle")
     fetched = visitor.sent("GET", "?portrait=")
     assert 0 < len(fetched) < MANY / 2
+
+
+def test_a_typed_text_is_spoken_as_it_is_wanted_and_can_be_deleted(
+    open_page: OpenPage, axe: str, tmp_path: Path
+) -> None:
+    visitor = open_page(microphone=None)
+    visitor.page.evaluate(axe)
+    visitor.page.check("[name=mode][value=type]", force=True)
+    visitor.press()
+    # Nothing has been typed: the field says so, and nothing is sent.
+    assert visitor.page.evaluate("document.activeElement.id") == "text"
+    visitor.page.click("summary")
+    visitor.page.fill("#wish-speed", "1.5")
+    visitor.page.fill("#text", "おはようございます、メイです。")
+    assert visitor.text("#text-left").startswith("15 of ")
+    assert visitor.page.evaluate(_VIOLATIONS) == []
+    visitor.page.focus("#text")
+    visitor.page.keyboard.press("Control+Enter")
+    visitor.wait_for("done")
+    assert visitor.text("h1") == "Mei says it."
+    assert visitor.page.evaluate(_VIOLATIONS) == []
+    assert not visitor.page.is_visible("#own")
+    assert median_pitch(decode(visitor.download(tmp_path))) > 250
+    (wish,) = visitor.wishes()
+    assert (wish["text"], wish["speed"]) == ("おはようございます、メイです。", 1.5)
+    assert "content_type" not in wish
+    with visitor.page.expect_response(lambda response: response.request.method == "DELETE"):
+        visitor.page.click("#delete")
+    visitor.wait_for("start")
+    visitor.page.fill("#text", "!?")
+    visitor.press()
+    assert visitor.problem() == "There is nothing to be said."
+    visitor.press()
+    assert visitor.page.evaluate("document.activeElement.id") == "text"
 
 
 def _many(cloud: Endpoints) -> list[dict[str, Any]]:

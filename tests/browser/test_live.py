@@ -23,6 +23,23 @@ if TYPE_CHECKING:
     from tests.browser.endpoints import Endpoints
     from tests.browser.visitor import Visitor
 
+_LISTEN = """
+const { connect } = AudioNode.prototype;
+AudioNode.prototype.connect = function (target, ...others) {
+  if (this instanceof AudioWorkletNode) {
+    const analyser = this.context.createAnalyser();
+    const samples = new Float32Array(analyser.fftSize);
+    connect.call(this, analyser);
+    window.listened = this;
+    window.loudest = () => {
+      analyser.getFloatTimeDomainData(samples);
+      return Math.max(...samples);
+    };
+  }
+  return connect.call(this, target, ...others);
+};
+window.loudest = () => 0;
+"""
 RESTARTING = 1012
 RECORDINGS = "voice-avatar-uploads"
 SLOW_BYTES_PER_SECOND = 12_000
@@ -63,6 +80,24 @@ def test_a_recording_that_is_sent_while_it_is_spoken_is_stored_and_converted_as_
     assert wire.received == result
     assert visitor.sent("PUT", cloud.storage) == []
     assert visitor.sent("GET", f"{cloud.storage}/voice-avatar-results") == []
+
+
+def test_visitors_can_hear_the_character_while_they_speak(
+    new_visitor: OpenPage, cloud: Endpoints, tmp_path: Path
+) -> None:
+    visitor = new_visitor()
+    visitor.page.add_init_script(_LISTEN)
+    visitor.open()
+    visitor.page.check("[name=hear]")
+
+    def wait_for_sound(_: str) -> None:
+        visitor.page.wait_for_function("() => window.loudest() > 0.01")
+
+    visitor.speak(seconds=2, meanwhile=wait_for_sound)
+    visitor.wait_for("done")
+    _the_right_voice(visitor, cloud, tmp_path)
+    # Hearing ends with the recording.
+    assert visitor.page.evaluate("() => window.listened.context.state") == "closed"
 
 
 def _refuse(socket: WebSocketRoute, _: int) -> None:

@@ -25,8 +25,10 @@ from infra.local.processes import READY_SECONDS, Supervisor, free_ports
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
 from shared.live_tickets import Tickets
+from shared.media import TEXT_CONTENT_TYPE
+from shared.messages import ConversionMessage
 from shared.objects import upload_name
-from shared.voice import Options, create, new_voice_id
+from shared.voice import Input, Options, Speaking, create, new_voice_id
 from tests.faults.barriers import VARIABLE, Barriers
 from tests.faults.scale_to_zero_proxy import Front
 from tests.integration.served import SAMPLE
@@ -148,6 +150,31 @@ class FaultyCloud:
         await self.voices.create(voice)
         return voice.voice_id
 
+    async def create_text_voice(self) -> str:
+        """Create the document of a voice that is made from a text, as the api does."""
+        options = Options(content_type=TEXT_CONTENT_TYPE, speaking=Speaking())
+        voice = create(new_voice_id(), "mei", options, now=datetime.now(UTC))
+        await self.voices.create(voice)
+        return voice.voice_id
+
+    async def request_text(self, voice_id: str, text: str) -> Input:
+        """Store the text of a voice and request its conversion, as the api does."""
+        blob = self._bucket(names.UPLOADS_BUCKET).blob(upload_name(voice_id))
+        data = text.encode()
+        await asyncio.to_thread(
+            blob.upload_from_string, data, content_type=TEXT_CONTENT_TYPE, if_generation_match=0
+        )
+        upload = Input(
+            names.UPLOADS_BUCKET, voice_id, int(blob.generation), TEXT_CONTENT_TYPE, len(data)
+        )
+        await self.request_conversion(voice_id, upload)
+        return upload
+
+    async def request_conversion(self, voice_id: str, upload: Input) -> None:
+        """Publish a conversion message."""
+        message = ConversionMessage(voice_id, upload)
+        await self.publish(names.CONVERSIONS_TOPIC, message.encode(), {"voice_id": voice_id})
+
     async def upload(self, voice_id: str) -> int:
         """Upload a recording for a voice; return its generation."""
         blob = self._bucket(names.UPLOADS_BUCKET).blob(upload_name(voice_id))
@@ -163,9 +190,11 @@ class FaultyCloud:
     async def delete_upload(self, voice_id: str) -> None:
         await asyncio.to_thread(self._bucket(names.UPLOADS_BUCKET).blob(voice_id).delete)
 
-    async def has_upload(self, voice_id: str) -> bool:
-        blob = self._bucket(names.UPLOADS_BUCKET).blob(upload_name(voice_id))
-        return bool(await asyncio.to_thread(blob.exists))
+    async def upload_bytes(self, voice_id: str) -> int:
+        """Return the size of a voice's recording as it lies in the bucket; 0 if there is none."""
+        bucket = self._bucket(names.UPLOADS_BUCKET)
+        blob = await asyncio.to_thread(bucket.get_blob, upload_name(voice_id))
+        return 0 if blob is None else int(blob.size)
 
     async def results(self, voice_id: str) -> list[str]:
         """Return the names of all result objects of a voice."""

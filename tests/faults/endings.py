@@ -43,3 +43,4 @@ async def _require_rest(cloud: FaultyCloud, voice: Voice) -> None:
     if list(cloud.front.about(voice.voice_id, "on_upload")):
         await cloud.front.acknowledged(voice.voice_id, "on_upload")
     assert await cloud.read(voice.voice_id) == voice
+    assert await cloud.upload_bytes(voice.voice_id) == 0

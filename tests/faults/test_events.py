@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from google.api_core.exceptions import PreconditionFailed
 
 from infra.local import names
 from shared.messages import ConversionMessage
@@ -113,7 +114,10 @@ async def test_an_upload_to_an_erased_voice_is_erased(cloud: FaultyCloud) -> Non
     await cloud.upload(voice_id)
 
     await cloud.front.acknowledged(voice_id, "on_upload")
-    assert not await cloud.has_upload(voice_id)
+    assert await cloud.upload_bytes(voice_id) == 0
+    # The object stays, so that the address takes nothing more.
+    with pytest.raises(PreconditionFailed):
+        await cloud.upload(voice_id)
     assert list(cloud.front.about(voice_id)) == []
 
 

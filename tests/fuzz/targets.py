@@ -48,6 +48,7 @@ from speech.importing.voice_file import read_voice
 from tests.fuzz.harness import UncleanError
 from tests.fuzz.live_target import LiveTarget
 from tests.fuzz.mutation import documents, mutated
+from tests.fuzz.text_targets import AivmxTarget, TextTarget
 from tests.hostile import files
 from tests.integration.audio.recordings import FLAVOURS, many_streams
 from tests.support.buckets import MemoryBucket
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from shared.voice import Voice
+    from speech.audio.streaming import DecodedStream
     from tests.fuzz.harness import Target
 
 _Settings = TypeVar("_Settings", bound=settings.CommonSettings)
@@ -164,6 +166,40 @@ class DecoderTarget:
 
 
 @dataclass
+class StreamedDecoderTarget(DecoderTarget):
+    """The same recordings, decoded while they come, in pieces."""
+
+    name: str = "streamed-decoder"
+
+    async def _decode(self, decoder: Decoder, data: bytes) -> str:
+        limits, seconds = DecodeLimits(), 0.0
+        try:
+            with await decoder.open_stream(data, limits=limits, wall_seconds=15.5) as stream:
+                sending = asyncio.create_task(self._send(stream, data))
+                try:
+                    async for piece in stream.pieces():
+                        seconds += len(piece.samples) / piece.sample_rate
+                finally:
+                    sending.cancel()
+                    await asyncio.gather(sending, return_exceptions=True)
+        except VoiceError as error:
+            if "so that it cannot be read" in error.message:
+                raise UncleanError("the decoding process crashed") from error
+            _require_sentence(error.message)
+            return error.code
+        if not 0 < seconds <= limits.longest:
+            raise UncleanError(f"a recording of {seconds} s")
+        return "result"
+
+    async def _send(self, stream: DecodedStream, data: bytes) -> None:
+        # Cut in another way for each input, and in the same way each time.
+        step = 1 + len(data) * 7919 % 5000
+        for begin in range(0, len(data), step):
+            await stream.send(data[begin : begin + step])
+        stream.end()
+
+
+@dataclass
 class PushTarget:
     """Bodies of pushes, to every service that Pub/Sub pushes to."""
 
@@ -233,7 +269,7 @@ def _push_apps(
         ),
         "http://dead-letter.test/": dead_letter.build(
             _settings(DeadLetterSettings, conversions_topic="conversions"),
-            dead_letter.Services(voices, results, RecordingPublisher()),
+            dead_letter.Services(voices, uploads, results, RecordingPublisher()),
         ),
         "http://convert.test/push": convert.build(
             _settings(ConvertSettings, signing_key_file="none"), convert_services
@@ -766,6 +802,7 @@ def targets() -> dict[str, Target]:
     """Every target by its name."""
     kinds: list[Target] = [
         DecoderTarget(),
+        StreamedDecoderTarget(),
         PushTarget(),
         TokenTarget(),
         MultipartTarget(),
@@ -774,6 +811,8 @@ def targets() -> dict[str, Target]:
         GraphTarget(),
         PortraitTarget(),
         VoiceTarget(),
+        TextTarget(),
+        AivmxTarget(),
         IndexTarget(),
         ExportTarget(),
     ]

@@ -100,6 +100,12 @@ class MemoryBucket:
         if stored is not None and generation in {None, stored.generation}:
             del self.objects[name]
 
+    async def empty(self, name: str, generation: int | None = None) -> None:
+        self._require_reach()
+        stored = self.objects.get(name)
+        if generation is None or (stored is not None and stored.generation == generation):
+            self.put(name, b"", "application/octet-stream")
+
     async def delete_all(self, prefix: str, *, except_for: str = "") -> None:
         self._require_reach()
         for name in [n for n in self.objects if n.startswith(prefix) and n != except_for]:

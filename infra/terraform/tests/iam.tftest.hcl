@@ -88,8 +88,8 @@ run "only_what_is_needed" {
       member.topic == google_pubsub_topic.work["conversions"].name
       && member.role == "roles/pubsub.publisher"
       && member.member == google_service_account.this[name].member
-    ]) && toset(keys(google_pubsub_topic_iam_member.conversions)) == toset(["on_upload", "sweep"])
-    error_message = "on_upload or sweep cannot send conversion messages, or somebody else can"
+    ]) && toset(keys(google_pubsub_topic_iam_member.conversions)) == toset(["api", "dead_letter", "on_upload", "sweep"])
+    error_message = "a service that requests conversions cannot send messages, or somebody else can"
   }
 
   assert {
@@ -121,6 +121,7 @@ run "only_what_is_needed" {
   assert {
     condition = (
       google_storage_bucket_iam_member.api_creates_uploads.role == "roles/storage.objectCreator"
+      && alltrue([for member in google_storage_bucket_iam_member.empties_uploads : member.role == "roles/storage.objectCreator" && member.bucket == google_storage_bucket.uploads.name])
       && google_storage_bucket_iam_member.convert_creates_results.role == "roles/storage.objectCreator"
       && alltrue([for member in google_storage_bucket_iam_member.reads_uploads : member.role == "roles/storage.objectViewer" && member.bucket == google_storage_bucket.uploads.name])
       && toset(keys(google_storage_bucket_iam_member.reads_uploads)) == toset(["convert", "sweep"])
@@ -133,6 +134,8 @@ run "only_what_is_needed" {
     condition = { for name, member in google_storage_bucket_iam_member.eraser : name => "${member.member} ${member.bucket}" } == {
       api_results         = "${google_service_account.this["api"].member} ${google_storage_bucket.results.name}"
       api_uploads         = "${google_service_account.this["api"].member} ${google_storage_bucket.uploads.name}"
+      convert_uploads     = "${google_service_account.this["convert"].member} ${google_storage_bucket.uploads.name}"
+      dead_letter_uploads = "${google_service_account.this["dead_letter"].member} ${google_storage_bucket.uploads.name}"
       convert_results     = "${google_service_account.this["convert"].member} ${google_storage_bucket.results.name}"
       dead_letter_results = "${google_service_account.this["dead_letter"].member} ${google_storage_bucket.results.name}"
       on_upload_uploads   = "${google_service_account.this["on_upload"].member} ${google_storage_bucket.uploads.name}"

@@ -315,3 +315,43 @@ run "hostile_recordings_need_more_memory_than_there_is" {
 
   expect_failures = [google_cloud_run_v2_service.convert]
 }
+
+run "a_gpu" {
+  variables {
+    convert_cpu    = "4"
+    convert_gpu    = "nvidia-l4"
+    convert_memory = "16Gi"
+    max_instances  = { convert = 2 }
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.convert.template[0].node_selector[0].accelerator == "nvidia-l4"
+      && google_cloud_run_v2_service.convert.template[0].gpu_zonal_redundancy_disabled
+      && google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].limits["nvidia.com/gpu"] == "1"
+      && !google_cloud_run_v2_service.convert.template[0].containers[0].resources[0].cpu_idle
+      && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "PROVIDER"]) == "cuda"
+    )
+    error_message = "instances have no GPU, or are not told to use it"
+  }
+}
+
+run "no_gpu" {
+  assert {
+    condition = (
+      length(google_cloud_run_v2_service.convert.template[0].node_selector) == 0
+      && one([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.value if env.name == "PROVIDER"]) == "cpu"
+    )
+    error_message = "there is a GPU that nobody asked for"
+  }
+}
+
+run "a_gpu_beside_too_few_cpus" {
+  command = plan
+
+  variables {
+    convert_gpu = "nvidia-l4"
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}

@@ -100,3 +100,68 @@ run "without_deletion_protection" {
     error_message = "a destroy leaves something behind"
   }
 }
+
+run "no_bucket_of_characters" {
+  assert {
+    condition = (
+      length(google_storage_bucket.characters) == 0
+      && length(google_storage_bucket_iam_member.reads_characters) == 0
+      && length([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env if env.name == "CHARACTERS_BUCKET"]) == 0
+    )
+    error_message = "there is a bucket of characters that nobody asked for"
+  }
+}
+
+run "a_bucket_of_characters" {
+  variables {
+    characters     = { memory_mib = 2048 }
+    convert_memory = "6Gi"
+  }
+
+  assert {
+    condition = (
+      google_storage_bucket.characters[0].public_access_prevention == "enforced"
+      && google_storage_bucket.characters[0].uniform_bucket_level_access
+      && !google_storage_bucket.characters[0].force_destroy
+      && alltrue([for rule in google_storage_bucket.characters[0].lifecycle_rule : one(rule.action).type == "AbortIncompleteMultipartUpload"])
+    )
+    error_message = "the bucket of characters could be made public, or loses characters by itself"
+  }
+
+  assert {
+    condition = {
+      for name, member in google_storage_bucket_iam_member.reads_characters : name => "${member.role} ${member.member} ${member.bucket}"
+      } == {
+      for name in ["api", "convert"] : name => "roles/storage.objectViewer ${google_service_account.this[name].member} ${google_storage_bucket.characters[0].name}"
+    }
+    error_message = "somebody else than the api and the converter reads the characters, or one of them may do more"
+  }
+
+  assert {
+    condition = {
+      for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env.name => env.value
+      if contains(["CHARACTERS_BUCKET", "CHARACTERS_MEMORY_BYTES", "MAX_BUNDLE_BYTES"], env.name)
+      } == {
+      CHARACTERS_BUCKET       = google_storage_bucket.characters[0].name
+      CHARACTERS_MEMORY_BYTES = "2147483648"
+      MAX_BUNDLE_BYTES        = "1073741824"
+    }
+    error_message = "the converter is not told where the characters lie and how many it may keep"
+  }
+
+  assert {
+    condition     = google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["CHARACTERS_BUCKET"] == google_storage_bucket.characters[0].name
+    error_message = "the api is not told where the characters lie"
+  }
+}
+
+run "too_little_memory_for_fetched_characters" {
+  command = plan
+
+  variables {
+    characters     = {}
+    convert_memory = "4Gi"
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}

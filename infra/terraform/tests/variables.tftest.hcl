@@ -27,9 +27,11 @@ run "bad_values" {
     app_check                   = { app_id = "page", site_key = "" }
     build_region                = "global"
     busy_hours                  = { "Bad Name" = { from = 1, to = 2, min_instances = 1 } }
+    characters                  = { max_bundle_mib = 0.5 }
     conversion_deadline_seconds = 9
     convert_concurrency         = 0
     convert_cpu                 = "3"
+    convert_gpu                 = "nvidia-h100"
     convert_image               = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert:latest"
     convert_memory              = "1"
     custom_domain               = "https://voice.example.com"
@@ -66,9 +68,11 @@ run "bad_values" {
     var.app_check,
     var.build_region,
     var.busy_hours,
+    var.characters,
     var.conversion_deadline_seconds,
     var.convert_concurrency,
     var.convert_cpu,
+    var.convert_gpu,
     var.convert_image,
     var.convert_memory,
     var.custom_domain,
@@ -106,6 +110,7 @@ run "more_bad_values" {
     allowed_origins             = ["*"]
     api_concurrency             = 1001
     busy_hours                  = { night = { from = 22, to = 6, min_instances = 1 } }
+    characters                  = { memory_mib = 512 }
     conversion_deadline_seconds = 501
     convert_concurrency         = 65
     convert_memory              = "256Mi"
@@ -128,6 +133,7 @@ run "more_bad_values" {
     var.allowed_origins,
     var.api_concurrency,
     var.busy_hours,
+    var.characters,
     var.conversion_deadline_seconds,
     var.convert_concurrency,
     var.convert_memory,

@@ -14,6 +14,8 @@ one, `next_x`. Its initialisers may be those of the role `harmonic`, by name.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from threading import Lock
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from speech.bundles.contracts import GraphContract, TensorContract
 from speech.bundles.weights import with_weights_of
 from speech.engines.base import Samples, SessionSettings
 from speech.engines.f0 import HOP
+from speech.engines.providers import Provider
 from speech.engines.running.voices import LOOKAHEAD, LOOKBACK, Step
 from speech.engines.session import GraphSession
 
@@ -33,6 +36,7 @@ LONGEST_STEP = 50
 """The most frames at a time: half a second."""
 
 _INPUTS = frozenset({"wave", "f0", "voicing", "noise"})
+_TRIAL_HERTZ = 200
 _STATES = 64
 _STATE_VALUES = 1_000_000
 
@@ -117,16 +121,57 @@ def first_state(graph: Graph) -> Mapping[str, Samples]:
     return {name: np.zeros(shape, np.float32) for name, shape in state_shapes(graph).items()}
 
 
-def open_session(graph: Graph, whole: Graph, settings: SessionSettings) -> GraphSession:
-    """Load a graph of this role with the weights of the role `harmonic`.
+class StateVoices:
+    """Opens voices that keep their state; the graph is loaded for the first one.
 
-    Raises:
-        BundleError: the runtime refuses it.
+    Most instances convert only whole recordings and never need it.
+
+    Args:
+        graph: of the role `harmonic_stream`.
+        whole: of the role `harmonic`, which has the weights.
+        hop: samples per frame of the voice.
+        settings: how to run the graph.
     """
+
+    def __init__(self, graph: Graph, whole: Graph, hop: int, settings: SessionSettings) -> None:
+        self._graph = graph
+        self._whole = whole
+        self._hop = hop
+        # A few frames at a time are too little work for any other processor.
+        self._settings = replace(settings, provider=Provider.CPU)
+        self._session: GraphSession | None = None
+        self._lock = Lock()
+
+    def __call__(self) -> "StateVoice":
+        """Open a voice.
+
+        Raises:
+            BundleError: the runtime refuses the graph, or what it speaks of silence is no sound.
+        """
+        return StateVoice(self._loaded(), self._graph, self._hop)
+
+    def _loaded(self) -> GraphSession:
+        with self._lock:
+            if self._session is None:
+                self._session = _open_session(self._graph, self._whole, self._settings)
+                # Lets go of the file's bytes.
+                self._whole = self._graph
+            return self._session
+
+
+def _open_session(graph: Graph, whole: Graph, settings: SessionSettings) -> GraphSession:
+    """Load a graph of this role with the weights of the role `harmonic`, and try it."""
     content = with_weights_of(graph.content, whole.content)
     # Optimised when it is loaded, unlike the whole graph: it runs every few frames, and widening
     # its weights each time would take longer than using them.
-    return GraphSession(Graph(graph.file, content, graph.facts), settings)
+    session = GraphSession(Graph(graph.file, content, graph.facts), settings)
+    silence = {
+        name: np.zeros([size for size in tensor.shape or () if isinstance(size, int)], np.float32)
+        for name, tensor in graph.facts.inputs.items()
+    }
+    silence["f0"] += _TRIAL_HERTZ
+    session.try_out(silence, "audio")
+    return session
 
 
 class StateVoice:

@@ -134,6 +134,25 @@ async def test_deleting_takes_one_generation_and_may_be_repeated(
         await bucket.find("a")
 
 
+async def test_the_address_of_an_emptied_object_stays_used(bucket: CloudStorageBucket) -> None:
+    used, unused = [
+        await bucket.sign_upload(name, content_type="audio/webm", max_bytes=10, lifetime=MINUTE)
+        for name in ("a", "b")
+    ]
+    assert (await put(used, b"sound")).status_code == 200
+    generation = (await bucket.find("a")).generation
+
+    await bucket.empty("a", generation + 1)
+    assert (await bucket.find("a")).generation == generation
+    await bucket.empty("a", generation)
+    emptied = await bucket.find("a")
+    await bucket.empty("a", generation)
+    await bucket.empty("b")
+
+    assert (emptied.bytes, await bucket.find("a")) == (0, emptied)
+    assert [(await put(each, b"again")).status_code for each in (used, unused)] == [412, 412]
+
+
 async def test_deleting_all_of_a_voice_leaves_others_and_the_one_to_keep(
     bucket: CloudStorageBucket,
 ) -> None:

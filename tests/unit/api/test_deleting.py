@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from shared.objects import ObjectExistsError
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.voice import new_voice_id
 from tests.support.logs import log_book, logged_as
@@ -35,7 +37,8 @@ async def test_everything_of_a_voice_is_erased_and_nothing_else(
     assert (response.status_code, response.content) == (204, b"")
     with pytest.raises(UnknownVoiceError):
         await stage.voices.read(voice.voice_id)
-    assert set(stage.uploads.objects) == {other.voice_id}
+    emptied, kept = (stage.uploads.objects[each.voice_id].data for each in (voice, other))
+    assert (emptied, kept) == (b"", b"recording")
     assert set(stage.results.objects) == {f"{other.voice_id}/1.wav"}
     problem(await client.delete(f"/api/v1/voices/{voice.voice_id}"), 404, "unknown_voice")
 
@@ -49,8 +52,38 @@ async def test_a_deletion_that_was_cut_off_is_completed_by_the_next(
 
     problem(await client.delete(f"/api/v1/voices/{voice_id}"), 404, "unknown_voice")
 
-    assert not stage.uploads.objects
-    assert not stage.results.objects
+    emptied = stage.uploads.objects[voice_id]
+    assert (emptied.data, stage.results.objects) == (b"", {})
+
+    # Deleting once more changes nothing, and makes no object of an invented name.
+    for each in (voice_id, new_voice_id()):
+        problem(await client.delete(f"/api/v1/voices/{each}"), 404, "unknown_voice")
+    assert stage.uploads.objects == {voice_id: emptied}
+
+
+async def test_the_address_of_an_erased_voice_takes_no_recording_any_more(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    voice_id = (await client.post("/api/v1/voices")).json()["voice_id"]
+
+    assert (await client.delete(f"/api/v1/voices/{voice_id}")).status_code == 204
+
+    # What the signed address asks for: a name that was never used.
+    with pytest.raises(ObjectExistsError):
+        await stage.uploads.write(voice_id, io.BytesIO(WEBM), content_type="audio/webm")
+
+
+async def test_a_voice_is_erased_from_its_document_on_so_that_no_worker_commits_meanwhile(
+    stage: Stage, client: httpx.AsyncClient
+) -> None:
+    voice = a_done()
+    await stage.voices.create(voice)
+    stage.uploads.is_out_of_reach = stage.results.is_out_of_reach = True
+
+    assert (await client.delete(f"/api/v1/voices/{voice.voice_id}")).status_code == 503
+
+    with pytest.raises(UnknownVoiceError):
+        await stage.voices.read(voice.voice_id)
 
 
 async def test_an_unknown_or_malformed_voice_id_is_told_apart(client: httpx.AsyncClient) -> None:
@@ -92,7 +125,8 @@ async def test_an_unreadable_voice_can_still_be_erased(tmp_path: Path) -> None:
     assert response.status_code == 204
     with pytest.raises(UnknownVoiceError):
         await stage.voices.read(voice.voice_id)
-    assert (stage.uploads.objects, stage.results.objects) == ({}, {})
+    assert stage.uploads.objects[voice.voice_id].data == b""
+    assert stage.results.objects == {}
 
 
 async def test_an_unreadable_voice_that_may_have_an_owner_is_not_erased(

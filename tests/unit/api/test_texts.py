@@ -155,7 +155,7 @@ async def test_deleting_the_voice_erases_its_text() -> None:
         answer = await client.delete(f"/api/v1/voices/{created['voice_id']}")
 
     assert answer.status_code == 204
-    assert not stage.uploads.objects
+    assert [each.data for each in stage.uploads.objects.values()] == [b""]
     assert not await voices_in(stage)
 
 

@@ -20,7 +20,7 @@ def exact_parameters(**changes: float) -> Parameters:
         for name, each in parameters
     }
     fixed["visitor.leaving"] = Duration(0.0)
-    fixed["processor.variation"] = Duration(0.0)
+    fixed["processor.variation"] = fixed["processor.first_voice"] = Duration(0.0)
     fixed |= {name.replace("__", "."): Duration(value) for name, value in changes.items()}
     return parameters.replaced(fixed)
 

@@ -74,6 +74,7 @@ def test_defaults_are_those_of_the_terraform_module() -> None:
     settings = Settings()
     assert settings.minimum.convert == variables["min_instances"]["default"]
     assert settings.api_concurrency == variables["api_concurrency"]["default"]
+    assert settings.delivery_attempts == variables["delivery_attempts"]["default"]
     assert str(settings.convert_cpu) == str(variables["convert_cpu"]["default"]).strip('"')
     parameters = read_parameters()
     assert parameters["visitor.patience"] == variables["wait_objective_seconds"]["default"]

@@ -104,10 +104,11 @@ def test_a_voice_alone_takes_the_sum_of_its_steps() -> None:
     steps = program.records()
     # From the end of the recording: what lies between the upload and `done`, each path once.
     begin = [step["kind"] for step in program.steps].index(state.DEPART)
+    done = [step.get("target") for step in program.steps].index("listener")
     expected = 0.0
     for first, last in (
         (begin, program.labels["record"]),
-        (program.labels["conversions"], program.labels["conversions_refused"]),
+        (program.labels["conversions"], done),
         (program.labels["listener"], program.labels["warm_up"]),
     ):
         for step in steps[first:last]:
@@ -268,3 +269,20 @@ def test_a_simulation_ends_as_soon_as_more_voices_are_late_than_may_be() -> None
     # As many as may be late: it goes on to its end.
     kept = Simulation.prepare(PARAMETERS, settings, arrivals).run(0, Allowance(2.0, late))
     assert (kept.world.voices == whole.world.voices).all()
+
+
+def test_visitors_in_a_closed_loop_come_as_soon_as_a_voice_has_its_end() -> None:
+    parameters = exact_parameters(deployed__records_from_the_click=0.0)
+    arrivals = Arrivals(np.zeros(30), np.full(30, 3.0), 0.0, at_once=3)
+    voices = simulated(parameters, WARM, arrivals).world.voices
+    assert (voices["outcome"] == state.DONE).all()
+    assert voices["arrived"][:3].tolist() == [0.0, 0.0, 0.0]
+    assert voices["arrived"][3:] == pytest.approx(np.sort(voices["ended"])[:-3])
+
+
+def test_only_the_first_voice_of_an_instance_takes_longer() -> None:
+    settings = Settings(minimum=Instances(1, 1, 1), maximum=Instances(1, 1, 1))
+    parameters = exact_parameters(processor__first_voice=0.5)
+    first, second, third = waits_of(simulated(parameters, settings, evenly(3, 30.0)))
+    assert first == pytest.approx(second + 0.5)
+    assert third == pytest.approx(second)

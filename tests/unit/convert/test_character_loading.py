@@ -72,7 +72,13 @@ async def test_networks_that_run_already_are_not_read_again(stage: Stage) -> Non
     second = await stage.load("bob")
     assert stage.graphs_read == read
 
+    held = stage.loader.hold_shared(await stage.bucket.read("bob"))
     del first, second
+    gc.collect()
+    assert (await stage.load("bob")).manifest.id == "bob"
+    assert stage.graphs_read == read
+
+    del held
     gc.collect()
     await stage.load("bob")
 
@@ -98,3 +104,16 @@ async def test_a_character_that_is_too_large_is_not_even_read(tmp_path: Path) ->
 
 def test_memory_can_be_returned_at_any_time() -> None:
     return_memory()
+
+
+async def test_a_graph_with_two_roles_is_read_once(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    said = json.loads(stage.objects.objects["ada/character.json"].data)
+    graphs = said["graphs"]
+    graphs["pitch"] = graphs["content"]
+    stage.objects.put("ada/character.json", json.dumps(said).encode())
+
+    with pytest.raises(BundleError, match="expected a pitch model"):
+        await stage.load("ada")
+
+    assert stage.graphs_read == ["ada/content.onnx", "ada/synthesizer.onnx"]

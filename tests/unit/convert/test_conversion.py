@@ -5,6 +5,7 @@ import hashlib
 import os
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -301,6 +302,29 @@ async def test_a_voice_without_its_input_is_a_mistake_of_ours(stage: Stage) -> N
 
     with pytest.raises(ValueError, match="leased without its input"):
         await stage.run(voice)
+
+
+async def test_every_voice_has_noise_of_its_own_and_the_same_in_each_attempt(stage: Stage) -> None:
+    first, second = stage.voice(), stage.voice()
+
+    for voice in (first, second, replace(first, attempt=2)):
+        await stage.run(voice)
+
+    one, other, again = (options.seed for options in stage.engine.asked)
+    assert one == again != other
+
+
+async def test_a_recording_is_emptied_so_that_its_address_stays_used(stage: Stage) -> None:
+    voice = stage.voice()
+
+    await stage.conversion.discard_recording(voice)
+
+    emptied = stage.uploads.objects[voice.voice_id]
+    assert emptied.data == b""
+    # Again, as after a redelivery, and with another upload under the name: nothing is touched.
+    await stage.conversion.discard_recording(voice)
+    assert stage.uploads.objects[voice.voice_id] == emptied
+    await stage.conversion.discard_recording(replace(voice, input=None))
 
 
 async def test_only_what_the_attempt_stored_is_discarded(stage: Stage) -> None:

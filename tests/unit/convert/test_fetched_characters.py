@@ -74,6 +74,9 @@ class FakeLoader:
         self.error: Exception | None = None
         self.at_once = 0
 
+    def hold_shared(self, character: PublishedCharacter) -> object:
+        return character
+
     async def load(self, character: PublishedCharacter) -> LoadedCharacter:
         self.loaded.append((character.manifest.id, character.revision))
         self.at_once += 1
@@ -326,16 +329,3 @@ async def test_a_broken_character_works_as_soon_as_it_is_replaced() -> None:
     stage.shelf.put("ada", revision=2)
 
     assert await stage.use("ada") == 2
-
-
-@in_virtual_time
-async def test_closing_gives_up_the_loads() -> None:
-    stage = Stage("ada")
-    stage.loader.seconds = 60.0
-    waiting = asyncio.create_task(stage.use("ada"))
-    await settle()
-
-    await stage.characters.aclose()
-
-    with pytest.raises(asyncio.CancelledError):
-        await waiting

@@ -95,11 +95,13 @@ def test_memory_is_kept_free_for_the_characters_of_a_bucket(
     monkeypatch.setattr("functions.convert.settings.read_resources", lambda: Resources(2, 4 * GIB))
 
     assert ConvertSettings(**TOLD).concurrency == 4
-    assert ConvertSettings(**TOLD, characters_bucket="characters").concurrency == 4
-    larger = ConvertSettings(
-        **TOLD, characters_bucket="characters", characters_memory_bytes=2 * GIB
+    assert ConvertSettings(**TOLD, characters_bucket="characters").concurrency == 2
+    smaller = ConvertSettings(
+        **TOLD, characters_bucket="characters", characters_memory_bytes=GIB // 4
     )
-    assert larger.concurrency == 2
+    assert smaller.concurrency == 4
+    smaller = ConvertSettings(**TOLD, characters_bucket="characters", max_bundle_bytes=GIB // 4)
+    assert smaller.concurrency == 4
 
 
 def test_where_recordings_may_be_larger_fewer_are_converted_at_once(

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -69,6 +70,7 @@ class FakeConversion:
         self.begun = asyncio.Semaphore(0)
         self.tidying_seconds = 0.0
         self.tidying_fails = 0
+        self.recordings_discarded = 0
 
     async def run(
         self, voice: Voice, character: object, enter_stage: Callable[[str], None]
@@ -89,6 +91,10 @@ class FakeConversion:
             return FakeOutcome(result)
         finally:
             self.running -= 1
+
+    async def discard_recording(self, voice: Voice) -> None:
+        assert voice.status.is_final
+        self.recordings_discarded += 1
 
     async def discard(self, voice: Voice) -> None:
         self.results = {
@@ -471,6 +477,58 @@ async def test_a_worker_that_lost_its_lease_commits_and_leaves_nothing(book: Log
     assert (await stage.voice(message), stage.conversion.results) == (before, set())
     assert len(book.of("lease_lost")) == 1
     assert book.of("conversion_done") == []
+
+
+@in_virtual_time
+async def test_a_worker_that_lost_its_lease_deletes_its_own_result_beside_anothers() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.after_storing.clear()
+    working = asyncio.create_task(stage.worker.handle(message))
+    await stage.conversion.begun.acquire()
+    await stage.take_over(message)
+    other = await stage.voice(message)
+    result = a_result(other.voice_id, other.attempt)
+    stage.conversion.results.add(result.object)
+    await change(
+        stage.voices,
+        other.voice_id,
+        partial(voices_of.finish, attempt=2, result=result, seconds=1.0, timings={}),
+    )
+
+    stage.conversion.after_storing.set()
+    with pytest.raises(LeaseLostError):
+        await working
+
+    assert stage.conversion.results == {result.object}
+
+
+@pytest.mark.parametrize("outcome", [None, ERROR])
+def test_the_recording_of_a_final_voice_is_discarded_also_when_its_message_comes_again(
+    outcome: VoiceError | None,
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add()
+        stage.conversion.outcome = outcome
+        for times in (1, 2):
+            await stage.worker.handle(message)
+            assert stage.conversion.recordings_discarded == times
+
+    run()
+
+
+@in_virtual_time
+async def test_the_recording_is_kept_while_it_may_be_tried_again() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.outcome = RuntimeError("surprise")
+
+    with pytest.raises(RuntimeError):
+        await stage.worker.handle(message)
+
+    assert stage.conversion.recordings_discarded == 0
 
 
 @in_virtual_time

@@ -55,6 +55,11 @@ def book() -> Iterator[LogBook]:
 
 
 @pytest.fixture
+def uploads() -> MemoryBucket:
+    return MemoryBucket("uploads")
+
+
+@pytest.fixture
 def results() -> MemoryBucket:
     return MemoryBucket("results")
 
@@ -66,9 +71,9 @@ def topic() -> RecordingPublisher:
 
 @pytest.fixture
 def handler(
-    voices: MemoryVoices, results: MemoryBucket, topic: RecordingPublisher
+    voices: MemoryVoices, uploads: MemoryBucket, results: MemoryBucket, topic: RecordingPublisher
 ) -> DeadLetterHandler:
-    return DeadLetterHandler(voices, results, topic)
+    return DeadLetterHandler(voices, uploads, results, topic)
 
 
 @pytest.fixture
@@ -153,7 +158,7 @@ async def test_a_young_voice_that_only_lacked_room_is_put_back_with_its_own_reco
     put_results(results, voice)
     there = set(results.objects)
 
-    await DeadLetterHandler(young, results, topic).handle(about(voice))
+    await DeadLetterHandler(young, MemoryBucket("uploads"), results, topic).handle(about(voice))
 
     ((data, attributes),) = topic.published
     message = parse_conversion_message(PushMessage(data))
@@ -168,7 +173,7 @@ async def test_a_young_voice_that_only_lacked_room_is_put_back_with_its_own_reco
 async def test_a_voice_that_is_put_back_keeps_the_time_of_its_upload(
     young: MemoryVoices, results: MemoryBucket, topic: RecordingPublisher
 ) -> None:
-    handler = DeadLetterHandler(young, results, topic)
+    handler = DeadLetterHandler(young, MemoryBucket("uploads"), results, topic)
     for voice in (first := a_queued(), second := a_queued()):
         await young.create(voice)
 
@@ -185,7 +190,9 @@ async def test_a_young_voice_whose_attempts_are_used_up_is_failed(
     voice = replace(a_converting(), attempt=MOST_ATTEMPTS)
     await young.create(voice)
 
-    await DeadLetterHandler(young, results, topic).handle(about_conversion(voice))
+    await DeadLetterHandler(young, MemoryBucket("uploads"), results, topic).handle(
+        about_conversion(voice)
+    )
 
     assert (await young.read(voice.voice_id)).voice.status is Status.FAILED
     assert topic.published == []
@@ -198,7 +205,9 @@ async def test_a_young_voice_that_is_over_is_not_put_back(
     voice = EVERY_STATE[state]()
     await young.create(voice)
 
-    await DeadLetterHandler(young, results, topic).handle(about_conversion(voice))
+    await DeadLetterHandler(young, MemoryBucket("uploads"), results, topic).handle(
+        about_conversion(voice)
+    )
 
     assert (topic.published, (await young.read(voice.voice_id)).voice) == ([], voice)
 
@@ -212,7 +221,9 @@ async def test_while_a_worker_has_the_voice_the_dead_letter_comes_again(
     topic = RecordingPublisher()
 
     with pytest.raises(LeaseHeldError):
-        await DeadLetterHandler(voices, results, topic).handle(about_conversion(voice))
+        await DeadLetterHandler(voices, MemoryBucket("uploads"), results, topic).handle(
+            about_conversion(voice)
+        )
 
     assert topic.published == []
 
@@ -272,6 +283,19 @@ async def test_the_results_of_all_attempts_are_deleted_with_the_voice(
     assert results.objects.keys() == {other}
 
 
+async def test_the_recording_of_a_voice_that_is_given_up_is_emptied(
+    voices: MemoryVoices, handler: DeadLetterHandler, uploads: MemoryBucket
+) -> None:
+    voice = a_converting()
+    await voices.create(voice)
+    generation = uploads.put(voice.voice_id, b"recording")
+    upload = an_upload(voice.voice_id, generation=generation)
+
+    await handler.handle(upload_notification(upload))
+
+    assert uploads.objects[voice.voice_id].data == b""
+
+
 async def test_the_last_result_of_a_deleted_voice_is_deleted(
     handler: DeadLetterHandler, results: MemoryBucket
 ) -> None:
@@ -326,9 +350,9 @@ async def test_a_document_that_cannot_be_read_is_named_and_nothing_is_deleted(
     put_results(results, voice)
     there = set(results.objects)
 
-    await DeadLetterHandler(DamagedVoices(), results, RecordingPublisher()).handle(
-        about_conversion(voice)
-    )
+    await DeadLetterHandler(
+        DamagedVoices(), MemoryBucket("uploads"), results, RecordingPublisher()
+    ).handle(about_conversion(voice))
 
     (entry,) = book.of("unreadable_voice")
     assert entry["voice"] == logged_as(voice.voice_id)

@@ -208,6 +208,28 @@ async def test_an_older_event_waits_for_the_end_of_the_lease(stage: Stage) -> No
     assert len(stage.topic.published) == 1
 
 
+@pytest.mark.parametrize("state", ["done", "failed"])
+async def test_an_upload_to_a_voice_that_is_over_is_emptied_and_its_address_stays_used(
+    stage: Stage, state: str
+) -> None:
+    await stage.add(voice := EVERY_STATE[state]())
+    generation = stage.bucket.put(voice.voice_id, b"once more")
+
+    event = upload_notification(an_upload(voice.voice_id, generation=generation))
+    await stage.handler.handle(event)
+
+    assert stage.bucket.objects[voice.voice_id].data == b""
+    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+
+
+async def test_the_event_of_an_emptied_recording_is_ignored_unread(stage: Stage) -> None:
+    voice_id = new_voice_id()
+
+    await stage.handler.handle(upload_notification(an_upload(voice_id, bytes=0)))
+
+    assert (stage.bucket_openings, stage.topic.published) == (0, [])
+
+
 async def test_a_voice_whose_worker_died_without_any_message_is_converted(stage: Stage) -> None:
     upload = await stage.add(voice := a_converting(datetime.now(UTC) - 2 * LEASE))
 
@@ -261,8 +283,8 @@ async def test_the_upload_of_a_deleted_voice_is_erased(stage: Stage, book: LogBo
     await stage.handler.handle(upload_notification(upload))
     await stage.handler.handle(upload_notification(upload))
 
-    assert (stage.bucket.objects, stage.topic.published) == ({}, [])
-    assert len(book.of("upload_erased")) == 2
+    assert stage.bucket.objects[voice_id].data == b""
+    assert (stage.topic.published, len(book.of("upload_erased"))) == ([], 2)
 
 
 async def test_only_the_announced_generation_is_erased(stage: Stage) -> None:
@@ -271,7 +293,7 @@ async def test_only_the_announced_generation_is_erased(stage: Stage) -> None:
 
     await stage.handler.handle(upload_notification(an_upload(voice_id, generation=generation + 1)))
 
-    assert set(stage.bucket.objects) == {voice_id}
+    assert stage.bucket.objects[voice_id].data == b"newer"
 
 
 @pytest.mark.parametrize(

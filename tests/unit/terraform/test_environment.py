@@ -9,7 +9,14 @@ import pytest
 
 from functions.api.settings import ApiSettings
 from functions.convert.live.settings import LiveSettings
-from functions.convert.planning import MIB, PROCESS_BYTES, Resources, memory_needs, plan
+from functions.convert.planning import (
+    FETCHED_CONVERSION_BYTES,
+    MIB,
+    PROCESS_BYTES,
+    Resources,
+    memory_needs,
+    plan,
+)
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.on_upload.settings import OnUploadSettings
@@ -43,6 +50,7 @@ EXAMPLES = {
     r"^google_storage_bucket\.\w+\.name$": "a-project-voice-avatar-bucket",
     r"^google_pubsub_topic\.\w+\[\"\w+\"\]\.name$": "voice-avatar-topic",
     r"^google_cloud_run_v2_service\.convert\.uri$": "https://convert.example.com",
+    r"^local\.provider$": "cpu",
     r"^local\.audiences\.\w+$": "https://receiver.example.com",
     r"^tostring\(local\.timeouts\.conversion_deadline\)$": "60",
     r"^tostring\(local\.patience\)$": "300",
@@ -135,7 +143,7 @@ def test_as_many_conversions_at_once_as_are_planned_for_such_a_container(
 def test_terraform_and_the_code_know_the_same_memory_of_a_conversion(
     terraform: TerraformModule, seconds: int, max_bytes: int
 ) -> None:
-    expression = terraform.locals["conversion_mib"]
+    expression = terraform.locals["conversion_mib"].replace("local.fetched_conversion_mib", "0")
     for name, value in (("recording_seconds.max", seconds), ("max_upload_bytes", max_bytes)):
         expression = expression.replace(f"var.{name}", str(value))
     limits = DecodeLimits(max_seconds=seconds, max_bytes=max_bytes)
@@ -143,6 +151,41 @@ def test_terraform_and_the_code_know_the_same_memory_of_a_conversion(
     assert re.fullmatch(r"(max|ceil|[\d+*/(), .])+", expression)
     calculated = eval(expression, {"max": max, "ceil": math.ceil})  # noqa: S307 - numbers only
     assert calculated == math.ceil(memory_needs(limits).conversion / MIB)
+
+
+def test_terraform_and_the_code_plan_the_same_memory_for_fetched_characters(
+    terraform: TerraformModule,
+) -> None:
+    needs = memory_needs(DecodeLimits(), fetched=100 * MIB)
+    conversion = f"var.characters == null ? 0 : {FETCHED_CONVERSION_BYTES // MIB}"
+    process = f"({PROCESS_BYTES // MIB} + local.fetched_mib) * ceil("
+
+    assert terraform.locals["fetched_conversion_mib"] == conversion
+    assert terraform.locals["fetched_mib"] == (
+        "var.characters == null ? 0 : var.characters.memory_mib + var.characters.max_bundle_mib"
+    )
+    assert terraform.locals["conversions_mib"].startswith(process)
+    assert (needs.process, needs.conversion) == (
+        PROCESS_BYTES + 100 * MIB,
+        FETCHED_CONVERSION_BYTES,
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "kinds"),
+    [
+        ("environment_characters", (ApiSettings, ConvertSettings)),
+        ("environment_fetching", (ConvertSettings,)),
+    ],
+)
+def test_the_settings_of_a_bucket_of_characters_are_known(
+    terraform: TerraformModule, told: str, kinds: tuple[type[CommonSettings], ...]
+) -> None:
+    names = re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", str(terraform.locals[told]))
+
+    assert names
+    for kind in kinds:
+        assert {name.lower() for name in names} <= kind.model_fields.keys()
 
 
 def test_the_default_container_has_the_memory_of_its_hostile_conversions(
@@ -155,7 +198,7 @@ def test_the_default_container_has_the_memory_of_its_hostile_conversions(
     )
     at_once = terraform.locals["conversions_per_cpu"] * cpus
 
-    assert terraform.locals["conversions_mib"].startswith(f"{PROCESS_BYTES // MIB} * ceil(")
+    assert terraform.locals["conversions_mib"].startswith(f"({PROCESS_BYTES // MIB} + local.")
     assert PROCESS_BYTES + at_once * memory_needs(limits).conversion <= memory * MIB
 
 
@@ -183,10 +226,12 @@ def test_every_deployable_that_waits_for_uploads_gets_their_validity(
 def test_each_deployable_gets_the_variables_meant_for_it(terraform: TerraformModule) -> None:
     for name, function in terraform.locals["functions"].items():
         own = f"local.environment_{name}"
-        assert function["environment"] == f"merge(local.environment_common, {own})"
+        more = ", local.environment_characters" if name == "api" else ""
+        assert function["environment"] == f"merge(local.environment_common, {own}{more})"
     container = terraform.resources["google_cloud_run_v2_service", "convert"]["template"][0]
     told = str(container["containers"][0]["dynamic"])
-    assert "merge(local.environment_common, local.environment_convert)" in told
+    fetching = "local.environment_characters, local.environment_fetching"
+    assert f"merge(local.environment_common, local.environment_convert, {fetching})" in told
 
 
 def test_the_functions_are_served_as_asynchronous_ones(terraform: TerraformModule) -> None:

@@ -18,6 +18,7 @@ NEEDED = [
     "characters/a-character/a-graph.onnx",
     "functions/__init__.py",
     "functions/convert/main.py",
+    "functions/convert/requirements-cuda.txt",
     "functions/convert/requirements.txt",
     "shared/voice.py",
     "speech/audio/decoding.py",
@@ -69,7 +70,8 @@ def instructions(name: str) -> list[str]:
 def test_the_functions_and_the_container_run_the_same_python(terraform: TerraformModule) -> None:
     version = terraform.locals["python_version"]
 
-    (base,) = instructions("ARG")
+    base, *others = instructions("ARG")
+    assert others == ["PROVIDER=cpu"]
     assert instructions("FROM") == ["${BASE} AS build", "${BASE}"]
     image = rf"mirror\.gcr\.io/library/python:{re.escape(version)}\.\d+-slim-\w+"
     assert re.fullmatch(rf"BASE={image}@sha256:[0-9a-f]{{64}}", base)
@@ -77,7 +79,19 @@ def test_the_functions_and_the_container_run_the_same_python(terraform: Terrafor
 
 
 def test_no_image_comes_from_a_registry_with_a_pull_limit() -> None:
-    assert all(base.startswith("BASE=mirror.gcr.io/") for base in instructions("ARG"))
+    base = next(value for value in instructions("ARG") if value.startswith("BASE="))
+
+    assert base.startswith("BASE=mirror.gcr.io/")
+
+
+def test_an_image_for_a_gpu_differs_only_in_its_build_of_onnx_runtime() -> None:
+    folder = DOCKERFILE.parent
+    for_cpus = (folder / "requirements.txt").read_text().splitlines()
+    for_gpus = (folder / "requirements-cuda.txt").read_text().splitlines()
+
+    assert len([line for line in for_cpus if line.startswith("onnxruntime==")]) == 1
+    assert all(line.startswith(("nvidia-", "onnxruntime-gpu==")) for line in for_gpus)
+    assert "sed -i '/^onnxruntime==/d' /source/requirements.txt" in DOCKERFILE.read_text()
     assert "# syntax=" not in DOCKERFILE.read_text()
 
 

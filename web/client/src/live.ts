@@ -28,6 +28,8 @@ export interface LiveListener {
   readonly onConverted: (audio: Blob) => void;
   /** The character's voice while the visitor speaks; undefined where nobody wants to hear it. */
   readonly onHeard: ((sound: HeardSound) => void) | undefined;
+  /** The character will not be heard any more; the recording goes on. */
+  readonly onHearingEnded: (reason: string) => void;
 }
 
 export interface LiveSurroundings {
@@ -202,6 +204,8 @@ class Connection {
       );
     } else if (type === "failed") {
       this.#fail(failure(message));
+    } else if (type === "hearing_ended") {
+      this.#listener.onHearingEnded(stringOr(reason, ""));
     }
   }
 }

@@ -164,6 +164,8 @@ export type ConvertProgress =
   | { readonly step: "created"; readonly voice: Voice }
   | { readonly step: "uploading"; readonly sentBytes: number; readonly totalBytes: number }
   | { readonly step: "uploaded" }
+  /** The character is heard no longer, or not at all: `busy`, `unsupported` or `unavailable`. */
+  | { readonly step: "hearing_ended"; readonly reason: string }
   /** The audio is there, and the service is about to store it. */
   | { readonly step: "converted"; readonly audio: Blob }
   | { readonly step: "update"; readonly update: VoiceUpdate };

@@ -256,6 +256,7 @@ export class VoiceAvatar {
         onTaken: () => handover.end(),
         onConverted: (audio: Blob) => handover.receive(audio),
         onHeard: options.onHeard,
+        onHearingEnded: (reason: string) => options.onProgress?.({ step: "hearing_ended", reason }),
       };
       try {
         return await sendLive(

@@ -227,6 +227,17 @@ describe("the character is heard while the visitor speaks", () => {
   });
 });
 
+test("the caller learns that hearing ends, and the recording goes on", async () => {
+  const conversation = new Conversation();
+  const outcome = conversation.start({ onHeard: () => undefined });
+  const socket = await conversation.begin();
+  socket.answer({ type: "hearing_ended", reason: "busy" });
+  expect(conversation.progress.at(-1)).toEqual({ step: "hearing_ended", reason: "busy" });
+  await conversation.speak();
+  done(socket);
+  await outcome;
+});
+
 describe("a socket that does not work leads to the upload of the same bytes", () => {
   const passing = (): Partial<Surroundings> => ({
     pause: new FakeClock((seconds) => seconds < 10).pause,

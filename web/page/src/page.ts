@@ -3,7 +3,6 @@ import type {
   AnnouncedVoice,
   Character,
   ConvertProgress,
-  HeardSound,
   RecordingSource,
   SpeakProgress,
   VoiceAvatar,
@@ -16,16 +15,24 @@ import { Playback } from "./playback.js";
 import { PageError, type Problem, problemOf } from "./problems.js";
 import { Recorder, recordingType } from "./recorder.js";
 import { Ring, TICKS } from "./ring.js";
+import { Roster } from "./roster.js";
 import { type Mode, pageLimits, Setup } from "./setup.js";
 import { contentTypeOf, decode, judge, measure, outline, type Sound } from "./sound.js";
-import { type Side, STAGES, type Stage, type State, View } from "./view.js";
+import {
+  initialState,
+  NOTHING_YET,
+  type Notice,
+  type Side,
+  SILENCE,
+  type Stage,
+  STAGES,
+  type State,
+} from "./state.js";
+import { View } from "./view.js";
 import { BARS } from "./waveform.js";
 import { type Language, WORDS } from "./words.js";
 
 const OUTPUT_FORMAT = "mp3";
-/** A list of characters older than this is fetched again when the visitor comes back. */
-const LIST_MILLISECONDS = 60_000;
-const SILENCE = (): string => "";
 /** The part of the ring that has the character's colour, for each stage. */
 const TURNED: Readonly<Record<Stage, number>> = {
   uploading: 0.25,
@@ -33,6 +40,9 @@ const TURNED: Readonly<Record<Stage, number>> = {
   converting: 0.7,
   done: 1,
 };
+
+/** For what is converted without having been spoken just now. */
+const NOT_SPOKEN = { hearing: null, kept: Promise.resolve() };
 
 /** A recording and its media type. */
 interface Take {
@@ -45,6 +55,7 @@ export class Page {
   readonly #view = new View();
   readonly #ring = new Ring(part("#ring", HTMLElement));
   readonly #setup: Setup;
+  readonly #roster: Roster;
   readonly #playback = new Playback((side, playing, fraction) =>
     this.#played(side, playing, fraction),
   );
@@ -55,7 +66,6 @@ export class Page {
   #voice: AnnouncedVoice | null = null;
   #usedSetup = "";
   #retry: (() => Promise<void>) | null = null;
-  #listedAt = 0;
 
   /** `canHear`: whether the service lets visitors hear the character while they speak. */
   constructor(client: VoiceAvatar, language: Language, { canHear }: { canHear: boolean }) {
@@ -64,23 +74,8 @@ export class Page {
       { onChange: () => this.#setupChanged(), onSay: () => void this.#say() },
       canHear,
     );
-    this.#state = {
-      scene: "loading",
-      words: WORDS[language],
-      character: null,
-      mode: "speak",
-      wanted: "speak",
-      stage: "uploading",
-      problem: null,
-      canRetry: false,
-      canDelete: false,
-      setupChanged: false,
-      notice: SILENCE,
-      own: null,
-      converted: null,
-      download: null,
-      playing: null,
-    };
+    this.#roster = new Roster(client, this.#setup);
+    this.#state = initialState(WORDS[language]);
     this.#listen();
   }
 
@@ -88,7 +83,7 @@ export class Page {
   async open(): Promise<void> {
     this.#update({ scene: "loading", problem: null, canRetry: false });
     try {
-      await this.#list();
+      await this.#roster.load();
       this.#start();
     } catch {
       this.#fail(problemOf(new PageError("page")), () => this.open());
@@ -99,16 +94,10 @@ export class Page {
     this.#update({ words: WORDS[language] });
   }
 
-  async #list(): Promise<void> {
-    this.#setup.offer(await this.#client.characters());
-    this.#listedAt = performance.now();
-  }
-
-  /** Lists the characters anew for visitors who come back to the page after a while. */
+  /** Shows the characters that there are now to visitors who come back after a while. */
   async #listAgain(): Promise<void> {
-    const isOld = performance.now() - this.#listedAt > LIST_MILLISECONDS;
-    if (!isOld || document.hidden || this.#state.scene !== "start") return;
-    await this.#list().then(
+    if (!this.#roster.isOld || document.hidden || this.#state.scene !== "start") return;
+    await this.#roster.load().then(
       () => this.#update({}),
       () => undefined,
     );
@@ -187,7 +176,7 @@ export class Page {
     return pageLimits(this.#setup.character);
   }
 
-  #start(notice: State["notice"] = SILENCE): void {
+  #start(notice: Notice = SILENCE): void {
     this.#forget();
     this.#ring.clear();
     this.#update({ scene: "start", notice });
@@ -202,18 +191,7 @@ export class Page {
     this.#take = null;
     this.#voice = null;
     this.#retry = null;
-    this.#state = {
-      ...this.#state,
-      mode,
-      problem: null,
-      canRetry: false,
-      canDelete: false,
-      setupChanged: false,
-      own: null,
-      converted: null,
-      download: null,
-      playing: null,
-    };
+    this.#state = { ...this.#state, ...NOTHING_YET, mode };
   }
 
   async #record(): Promise<void> {
@@ -231,11 +209,12 @@ export class Page {
       const slices = recorder.slices.pipeThrough(
         new TransformStream<Blob, Blob>({ flush: () => judged }),
       );
-      const onHeard = hearing && ((sound: HeardSound) => hearing.play(sound));
-      const conversion = this.#convert(slices, { contentType }, onHeard);
+      const kept = recorder.finished.then(({ blob }) => this.#keep({ blob, contentType }, signal));
+      kept.catch(() => undefined);
+      const conversion = this.#convert(slices, { contentType }, { hearing, kept });
       // A visitor who is speaking is not interrupted: an error is shown afterwards.
       conversion.catch(() => undefined);
-      await this.#keep({ blob: (await recorder.finished).blob, contentType }, signal);
+      await kept;
       await judged;
       await conversion;
     });
@@ -304,7 +283,7 @@ export class Page {
   async #convert(
     recording: RecordingSource,
     { contentType }: Pick<Take, "contentType">,
-    onHeard: ((sound: HeardSound) => void) | null = null,
+    { hearing, kept }: { hearing: Hearing | null; kept: Promise<unknown> } = NOT_SPOKEN,
   ): Promise<void> {
     const { character, pitchShift, summary } = this.#setup;
     this.#usedSetup = summary;
@@ -315,12 +294,16 @@ export class Page {
       outputFormat: OUTPUT_FORMAT,
       ...(character === null ? {} : { character: character.id }),
       onProgress: (progress) => {
-        if (progress.step === "converted") shown.push(this.#show(progress.audio, null));
+        const { step } = progress;
+        // The result may be there before the browser has decoded the visitor's own recording.
+        if (step === "converted")
+          shown.push(kept.then(() => this.#show(progress.audio, null)).catch(() => undefined));
         else this.#progress(progress);
       },
-      ...(onHeard === null ? {} : { onHeard }),
+      ...(hearing === null ? {} : { onHeard: (sound) => hearing.play(sound) }),
       signal: this.#work.signal,
     });
+    await kept;
     await (shown[0] ?? this.#fetchResult(result));
   }
 
@@ -332,8 +315,8 @@ export class Page {
     this.#forget("type");
     this.#usedSetup = summary;
     this.#ring.clear();
-    this.#ring.turn(TURNED.uploading);
-    this.#update({ scene: "busy", stage: "uploading", notice: (w) => w.stageQueued });
+    this.#ring.turn(TURNED.queued);
+    this.#update({ scene: "busy", stage: "queued", notice: (w) => w.stageQueued });
     await this.#attempt(async (signal) => {
       const { result } = await this.#client.speak(typing.text, {
         ...typing.wishes,
@@ -385,6 +368,8 @@ export class Page {
       this.#ring.turn(share * TURNED.uploading);
     } else if (progress.step === "update") {
       this.#stage(progress.update.status as Stage);
+    } else if (progress.step === "hearing_ended") {
+      this.#update({ notice: (words) => words.hearingEnded });
     }
   }
 
@@ -408,7 +393,7 @@ export class Page {
       if (signal.aborted) return;
       const problem = problemOf(error);
       // The chosen character is gone: another can be chosen from what is there now.
-      if (problem.key === "unknown_character") await this.#list().catch(() => undefined);
+      if (problem.key === "unknown_character") await this.#roster.load().catch(() => undefined);
       if (this.#work.signal !== signal) return;
       const canRepeat = this.#take !== null || this.#state.mode === "type";
       this.#fail(problem, canRepeat ? () => this.#again() : null);

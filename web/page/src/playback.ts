@@ -1,7 +1,8 @@
 /** The page's two sounds: the visitor's own and the character's. */
 import { part } from "./elements.js";
 import { outline, Player, type Sound } from "./sound.js";
-import { type Side, showPlayed } from "./view.js";
+import type { Side } from "./state.js";
+import { showPlayed } from "./view.js";
 import { BARS, drawWaveform } from "./waveform.js";
 
 export class Playback {

@@ -1,40 +1,11 @@
 /** Shows the page's state to the visitor. Reads the state and never changes it. */
 import type { Character } from "@voice-avatar/client";
 import { part } from "./elements.js";
-import type { Problem } from "./problems.js";
 import { nameOf } from "./characterList.js";
-import { type Mode, pageLimits } from "./setup.js";
+import { pageLimits } from "./setup.js";
+import { type Scene, type Side, type Stage, STAGES, type State } from "./state.js";
 import type { Sound } from "./sound.js";
 import type { Words } from "./words.js";
-
-export type Scene = "loading" | "start" | "recording" | "busy" | "done" | "problem";
-export type Stage = "uploading" | "queued" | "converting" | "done";
-export type Side = "own" | "converted";
-
-export const STAGES: readonly Stage[] = ["uploading", "queued", "converting", "done"];
-
-export interface State {
-  readonly scene: Scene;
-  readonly words: Words;
-  readonly character: Character | null;
-  /** How the result that is shown, or on its way, was asked for. */
-  readonly mode: Mode;
-  /** What the visitor wants to do next. */
-  readonly wanted: Mode;
-  readonly stage: Stage;
-  readonly problem: Problem | null;
-  /** Whether the same recording can be sent again. */
-  readonly canRetry: boolean;
-  readonly canDelete: boolean;
-  /** Whether character or pitch differ from those of the result that is shown. */
-  readonly setupChanged: boolean;
-  /** The sentence in the status line, in either language. */
-  readonly notice: (words: Words) => string;
-  readonly own: Sound | null;
-  readonly converted: Sound | null;
-  readonly download: { readonly address: string; readonly name: string } | null;
-  readonly playing: Side | null;
-}
 
 export class View {
   readonly #headline = part("#headline", HTMLElement);

@@ -62,6 +62,7 @@ const en = {
   semitones: (shift: string) => `${shift} semitones`,
   comparison: "Compare the two voices",
   hear: "Hear the character while you speak",
+  hearingEnded: "The character cannot be heard just now; go on speaking.",
   hearHint: "With headphones only: loudspeakers would be recorded, too. The result sounds better.",
   you: "You",
   seconds: (value: string) => `${value} s`,
@@ -79,7 +80,7 @@ const en = {
   code: (code: string) => `Code: ${code}`,
   loading: "One moment…",
   privacy:
-    "Recordings and results are erased after a day, or at once with “Delete now”. What you hear is synthetic speech.",
+    "Recordings, texts and results are erased after a day, or at once with “Delete now”. What you hear is synthetic speech.",
   problems: {
     microphone_refused: [
       "The microphone is blocked.",
@@ -221,6 +222,7 @@ const ja: Words = {
   semitones: (shift) => `${shift} 半音`,
   comparison: "二つの声を聞き比べる",
   hear: "話しながらキャラクターの声を聞く",
+  hearingEnded: "今は声を聞けませんが、そのまま話してください。",
   hearHint:
     "ヘッドホンをお使いください。スピーカーの音は録音に入ります。仕上がりの声はもっときれいです。",
   you: "あなた",
@@ -239,7 +241,7 @@ const ja: Words = {
   code: (code) => `コード：${code}`,
   loading: "お待ちください…",
   privacy:
-    "録音と変換結果は1日で消去されます。「今すぐ削除」ですぐに消すこともできます。再生されるのは合成音声です。",
+    "録音、入力した文、変換結果は1日で消去されます。「今すぐ削除」ですぐに消すこともできます。再生されるのは合成音声です。",
   problems: {
     microphone_refused: [
       "マイクの使用が許可されていません。",

@@ -7,14 +7,16 @@ one port. Inside of `live` the same routes are served beside the WebSocket.
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
+import shutil
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from functions.convert.character_loading import build_character
+from functions.convert.character_loading import build_character, return_memory
 from functions.convert.live.voicevox.composition import Access, Kept, compose
 from functions.convert.live.voicevox.settings import VoicevoxSettings
 from functions.convert.serving import serve_until_signal
@@ -22,11 +24,12 @@ from shared import logs, settings
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_characters
 from speech.engines.base import SessionSettings
+from speech.engines.mapped_weights import MappedWeights
 from speech.engines.registry import ENGINES
 from speech.engines.speaking import SpeechOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hypercorn.typing import ASGIFramework
     from starlette.types import ASGIApp
@@ -55,7 +58,10 @@ def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
     Raises:
         BundleError: a bundle will not work, or there is none.
     """
-    session = SessionSettings(threads=config.threads, front_end=kept.front_end())
+    weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
+    session = SessionSettings(
+        config.threads, config.provider, front_end=kept.front_end(), weights=weights
+    )
     characters = {
         name: build_character(character, session)
         for name, character in load_characters(
@@ -66,10 +72,20 @@ def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
     for character in characters.values():
         if character.text_engine is not None:
             list(character.text_engine.speak(_REHEARSED, SpeechOptions()))
+    return_memory()
     return characters
 
 
-async def _serve(config: VoicevoxSettings, supervision: Supervision | None = None) -> None:
+async def serve(config: VoicevoxSettings, supervision: Supervision | None = None) -> None:
+    """Serve in this process until SIGTERM or SIGINT.
+
+    Args:
+        config: the settings.
+        supervision: by Gunicorn, if there are several processes.
+
+    Raises:
+        BundleError: a bundle will not work, or none takes text.
+    """
     kept = await asyncio.to_thread(Kept.opened, config.data_dir)
     app = build_app(config, await asyncio.to_thread(load, config, kept), kept)
 
@@ -100,13 +116,24 @@ def run(config: VoicevoxSettings) -> None:
         BundleError: a character bundle will not work, or none takes text.
     """
     if config.is_alone:
-        asyncio.run(_serve(config))
+        asyncio.run(serve(config))
         return
     # Imported here, because Gunicorn is only needed for several processes.
     from functions.convert import processes  # noqa: PLC0415
 
-    with ExitStack() as stack:
-        if config.data_dir is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="voicevox-"))
-            config = config.model_copy(update={"data_dir": Path(folder)})
-        processes.run(config, _serve)
+    with _own_folder() as folder:
+        weights = config.weights_dir or folder / "weights"
+        weights.mkdir(parents=True, exist_ok=True)
+        shared = {"weights_dir": weights, "data_dir": config.data_dir or folder / "data"}
+        processes.run(config.model_copy(update=shared), serve)
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """Make a folder that is removed at the end of this process, but not of a forked one."""
+    folder, owner = tempfile.mkdtemp(prefix="voicevox-"), os.getpid()
+    try:
+        yield Path(folder)
+    finally:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -28,7 +28,8 @@ class VoicevoxSettings(ServingSettings):
         allowed_origins: the web sites whose pages may call the service, `*` for all.
         voicevox_key: the key that requests must carry; None if everybody may call the service.
         data_dir: where presets and the user dictionary are kept; None keeps them until the end.
-        share_weights: whether several processes share the memory of the networks' weights.
+        weights_dir: where several processes keep the networks that they share; a folder of this
+            run if None.
     """
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore")
@@ -42,4 +43,4 @@ class VoicevoxSettings(ServingSettings):
     allowed_origins: CommaSeparated = ()
     voicevox_key: Key | None = None
     data_dir: Path | None = None
-    share_weights: bool = True
+    weights_dir: Path | None = None

@@ -102,6 +102,9 @@ class FakeConversion:
                 await self.results.connect()
         return Outcome(result, made.seconds, stages.stopwatch.milliseconds())
 
+    async def discard_recording(self, _voice: Voice) -> None:
+        pass
+
     async def discard(self, voice: Voice) -> None:
         self.discarded.append(voice.voice_id)
 

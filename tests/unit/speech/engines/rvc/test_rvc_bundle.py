@@ -268,6 +268,6 @@ def test_two_characters_share_an_encoder_as_long_as_one_of_them_lives(tmp_path: 
         for bundle in bundles
     ]
     assert digests[0] == digests[1] != digests[2]
-    assert [key for key in counted if digests[0] in key] == [f"session {digests[0]} 1"]
-    assert [key for key in counted if digests[2] in key] == [f"session {digests[2]} 1"]
+    assert [key for key in counted if digests[0] in key] == [f"session {digests[0]} 1 cpu"]
+    assert [key for key in counted if digests[2] in key] == [f"session {digests[2]} 1 cpu"]
     assert len(engines) == 3

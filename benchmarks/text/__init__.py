@@ -1,0 +1,1 @@
+"""How many texts are spoken a second, and how soon, with Mei and with an AIVMX voice."""

@@ -1,0 +1,268 @@
+"""How many texts a second are spoken, how soon, and with how much memory.
+
+Texts as people send them in chats, at a constant rate whatever becomes of those before. The
+original arrangement - one process, one lock, graph optimisation off - is built from the same parts
+and measured in the same run. The AIVMX voice has the size of a real one and random weights.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from benchmarks.measuring.load import apply_load
+from benchmarks.measuring.report import Report, Table
+from benchmarks.measuring.servers import PORT, python, running
+from benchmarks.text.graphs import CHARACTER, write_characters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.measuring.report import Cell, Options
+
+SERVICE: Final = "functions.convert.live.voicevox"
+ORIGINAL: Final = "benchmarks.text.original"
+MEI: Final = "メイ"
+TEXTS: Final = (
+    "おはよう！",
+    "今から帰ります。",
+    "ありがとう、助かりました。",
+    "明日は何時に集合ですか？",
+    "今日は3月5日、気温は12度です。",
+    "Discordで話しませんか？",
+    "その映画、先週見たけどすごく面白かったよ。",
+    "荷物は午後2時から4時の間に届くそうです。",
+    "新しいパソコンを買ったので、設定を手伝ってほしいです。",
+    "駅前に新しいカフェができたから、週末に一緒に行ってみない？",
+    "会議の資料を共有しました。お手数ですが、確認をお願いします。",
+    "昨日の夜から雨が降り続いていて、電車が少し遅れているみたいです。",
+)
+LONG: Final = (
+    "昨日の夜から雨が降り続いていて、電車が少し遅れているみたいです。"
+    "着いたら連絡しますので、先に始めていてくださいね。"
+)
+"""A text of 60 characters, give or take."""
+
+SECONDS: Final = 120.0
+OVERLOAD: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """How the service runs.
+
+    Attributes:
+        title: shown.
+        module: that is started.
+        workers: processes.
+        threads: of each network.
+        at_once: texts that are spoken at once.
+    """
+
+    title: str
+    module: str
+    workers: int
+    threads: int
+    at_once: int
+
+
+ARRANGEMENTS: Final = (
+    Arrangement("original: 1 process, 1 lock, not optimised", ORIGINAL, 1, 1, 4),
+    Arrangement("1 process, 1 thread", SERVICE, 1, 1, 2),
+    Arrangement("1 process, 2 threads", SERVICE, 1, 2, 1),
+    Arrangement("2 processes, 1 thread", SERVICE, 2, 1, 2),
+    Arrangement("2 processes, 2 threads", SERVICE, 2, 2, 2),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        arrangements: how the service runs.
+        seconds: of each load.
+        rates: texts a second that are asked of Mei, and of the AIVMX voice.
+        firsts: how often the first sound of a long text is waited for.
+    """
+
+    arrangements: Sequence[Arrangement]
+    seconds: float
+    rates: tuple[Sequence[float], Sequence[float]]
+    firsts: int
+
+
+FULL: Final = Plan(ARRANGEMENTS, 20.0, ((4.0, 8.0), (0.25, 0.5)), 9)
+QUICK: Final = Plan(ARRANGEMENTS[:2] + ARRANGEMENTS[3:4], 4.0, ((2.0,), (0.25,)), 2)
+MOST: Final = (30.0, 3.0)
+"""More texts a second than are spoken: what is then answered is the saturation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured of one arrangement with one voice."""
+
+    saturation: float
+    at_rates: Sequence[tuple[float, tuple[float, ...], int]]
+    first_sound: float
+    megabytes: float
+
+
+async def run(options: Options) -> Report:
+    """Measure every arrangement with both voices."""
+    plan = QUICK if options.quick else FULL
+    with tempfile.TemporaryDirectory(prefix="characters-") as name:
+        folder = Path(name, "characters")
+        write_characters(folder)
+        measured = {
+            (voice, each): await _measure(plan, each, folder, voice)
+            for each in plan.arrangements
+            for voice in (MEI, CHARACTER)
+        }
+    return Report(
+        "text", (_loads(plan, measured), _summary(plan, measured)), facts=_facts(plan, measured)
+    )
+
+
+async def _measure(plan: Plan, how: Arrangement, folder: Path, voice: str) -> Measured:
+    environment = {
+        "HOST": "127.0.0.1",
+        "PORT": PORT,
+        "WORKERS": str(how.workers),
+        "THREADS": str(how.threads),
+        "CONCURRENCY": str(how.at_once),
+        "BACKLOG": "1000",
+        "CHARACTERS_DIR": str(folder),
+        "MAX_BUNDLE_BYTES": str(1 << 32),
+        "TIMEOUT": "300",
+        "MAX_REQUESTS": "0",
+        "LOG_LEVEL": "WARNING",
+    }
+    index = (MEI, CHARACTER).index(voice)
+    async with (
+        running(python(how.module), environment, "/version") as server,
+        httpx.AsyncClient(base_url=server.url, timeout=SECONDS * 5) as client,
+    ):
+        visitor = await _Visitor.known(client, voice)
+        await visitor.prepare((*TEXTS, LONG))
+        first = await visitor.first_sound(plan.firsts)
+        at_rates = []
+        for rate in plan.rates[index]:
+            load = await apply_load(visitor.ask, rate=rate, seconds=plan.seconds)
+            at_rates.append((rate, load.percentiles(), load.failures()))
+        saturation = await _saturation(visitor, MOST[index], plan.seconds)
+        return Measured(saturation, at_rates, first, server.megabytes())
+
+
+async def _saturation(visitor: _Visitor, rate: float, seconds: float) -> float:
+    """Return how many texts a second are spoken when more are asked for.
+
+    The answers are counted until the last one, so that those under way do not count for nothing.
+    """
+    load = await apply_load(visitor.ask, rate=rate, seconds=seconds)
+    ended = [answer.at for answer in load.answers if answer.is_success]
+    return len(ended) / max(ended) if ended else 0.0
+
+
+class _Visitor:
+    """Asks the service as a client of VOICEVOX does."""
+
+    def __init__(self, client: httpx.AsyncClient, style: int) -> None:
+        self._client = client
+        self._style = style
+        self._queries: dict[str, object] = {}
+
+    @classmethod
+    async def known(cls, client: httpx.AsyncClient, voice: str) -> _Visitor:
+        speakers = (await client.get("/speakers")).json()
+        (style,) = (each["styles"][0]["id"] for each in speakers if each["name"] == voice)
+        return cls(client, style)
+
+    async def prepare(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            answer = await self._client.post("/audio_query", params=self._of(text=text))
+            answer.raise_for_status()
+            self._queries[text] = answer.json()
+
+    async def ask(self, index: int) -> int:
+        """Speak the next text from its beginning to its end, as a bot does."""
+        text = TEXTS[index % len(TEXTS)]
+        query = await self._client.post("/audio_query", params=self._of(text=text))
+        answer = await self._client.post("/synthesis", params=self._of(), json=query.json())
+        return answer.status_code
+
+    async def first_sound(self, times: int) -> float:
+        """Return the milliseconds from asking for a long text to its first sound."""
+        waits = []
+        for _ in range(times + 1):
+            begin = time.perf_counter()
+            address, body = self._of(stream="true"), self._queries[LONG]
+            async with self._client.stream(
+                "POST", "/synthesis", params=address, json=body
+            ) as answer:
+                received = 0
+                async for chunk in answer.aiter_bytes():
+                    received += len(chunk)
+                    if received > 4_000:  # noqa: PLR2004 - more than the header
+                        break
+                waits.append((time.perf_counter() - begin) * 1000)
+        return median(waits[1:])
+
+    def _of(self, **more: str) -> dict[str, str | int]:
+        return {"speaker": self._style, **more}
+
+
+_Results = dict[tuple[str, Arrangement], Measured]
+
+
+def _loads(plan: Plan, measured: _Results) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (voice, each.title, rate, *percentiles, failures)
+        for voice in (MEI, CHARACTER)
+        for each in plan.arrangements
+        for rate, percentiles, failures in measured[voice, each].at_rates
+    ]
+    columns = ("voice", "arrangement", "texts/s", "p50 (ms)", "p95 (ms)", "p99 (ms)", "failures")
+    return Table("texts at a constant rate, `/audio_query` and `/synthesis`", columns, tuple(rows))
+
+
+def _summary(plan: Plan, measured: _Results) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    for voice in (MEI, CHARACTER):
+        original = measured[voice, plan.arrangements[0]].saturation
+        for each in plan.arrangements:
+            found = measured[voice, each]
+            times = found.saturation / original if original else None
+            rows.append(
+                (voice, each.title, found.saturation, times, found.first_sound, found.megabytes)
+            )
+    columns = (
+        "voice",
+        "arrangement",
+        "saturation (texts/s)",
+        "times the original",
+        "first sound of 60 characters (ms)",
+        "memory (MB, both voices loaded)",
+    )
+    return Table("saturation, first sound and memory", columns, tuple(rows))
+
+
+def _facts(plan: Plan, measured: _Results) -> dict[str, Cell]:
+    def of(workers: int) -> Measured:
+        (how,) = (
+            each
+            for each in plan.arrangements
+            if (each.module, each.workers, each.threads) == (SERVICE, workers, 1)
+        )
+        return measured[CHARACTER, how]
+
+    one, two = of(1).megabytes, of(2).megabytes
+    return {
+        "memory that a second process adds, of the first one's": (two - one) / one,
+    }

@@ -1,0 +1,97 @@
+"""What speaks text: sentences, and AIVMX voices."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hypothesis import strategies as st
+
+from speech.engines.speaking import LONGEST_TEXT
+from speech.engines.style_bert_vits2.aivm_media import AivmxError
+from speech.importing.aivmx import parse_aivmx
+from speech.text.accents import accent_phrases
+from speech.text.front_end import FrontEnd
+from speech.text.normalisation import normalise
+from speech.text.phonemes import phonemes
+from speech.text.sentences import read_sentences, split_sentences
+from speech.text.spoken import write_out
+from tests.fuzz.harness import UncleanError
+from tests.fuzz.mutation import mutated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MIB: Final = 1 << 20
+DATA: Final = Path(__file__).parents[1] / "data"
+TEXTS: Final = DATA / "text" / "sentences.json"
+TINY_AIVMX: Final = DATA / "aivmx" / "tiny.aivmx"
+_LONGEST_SENTENCE: Final = 2_000
+
+
+@dataclass
+class TextTarget:
+    """Texts, as visitors type them: what both engines would say, without saying it."""
+
+    name: str = "text"
+    seconds: float = 5.0
+    memory_bytes: int = 96 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """Sentences with damage, and any characters."""
+        rows = json.loads(TEXTS.read_text("utf-8"))
+        seeds = {row["text"][:40]: row["text"].encode() for row in rows if row["text"]}
+        return st.one_of(mutated(seeds, most=6), st.text(max_size=400).map(str.encode))
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Load the front end once."""
+        front_end = FrontEnd()
+        front_end.write("Discord")
+        yield partial(_read_text, front_end)
+
+
+def _read_text(front_end: FrontEnd, data: bytes) -> str:
+    text = data.decode(errors="ignore")[:LONGEST_TEXT]
+    spoken = phonemes(front_end.read(normalise(text)))
+    if not len(spoken.phones) == len(spoken.tones) == sum(spoken.word2ph):
+        raise UncleanError(f"phones that do not fit together: {spoken!r}"[:300])
+    sentences = split_sentences(front_end.write(write_out(text)))
+    phrases = [accent_phrases(reading) for reading in read_sentences(front_end, sentences)]
+    return "result" if spoken.has_sound or any(phrases) else "nothing to say"
+
+
+@dataclass
+class AivmxTarget:
+    """AIVMX voices: what is in the model's metadata, and the model around it."""
+
+    name: str = "aivmx"
+    seconds: float = 5.0
+    memory_bytes: int = 96 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """A voice with damage in its metadata."""
+        content = TINY_AIVMX.read_bytes()
+        return mutated({"tiny": content[-20_000:]}, most=4).map(lambda end: content[:-20_000] + end)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Open nothing."""
+        yield _read_aivmx
+
+
+def _read_aivmx(data: bytes) -> str:
+    try:
+        parse_aivmx(data)
+    except AivmxError as error:
+        sentence = str(error)
+        if not sentence.isprintable() or len(sentence) > _LONGEST_SENTENCE:
+            raise UncleanError(f"an error that is no sentence: {sentence[:200]!r}") from error
+        return "refused"
+    return "result"

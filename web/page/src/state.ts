@@ -1,0 +1,70 @@
+/** What the page shows at one moment. */
+import type { Character } from "@voice-avatar/client";
+import type { Problem } from "./problems.js";
+import type { Mode } from "./setup.js";
+import type { Sound } from "./sound.js";
+import type { Words } from "./words.js";
+
+export type Scene = "loading" | "start" | "recording" | "busy" | "done" | "problem";
+export type Stage = "uploading" | "queued" | "converting" | "done";
+export type Side = "own" | "converted";
+
+export const STAGES: readonly Stage[] = ["uploading", "queued", "converting", "done"];
+
+/** A sentence in either language. */
+export type Notice = (words: Words) => string;
+
+/** No sentence. */
+export const SILENCE: Notice = () => "";
+
+/** What belongs to one recording or text. */
+interface Attempt {
+  readonly problem: Problem | null;
+  /** Whether the same recording can be sent again. */
+  readonly canRetry: boolean;
+  readonly canDelete: boolean;
+  /** Whether character or wishes differ from those of the result that is shown. */
+  readonly setupChanged: boolean;
+  readonly own: Sound | null;
+  readonly converted: Sound | null;
+  readonly download: { readonly address: string; readonly name: string } | null;
+  readonly playing: Side | null;
+}
+
+export interface State extends Attempt {
+  readonly scene: Scene;
+  readonly words: Words;
+  readonly character: Character | null;
+  /** How the result that is shown, or on its way, was asked for. */
+  readonly mode: Mode;
+  /** What the visitor wants to do next. */
+  readonly wanted: Mode;
+  readonly stage: Stage;
+  /** The sentence in the status line. */
+  readonly notice: Notice;
+}
+
+/** Before anything has been recorded or typed. */
+export const NOTHING_YET: Attempt = {
+  problem: null,
+  canRetry: false,
+  canDelete: false,
+  setupChanged: false,
+  own: null,
+  converted: null,
+  download: null,
+  playing: null,
+};
+
+export function initialState(words: Words): State {
+  return {
+    ...NOTHING_YET,
+    scene: "loading",
+    words,
+    character: null,
+    mode: "speak",
+    wanted: "speak",
+    stage: "uploading",
+    notice: SILENCE,
+  };
+}
