@@ -15,6 +15,9 @@ from training.export import Melody, export, load_network
 from training.generate import generate
 from training.quality.card import write_tables
 from training.quality.run import run as measure
+from training.quality.similarity import SpeakerEncoder
+from training.recordings import command
+from training.recordings.errors import RecordingsError
 from training.stream_export import export_stream
 from training.train import Plan, Trainer
 from training.variance import compensate
@@ -113,11 +116,29 @@ def evaluate(places: Places, effort: Effort) -> None:
     write_tables(places.bundle / "MODEL_CARD.md", tables)
 
 
+_RECORDINGS = command.Places(REPOSITORY / "characters", BUNDLE, WORK / "recordings")
 _STEPS = {"generate": make_data, "train": train, "quality": evaluate}
 
 
+def _from_recordings(arguments: list[str]) -> int:
+    return command.main(arguments, _RECORDINGS, command.ask_at_terminal, SpeakerEncoder())
+
+
+def _measure_recorded(character: str) -> int:
+    """Measures a character that was trained from recordings."""
+    try:
+        print(command.measure(character, _RECORDINGS, WORK / "quality", SpeakerEncoder()))
+    except RecordingsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the steps that are asked for."""
+    """Runs the steps that are asked for, or makes a character of recordings."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if any(argument.split("=")[0] == "--recordings" for argument in given):
+        return _from_recordings(given)
     parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
     parser.add_argument(
         "steps",
@@ -129,8 +150,11 @@ def main(arguments: list[str] | None = None) -> int:
         "--quick", action="store_true", help="minutes instead of hours; a bundle to try the path"
     )
     parser.add_argument("--work", type=Path, default=WORK, help="folder for data and checkpoints")
+    parser.add_argument("--character", metavar="ID", help="of recordings, to be measured")
     parser.add_argument("--bundle", type=Path, help="bundle to write or measure")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(given)
+    if options.character:
+        return _measure_recorded(options.character)
     steps = options.steps or ["generate", "train", "export", "quality"]
     unknown = set(steps) - {*_STEPS, "export"}
     if unknown:

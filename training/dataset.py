@@ -282,6 +282,10 @@ class Disturbance:
         self._hiss = torch.from_numpy(np.exp(MelSpectrum().log_power(hiss, 5990)))
         self._hiss /= self._hiss.mean()
 
+    def seed(self, seed: int) -> None:
+        """Begin the random numbers anew, so that a step has the same ones after a break."""
+        self._random.manual_seed(seed)
+
     def __call__(self, batch: Batch) -> Batch:
         """Disturb what is heard; what is wanted stays."""
         power = self._room(self._tract(batch.power))
@@ -291,7 +295,7 @@ class Disturbance:
         power = self._hide_context(torch.where(clean, batch.power, power))
         return Batch(
             power, self._other_melody(batch.f0),
-            self._doubt(batch.voiced), batch.voiced, batch.cepstrum, batch.phones, batch.weight,
+            self.doubt(batch.voiced), batch.voiced, batch.cepstrum, batch.phones, batch.weight,
         )  # fmt: skip
 
     def _uniform(self, *shape: int) -> Tensor:
@@ -396,7 +400,7 @@ class Disturbance:
         scale = 1.2 * self._uniform(count, 1)
         return torch.exp(middle + scale * kept + wander + 0.08 * self._normal(count, 1))
 
-    def _doubt(self, voiced: Tensor) -> Tensor:
+    def doubt(self, voiced: Tensor) -> Tensor:
         """Voicing as an erring tracker sees it: soft, late, flipped for a while, or unknown."""
         count, frames = voiced.shape
         soft = functional.avg_pool1d(

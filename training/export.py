@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -70,6 +71,16 @@ class Melody:
         low, median, high = np.exp(np.percentile(log_f0, [0.5, 50, 99.5]))
         return cls(float(median), float(log_f0.std()), float(low), float(high))
 
+    def as_manifest(self) -> dict[str, Any]:
+        """The field `pitch` of a manifest."""
+        return {
+            "policy": "auto",
+            "median_hz": round(self.median_hz, 1),
+            "log_std": round(self.log_std, 4),
+            "low_hz": round(self.low_hz, 1),
+            "high_hz": round(self.high_hz, 1),
+        }
+
 
 def load_network(checkpoint: Path) -> Network:
     """The averaged network of a checkpoint."""
@@ -89,7 +100,7 @@ def export(network: Network, melody: Melody, folder: Path) -> Path:
     frames = torch.export.Dim("frames", min=8, max=1_000_000)
     torch.onnx.export(
         FoldedGraph(network).eval(),
-        _inputs(150),
+        character_inputs(150),
         file,
         input_names=["wave", "f0", "voicing", "noise"],
         output_names=["audio"],
@@ -107,7 +118,8 @@ def export(network: Network, melody: Melody, folder: Path) -> Path:
     return file
 
 
-def _inputs(frames: int) -> tuple[torch.Tensor, ...]:
+def character_inputs(frames: int) -> tuple[torch.Tensor, ...]:
+    """Something to try a graph with: wave, f0, voicing and noise."""
     random = torch.Generator().manual_seed(frames)
     return (
         torch.randn(1, 160 * frames, generator=random) * 0.05,
@@ -197,7 +209,7 @@ def _check(graph: CharacterGraph, file: Path) -> None:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     for frames in (8, 150, 333):
-        inputs = _inputs(frames)
+        inputs = character_inputs(frames)
         with torch.no_grad():
             expected = graph(*inputs).numpy()
         names = ("wave", "f0", "voicing", "noise")
@@ -222,13 +234,6 @@ def _write_manifest(file: Path, melody: Melody) -> None:
         "sha256": hashlib.sha256(content).hexdigest(),
         "bytes": len(content),
     }
-    pitch = {
-        "policy": "auto",
-        "median_hz": round(melody.median_hz, 1),
-        "log_std": round(melody.log_std, 4),
-        "low_hz": round(melody.low_hz, 1),
-        "high_hz": round(melody.high_hz, 1),
-    }
-    manifest = {**_ABOUT, "graphs": {"harmonic": graph}, "pitch": pitch, **_TERMS}
+    manifest = {**_ABOUT, "graphs": {"harmonic": graph}, "pitch": melody.as_manifest(), **_TERMS}
     text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
     (file.parent / MANIFEST).write_text(text, encoding="utf-8")

@@ -68,7 +68,12 @@ def _blocks(channels: int, count: int) -> nn.Sequential:
 
 
 class Network(nn.Module):
-    """Mel spectrum, melody and voicing to the target's cepstrum and voicing."""
+    """Mel spectrum, melody and voicing to the target's cepstrum and voicing.
+
+    Attributes:
+        melody_mean: of log f0, which the decoder takes relative to it.
+        melody_spread: by which log f0 is divided.
+    """
 
     cepstrum_mean: Tensor
     cepstrum_spread: Tensor
@@ -88,6 +93,7 @@ class Network(nn.Module):
         self.register_buffer("cepstrum_mean", torch.zeros(CEPSTRUM_SIZE))
         self.register_buffer("cepstrum_spread", torch.ones(CEPSTRUM_SIZE))
         self.register_buffer("mel_mean", torch.full((features.BANDS,), -5.0))
+        self.melody_mean, self.melody_spread = LOG_F0_MEAN, LOG_F0_SPREAD
 
     def hear(self, mel: Tensor) -> Tensor:
         """Content [batch, content, frames] of a normalised mel spectrum [batch, frames, bands]."""
@@ -100,7 +106,7 @@ class Network(nn.Module):
 
     def melody(self, f0: Tensor) -> Tensor:
         """How high is spoken, relative to the target's usual pitch."""
-        return (torch.log(f0) - LOG_F0_MEAN) / LOG_F0_SPREAD
+        return (torch.log(f0) - self.melody_mean) / self.melody_spread
 
     def parameters_of(self, out: Tensor) -> tuple[Tensor, Tensor]:
         """Cepstrum and voicing logit of what the last layer gives [batch, 36, frames]."""

@@ -19,42 +19,16 @@ import torch
 
 from shared.characters import MANIFEST
 from speech.bundles.weights import with_weights_of
-from training import features
 from training.export import OPSET, ExportError, halve_weights, optimise, strip
-from training.network import MEAN_PRIOR_FRAMES, Network
+from training.graph_weights import load_network
 from training.stream import FRAMES, StreamGraph
 
 GRAPH = "harmonic_stream.onnx"
 ROLE = "harmonic_stream"
 _INPUTS = ("wave", "f0", "voicing", "noise")
-_NETWORK, _HALF = "network.", ".half"
 _FEWEST_SHARED_BYTES = 512
 # The runtime may add up in another order.
 _TOLERANCE = 1e-3
-
-
-def network_of(file: Path) -> Network:
-    """The network that a character's graph was exported from, with weights of half precision."""
-    stored = {
-        weight.name: onnx.numpy_helper.to_array(weight)
-        for weight in onnx.load(file).graph.initializer
-    }
-    state = {
-        name.removeprefix(_NETWORK).removesuffix(_HALF): torch.tensor(values.astype(np.float32))
-        for name, values in stored.items()
-        if name.startswith(_NETWORK)
-    }
-    others = {name: values for name, values in stored.items() if not name.startswith(_NETWORK)}
-    # The export stores the prior of the mean spectrum as one product.
-    (prior,) = (values for values in others.values() if values.shape == (features.BANDS,))
-    state["mel_mean"] = torch.tensor(prior / MEAN_PRIOR_FRAMES)
-    network = Network()
-    # What guesses phones is needed in the training alone.
-    expected = {name for name in network.state_dict() if not name.startswith("phones.")}
-    if set(state) != expected:
-        raise ExportError(f"{file.name}: expected the weights of this network, found others")
-    network.load_state_dict(state, strict=False)
-    return network.eval()
 
 
 def export_stream(bundle: Path, frames: int = FRAMES) -> Path:
@@ -64,7 +38,7 @@ def export_stream(bundle: Path, frames: int = FRAMES) -> Path:
         ExportError: the written graph differs from the network.
     """
     whole = bundle / "harmonic.onnx"
-    graph = StreamGraph(network_of(whole), frames).eval()
+    graph = StreamGraph(load_network(whole), frames).eval()
     file = bundle / GRAPH
     state = graph.state()
     torch.onnx.export(

@@ -74,8 +74,8 @@ class Objective(nn.Module):
         cepstrum, logit = network.speak(content, batch.f0, batch.voicing)
         error = (cepstrum - batch.cepstrum) @ self.perception.axis
         total_weight = batch.weight.sum()
-        spectrum = (_size(error) * batch.weight).sum() / total_weight
-        change = _size(error[:, 1:] - error[:, :-1])
+        spectrum = (size_of(error) * batch.weight).sum() / total_weight
+        change = size_of(error[:, 1:] - error[:, :-1])
         changes = (change * batch.weight[:, 1:]).sum() / total_weight
         voicing = functional.binary_cross_entropy_with_logits(logit, batch.voiced, batch.weight)
         spoken = functional.cross_entropy(network.phones(content), batch.phones, reduction="none")
@@ -95,8 +95,8 @@ class Objective(nn.Module):
         return self.perception.distance(found, wanted, batch.weight)
 
 
-def _size(error: Tensor) -> Tensor:
-    """Root mean square over the last axis."""
+def size_of(error: Tensor) -> Tensor:
+    """Root mean square over the last axis; an error of 0 has a gradient, too."""
     return torch.sqrt((error * error).mean(-1) + 1e-6)
 
 

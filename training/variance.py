@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from training.generate import Example
 from training.network import Network
@@ -42,7 +43,23 @@ def compensate(network: Network, examples: Iterable[Example], share: float = SHA
         speaking = ~np.isin(example.phones, _PAUSES)
         spoken.append(cepstrum[0].numpy()[speaking])
         wanted.append(example.cepstra.astype(np.float32)[speaking])
-    found, target = np.concatenate(spoken), np.concatenate(wanted)
+    widen(network, np.concatenate(spoken), np.concatenate(wanted), share)
+
+
+def widen(
+    network: Network,
+    found: NDArray[np.float32],
+    target: NDArray[np.float32],
+    share: float = SHARE,
+) -> None:
+    """Scales the network's output, in place, by a share of what its variance lacks.
+
+    Args:
+        network: trained.
+        found: cepstra that it speaks, float32 [frames, 35].
+        target: those that it should have spoken, float32 [frames, 35].
+        share: 0 leaves the network as it is, 1 makes the variances equal.
+    """
     factor = torch.from_numpy(1 + share * (target.std(0) / found.std(0) - 1))
     factor[0] = 1  # loudness is the speaker's
     mean = torch.from_numpy(found.mean(0))

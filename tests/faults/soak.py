@@ -29,7 +29,7 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 from benchmarks.measuring.pages import with_figures
 from infra.local.emulators import find_emulators
 from infra.local.environments import FIRESTORE_VARIABLE
-from infra.local.visitor import Visitor, Wish
+from infra.local.visitor import TextWish, Visitor, Wish
 from tests.faults.cloud import FaultyCloud, Instance, faulty_cloud
 from tests.faults.soak_figures import Figures, Visit
 from tests.integration.served import SAMPLE
@@ -42,6 +42,11 @@ README = Path(__file__).parent / "README.md"
 
 LAST_VOICE_SECONDS = 120.0
 """How long to wait for the last voice after the load has ended."""
+
+TEXT_EVERY = 4
+"""Every voice of this number is made from a text."""
+
+TEXT = "今日はいい天気ですね。明日も晴れるそうです。"
 
 WARM_UP_SHARE = 0.25
 """Memory is measured from here on, when buffers and arenas have reached their size."""
@@ -99,8 +104,9 @@ class Soak:
         return Figures(self.visits, self.kills, self.memory, self._false_takeovers())
 
     async def _visit(self) -> None:
-        visit, created = await self._create()
-        if len(self.visits) % 2:
+        is_text = len(self.visits) % TEXT_EVERY == 0
+        visit, created = await self._create(is_text=is_text)
+        if len(self.visits) % 2 and not is_text:
             self.cloud.front.pin(created["voice_id"], self.victim.url)
         await self._go_through(visit, created)
 
@@ -120,17 +126,21 @@ class Soak:
             self.cloud.barriers.release(voice_id, "converting")
             self.victim = await self.cloud.start_convert()
 
-    async def _create(self) -> tuple[Visit, dict[str, Any]]:
+    async def _create(self, *, is_text: bool = False) -> tuple[Visit, dict[str, Any]]:
         # Counted before it can fail.
         visit = Visit()
         self.visits.append(visit)
-        created = await self.visitor.create(Wish("mei", None, "wav"), "audio/webm")
+        if is_text:
+            created = await self.visitor.create_text(TextWish(TEXT, "mei"))
+        else:
+            created = await self.visitor.create(Wish("mei", None, "wav"), "audio/webm")
         visit.voice_id = created["voice_id"]
         return visit, created
 
     async def _go_through(self, visit: Visit, created: dict[str, Any]) -> None:
         voice_id, begin = created["voice_id"], time.monotonic()
-        await self.visitor.upload(created, SAMPLE.read_bytes())
+        if created["upload"] is not None:
+            await self.visitor.upload(created, SAMPLE.read_bytes())
         visit.voice = await self.cloud.ended(voice_id)
         visit.wait_seconds = time.monotonic() - begin
         await self.cloud.front.acknowledged(voice_id)

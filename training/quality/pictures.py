@@ -16,7 +16,9 @@ def spectrograms(file: Path, waves: dict[str, Floats]) -> None:
     figure, axes = plt.subplots(len(waves), 1, figsize=(11, 2.6 * len(waves)), sharex=True)
     for axis, (title, wave) in zip(np.atleast_1d(axes), waves.items(), strict=True):
         top = 10 * np.log10(np.square(np.abs(np.fft.rfft(wave[:RATE]))).max() / RATE + 1e-9) - 30
-        axis.specgram(wave + 1e-7, 512, RATE, noverlap=432, vmin=top - 70, vmax=top)
+        # Where nothing is heard, the picture needs something to take a logarithm of.
+        audible = wave + 1e-7 * np.random.default_rng(0).standard_normal(len(wave))
+        axis.specgram(audible, NFFT=512, Fs=RATE, noverlap=432, vmin=top - 70, vmax=top)
         axis.set_title(title, fontsize=9, loc="left")
         axis.set_ylabel("Hz")
     figure.tight_layout()

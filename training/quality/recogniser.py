@@ -10,17 +10,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import soxr
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from training.dataset import group_of
-from training.features import BANDS, RATE, Floats, MelSpectrum
-from training.generate import Example
-from training.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice
+from training.features import BANDS, Floats, MelSpectrum
+from training.network import HarmonicVoice
 from training.phones import INVENTORY, PAUSE, PHONE_INDEX, SILENCE, VOWELS
+from training.quality.synthesis import synthesise
 
 CROP = 120
 
@@ -148,24 +147,9 @@ def _spoken(data: Path, limit: int) -> list[tuple[Floats, NDArray[np.int64]]]:
         for example in pickle.loads(shard.read_bytes()):
             group = group_of(example.speaker)
             if (group == "mei" or group.endswith("/ja")) and len(example.log_f0) > CROP + 5:
-                wave = _voice(voice, example)
+                wave = synthesise(voice, example.cepstra, example.log_f0)
                 heard = normalised(mel.log_power(wave, len(example.phones)))
                 result.append((heard, plain_index[example.phones]))
             if len(result) >= limit:
                 return result
-    return result
-
-
-def _voice(voice: HarmonicVoice, example: Example) -> Floats:
-    voiced = example.log_f0 > 0
-    frames = np.arange(len(voiced))
-    f0 = np.exp(np.interp(frames, frames[voiced], example.log_f0[voiced])).astype(np.float32)
-    with torch.no_grad():
-        samples = voice(
-            torch.from_numpy(example.cepstra.astype(np.float32))[None],
-            torch.from_numpy(voiced.astype(np.float32))[None],
-            torch.from_numpy(f0)[None],
-            torch.randn(1, (len(f0) + 1) * OUTPUT_HOP),
-        )[0].numpy()
-    result: Floats = soxr.resample(samples, OUTPUT_RATE, RATE).astype(np.float32)
     return result

@@ -1,34 +1,49 @@
 """Likeness to the target as a speaker encoder hears it (Resemblyzer; for evaluation alone)."""
 
 import warnings
+from typing import Protocol
 
 import numpy as np
 
 from training.features import Floats
 
 
-class SpeakerLikeness:
-    """Cosine between the embedding of a recording and that of the target's reference speech."""
+class Embedding(Protocol):
+    """Hears who speaks."""
 
-    def __init__(self, references: list[Floats]) -> None:
+    def embed(self, wave: Floats) -> Floats:
+        """The direction of a 16 kHz recording of at least a second, float32 [N] of length 1."""
+
+
+class SpeakerEncoder:
+    """Embeds recordings so that those of one person point in nearly the same direction."""
+
+    def __init__(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             from resemblyzer import VoiceEncoder, preprocess_wav  # noqa: PLC0415 - slow, warns
 
             self._preprocess = preprocess_wav
             self._encoder = VoiceEncoder("cpu", verbose=False)
-        embeddings = [self._embed(wave) for wave in references]
-        mean = np.mean(embeddings, 0)
-        self._reference = mean / np.linalg.norm(mean)
 
-    def of(self, wave: Floats) -> float:
-        """Cosine of a 16 kHz recording of at least a second."""
-        return float(self._embed(wave) @ self._reference)
-
-    def _embed(self, wave: Floats) -> Floats:
+    def embed(self, wave: Floats) -> Floats:
+        """The direction, float32 [256] of length 1, of a 16 kHz recording of at least a second."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             heard = self._preprocess(wave, source_sr=16_000)
         if len(heard) < 8000:
             heard = wave
         return np.asarray(self._encoder.embed_utterance(heard), np.float32)
+
+
+class SpeakerLikeness:
+    """Cosine between the embedding of a recording and that of the target's reference speech."""
+
+    def __init__(self, references: list[Floats], encoder: Embedding | None = None) -> None:
+        self._encoder: Embedding = encoder or SpeakerEncoder()
+        mean = np.mean([self._encoder.embed(wave) for wave in references], 0)
+        self._reference = mean / np.linalg.norm(mean)
+
+    def of(self, wave: Floats) -> float:
+        """Cosine of a 16 kHz recording of at least a second."""
+        return float(self._encoder.embed(wave) @ self._reference)

@@ -9,9 +9,10 @@ import torch
 from torch.nn.functional import pad
 
 from training.folded import FoldedGraph
+from training.graph_weights import load_network
 from training.network import Network
 from training.stream import StreamGraph
-from training.stream_export import export_stream, network_of
+from training.stream_export import export_stream
 
 MEI = Path(__file__).parents[3] / "characters/mei"
 ALL = 30  # frames: more than the receptive field of the network
@@ -71,7 +72,7 @@ def test_with_enough_lookahead_the_graph_speaks_what_the_whole_graph_speaks() ->
 
 
 def test_the_network_is_read_back_from_the_bundle() -> None:
-    network = network_of(MEI / "harmonic.onnx")
+    network = load_network(MEI / "harmonic.onnx")
 
     assert network.entry.weight.shape == (160, 80, 5)
     assert float(network.mel_mean.mean()) == pytest.approx(-5, abs=3)

@@ -1,0 +1,104 @@
+"""From a folder to a bundle, in small."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from shared.characters import read_manifest
+from speech.bundles.reading import load_character
+from speech.engines.base import ConversionOptions, SessionSettings
+from speech.engines.registry import ENGINES, build_engine
+from speech.importing.errors import VoiceFileError
+from tests.unit.training.recordings.conftest import CONSENT
+from training.quality.similarity import SpeakerEncoder
+from training.recordings.command import Places, main, measure
+from training.recordings.errors import RecordingsError
+
+ROOT = Path(__file__).parents[4]
+RATE = 16_000
+Floats = NDArray[np.float32]
+WriteWav = Callable[[Path, Floats, int], None]
+
+
+def nobody(question: str) -> str:
+    raise VoiceFileError(f"expected an answer, found none: {question}")
+
+
+def run(folder: Path, *arguments: str, ask: Callable[[str], str] = nobody) -> int:
+    places = Places(folder / "characters", ROOT / "characters" / "mei", folder / "work")
+    recordings = ["--recordings", str(folder / "recordings")]
+    return main([*recordings, *arguments], places, ask, SpeakerEncoder())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, woman: Floats, man: Floats, write_wav: WriteWav) -> Path:
+    for index, part in enumerate(woman[: 145 * RATE].reshape(5, -1)):
+        write_wav(tmp_path / "recordings" / f"{index}.wav", part, RATE)
+    for index in range(2):
+        write_wav(tmp_path / "others" / f"{index}.wav", man[index * 8 * RATE :][: 8 * RATE], RATE)
+    (tmp_path / "consent.json").write_text(json.dumps(CONSENT))
+    return tmp_path
+
+
+@pytest.mark.training
+def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--consent", str(folder / "consent.json"), "--others", str(folder / "others"))
+    assert run(folder, "--as", "ada", "--quick", "--listen", *given) == 0
+    bundle = folder / "characters" / "ada"
+    assert {file.name for file in bundle.iterdir()} == {
+        "character.json", "harmonic.onnx", "harmonic_stream.onnx", "MODEL_CARD.md",
+    }  # fmt: skip
+    manifest = read_manifest(bundle)
+    assert manifest.credit == CONSENT["credit"]
+    assert manifest.consent == "Ada Example: Ada agreed in writing."
+    assert manifest.uses is not None
+    assert manifest.uses.redistribution is False
+    assert manifest.origin is not None
+    assert manifest.origin.source == CONSENT["source"]
+    engine = build_engine(load_character(bundle, ENGINES), SessionSettings())
+    wave = np.random.default_rng(1).standard_normal(RATE).astype(np.float32) * 0.1
+    assert len(engine.convert(wave, RATE, ConversionOptions())) == engine.sample_rate
+    assert "likeness" in (bundle / "MODEL_CARD.md").read_text()
+    listen = folder / "work" / "ada" / "listen"
+    assert "data:audio/wav" in (listen / "listen.html").read_text()
+    assert len(list(listen.glob("sample-*.wav"))) >= 1
+    output = capsys.readouterr().out
+    assert "used: 2:" in output
+    assert "left" in output
+
+
+def test_without_consent_nothing_is_trained(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(folder, "--as", "ada") == 1
+    assert "Who owns the voice" in capsys.readouterr().err
+    assert not (folder / "characters").exists()
+
+
+def test_a_character_that_is_there_is_not_replaced(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "characters" / "ada").mkdir(parents=True)
+    assert run(folder, "--as", "ada", "--consent", str(folder / "consent.json")) == 1
+    assert "expected a new id" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_used_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "recordings").mkdir()
+    (tmp_path / "consent.json").write_text(json.dumps(CONSENT))
+    assert run(tmp_path, "--as", "ada", "--consent", str(tmp_path / "consent.json")) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_character_whose_training_kept_nothing_is_not_measured(tmp_path: Path) -> None:
+    places = Places(tmp_path, ROOT / "characters" / "mei", tmp_path / "work")
+    with pytest.raises(RecordingsError, match=r"--character ada: expected .* found none"):
+        measure("ada", places, tmp_path, SpeakerEncoder())

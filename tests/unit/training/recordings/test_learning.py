@@ -1,0 +1,151 @@
+"""A short training learns, and goes on as if it had never been stopped."""
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from speech.importing.consent import Consent
+from tests.unit.training.recordings.conftest import CONSENT
+from training.export import GRAPH, Melody
+from training.graph_weights import load_network
+from training.network import Network
+from training.quality.converter import Converter
+from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
+from training.recordings.bundle import Names, write_bundle
+from training.recordings.distillation import teach
+from training.recordings.learning import (
+    Disturber,
+    Learner,
+    Lessons,
+    Objective,
+    Plan,
+    Report,
+    crop,
+    fresh_decoder,
+    held_out_distance,
+)
+from training.recordings.preparation import Lesson, Preparation
+from training.recordings.screening import Utterance
+from training.recordings.stages import Trained
+
+MEI = Path(__file__).parents[4] / "characters" / "mei"
+RATE = 16_000
+Floats = NDArray[np.float32]
+
+
+@pytest.fixture(scope="module")
+def base() -> Network:
+    torch.set_num_threads(1)
+    return load_network(MEI / GRAPH)
+
+
+@pytest.fixture(scope="module")
+def lessons(base: Network, woman: Floats) -> list[Lesson]:
+    parts = woman[: 25 * RATE].reshape(5, -1)
+    utterances = [Utterance("she.wav", 0.0, part, RATE) for part in parts]
+    return list(Preparation(base, seed=1, versions=1).of_owner(utterances))
+
+
+def ignore(*_: object) -> None:
+    pass
+
+
+def train(
+    network: Network, lessons: list[Lesson], plan: Plan, file: Path, report: Report = ignore
+) -> Network:
+    drawn, disturb, objective = Lessons(lessons, 1), Disturber(1), Objective()
+
+    def loss(network: Network, step: int) -> tuple[torch.Tensor, float]:
+        batch = drawn.batch(step, plan.batch)
+        result: tuple[torch.Tensor, float] = objective(network, disturb(batch, step), batch.voicing)
+        return result
+
+    return Learner(network, plan, loss, file).run(report)
+
+
+def likeness(
+    network: Network, lessons: list[Lesson], source: Floats, like: SpeakerLikeness
+) -> float:
+    """Of a recording converted with a bundle that has this network's decoder."""
+    melody = Melody.of(np.concatenate([lesson.log_f0[lesson.log_f0 > 0] for lesson in lessons]))
+    with TemporaryDirectory() as folder:
+        bundle = Path(folder) / "ada"
+        names = Names("ada", "Ada", "Ada")
+        consent = Consent.model_validate(CONSENT)
+        write_bundle(bundle, names, consent, Trained(network, melody), MEI)
+        return like.of(Converter.of(bundle)(source))
+
+
+def test_envelopes_and_likeness_improve(
+    base: Network, lessons: list[Lesson], woman: Floats, tmp_path: Path
+) -> None:
+    learnt, held_out = lessons[:4], lessons[4:]
+    fresh = fresh_decoder(base, learnt, seed=1)
+    like = SpeakerLikeness([woman[: 10 * RATE]], SpeakerEncoder())
+    heard = woman[20 * RATE : 25 * RATE]
+    before = held_out_distance(fresh, held_out), likeness(fresh, learnt, heard, like)
+    trained = train(fresh, learnt, Plan(steps=70, batch=4), tmp_path / "learner.pt")
+    after = held_out_distance(trained, held_out), likeness(trained, learnt, heard, like)
+    assert after[0] < 0.6 * before[0]
+    assert after[1] > before[1] + 0.1
+
+
+def test_the_encoder_stays_as_it_is(base: Network, lessons: list[Lesson], tmp_path: Path) -> None:
+    network = fresh_decoder(base, lessons, seed=1)
+    trained = train(network, lessons, Plan(steps=2, batch=2), tmp_path / "learner.pt")
+    for name, value in base.state_dict().items():
+        if name.startswith(("entry", "encoder", "content", "mel_mean")):
+            assert torch.equal(value, trained.state_dict()[name]), name
+
+
+def test_a_training_that_was_stopped_ends_as_one_that_was_not(
+    base: Network, lessons: list[Lesson], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.recordings.learning._SAVE_EVERY", 2)
+    plan = Plan(steps=6, batch=2)
+    whole = train(fresh_decoder(base, lessons, 1), lessons, plan, tmp_path / "whole.pt")
+
+    def stop(step: int, *_: object) -> None:
+        if step == 5:
+            raise KeyboardInterrupt
+
+    file = tmp_path / "stopped.pt"
+    with pytest.raises(KeyboardInterrupt):
+        train(fresh_decoder(base, lessons, 1), lessons, plan, file, stop)
+    resumed = train(fresh_decoder(base, lessons, 1), lessons, plan, file)
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+def test_the_teacher_answers_the_owner_as_the_decoder_does(
+    base: Network, lessons: list[Lesson], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The nearest frame of the owner's speech to a frame of it is the frame itself.
+    monkeypatch.setattr("training.recordings.distillation.NEIGHBOURS", 1)
+    lesson = lessons[0]
+    alone = replace(base_register(lesson, base), speaking=np.ones_like(lesson.speaking))
+    (taught,) = teach(base, [alone], [alone])
+    columns = crop(taught, 0, 0, len(taught.log_f0))
+    content, f0, voicing = (torch.from_numpy(column)[None] for column in columns[:3])
+    with torch.no_grad():
+        spoken, _ = base.speak(content, f0, voicing)
+    np.testing.assert_allclose(taught.cepstra, spoken[0].numpy(), atol=0.02)
+
+
+def base_register(lesson: Lesson, base: Network) -> Lesson:
+    """The lesson at the height that the network expects."""
+    voiced = lesson.log_f0 > 0
+    moved = lesson.log_f0 - np.median(lesson.log_f0[voiced]) + base.melody_mean
+    return replace(lesson, log_f0=np.where(voiced, moved, 0).astype(np.float32))
+
+
+def test_lessons_have_as_many_frames_in_everything(lessons: list[Lesson]) -> None:
+    for lesson in lessons:
+        frames = len(lesson.log_f0)
+        assert len(lesson.speaking) == len(lesson.cepstra) == frames
+        assert {len(content) for content in lesson.contents} == {frames}

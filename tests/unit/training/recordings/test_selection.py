@@ -1,0 +1,180 @@
+"""Which speech of a folder is used, and which folders are refused with which sentence."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import av
+import numpy as np
+import pytest
+import scipy.signal
+from numpy.typing import NDArray
+
+from training.quality.similarity import SpeakerEncoder
+from training.recordings.errors import RecordingsError
+from training.recordings.reading import Recording, read_pieces
+from training.recordings.report import selection_lines
+from training.recordings.screening import CLIPPED, MUSIC, NOISE, SILENCE, persistence
+from training.recordings.selection import OTHER_VOICE, Selection, seconds_by_reason, select
+
+if TYPE_CHECKING:
+    from av.audio.stream import AudioStream
+
+RATE = 16_000
+Floats = NDArray[np.float32]
+WriteWav = Callable[[Path, Floats, int], None]
+
+
+class OneVoice:
+    """Hears the same voice in everything, for what does not depend on who speaks."""
+
+    def embed(self, wave: Floats) -> Floats:
+        del wave
+        return np.eye(1, 256, dtype=np.float32)[0]
+
+
+def chosen(folder: Path) -> Selection:
+    return select(folder, OneVoice(), lambda _: None)
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(RecordingsError) as refused:
+        chosen(folder)
+    sentence = str(refused.value)
+    assert sentence.startswith(f"{folder}: expected")
+    assert sentence.endswith(".")
+    return sentence
+
+
+def chords(seconds: float) -> Floats:
+    """Four notes at a time, for a third of a second each."""
+    random = np.random.default_rng(3)
+    at = np.arange(RATE // 3) / RATE
+    notes = 220 * 2 ** (random.integers(0, 25, (round(seconds * 3), 4)) / 12)
+    order = np.arange(1, 7)[:, None, None, None]
+    partials = np.sin(2 * np.pi * notes[..., None] * order * at) / order
+    return np.asarray(0.1 * partials.sum((0, 2)).ravel(), np.float32)
+
+
+def encode(path: Path, samples: Floats, rate: int, codec: str) -> None:
+    """Write a compressed file as recorders and phones do."""
+    with av.open(str(path), "w") as file:
+        stream = cast("AudioStream", file.add_stream(codec, rate=rate, layout="mono"))
+        frame = av.AudioFrame.from_ndarray(samples[None], "fltp", "mono")
+        frame.sample_rate = rate
+        resampler = av.AudioResampler(stream.format, "mono", rate, stream.frame_size or None)
+        for part in (*resampler.resample(frame), *resampler.resample(None)):
+            file.mux(stream.encode(part))
+        file.mux(stream.encode(None))
+
+
+def test_a_folder_without_recordings_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("to do: record")
+    assert "expected recordings (WAV, FLAC, MP3 or M4A), found none" in refusal(tmp_path)
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    assert "expected a folder with recordings, found none" in refusal(tmp_path / "no")
+
+
+def test_files_that_cannot_be_read_are_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_text("no recording at all")
+    (tmp_path / "b.mp3").write_bytes(bytes(5_000))
+    assert "a.wav: it is no WAV" in refusal(tmp_path)
+
+
+def test_music_is_refused(tmp_path: Path, write_wav: WriteWav) -> None:
+    write_wav(tmp_path / "song.wav", chords(130), RATE)
+    assert "most of the rest is music" in refusal(tmp_path)
+
+
+def test_ninety_seconds_are_too_little(tmp_path: Path, woman: Floats, write_wav: WriteWav) -> None:
+    write_wav(tmp_path / "short.wav", woman[: 90 * RATE], RATE)
+    assert "usable speech, found 1:2" in refusal(tmp_path)
+    assert "record more" in refusal(tmp_path)
+
+
+def test_a_telephone_is_refused(tmp_path: Path, woman: Floats, write_wav: WriteWav) -> None:
+    narrow = scipy.signal.resample_poly(woman, 1, 2).astype(np.float32)
+    write_wav(tmp_path / "call.wav", narrow, 8_000)
+    assert "telephone quality, nothing above 4 kHz" in refusal(tmp_path)
+
+
+def test_silence_is_refused(tmp_path: Path, write_wav: WriteWav) -> None:
+    write_wav(tmp_path / "nothing.wav", np.zeros(130 * RATE, np.float32), RATE)
+    assert "most of the rest is silence" in refusal(tmp_path)
+
+
+def test_two_people_are_refused(
+    tmp_path: Path, woman: Floats, man: Floats, write_wav: WriteWav
+) -> None:
+    write_wav(tmp_path / "she.wav", woman[: 80 * RATE], RATE)
+    write_wav(tmp_path / "he.wav", man[: 50 * RATE], RATE)
+    with pytest.raises(RecordingsError, match="voice of one person, found two"):
+        select(tmp_path, SpeakerEncoder(), lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("name", "codec"), [("one.mp3", "libmp3lame"), ("one.m4a", "aac"), ("one.flac", "flac")]
+)
+def test_recordings_of_any_kind_keep_their_rate_and_length(
+    tmp_path: Path, woman: Floats, name: str, codec: str
+) -> None:
+    at_44k = scipy.signal.resample_poly(woman[: 3 * RATE], 441, 160).astype(np.float32)
+    encode(tmp_path / name, at_44k, 44_100, codec)
+    (piece,) = read_pieces(Recording(tmp_path / name, name))
+    assert piece.rate == 44_100
+    assert len(piece.samples) / piece.rate == pytest.approx(3, abs=0.05)
+
+
+def test_one_long_file_is_enough(tmp_path: Path, woman: Floats, write_wav: WriteWav) -> None:
+    write_wav(tmp_path / "long.wav", np.concatenate([woman, woman]), RATE)
+    selection = chosen(tmp_path)
+    assert selection.seconds > 240
+    assert max(utterance.seconds for utterance in selection.utterances) <= 12
+    # It is read in pieces, but times are those of the file.
+    assert selection.utterances[-1].start == pytest.approx(295, abs=10)
+
+
+def test_what_is_dropped_is_told_with_file_time_and_reason(
+    tmp_path: Path, woman: Floats, man: Floats, write_wav: WriteWav
+) -> None:
+    random = np.random.default_rng(1)
+    pause = np.zeros(3 * RATE, np.float32)
+    noisy = woman[: 10 * RATE] + 0.05 * random.standard_normal(10 * RATE).astype(np.float32)
+    clipped = np.clip(woman[: 10 * RATE] * 12, -0.9, 0.9)
+    write_wav(tmp_path / "mixed.wav", np.concatenate([woman, pause, chords(10)]), RATE)
+    write_wav(tmp_path / "noisy.wav", noisy, RATE)
+    write_wav(tmp_path / "clipped.wav", clipped, RATE)
+    write_wav(tmp_path / "guest.wav", man[: 12 * RATE], RATE)
+    (tmp_path / "broken.wav").write_bytes(b"RIFF")
+    selection = select(tmp_path, SpeakerEncoder(), lambda _: None)
+    found = {(part.file, part.reason) for part in selection.dropped if part.seconds > 1}
+    assert found >= {
+        ("mixed.wav", SILENCE),
+        ("mixed.wav", MUSIC),
+        ("noisy.wav", NOISE),
+        ("clipped.wav", CLIPPED),
+        ("guest.wav", OTHER_VOICE),
+    }
+    (silence,) = (p for p in selection.dropped if (p.file, p.reason) == ("mixed.wav", SILENCE))
+    assert silence.start == pytest.approx(150, abs=0.5)
+    assert silence.end == pytest.approx(153, abs=0.5)
+    assert {utterance.file for utterance in selection.utterances} == {"mixed.wav"}
+    assert list(selection.unreadable) == ["broken.wav"]
+    lines = "\n".join(selection_lines(selection))
+    assert "mixed.wav 2:3" in lines
+    assert "not readable: broken.wav" in lines
+
+
+def test_clean_speech_is_used_almost_whole(
+    tmp_path: Path, woman: Floats, write_wav: WriteWav
+) -> None:
+    write_wav(tmp_path / "she.wav", woman, RATE)
+    selection = chosen(tmp_path)
+    assert seconds_by_reason(selection.dropped).total() < 0.1 * selection.seconds
+
+
+def test_speech_is_told_from_music(woman: Floats, man: Floats) -> None:
+    assert max(persistence(voice[: 10 * RATE]) for voice in (woman, man)) < 0.28
+    assert persistence(chords(10)) > 0.32

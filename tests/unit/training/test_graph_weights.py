@@ -1,0 +1,68 @@
+"""A network is read out of a graph, and another decoder is put into it."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+from training.export import ExportError, character_inputs
+from training.graph import CharacterGraph
+from training.graph_weights import load_network, with_decoder
+from training.network import Network
+
+BUNDLE = Path(__file__).parents[3] / "characters" / "mei"
+MEI = BUNDLE / "harmonic.onnx"
+NAMES = ("wave", "f0", "voicing", "noise")
+
+
+def spoken(content: bytes) -> np.ndarray:
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    inputs = character_inputs(50)
+    fed = {name: tensor.numpy() for name, tensor in zip(NAMES, inputs, strict=True)}
+    return np.asarray(session.run(None, fed)[0])
+
+
+@pytest.mark.parametrize("name", ["harmonic.onnx", "harmonic_stream.onnx"])
+def test_a_graph_with_its_own_decoder_is_the_same_file(name: str) -> None:
+    content = (BUNDLE / name).read_bytes()
+    assert with_decoder(content, load_network(MEI)) == content
+
+
+def test_a_graph_with_another_decoder_speaks_as_the_network_does() -> None:
+    torch.manual_seed(1)
+    network = Network()
+    heard = load_network(MEI)
+    own = ("join", "decoder", "exit", "cepstrum")
+    shared = {k: v for k, v in heard.state_dict().items() if not k.startswith(own)}
+    network.load_state_dict(shared, strict=False)
+    network.cepstrum_mean[0] = 6.0
+    network.melody_mean, network.melody_spread = 5.0, 0.3
+    found = spoken(with_decoder(MEI.read_bytes(), network))
+    with torch.no_grad():
+        expected = CharacterGraph(network).eval()(*character_inputs(50)).numpy()
+    assert np.sqrt(((found - expected) ** 2).mean() / (expected**2).mean()) < 0.01
+    assert np.abs(found - spoken(MEI.read_bytes())).max() > 0.01
+
+
+def test_the_graph_that_keeps_its_state_gets_what_it_has_of_its_own() -> None:
+    network = load_network(MEI)
+    network.cepstrum_mean[0] = 6.0
+    network.melody_mean = 5.0
+    changed = onnx.load_from_string(
+        with_decoder((BUNDLE / "harmonic_stream.onnx").read_bytes(), network)
+    )
+    values = [onnx.numpy_helper.to_array(one) for one in changed.graph.initializer]
+    assert any(value.shape == (35,) and value[0] == 6.0 for value in values)
+    assert any(value.size == 1 and value == 5.0 for value in values)
+
+
+def test_a_graph_of_another_kind_is_refused(tmp_path: Path) -> None:
+    from tests.unit.speech.graphs import content, gain_graph  # noqa: PLC0415
+
+    file = tmp_path / "other.onnx"
+    file.write_bytes(content(gain_graph(0.5)))
+    with pytest.raises(ExportError, match="expected the weights of this network"):
+        load_network(file)

@@ -1,0 +1,75 @@
+"""Writes the bundle of a character that was trained from recordings."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shared.characters import SCHEMA_VERSION, read_manifest
+from speech.importing.bundles import COLOUR, LIMITS, entry, owner_fields, write_files
+from speech.importing.consent import Consent
+from training.export import Melody
+from training.graph_weights import with_decoder
+from training.network import OUTPUT_RATE
+from training.recordings.stages import Trained
+
+TOOL = "Voice Avatar, trained from recordings"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The character's id, and its names as visitors see them."""
+
+    character: str
+    english: str
+    japanese: str
+
+
+def write_bundle(
+    target: Path, names: Names, consent: Consent, trained: Trained, base: Path
+) -> Path:
+    """Write graphs and manifest.
+
+    Args:
+        target: the bundle's folder.
+        names: of the character.
+        consent: of the voice's owner.
+        trained: the decoder, and how high the owner speaks.
+        base: the bundle whose encoder and synthesis are used, with all its graphs.
+
+    Returns:
+        The bundle's folder.
+
+    Raises:
+        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
+    """
+    graphs = {
+        role: with_decoder((base / graph.file).read_bytes(), trained.network)
+        for role, graph in read_manifest(base).graphs.items()
+    }
+    write_files(target, _manifest(names, consent, trained.melody, graphs), graphs)
+    return target
+
+
+def _manifest(
+    names: Names, consent: Consent, melody: Melody, graphs: Mapping[str, bytes]
+) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "id": names.character,
+        "name": {"ja": names.japanese, "en": names.english},
+        "engine": "harmonic",
+        "sample_rate": OUTPUT_RATE,
+        "graphs": {role: entry(role, content) for role, content in graphs.items()},
+        "pitch": melody.as_manifest(),
+        "limits": LIMITS,
+        **owner_fields(consent),
+        "preview": {"colour": COLOUR, "portrait": None},
+        "origin": {
+            "source": consent.source,
+            "author": consent.author or consent.owner[:200],
+            "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+            "tool": TOOL,
+        },
+    }

@@ -1,0 +1,206 @@
+"""Command line: a character from a folder of its owner's recordings."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from speech.importing.consent import Ask, Consent, ask_consent, read_consent
+from speech.importing.errors import VoiceFileError
+from training.export import GRAPH
+from training.graph_weights import load_network
+from training.quality.card import write_tables
+from training.quality.material import prompts
+from training.quality.similarity import Embedding
+from training.recordings.bundle import Names, write_bundle
+from training.recordings.errors import RecordingsError
+from training.recordings.judgement import Judge, judge
+from training.recordings.others import Others, find_others
+from training.recordings.page import write_page, write_samples
+from training.recordings.progress import Progress
+from training.recordings.report import (
+    selection_lines,
+    summary,
+    tables,
+    write_card,
+    write_dropped,
+)
+from training.recordings.screening import Utterance
+from training.recordings.selection import Selection, select
+from training.recordings.stages import Effort, Material, Training
+from training.recordings.words import measure_words
+from training.recordings.work import WorkFolder
+
+_HELD_OUT_SECONDS = 60.0
+_HELD_OUT_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things lie.
+
+    Attributes:
+        characters: the folder of the bundles.
+        base: the bundle whose encoder and synthesis are used.
+        work: the folder for what trainings keep.
+    """
+
+    characters: Path
+    base: Path
+    work: Path
+
+
+def main(arguments: Sequence[str], places: Places, ask: Ask, encoder: Embedding) -> int:
+    """Do what is asked for; exit with 0 if it was done, otherwise 1.
+
+    Args:
+        arguments: of the command line.
+        places: where things lie.
+        ask: shows a question and returns the answer.
+        encoder: tells voices apart.
+    """
+    options = _parser(places).parse_args(arguments)
+    try:
+        _make(options, places, ask, encoder)
+    except (RecordingsError, VoiceFileError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nstopped; the same command goes on from here\n")
+        return 130
+    return 0
+
+
+def _parser(places: Places) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="train", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument(
+        "--recordings", type=Path, required=True, metavar="FOLDER",
+        help="WAV, FLAC, MP3, M4A: at least 2 minutes of plain speech, better 5",
+    )  # fmt: skip
+    parser.add_argument("--as", dest="character", required=True, metavar="ID", help="its id")
+    parser.add_argument("--name", help="shown to visitors (default: the id)")
+    parser.add_argument("--name-ja", help="the same in Japanese (default: the name)")
+    parser.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
+    parser.add_argument(
+        "--others", type=Path, metavar="FOLDER",
+        help="recordings of many other people, from which the character learns to ignore who"
+        " speaks (default: what Debian's packages brought)",
+    )  # fmt: skip
+    parser.add_argument("--listen", action="store_true", help="write a page of samples to compare")
+    parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (default: 1)")
+    parser.add_argument("--quick", action="store_true", help="try the path; the result is noise")
+    parser.add_argument("--into", type=Path, default=places.characters, help="folder of characters")
+    return parser
+
+
+def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedding) -> None:
+    target: Path = options.into / options.character
+    if target.exists():
+        raise VoiceFileError(
+            f"--as {target.name}: expected a new id, found {target}; remove it or choose another."
+        )
+    if not options.recordings.is_dir():
+        raise RecordingsError(
+            f"{options.recordings}: expected a folder with recordings, found none."
+        )
+    work = WorkFolder.open(
+        places.work / options.character, options.recordings, f"{options.seed} {options.quick}"
+    )
+    consent = _consent(options.consent, work, ask)
+    progress = Progress(stages=6)
+    progress.begin("reading")
+    selection = work.kept("selection", lambda: select(options.recordings, encoder, progress.say))
+    for line in selection_lines(selection):
+        progress.say(line)
+    write_dropped(work.path / "dropped.txt", selection.dropped)
+    trained_on, held_out = hold_out(selection)
+    others = work.kept("strangers", lambda: find_others(options.others, progress.say))
+    effort = Effort(seed=options.seed)
+    training = Training(
+        load_network(places.base / GRAPH),
+        effort.quick() if options.quick else effort,
+        work,
+        progress,
+    )
+    trained = training.run(Material(trained_on, others.taught))
+    english = options.name or options.character
+    names = Names(options.character, english, options.name_ja or english)
+    write_bundle(target, names, consent, trained, places.base)
+    progress.begin("measuring")
+    judging = Judge(target, trained_on, encoder)
+    judgement = judge(judging, held_out, others.strangers, progress.report)
+    write_card(target / "MODEL_CARD.md", english, selection, consent, judgement)
+    write_samples(work.listening, judgement)
+    if options.listen:
+        progress.say(f"listen: {write_page(work.listening, english, judgement)}")
+    progress.say(summary(judgement))
+    progress.say(f"bundle: {target}; try it: nox -s demo -- --character {options.character}")
+
+
+def measure(character: str, places: Places, cache: Path, encoder: Embedding) -> str:
+    """Measure a character of recordings again, words included; write its card; its tables.
+
+    Args:
+        character: the id.
+        places: where things lie.
+        cache: keeps what is read for the measurement.
+        encoder: tells voices apart.
+
+    Raises:
+        RecordingsError: what its training kept is not there.
+    """
+    work = WorkFolder(places.work / character)
+    bundle = places.characters / character
+    if not work.has("selection") or not bundle.is_dir():
+        raise RecordingsError(
+            f"--character {character}: expected a character in {places.characters} and what its"
+            f" training kept in {work.path}, found none; train it with --recordings."
+        )
+    selection: Selection = work.read("selection")
+    others: Others = work.read("strangers")
+    trained_on, held_out = hold_out(selection)
+    judging = Judge(bundle, trained_on, encoder)
+    progress = Progress(stages=1)
+    progress.begin("measuring")
+    judgement = judge(judging, held_out, others.strangers, progress.report)
+    said = prompts(cache)
+    words = measure_words(judging, said) if said else None
+    write_tables(bundle / "MODEL_CARD.md", tables(judgement, words))
+    return tables(judgement, words)
+
+
+def _consent(file: Path | None, work: WorkFolder, ask: Ask) -> Consent:
+    """The owner's answers: from a file, from before a break, or asked for now."""
+    kept = work.path / "consent.json"
+    if file is not None:
+        return read_consent(file)
+    if kept.exists():
+        return read_consent(kept)
+    consent = ask_consent(ask)
+    kept.write_text(json.dumps(consent.model_dump(), ensure_ascii=False))
+    return consent
+
+
+def hold_out(selection: Selection) -> tuple[list[Utterance], list[Utterance]]:
+    """Part the utterances into those that are learnt and, spread over all, those that are not."""
+    wanted = min(_HELD_OUT_SECONDS, _HELD_OUT_SHARE * selection.seconds)
+    held: list[Utterance] = []
+    learnt: list[Utterance] = []
+    for index, utterance in enumerate(selection.utterances):
+        due = index / len(selection.utterances) * wanted
+        has_held = sum(other.seconds for other in held)
+        (held if has_held <= due and index else learnt).append(utterance)
+    return learnt, held
+
+
+def ask_at_terminal(question: str) -> str:
+    """Show a question and read the answer."""
+    try:
+        return input(f"{question}\n> ")
+    except EOFError as error:
+        raise VoiceFileError(
+            "expected answers about the voice's owner, found none; answer the questions, or give a"
+            " file with --consent."
+        ) from error
