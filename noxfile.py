@@ -149,9 +149,23 @@ def capacity(session: nox.Session) -> None:
 
 
 @nox.session(python=False, default=False)
+def abuse(session: nox.Session) -> None:
+    """Measure what honest visitors notice of a client that does its worst: -- --seconds N."""
+    Environment(session, "tests").python("-m", "tests.faults.abuse", *session.posargs)
+
+
+@nox.session(python=False, default=False)
 def fuzz(session: nox.Session) -> None:
     """Try malformed inputs of every kind: nox -s fuzz -- --minutes N [--target NAME]."""
     Environment(session, "tests").python("-m", "tests.fuzz", *session.posargs)
+
+
+@nox.session(python=False, default=False)
+def mutants(session: nox.Session) -> None:
+    """Change the core in small ways and see whether a test notices: nox -s mutants [-- MUTANT]."""
+    environment = Environment(session, "mutants")
+    environment.python("-m", "mutmut", "run", "--max-children", "1", *session.posargs)
+    environment.python("-m", "mutmut", "results")
 
 
 @nox.session(python=False, default=False)

@@ -26,7 +26,7 @@ from training.network import (
     loudness,
 )
 
-FRAMES = 12
+FRAMES = 16
 LOOKAHEAD = 12
 _HEARD = 300  # frames that level and mean spectrum are measured on
 _EVERY = 4  # frames of which one is among them: 12 s in all

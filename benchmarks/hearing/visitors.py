@@ -37,18 +37,21 @@ class Heard:
     is_done: bool = False
 
 
-async def speak(client: httpx.AsyncClient, api: str, recording: bytes, seconds: float) -> Heard:
-    """Send a recording at the pace of speech, and hear the character.
+async def speak(
+    client: httpx.AsyncClient, api: str, recording: bytes, seconds: float, *, hear: bool
+) -> Heard:
+    """Send a recording at the pace of speech.
 
     Args:
         client: for the request of a ticket.
         api: the address of the api.
         recording: a WebM file.
         seconds: how long it lasts.
+        hear: whether to hear the character meanwhile.
     """
     answer = await client.post(f"{api}/api/v1/voices", json={"content_type": CONTENT_TYPE})
     live = answer.raise_for_status().json()["live"]
-    async with LiveVisitor(live["url"], live["ticket"], hear=True) as visitor:
+    async with LiveVisitor(live["url"], live["ticket"], hear=hear) as visitor:
         await visitor.start(CONTENT_TYPE)
         ending = asyncio.create_task(visitor.end())
         began = time.perf_counter()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _LONGEST_PIECE: Final = 4 << 20
 """The samples of the longest frame, 65535 of 8 channels in FLAC, fit."""
 
+_READ_BYTES: Final = 1 << 16
+
 
 @dataclass(frozen=True, slots=True)
 class DecodingProcess:
@@ -86,6 +88,7 @@ class DecodedStream:
         self._process = process
         self._job = job
         self._limits = limits
+        self._received = bytearray()
 
     def __enter__(self) -> Self:
         return self
@@ -141,13 +144,26 @@ class DecodedStream:
         Raises:
             VoiceError: the piece is longer than it may be.
         """
-        prefix = await receive(self._process.answer, PIECE_LENGTH.size)
+        prefix = await self._read(PIECE_LENGTH.size)
         if len(prefix) < PIECE_LENGTH.size:
             return b""
         (length,) = PIECE_LENGTH.unpack(prefix)
         if length > most:
             raise misbehaved()
-        return await receive(self._process.answer, length)
+        return await self._read(length)
+
+    async def _read(self, size: int) -> bytes:
+        """Read `size` bytes, or what comes before the end; what comes with them is kept."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(ConnectionError):
+            while len(self._received) < size:
+                piece = await loop.sock_recv(self._process.answer, _READ_BYTES)
+                if not piece:
+                    break
+                self._received += piece
+        read = bytes(self._received[:size])
+        del self._received[:size]
+        return read
 
 
 async def receive_message(source: socket.socket) -> bytes:

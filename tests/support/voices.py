@@ -96,3 +96,8 @@ async def stored(store: VoiceStore, voice: Voice) -> Snapshot:
     """Put a voice into a store."""
     await store.create(voice)
     return await store.read(voice.voice_id)
+
+
+def is_sentence(text: str) -> bool:
+    """Return whether a text can be shown to a visitor as it is."""
+    return text[:1].isupper() and not text.isupper() and text.endswith(".")

@@ -327,6 +327,16 @@ async def test_a_recording_is_emptied_so_that_its_address_stays_used(stage: Stag
     await stage.conversion.discard_recording(replace(voice, input=None))
 
 
+async def test_of_a_failed_voice_the_results_of_all_attempts_are_discarded(stage: Stage) -> None:
+    voice = stage.voice()
+    for number in (1, 2):
+        stage.results.put(f"{voice.voice_id}/{number}.wav", b"sound")
+
+    await stage.conversion.discard_others(voice)
+
+    assert stage.results.objects == {}
+
+
 async def test_only_what_the_attempt_stored_is_discarded(stage: Stage) -> None:
     voice, other = stage.voice(), stage.voice()
     for each in (voice, other):

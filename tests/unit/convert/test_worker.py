@@ -33,7 +33,15 @@ from tests.support.characters import a_manifest
 from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import conversion_message
 from tests.support.virtual_time import in_virtual_time, settle
-from tests.support.voices import ERROR, EVERY_STATE, a_queued, a_result, a_waiting, an_upload
+from tests.support.voices import (
+    ERROR,
+    EVERY_STATE,
+    a_queued,
+    a_result,
+    a_waiting,
+    an_upload,
+    is_sentence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -301,6 +309,7 @@ async def test_a_recording_that_hits_a_limit_of_the_machine_has_two_attempts() -
     failed = await stage.voice(message)
     assert failed.error is not None
     assert (failed.error.code, failed.attempt) == (ErrorCode.TOO_COMPLEX, 2)
+    assert is_sentence(failed.error.message)
 
 
 def test_a_voice_that_fails_again_and_again_is_given_up_and_leaves_nothing(

@@ -189,6 +189,18 @@ async def test_the_event_of_a_voice_that_a_worker_owns_comes_again(stage: Stage)
     assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
 
 
+@pytest.mark.parametrize("moment", ["", "yesterday"])
+async def test_an_event_without_its_time_counts_as_young(stage: Stage, moment: str) -> None:
+    upload = await stage.add(a_converting(datetime.now(UTC)))
+
+    async def sleep(_seconds: float) -> None:
+        raise AssertionError("it waits")
+
+    handler = UploadHandler(stage.voices, stage.topic, stage.open_bucket, sleep)
+    with pytest.raises(LeaseHeldError):
+        await handler.handle(upload_notification(upload, eventTime=moment))
+
+
 async def test_an_older_event_waits_for_the_end_of_the_lease(stage: Stage) -> None:
     leased_at = datetime.now(UTC)
     upload = await stage.add(a_converting(leased_at))

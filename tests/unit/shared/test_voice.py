@@ -42,6 +42,7 @@ from tests.support.voices import (
     a_result,
     a_waiting,
     an_upload,
+    is_sentence,
 )
 
 if TYPE_CHECKING:
@@ -287,6 +288,16 @@ def test_a_voice_that_is_given_up_says_so_and_has_no_lease() -> None:
     assert failed.error.code is ErrorCode.ATTEMPTS_EXHAUSTED
     assert "record again" in failed.error.message
     assert (failed.lease_expires_at, failed.stage, failed.result) == (None, None, None)
+
+
+@pytest.mark.parametrize(("act", "moment"), [(expire, LATER), (give_up, AFTER_THE_LEASE)])
+def test_a_voice_that_ends_without_a_worker_says_when_and_why(
+    act: Callable[[Voice], Voice], moment: datetime
+) -> None:
+    failed = act(a_waiting())
+
+    assert failed.error is not None
+    assert (failed.updated_at, is_sentence(failed.error.message)) == (moment, True)
 
 
 def test_after_the_last_counted_attempt_a_voice_is_not_leased_again() -> None:

@@ -236,7 +236,7 @@ def dimension(model: ModelProto, name: str) -> Any:
     [
         ("audio", 2881, "a multiple of 240"),
         ("audio", 240 * 11, r"input 'wave': expected float32 \[1, 4000\]"),
-        ("wave", 160, r"input 'wave': expected float32 \[1, 4160\]"),
+        ("wave", 160, r"input 'wave': expected float32 \[1, 4800\]"),
         ("next_tail", 7, "output 'next_tail'"),
         ("phase", 2, "output 'next_phase'"),
     ],
