@@ -86,7 +86,11 @@ class CharacterFolder:
             raise ManifestError(f"{self._bucket.name}: expected a character {character_id!r}.")
         manifest.delete()
         self._delete(character_id)
-        return self._unused_encoders()
+        try:
+            return self._unused_encoders()
+        except ManifestError:
+            # What a manifest that is wrong needs is unknown.
+            return ()
 
     def _upload_once(self, name: str, path: Path) -> None:
         try:

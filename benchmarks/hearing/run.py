@@ -118,7 +118,7 @@ def _distances(engines: Mapping[str, Engine], recording: Samples) -> Table:
             "envelope after it, dB",
             "level after it, dB",
             "bend of the wave at cuts",
-            "between cuts",
+            "every 10 ms between",
         ),
         tuple(rows),
     )
@@ -133,9 +133,8 @@ def _cells(found: Distance) -> tuple[float, float, float]:
 def _clicks(found: Samples, step: int) -> tuple[float, float]:
     length = step * _HOP
     cuts = range(length - _HOP, len(found), length)
-    at_cuts = roughness(found, cuts)
-    between = roughness(found, [cut + length // 2 for cut in cuts])
-    return round(at_cuts, 2), round(between, 2)
+    others = sorted(set(range(0, len(found), _HOP)) - set(cuts))
+    return round(roughness(found, cuts), 2), round(roughness(found, others), 2)
 
 
 def _costs(engines: Mapping[str, Engine], recording: Samples, plan: Plan) -> Table:

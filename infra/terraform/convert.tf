@@ -35,8 +35,10 @@ locals {
   # function has one CPU and 512 MiB; the sweep has one instance. Cloud Run checks one service against
   # the quota when the service is deployed, and all services together when it starts an instance.
   function_instances = var.max_instances.api + var.max_instances.dead_letter + var.max_instances.on_upload + 1
-  most_cpus          = var.max_instances.convert * tonumber(var.convert_cpu) + local.function_instances
-  most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + local.function_instances * 512
+  live_instances     = try(var.live.max_instances, 0)
+  live_memory_mib    = try(tonumber(regex("^[0-9]+", var.live.memory)) * (endswith(var.live.memory, "Gi") ? 1024 : 1), 0)
+  most_cpus          = var.max_instances.convert * tonumber(var.convert_cpu) + local.live_instances * try(tonumber(var.live.cpu), 0) + local.function_instances
+  most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + local.live_instances * local.live_memory_mib + local.function_instances * 512
   # The processes and their conversions at once, each with the most that decoding any recording may
   # take; functions/convert/planning.py and speech/audio/recording.py calculate the same.
   conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))

@@ -41,6 +41,14 @@ locals {
       )
     },
     {
+      title = "Live: done, refused, left to the upload"
+      unit  = "1/min"
+      lines = [
+        for name in ["live_done", "live_refused", "live_retried"] :
+        { filter = local.metric[name], align = "ALIGN_DELTA", reduce = "REDUCE_SUM", by = [], legend = name }
+      ]
+    },
+    {
       title = "Time to readiness"
       unit  = "ms"
       lines = [

@@ -133,7 +133,7 @@ resource "google_cloudfunctions2_function" "this" {
     all_traffic_on_latest_revision   = true
     available_cpu                    = "1"
     available_memory                 = each.value.memory
-    environment_variables            = merge(each.value.environment, local.environment_functions, each.key == "api" ? local.environment_signing : {})
+    environment_variables            = merge(each.value.environment, local.environment_functions, each.key == "api" ? merge(local.environment_signing, local.environment_live_offer) : {})
     ingress_settings                 = each.value.ingress
     max_instance_count               = each.value.max_instances
     max_instance_request_concurrency = each.value.concurrency
@@ -157,9 +157,20 @@ resource "google_cloudfunctions2_function" "this" {
         version    = secret_environment_variables.value.version
       }
     }
+
+    dynamic "secret_environment_variables" {
+      for_each = each.key == "api" ? google_secret_manager_secret_version.live_tickets : []
+      content {
+        key        = "LIVE_TICKET_KEYS"
+        project_id = var.project_id
+        secret     = google_secret_manager_secret.live_tickets[0].secret_id
+        version    = secret_environment_variables.value.version
+      }
+    }
   }
 
   depends_on = [
+    google_secret_manager_secret_iam_member.reads_live_tickets,
     google_secret_manager_secret_iam_member.reads_log_key,
     time_sleep.accounts,
     time_sleep.key_users,

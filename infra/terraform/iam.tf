@@ -10,6 +10,7 @@ locals {
       sweep       = "Puts lost voices back"
       sweep_timer = "Cloud Scheduler's identity when it starts a sweep"
     },
+    local.has_live ? { live = "Converts voices while visitors speak" } : {},
     local.signs_with_hmac ? { signer = "Signs addresses with an HMAC key" } : {},
     length(var.busy_hours) == 0 ? {} : { schedule = "Raises the minimum instances for busy hours" },
   )
@@ -30,7 +31,7 @@ resource "google_service_account" "this" {
 
 # Project-wide because Firestore knows no smaller resource: the condition names the database.
 resource "google_project_iam_member" "firestore" {
-  for_each = toset(["api", "convert", "dead_letter", "on_upload", "sweep"])
+  for_each = toset(concat(["api", "convert", "dead_letter", "on_upload", "sweep"], local.has_live ? ["live"] : []))
 
   project = var.project_id
   role    = "roles/datastore.user"
@@ -90,15 +91,21 @@ resource "google_project_iam_custom_role" "eraser" {
 # The api erases voices, on_upload an upload whose voice is over, convert and dead_letter the recording
 # of a voice that they end and the results of attempts that may not be committed.
 resource "google_storage_bucket_iam_member" "eraser" {
-  for_each = {
-    api_results         = { account = "api", bucket = google_storage_bucket.results.name }
-    api_uploads         = { account = "api", bucket = google_storage_bucket.uploads.name }
-    convert_uploads     = { account = "convert", bucket = google_storage_bucket.uploads.name }
-    dead_letter_uploads = { account = "dead_letter", bucket = google_storage_bucket.uploads.name }
-    convert_results     = { account = "convert", bucket = google_storage_bucket.results.name }
-    dead_letter_results = { account = "dead_letter", bucket = google_storage_bucket.results.name }
-    on_upload_uploads   = { account = "on_upload", bucket = google_storage_bucket.uploads.name }
-  }
+  for_each = merge(
+    {
+      api_results         = { account = "api", bucket = google_storage_bucket.results.name }
+      api_uploads         = { account = "api", bucket = google_storage_bucket.uploads.name }
+      convert_uploads     = { account = "convert", bucket = google_storage_bucket.uploads.name }
+      dead_letter_uploads = { account = "dead_letter", bucket = google_storage_bucket.uploads.name }
+      convert_results     = { account = "convert", bucket = google_storage_bucket.results.name }
+      dead_letter_results = { account = "dead_letter", bucket = google_storage_bucket.results.name }
+      on_upload_uploads   = { account = "on_upload", bucket = google_storage_bucket.uploads.name }
+    },
+    local.has_live ? {
+      live_results = { account = "live", bucket = google_storage_bucket.results.name }
+      live_uploads = { account = "live", bucket = google_storage_bucket.uploads.name }
+    } : {},
+  )
 
   bucket = each.value.bucket
   role   = google_project_iam_custom_role.eraser.id
@@ -131,7 +138,7 @@ resource "google_storage_bucket_iam_member" "convert_creates_results" {
 
 # Who may list as well learns that an object is missing; others are told that it is forbidden.
 resource "google_storage_bucket_iam_member" "reads_uploads" {
-  for_each = toset(["convert", "sweep"])
+  for_each = toset(concat(["convert", "sweep"], local.has_live ? ["live"] : []))
 
   bucket = google_storage_bucket.uploads.name
   role   = "roles/storage.objectViewer"
@@ -140,7 +147,7 @@ resource "google_storage_bucket_iam_member" "reads_uploads" {
 
 # Signing without a key: IAM signs for whoever may create tokens of the account, here itself.
 resource "google_service_account_iam_member" "signs_for_itself" {
-  for_each = toset(["api", "convert"])
+  for_each = toset(concat(["api", "convert"], local.has_live ? ["live"] : []))
 
   service_account_id = google_service_account.this[each.key].name
   role               = "roles/iam.serviceAccountTokenCreator"

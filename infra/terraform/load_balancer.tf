@@ -101,22 +101,30 @@ resource "google_compute_url_map" "api" {
 
   # The page gets every path except those of the api; a test compares these with the api's routes.
   dynamic "host_rule" {
-    for_each = var.page == null ? [] : [var.custom_domain]
+    for_each = var.page == null && !local.has_live ? [] : [var.custom_domain]
     content {
       hosts        = [host_rule.value]
-      path_matcher = "page"
+      path_matcher = "paths"
     }
   }
 
   dynamic "path_matcher" {
-    for_each = var.page == null ? [] : ["page"]
+    for_each = var.page == null && !local.has_live ? [] : ["paths"]
     content {
       name            = path_matcher.value
-      default_service = google_compute_backend_bucket.page[0].id
+      default_service = var.page == null ? google_compute_backend_service.api[0].id : google_compute_backend_bucket.page[0].id
 
       path_rule {
         paths   = local.api_paths
         service = google_compute_backend_service.api[0].id
+      }
+
+      dynamic "path_rule" {
+        for_each = google_compute_backend_service.live
+        content {
+          paths   = [local.live_path]
+          service = path_rule.value.id
+        }
       }
     }
   }

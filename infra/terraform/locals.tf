@@ -105,6 +105,7 @@ locals {
     api         = "${var.name}-api"
     convert     = "${var.name}-convert"
     dead_letter = "${var.name}-dead-letter"
+    live        = "${var.name}-live"
     on_upload   = "${var.name}-on-upload"
     sweep       = "${var.name}-sweep"
   }

@@ -36,7 +36,7 @@ resource "google_secret_manager_secret_version" "log_key" {
 
 # Whoever logs: the functions and the container.
 resource "google_secret_manager_secret_iam_member" "reads_log_key" {
-  for_each = toset(keys(local.names))
+  for_each = toset([for name in keys(local.names) : name if name != "live" || local.has_live])
 
   project   = var.project_id
   secret_id = google_secret_manager_secret.log_key.secret_id

@@ -47,6 +47,24 @@ locals {
       labels      = {}
       service     = local.names.convert
     }
+    live_done = {
+      description = "Conversions done by live"
+      event       = "conversion_done"
+      labels      = { character = "character" }
+      service     = local.names.live
+    }
+    live_refused = {
+      description = "Connections to live that were refused, by reason"
+      event       = "live_refused"
+      labels      = { reason = "reason" }
+      service     = local.names.live
+    }
+    live_retried = {
+      description = "Recordings that live did not convert, so that they went the way of an upload"
+      event       = "live_retry"
+      labels      = {}
+      service     = local.names.live
+    }
     not_swept = {
       description = "Voices that the sweep could not look after and left for the next one"
       event       = "not_swept"
@@ -318,6 +336,48 @@ resource "google_monitoring_alert_policy" "errors" {
 
   documentation {
     content   = local.runbook["Conversions fail"]
+    mime_type = "text/markdown"
+  }
+
+  depends_on = [time_sleep.metrics]
+}
+
+resource "google_monitoring_alert_policy" "live" {
+  count = local.live
+
+  project               = var.project_id
+  display_name          = "${var.name}: live conversions are put off"
+  combiner              = "OR"
+  notification_channels = local.channels
+  severity              = "WARNING"
+  user_labels           = var.labels
+
+  conditions {
+    display_name = "More than ${var.error_rate_objective * 100} % of the recordings that came to live went the way of an upload"
+
+    condition_threshold {
+      filter             = local.metric.live_retried
+      denominator_filter = local.metric.live_done
+      comparison         = "COMPARISON_GT"
+      duration           = "300s"
+      threshold_value    = var.error_rate_objective
+
+      aggregations {
+        alignment_period     = "300s"
+        cross_series_reducer = "REDUCE_SUM"
+        per_series_aligner   = "ALIGN_DELTA"
+      }
+
+      denominator_aggregations {
+        alignment_period     = "300s"
+        cross_series_reducer = "REDUCE_SUM"
+        per_series_aligner   = "ALIGN_DELTA"
+      }
+    }
+  }
+
+  documentation {
+    content   = local.runbook["Live conversions are put off"]
     mime_type = "text/markdown"
   }
 

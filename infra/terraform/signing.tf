@@ -49,7 +49,7 @@ resource "google_secret_manager_secret_version" "hmac" {
 }
 
 resource "google_secret_manager_secret_iam_member" "reads_hmac" {
-  for_each = local.signs_with_hmac ? toset(["api", "convert"]) : []
+  for_each = local.signs_with_hmac ? toset(concat(["api", "convert"], local.has_live ? ["live"] : [])) : []
 
   project   = var.project_id
   secret_id = google_secret_manager_secret.hmac[0].secret_id

@@ -304,6 +304,38 @@ variable "labels" {
   }
 }
 
+variable "live" {
+  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out."
+  type = object({
+    cpu           = optional(string, "2")
+    key_rotation  = optional(number, 0)
+    max_instances = optional(number, 2)
+    memory        = optional(string, "2Gi")
+    sockets       = optional(number, 40)
+  })
+  default = null
+
+  validation {
+    condition     = var.live == null || contains(["1", "2", "4", "8"], try(var.live.cpu, "2"))
+    error_message = "live.cpu must be \"1\", \"2\", \"4\" or \"8\"."
+  }
+
+  validation {
+    condition     = var.live == null || can(regex("^[1-9][0-9]*(Mi|Gi)$", var.live.memory))
+    error_message = "live.memory must be a number with Mi or Gi, such as \"2Gi\"."
+  }
+
+  validation {
+    condition     = var.live == null || try(alltrue([for count in [var.live.max_instances, var.live.sockets] : count >= 1 && count <= 1000 && floor(count) == count]), false)
+    error_message = "live.max_instances and live.sockets must be whole numbers from 1 to 1000."
+  }
+
+  validation {
+    condition     = var.live == null || try(var.live.key_rotation >= 0 && floor(var.live.key_rotation) == var.live.key_rotation, false)
+    error_message = "live.key_rotation must be a whole number of 0 or more."
+  }
+}
+
 variable "log_level" {
   description = "The least severe log entries that are written."
   type        = string

@@ -8,7 +8,6 @@ weights are in memory once, and whoever comes second starts sooner.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -51,6 +50,8 @@ class MappedWeights:
         """
         if len(graph.content) < self._least_bytes:
             return None
+        import fcntl  # noqa: PLC0415 - Windows does not have it, and runs one process
+
         path = self._folder / f"{graph.sha256}.onnx"
         with (self._folder / f"{graph.sha256}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,6 +1,7 @@
 """Takes the documentation's pictures of the page: `python -m tests.browser.pictures`.
 
-Needs what the browser tests need. Every picture shows a real conversion in a running local cloud.
+Needs what the browser tests need. Every picture shows a real conversion in a running local cloud;
+only the many characters of `page-many` are invented.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from playwright.sync_api import sync_playwright
 
 from tests.browser.browsers import chromium_path, microphone_flags
+from tests.browser.crowds import crowd
 from tests.browser.endpoints import ROOT, Endpoints, running_cloud
 from tests.browser.sounds import SAMPLE, decode, silence, write_wav
 from tests.browser.visitor import Visitor
@@ -28,7 +30,9 @@ FOLDER: Final = ROOT / "docs" / "images"
 _DESK: Final = {"width": 1280, "height": 820}
 _PHONE: Final = {"width": 390, "height": 844}
 
-_SCENES: Final = ("start", "recording", "sending", "done", "problem")
+_SCENES: Final = ("start", "recording", "sending", "done", "problem", "many")
+_TEXT: Final = "はじめまして、メイです。入力した文も、この声でお話しします。"
+_MANY: Final = 300
 _SETTLE_MILLISECONDS: Final = 800
 
 
@@ -45,7 +49,7 @@ LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "page-dark": Look(
             {"viewport": _DESK, "locale": "en-GB", "color_scheme": "dark"}, ("recording", "done")
         ),
-        "page-ja": Look({"viewport": _DESK, "locale": "ja-JP"}, ("start",)),
+        "page-ja": Look({"viewport": _DESK, "locale": "ja-JP"}, ("start", "typed")),
         "page-phone": Look({"viewport": _PHONE, "locale": "en-GB"}, ("start", "sending")),
         "page-phone-ja-dark": Look(
             {"viewport": _PHONE, "locale": "ja-JP", "color_scheme": "dark"}, ("recording", "done")
@@ -90,24 +94,46 @@ def _take(browser: Browser, cloud: Endpoints, look: str, muted: Path, folder: Pa
     def shoot(scene: str) -> None:
         if scene not in LOOKS[look].scenes:
             return
-        if scene != "done":
+        if scene not in ("done", "typed"):
             visitor.page.wait_for_timeout(_SETTLE_MILLISECONDS)
         visitor.page.screenshot(path=folder / f"{look}-{scene}.png")
 
     visitor.open()
     shoot("start")
+    if "typed" in LOOKS[look].scenes:
+        _type(visitor)
+        shoot("typed")
+        visitor.open()
     held = visitor.holding_upload(lambda: visitor.speak(seconds=5, meanwhile=shoot))
     shoot("sending")
     held.go_on()
     visitor.wait_for("done")
-    visitor.page.wait_for_function(
-        "() => document.querySelector('#converted').style.getPropertyValue('--played') > 0.3"
-    )
+    _wait_until_playing(visitor)
     shoot("done")
     visitor.drop(muted)
     visitor.wait_for("problem")
     shoot("problem")
+    if "many" in LOOKS[look].scenes:
+        characters = {"characters": crowd(cloud, _MANY)}
+        visitor.answer("**/api/v1/characters", "GET", json=characters)
+        visitor.open()
+        visitor.page.locator("#characters").scroll_into_view_if_needed()
+        shoot("many")
     context.close()
+
+
+def _type(visitor: Visitor) -> None:
+    visitor.page.check("[name=mode][value=type]", force=True)
+    visitor.page.fill("#text", _TEXT)
+    visitor.press()
+    visitor.wait_for("done")
+    _wait_until_playing(visitor)
+
+
+def _wait_until_playing(visitor: Visitor) -> None:
+    visitor.page.wait_for_function(
+        "() => document.querySelector('#converted').style.getPropertyValue('--played') > 0.3"
+    )
 
 
 if __name__ == "__main__":

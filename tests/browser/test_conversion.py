@@ -53,6 +53,7 @@ def test_the_stages_arrive_through_firestore_without_requests_to_the_api(
     open_page: OpenPage,
 ) -> None:
     visitor = open_page()
+    visitor.without_live()
     visitor.speak(seconds=2)
     visitor.wait_for("done")
 

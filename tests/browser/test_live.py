@@ -65,14 +65,18 @@ class Wire:
         self.received += message if isinstance(message, bytes) else b""
 
 
-def test_a_recording_that_is_sent_while_it_is_spoken_is_stored_and_converted_as_any_other(
+def test_a_recording_that_is_sent_while_it_is_spoken_gives_what_its_upload_gives(
     new_visitor: OpenPage, cloud: Endpoints, tmp_path: Path
 ) -> None:
     visitor = new_visitor()
     wire = Wire()
+    documents: list[dict[str, Any]] = []
     visitor.page.on("websocket", wire.listen)
     visitor.open()
-    visitor.speak(seconds=2)
+    visitor.speak(
+        seconds=2,
+        meanwhile=lambda _: documents.append(_document(visitor, "GET")),
+    )
     visitor.wait_for("done")
     result = _the_right_voice(visitor, cloud, tmp_path)
 
@@ -80,6 +84,30 @@ def test_a_recording_that_is_sent_while_it_is_spoken_is_stored_and_converted_as_
     assert wire.received == result
     assert visitor.sent("PUT", cloud.storage) == []
     assert visitor.sent("GET", f"{cloud.storage}/voice-avatar-results") == []
+    assert _uploaded(visitor, documents[0], wire.sent) == result
+
+
+def _uploaded(visitor: Visitor, document: dict[str, Any], recording: bytes) -> bytes:
+    """Erase the voice, make it again as it was announced, upload the recording, get the result."""
+    voice_id, cloud = visitor.voice_id(), visitor.cloud
+    response = visitor.sent("POST", "/api/v1/voices")[-1].response()
+    assert response is not None
+    upload = response.json()["upload"]
+    httpx.delete(f"{cloud.api}/api/v1/voices/{voice_id}").raise_for_status()
+    _document(visitor, "PATCH", json={"fields": document["fields"]})
+    httpx.put(upload["url"], headers=upload["headers"], content=recording).raise_for_status()
+    done = httpx.get(f"{cloud.api}/api/v1/conversion/{voice_id}", timeout=60).json()
+    return httpx.get(done["result"]["url"]).content
+
+
+def _document(visitor: Visitor, method: str, **request: Any) -> dict[str, Any]:
+    """Send a request about the voice's document to the emulator, with all rights."""
+    cloud, voice_id = visitor.cloud, visitor.voice_id()
+    documents = f"projects/{cloud.project_id}/databases/(default)/documents"
+    address = f"http://{cloud.firestore}/v1/{documents}/voices/{voice_id}"
+    answer = httpx.request(method, address, headers={"Authorization": "Bearer owner"}, **request)
+    told: dict[str, Any] = answer.raise_for_status().json()
+    return told
 
 
 def test_visitors_can_hear_the_character_while_they_speak(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import psutil
+from websockets.exceptions import WebSocketException
 
 # Before the client libraries: processes are started while gRPC's threads run.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
@@ -29,7 +30,8 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 from benchmarks.measuring.pages import with_figures
 from infra.local.emulators import find_emulators
 from infra.local.environments import FIRESTORE_VARIABLE
-from infra.local.visitor import Visitor, Wish
+from infra.local.live_visitor import LiveVisitor
+from infra.local.visitor import RefusedError, TextWish, Visitor, Wish
 from tests.faults.cloud import FaultyCloud, Instance, faulty_cloud
 from tests.faults.soak_figures import Figures, Visit
 from tests.integration.served import SAMPLE
@@ -42,6 +44,14 @@ README = Path(__file__).parent / "README.md"
 
 LAST_VOICE_SECONDS = 120.0
 """How long to wait for the last voice after the load has ended."""
+
+TEXT_EVERY = 4
+"""Every voice of this number is made from a text."""
+
+LIVE = frozenset({2, 3})
+"""Of every `TEXT_EVERY` voices these go to `live`: half of all."""
+
+TEXT = "今日はいい天気ですね。明日も晴れるそうです。"
 
 WARM_UP_SHARE = 0.25
 """Memory is measured from here on, when buffers and arenas have reached their size."""
@@ -64,12 +74,14 @@ class Soak:
         cloud: where the voices are converted; its first container is never killed.
         visitor: speaks to the api, the bucket and Firestore as a page does.
         victim: the container that is killed and replaced.
+        live: the instance of `live` that is killed and replaced.
         voices_per_second: the load.
     """
 
     cloud: FaultyCloud
     visitor: Visitor
     victim: Instance
+    live: Instance
     voices_per_second: float
     kills: int = 0
     visits: list[Visit] = field(default_factory=list)
@@ -80,7 +92,8 @@ class Soak:
         self._lasting = [
             process
             for process in self.cloud.supervisor.processes
-            if process is not self.victim.process and process.name not in NOT_OURS
+            if process not in {self.victim.process, self.live.process}
+            and process.name not in NOT_OURS
         ]
 
     async def run(self, seconds: float, kill_every: float) -> Figures:
@@ -99,42 +112,85 @@ class Soak:
         return Figures(self.visits, self.kills, self.memory, self._false_takeovers())
 
     async def _visit(self) -> None:
-        visit, created = await self._create()
-        if len(self.visits) % 2:
+        number = len(self.visits) % TEXT_EVERY
+        visit, created = await self._create(is_text=number == 0)
+        if number in LIVE:
+            await self._go_live(visit, created)
+            return
+        if number:
             self.cloud.front.pin(created["voice_id"], self.victim.url)
         await self._go_through(visit, created)
 
     async def _kill_for_ever(self, kill_every: float) -> None:
         while True:
             await asyncio.sleep(kill_every)
-            visit, created = await self._create()
-            victim, voice_id = self.victim, created["voice_id"]
-            # Each kill interrupts this conversion and all others in progress.
-            self.cloud.front.pin(voice_id, victim.url)
-            self.cloud.barriers.hold(voice_id, "converting")
-            self._spawn(self._go_through(visit, created))
-            await self.cloud.barriers.arrival(voice_id, "converting")
-            victim.process.send_signal(signal.SIGKILL)
-            await victim.process.wait()
+            await (self._kill_live() if self.kills % 2 else self._kill_converter())
             self.kills += 1
-            self.cloud.barriers.release(voice_id, "converting")
-            self.victim = await self.cloud.start_convert()
 
-    async def _create(self) -> tuple[Visit, dict[str, Any]]:
+    async def _kill_live(self) -> None:
+        visit, created = await self._create()
+        victim, voice_id = self.live, created["voice_id"]
+        self.cloud.barriers.hold(voice_id, "leased")
+        self._spawn(self._go_live(visit, created))
+        await self.cloud.barriers.arrival(voice_id, "leased")
+        victim.process.send_signal(signal.SIGKILL)
+        await victim.process.wait()
+        self.cloud.barriers.release(voice_id, "leased")
+        self.live = await self.cloud.start_live()
+
+    async def _kill_converter(self) -> None:
+        visit, created = await self._create()
+        victim, voice_id = self.victim, created["voice_id"]
+        # Each kill interrupts this conversion and all others in progress.
+        self.cloud.front.pin(voice_id, victim.url)
+        self.cloud.barriers.hold(voice_id, "converting")
+        self._spawn(self._go_through(visit, created))
+        await self.cloud.barriers.arrival(voice_id, "converting")
+        victim.process.send_signal(signal.SIGKILL)
+        await victim.process.wait()
+        self.cloud.barriers.release(voice_id, "converting")
+        self.victim = await self.cloud.start_convert()
+
+    async def _create(self, *, is_text: bool = False) -> tuple[Visit, dict[str, Any]]:
         # Counted before it can fail.
         visit = Visit()
         self.visits.append(visit)
-        created = await self.visitor.create(Wish("mei", None, "wav"), "audio/webm")
+        if is_text:
+            created = await self.visitor.create_text(TextWish(TEXT, "mei"))
+        else:
+            created = await self.visitor.create(Wish("mei", None, "wav"), "audio/webm")
         visit.voice_id = created["voice_id"]
         return visit, created
 
     async def _go_through(self, visit: Visit, created: dict[str, Any]) -> None:
         voice_id, begin = created["voice_id"], time.monotonic()
-        await self.visitor.upload(created, SAMPLE.read_bytes())
+        if created["upload"] is not None:
+            await self.visitor.upload(created, SAMPLE.read_bytes())
         visit.voice = await self.cloud.ended(voice_id)
         visit.wait_seconds = time.monotonic() - begin
         await self.cloud.front.acknowledged(voice_id)
         visit.is_settled = True
+
+    async def _go_live(self, visit: Visit, created: dict[str, Any]) -> None:
+        voice_id, begin = created["voice_id"], time.monotonic()
+        if not await self._is_converted_live(voice_id):
+            # As a page does: what is stored already is refused, and all the better.
+            with suppress(RefusedError):
+                await self.visitor.upload(created, SAMPLE.read_bytes())
+        visit.voice = await self.cloud.ended(voice_id)
+        visit.wait_seconds = time.monotonic() - begin
+        await self.cloud.front.acknowledged(voice_id, "on_upload")
+        await self.cloud.front.acknowledged(voice_id, messages=0)
+        visit.is_settled = True
+
+    async def _is_converted_live(self, voice_id: str) -> bool:
+        try:
+            async with LiveVisitor(self.live.url, self.cloud.ticket(voice_id)) as speaking:
+                await speaking.speak(SAMPLE.read_bytes())
+                last = await speaking.end()
+        except (OSError, WebSocketException):
+            return False
+        return last is not None and last["type"] == "done"
 
     async def _finish(self) -> None:
         """Wait for the last voices and list the results in the bucket for each."""
@@ -150,7 +206,7 @@ class Soak:
 
     def _false_takeovers(self) -> int:
         """Count the leases that a worker has lost while it lived; a dead one logs nothing."""
-        logs = self.cloud.logs.glob("convert-*.log")
+        logs = [*self.cloud.logs.glob("convert-*.log"), *self.cloud.logs.glob("live-*.log")]
         return sum(log.read_text().count('"event": "lease_lost"') for log in logs)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -187,7 +243,7 @@ async def soak(wish: argparse.Namespace) -> Figures:
             if wish.store_delay_ms:
                 await _slow_down_the_store(cloud, stack, wish.store_delay_ms / 1000)
             victim = await cloud.start_convert()
-            run = Soak(cloud, visitor, victim, wish.voices_per_second)
+            run = Soak(cloud, visitor, victim, await cloud.start_live(), wish.voices_per_second)
             return await run.run(wish.minutes * 60, wish.kill_every)
 
 

@@ -64,6 +64,9 @@ class FakeConversion:
     async def discard_others(self, voice: Voice) -> None:
         del voice
 
+    async def discard_recording(self, voice: Voice) -> None:
+        del voice
+
 
 class Stage:
     """A converter with the built-in character `mei`, and `tester` in the bucket."""

@@ -252,3 +252,51 @@ run "a_way_of_signing_that_there_is_not" {
     var.signing,
   ]
 }
+
+run "cpus_that_live_cannot_have" {
+  command = plan
+
+  variables {
+    live = { cpu = "3" }
+  }
+
+  expect_failures = [
+    var.live,
+  ]
+}
+
+run "memory_of_live_without_a_unit" {
+  command = plan
+
+  variables {
+    live = { memory = "2" }
+  }
+
+  expect_failures = [
+    var.live,
+  ]
+}
+
+run "half_a_connection_to_live" {
+  command = plan
+
+  variables {
+    live = { sockets = 0.5 }
+  }
+
+  expect_failures = [
+    var.live,
+  ]
+}
+
+run "a_rotation_of_keys_backwards" {
+  command = plan
+
+  variables {
+    live = { key_rotation = -1 }
+  }
+
+  expect_failures = [
+    var.live,
+  ]
+}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.api.settings import ApiSettings
+from functions.convert.live.settings import LiveSettings
 from functions.convert.planning import (
     FETCHED_CONVERSION_BYTES,
     MIB,
@@ -30,10 +31,12 @@ SETTINGS: dict[str, type[CommonSettings]] = {
     "api": ApiSettings,
     "convert": ConvertSettings,
     "dead_letter": DeadLetterSettings,
+    "live": LiveSettings,
     "on_upload": OnUploadSettings,
     "sweep": SweepSettings,
 }
 SECRETS = {"LOG_KEY": "k" * 64}
+LIVE_SECRETS = {"LIVE_TICKET_KEYS": "k" * 64}
 """What Secret Manager holds, which no local names; `options.tftest.hcl` looks at that."""
 
 LOCAL_ONLY = {"SIGNING_KEY_FILE", "WEB_ROOT", "PAGE_CONFIG"}
@@ -41,6 +44,9 @@ LOCAL_ONLY = {"SIGNING_KEY_FILE", "WEB_ROOT", "PAGE_CONFIG"}
 # What stands for an expression that only an apply can know.
 EXAMPLES = {
     r'^google_service_account\.this\["\w+"\]\.email$': "somebody@a-project.iam.gserviceaccount.com",
+    r'^try\(google_service_account\.this\["live"\]\.email, ""\)$': "live@a-project.example.com",
+    r"^tostring\(try\(var\.live\.sockets, 1\)\)$": "40",
+    r"^tostring\(local\.conversions_per_cpu \* try\(tonumber\(var\.live\.cpu\), 1\)\)$": "4",
     r"^google_storage_bucket\.\w+\.name$": "a-project-voice-avatar-bucket",
     r"^google_pubsub_topic\.\w+\[\"\w+\"\]\.name$": "voice-avatar-topic",
     r"^google_cloud_run_v2_service\.convert\.uri$": "https://convert.example.com",
@@ -92,7 +98,7 @@ def read(kind: type[CommonSettings], values: dict[str, str]) -> CommonSettings:
 def test_every_variable_that_the_settings_require_is_set(
     deployable: str, values: dict[str, str]
 ) -> None:
-    settings = read(SETTINGS[deployable], values)
+    settings = read(SETTINGS[deployable], values | (LIVE_SECRETS if deployable == "live" else {}))
 
     assert settings.environment is Environment.PRODUCTION
 
@@ -232,7 +238,9 @@ def test_the_functions_are_served_as_asynchronous_ones(terraform: TerraformModul
     function = terraform.resources["google_cloudfunctions2_function", "this"]
     told = function["service_config"][0]["environment_variables"]
 
-    signing = 'each.key == "api" ? local.environment_signing : {}'
+    signing = (
+        'each.key == "api" ? merge(local.environment_signing, local.environment_live_offer) : {}'
+    )
     assert told == f"merge(each.value.environment, local.environment_functions, {signing})"
     assert terraform.locals["environment_functions"]["FUNCTION_USE_ASGI"] == "true"
 

@@ -21,7 +21,9 @@ METRICS = {**MODULE.locals["counters"], **MODULE.locals["whole_durations"]}
 
 
 def sources(deployable: str) -> Iterator[Path]:
-    for folder in (ROOT / "functions" / deployable, ROOT / "shared", ROOT / "speech"):
+    # `live` is another entry of the conversion container.
+    own = "convert" if deployable == "live" else deployable
+    for folder in (ROOT / "functions" / own, ROOT / "shared", ROOT / "speech"):
         yield from (path for path in folder.rglob("*.py") if "node_modules" not in path.parts)
 
 

@@ -139,7 +139,11 @@ def test_what_cannot_go_while_it_is_used_goes_after_the_next_one_came(
         if body.get("lifecycle", [{}])[0].get("create_before_destroy")
     }
 
-    assert first == {"google_compute_managed_ssl_certificate", "google_firebaserules_ruleset"}
+    assert first == {
+        "google_compute_managed_ssl_certificate",
+        "google_firebaserules_ruleset",
+        "google_secret_manager_secret_version",
+    }
 
 
 def test_a_certificate_for_another_domain_has_another_name(terraform: TerraformModule) -> None:

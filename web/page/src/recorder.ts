@@ -16,6 +16,8 @@ const TYPES = [
 const SLICE_MILLISECONDS = 100;
 /** The recorder stops this much early, because encoders finish their current frame. */
 const MARGIN_SECONDS = 0.15;
+/** What is said in a longer time than this without a look at the meter may be missed by it. */
+const GAP_MILLISECONDS = 400;
 const METER_FLOOR_DB = -54;
 const METER_TOP_DB = -8;
 
@@ -150,10 +152,11 @@ function microphoneProblem(
 
 /** Listens to the microphone as often as it is asked. */
 class Meter {
-  /** The largest absolute sample so far; null until it was asked for the first time. */
-  peak: number | null = null;
   readonly #analyser: AnalyserNode;
   readonly #samples: Float32Array<ArrayBuffer>;
+  #loudest = 0;
+  #asked: number | null = null;
+  #hasGap = false;
 
   constructor(context: AudioContext, stream: MediaStream) {
     this.#analyser = context.createAnalyser();
@@ -162,15 +165,28 @@ class Meter {
     context.createMediaStreamSource(stream).connect(this.#analyser);
   }
 
+  /** The largest absolute sample so far; null if nobody asked for a while, as in a hidden page. */
+  get peak(): number | null {
+    this.#noteTime();
+    return this.#hasGap ? null : this.#loudest;
+  }
+
   /** The level now, between 0 and 1. */
   level(): number {
+    this.#noteTime();
     this.#analyser.getFloatTimeDomainData(this.#samples);
     let power = 0;
     for (const sample of this.#samples) {
       power += sample * sample;
-      this.peak = Math.max(this.peak ?? 0, Math.abs(sample));
+      this.#loudest = Math.max(this.#loudest, Math.abs(sample));
     }
     const decibels = 10 * Math.log10(power / this.#samples.length + 1e-12);
     return Math.min(1, Math.max(0, (decibels - METER_FLOOR_DB) / (METER_TOP_DB - METER_FLOOR_DB)));
+  }
+
+  #noteTime(): void {
+    const now = performance.now();
+    this.#hasGap ||= now - (this.#asked ?? now) > GAP_MILLISECONDS;
+    this.#asked = now;
   }
 }

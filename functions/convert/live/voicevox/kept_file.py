@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -41,6 +40,8 @@ class KeptFile:
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Keep other processes from changing the file inside the context."""
+        import fcntl  # noqa: PLC0415 - Windows does not have it, and runs one process
+
         with self._path.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -63,6 +63,16 @@ override_resource {
 }
 
 override_resource {
+  target = google_service_account.this["live"]
+  values = {
+    email  = "voice-avatar-live@demo-project.iam.gserviceaccount.com"
+    id     = "projects/demo-project/serviceAccounts/voice-avatar-live@demo-project.iam.gserviceaccount.com"
+    member = "serviceAccount:voice-avatar-live@demo-project.iam.gserviceaccount.com"
+    name   = "projects/demo-project/serviceAccounts/voice-avatar-live@demo-project.iam.gserviceaccount.com"
+  }
+}
+
+override_resource {
   target = google_service_account.this["dead_letter"]
   values = {
     email  = "voice-avatar-dead-letter@demo-project.iam.gserviceaccount.com"

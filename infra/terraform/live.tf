@@ -1,0 +1,241 @@
+# The service `live`: conversions over WebSockets while visitors speak. Off unless `live` is set.
+locals {
+  has_live = var.live != null
+  live     = local.has_live ? 1 : 0
+
+  # A load balancer sends this path of the domain to it; functions/convert/live/protocol.py names it.
+  live_path = "/live"
+  live_url  = local.has_live ? "wss://${coalesce(var.custom_domain, trimprefix(google_cloud_run_v2_service.live[0].uri, "https://"))}${local.live_path}" : null
+
+  # What the api tells its clients of it.
+  environment_live_offer = local.has_live ? { LIVE_URL = local.live_url } : {}
+
+  environment_live = {
+    ALLOWED_ORIGINS         = join(",", local.origins)
+    CONCURRENCY             = tostring(local.conversions_per_cpu * try(tonumber(var.live.cpu), 1))
+    MAX_SECONDS             = tostring(var.recording_seconds.max)
+    MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
+    MIN_SECONDS             = tostring(var.recording_seconds.min)
+    RESULTS_BUCKET          = google_storage_bucket.results.name
+    RESULT_URL_SECONDS      = tostring(var.result_url_seconds)
+    SIGNING_SERVICE_ACCOUNT = try(google_service_account.this["live"].email, "")
+    SOCKETS                 = tostring(try(var.live.sockets, 1))
+    TRUSTED_PROXIES         = tostring(local.trusted_proxies)
+  }
+  live_secrets = merge(
+    local.has_live ? {
+      LIVE_TICKET_KEYS = google_secret_manager_secret_version.live_tickets[0]
+      LOG_KEY          = google_secret_manager_secret_version.log_key
+    } : {},
+    local.has_live && local.signs_with_hmac ? { SIGNING_HMAC_SECRET = google_secret_manager_secret_version.hmac[0] } : {},
+  )
+
+  # A connection lasts from its opening until its answer: the recording, time to catch up, and the
+  # conversion. functions/convert/live/settings.py says how long it may take until the end.
+  live_timeout = ceil(var.recording_seconds.max) + 20 + local.timeouts.request
+}
+
+# The key that signs tickets, and the one before it. Raising key_rotation makes a new one and keeps
+# the one before, so that no ticket that was given out is refused.
+resource "random_password" "live_ticket" {
+  for_each = toset(local.has_live ? [tostring(var.live.key_rotation), tostring(var.live.key_rotation + 1)] : [])
+
+  length  = 64
+  special = false
+}
+
+resource "google_secret_manager_secret" "live_tickets" {
+  count = local.live
+
+  secret_id = "${var.name}-live-tickets"
+  project   = var.project_id
+  labels    = var.labels
+
+  replication {
+    user_managed {
+      replicas {
+        location = var.region
+
+        dynamic "customer_managed_encryption" {
+          for_each = var.kms_key == null ? [] : [var.kms_key]
+          content {
+            kms_key_name = customer_managed_encryption.value
+          }
+        }
+      }
+    }
+  }
+
+  depends_on = [time_sleep.apis, time_sleep.key_users]
+}
+
+resource "google_secret_manager_secret_version" "live_tickets" {
+  count = local.live
+
+  secret = google_secret_manager_secret.live_tickets[0].id
+  secret_data = join(",", [
+    random_password.live_ticket[tostring(var.live.key_rotation + 1)].result,
+    random_password.live_ticket[tostring(var.live.key_rotation)].result,
+  ])
+
+  lifecycle {
+    create_before_destroy = true
+  }
+}
+
+resource "google_secret_manager_secret_iam_member" "reads_live_tickets" {
+  for_each = toset(local.has_live ? ["api", "live"] : [])
+
+  project   = var.project_id
+  secret_id = google_secret_manager_secret.live_tickets[0].secret_id
+  role      = "roles/secretmanager.secretAccessor"
+  member    = google_service_account.this[each.key].member
+}
+
+# It stores the recordings that come to it.
+resource "google_storage_bucket_iam_member" "live_creates_uploads" {
+  count = local.live
+
+  bucket = google_storage_bucket.uploads.name
+  role   = "roles/storage.objectCreator"
+  member = google_service_account.this["live"].member
+}
+
+resource "google_storage_bucket_iam_member" "live_creates_results" {
+  count = local.live
+
+  bucket = google_storage_bucket.results.name
+  role   = "roles/storage.objectCreator"
+  member = google_service_account.this["live"].member
+}
+
+resource "google_cloud_run_v2_service" "live" {
+  count = local.live
+
+  name                = local.names.live
+  project             = var.project_id
+  location            = var.region
+  deletion_protection = var.deletion_protection
+  description         = "Converts voices while visitors speak"
+  ingress             = var.custom_domain == null ? "INGRESS_TRAFFIC_ALL" : "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"
+  # Visitors' browsers open the connections: a ticket of the api is what lets them in.
+  invoker_iam_disabled = true
+  labels               = var.labels
+
+  traffic {
+    percent = 100
+    type    = "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST"
+  }
+
+  template {
+    encryption_key                   = var.kms_key
+    execution_environment            = "EXECUTION_ENVIRONMENT_GEN2"
+    max_instance_request_concurrency = var.live.sockets
+    service_account                  = google_service_account.this["live"].email
+    timeout                          = "${local.live_timeout}s"
+
+    scaling {
+      max_instance_count = var.live.max_instances
+    }
+
+    containers {
+      image   = local.image
+      command = ["python", "-m", "functions.convert.live"]
+
+      # Cloud Run carries no WebSocket over HTTP/2 to the container.
+      ports {
+        name           = "http1"
+        container_port = local.port
+      }
+
+      resources {
+        cpu_idle          = true
+        limits            = { cpu = var.live.cpu, memory = var.live.memory }
+        startup_cpu_boost = true
+      }
+
+      # As for the conversion container: the port is open when recordings can be converted.
+      startup_probe {
+        failure_threshold = 1
+        period_seconds    = 240
+        timeout_seconds   = 240
+
+        tcp_socket {
+          port = local.port
+        }
+      }
+
+      liveness_probe {
+        failure_threshold = 3
+        period_seconds    = 10
+        timeout_seconds   = 5
+
+        http_get {
+          path = "/healthz"
+          port = local.port
+        }
+      }
+
+      dynamic "env" {
+        for_each = merge(local.environment_common, local.environment_live, local.environment_signing)
+        content {
+          name  = env.key
+          value = env.value
+        }
+      }
+
+      dynamic "env" {
+        for_each = local.live_secrets
+        content {
+          name = env.key
+
+          value_source {
+            secret_key_ref {
+              secret  = env.value.secret
+              version = env.value.version
+            }
+          }
+        }
+      }
+    }
+  }
+
+  depends_on = [
+    google_secret_manager_secret_iam_member.reads_hmac,
+    google_secret_manager_secret_iam_member.reads_live_tickets,
+    google_secret_manager_secret_iam_member.reads_log_key,
+    time_sleep.accounts,
+    time_sleep.key_users,
+  ]
+}
+
+resource "google_compute_region_network_endpoint_group" "live" {
+  count = local.live * local.load_balancer
+
+  name                  = local.names.live
+  project               = var.project_id
+  region                = var.region
+  network_endpoint_type = "SERVERLESS"
+
+  cloud_run {
+    service = google_cloud_run_v2_service.live[0].name
+  }
+}
+
+resource "google_compute_backend_service" "live" {
+  count = local.live * local.load_balancer
+
+  name                  = local.names.live
+  project               = var.project_id
+  load_balancing_scheme = "EXTERNAL_MANAGED"
+  security_policy       = google_compute_security_policy.api[0].id
+
+  backend {
+    group = google_compute_region_network_endpoint_group.live[0].id
+  }
+
+  log_config {
+    enable      = true
+    sample_rate = 0.1
+  }
+}

@@ -1,0 +1,133 @@
+mock_provider "archive" {}
+mock_provider "google" {
+  source = "./tests/mocks"
+}
+mock_provider "google-beta" {
+  source = "./tests/mocks-beta"
+}
+mock_provider "random" {}
+mock_provider "time" {}
+
+variables {
+  allowed_origins = ["https://voice.example.com"]
+  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  project_id      = "demo-project"
+  region          = "europe-west1"
+  max_instances   = { convert = 3 }
+}
+
+run "off_by_default" {
+  assert {
+    condition = (
+      length(google_cloud_run_v2_service.live) == 0
+      && length(google_secret_manager_secret.live_tickets) == 0
+      && length(google_monitoring_alert_policy.live) == 0
+      && !contains(keys(google_service_account.this), "live")
+      && !contains(keys(google_cloudfunctions2_function.this["api"].service_config[0].environment_variables), "LIVE_URL")
+      && jsondecode(output.page_configuration).live == null
+    )
+    error_message = "something of live is there although nobody asked for it"
+  }
+}
+
+run "on" {
+  variables {
+    live = { sockets = 30, max_instances = 3 }
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.live[0].template[0].containers[0].ports[0].name == "http1"
+      && google_cloud_run_v2_service.live[0].template[0].containers[0].command == tolist(["python", "-m", "functions.convert.live"])
+      && google_cloud_run_v2_service.live[0].template[0].containers[0].image == google_cloud_run_v2_service.convert.template[0].containers[0].image
+    )
+    error_message = "live is not the image of convert with another entry, over HTTP/1.1"
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.live[0].invoker_iam_disabled
+      && google_cloud_run_v2_service.live[0].ingress == "INGRESS_TRAFFIC_ALL"
+      && google_cloud_run_v2_service.live[0].template[0].service_account == google_service_account.this["live"].email
+    )
+    error_message = "browsers cannot reach live, or it runs as somebody else"
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.live[0].template[0].max_instance_request_concurrency == 30
+      && google_cloud_run_v2_service.live[0].template[0].scaling[0].max_instance_count == 3
+      && google_cloud_run_v2_service.live[0].template[0].timeout == "115s"
+      && one([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env.value if env.name == "SOCKETS"]) == "30"
+    )
+    error_message = "the limits of live are not those of the variables"
+  }
+
+  assert {
+    condition = alltrue([
+      for name in ["LIVE_TICKET_KEYS", "LOG_KEY"] :
+      length([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env if env.name == name && length(env.value_source) == 1]) == 1
+    ])
+    error_message = "a secret of live does not come from Secret Manager"
+  }
+
+  assert {
+    condition = (
+      startswith(google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["LIVE_URL"], "wss://")
+      && endswith(google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["LIVE_URL"], "/live")
+      && length([for secret in google_cloudfunctions2_function.this["api"].service_config[0].secret_environment_variables : secret if secret.key == "LIVE_TICKET_KEYS"]) == 1
+    )
+    error_message = "the api does not offer live"
+  }
+
+  assert {
+    condition = (
+      google_storage_bucket_iam_member.live_creates_uploads[0].bucket == google_storage_bucket.uploads.name
+      && contains(keys(google_storage_bucket_iam_member.reads_uploads), "live")
+      && contains(keys(google_project_iam_member.firestore), "live")
+      && contains(keys(google_service_account_iam_member.signs_for_itself), "live")
+      && contains(keys(google_storage_bucket_iam_member.eraser), "live_results")
+    )
+    error_message = "live lacks a right that it needs"
+  }
+}
+
+run "behind_the_load_balancer" {
+  variables {
+    custom_domain = "voice.example.com"
+    live          = {}
+  }
+
+  assert {
+    condition = (
+      google_cloud_run_v2_service.live[0].ingress == "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"
+      && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["LIVE_URL"] == "wss://voice.example.com/live"
+      && jsondecode(output.page_configuration).live == "wss://voice.example.com/live"
+    )
+    error_message = "live is not reached through the domain, or can be reached past the load balancer"
+  }
+
+  assert {
+    condition = anytrue([
+      for rule in google_compute_url_map.api[0].path_matcher[0].path_rule :
+      rule.service == google_compute_backend_service.live[0].id && rule.paths == toset(["/live"])
+    ])
+    error_message = "the domain's path /live does not lead to live"
+  }
+
+  assert {
+    condition     = google_compute_url_map.api[0].path_matcher[0].default_service == google_compute_backend_service.api[0].id
+    error_message = "without a page the other paths do not lead to the api"
+  }
+}
+
+run "a_new_key_keeps_the_old_one" {
+  variables {
+    live = { key_rotation = 4 }
+  }
+
+  assert {
+    condition     = keys(random_password.live_ticket) == ["4", "5"]
+    error_message = "not the key of this rotation and the one before"
+  }
+}
