@@ -177,7 +177,7 @@ resource "google_cloud_run_v2_service" "live" {
       }
 
       dynamic "env" {
-        for_each = merge(local.environment_common, local.environment_live, local.environment_signing)
+        for_each = merge(local.environment_common, local.environment_live, local.environment_signing, local.environment_characters, local.environment_fetching)
         content {
           name  = env.key
           value = env.value
