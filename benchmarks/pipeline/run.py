@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
 from dataclasses import dataclass
 from statistics import median
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 LOAD: Final = 0.7
 """Share of the rate at which the machine is saturated."""
 
+AFTERWARDS_SECONDS: Final = 2.0
 PERCENTILES: Final = (50, 95, 99)
 EMULATORS_PUSH: Final = "the emulator's push"
 AT_ONCE: Final = "every message at once"
@@ -212,6 +214,8 @@ async def measure_counts(plan: Plan) -> Counts:
                 async with deliveries.watched():
                     before = proxy.calls.copy()
                     journeys = await visitors.one_by_one(plan.counted)
+                    # A recording is emptied after `done`, of which one more message tells.
+                    await asyncio.sleep(AFTERWARDS_SECONDS)
                 calls = proxy.calls - before
     ids = [journey.voice_id for journey in journeys]
     return Counts(

@@ -31,18 +31,26 @@ CHARACTER: Final = "random"
 SAMPLE_RATE: Final = 44_100
 UUID: Final = "a0000000-0000-4000-8000-000000000000"
 
-_TOKENS, _WIDTH, _HEADS, _LAYERS, _FEED_FORWARD, _POSITIONS = 22_012, 1_024, 16, 22, 4_096, 512
+LAYERS: Final = 22
+"""Of the BERT, up to the one that voices read."""
+
+_TOKENS, _WIDTH, _HEADS, _FEED_FORWARD, _POSITIONS = 22_012, 1_024, 16, 4_096, 512
 _PHONES, _TONES, _LANGUAGES, _STYLE = 112, 12, 3, 256
 _INTER, _FILTER, _TEXT_HEADS, _TEXT_LAYERS, _FLOW_LAYERS, _FRAMES = 192, 768, 2, 6, 24, 3
 _RATES, _KERNELS, _CHANNELS = (8, 8, 2, 2, 2), (16, 16, 8, 2, 2), 512
 _BLOCKS, _DILATIONS, _SLOPE = (3, 7, 11), (1, 3, 5), 0.1
 
 
-def write_characters(folder: Path) -> None:
-    """Write a folder of characters: Mei, and a voice of full size."""
+def write_characters(folder: Path, layers: int = LAYERS) -> None:
+    """Write a folder of characters: Mei, and a voice of full size.
+
+    Args:
+        folder: is made.
+        layers: of the BERT; fewer make it smaller.
+    """
     folder.mkdir()
     shutil.copytree(ROOT / "characters" / "mei", folder / "mei")
-    encoder, voice = bert(), synthesizer()
+    encoder, voice = bert(layers), synthesizer()
     digest = hashlib.sha256(encoder).hexdigest()
     (folder / ENCODERS).mkdir()
     (folder / ENCODERS / f"{digest}.onnx").write_bytes(encoder)
@@ -71,13 +79,13 @@ def write_characters(folder: Path) -> None:
     (bundle / "character.json").write_text(json.dumps(said), "utf-8")
 
 
-def bert() -> bytes:
+def bert(layers: int = LAYERS) -> bytes:
     """Make a BERT: `input_ids` [1, tokens] -> `output` [tokens, 1024]."""
     sketch = Sketch()
     table = sketch.drawn(_TOKENS, _WIDTH, fan_in=1)
     x = sketch.normalised(sketch.node("Gather", table, "input_ids"), _WIDTH)
     positions = sketch.drawn(_POSITIONS, _WIDTH, fan_in=1)
-    for _ in range(_LAYERS):
+    for _ in range(layers):
         x = _bert_layer(sketch, x, positions)
     sketch.node("Reshape", x, sketch.sizes(-1, _WIDTH))
     sketch.name_last("output")

@@ -19,12 +19,13 @@ import httpx
 from benchmarks.measuring.load import apply_load
 from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.servers import PORT, python, running
-from benchmarks.text.graphs import CHARACTER, write_characters
+from benchmarks.text.graphs import CHARACTER, LAYERS, write_characters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from benchmarks.measuring.report import Cell, Options
+    from benchmarks.measuring.servers import Server
 
 SERVICE: Final = "functions.convert.live.voicevox"
 ORIGINAL: Final = "benchmarks.text.original"
@@ -89,19 +90,24 @@ class Plan:
         arrangements: how the service runs.
         seconds: of each load.
         rates: texts a second that are asked of Mei, and of the AIVMX voice.
+        most: more texts a second than are spoken, of each voice: what is then answered is the
+            saturation.
         firsts: how often the first sound of a long text is waited for.
+        layers: of the BERT.
     """
 
     arrangements: Sequence[Arrangement]
     seconds: float
     rates: tuple[Sequence[float], Sequence[float]]
+    most: tuple[float, float]
     firsts: int
+    layers: int = LAYERS
 
 
-FULL: Final = Plan(ARRANGEMENTS, 20.0, ((4.0, 8.0), (0.25, 0.5)), 9)
-QUICK: Final = Plan(ARRANGEMENTS[:2] + ARRANGEMENTS[3:4], 4.0, ((2.0,), (0.25,)), 2)
-MOST: Final = (30.0, 3.0)
-"""More texts a second than are spoken: what is then answered is the saturation."""
+FULL: Final = Plan(ARRANGEMENTS, 20.0, ((4.0, 8.0), (0.25, 0.5)), (30.0, 3.0), 9)
+QUICK: Final = Plan(
+    ARRANGEMENTS[:2] + ARRANGEMENTS[3:4], 3.0, ((1.0,), (0.5,)), (6.0, 1.0), 1, layers=4
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +125,16 @@ async def run(options: Options) -> Report:
     plan = QUICK if options.quick else FULL
     with tempfile.TemporaryDirectory(prefix="characters-") as name:
         folder = Path(name, "characters")
-        write_characters(folder)
-        measured = {
-            (voice, each): await _measure(plan, each, folder, voice)
-            for each in plan.arrangements
-            for voice in (MEI, CHARACTER)
-        }
+        write_characters(folder, plan.layers)
+        measured: _Results = {}
+        for each in plan.arrangements:
+            measured |= await _measure(plan, each, folder)
     return Report(
         "text", (_loads(plan, measured), _summary(plan, measured)), facts=_facts(plan, measured)
     )
 
 
-async def _measure(plan: Plan, how: Arrangement, folder: Path, voice: str) -> Measured:
+async def _measure(plan: Plan, how: Arrangement, folder: Path) -> _Results:
     environment = {
         "HOST": "127.0.0.1",
         "PORT": PORT,
@@ -144,20 +148,29 @@ async def _measure(plan: Plan, how: Arrangement, folder: Path, voice: str) -> Me
         "MAX_REQUESTS": "0",
         "LOG_LEVEL": "WARNING",
     }
-    index = (MEI, CHARACTER).index(voice)
     async with (
         running(python(how.module), environment, "/version") as server,
         httpx.AsyncClient(base_url=server.url, timeout=SECONDS * 5) as client,
     ):
-        visitor = await _Visitor.known(client, voice)
-        await visitor.prepare((*TEXTS, LONG))
-        first = await visitor.first_sound(plan.firsts)
-        at_rates = []
-        for rate in plan.rates[index]:
-            load = await apply_load(visitor.ask, rate=rate, seconds=plan.seconds)
-            at_rates.append((rate, load.percentiles(), load.failures()))
-        saturation = await _saturation(visitor, MOST[index], plan.seconds)
-        return Measured(saturation, at_rates, first, server.megabytes())
+        return {
+            (voice, how): await _measure_voice(plan, server, client, voice)
+            for voice in (MEI, CHARACTER)
+        }
+
+
+async def _measure_voice(
+    plan: Plan, server: Server, client: httpx.AsyncClient, voice: str
+) -> Measured:
+    index = (MEI, CHARACTER).index(voice)
+    visitor = await _Visitor.known(client, voice)
+    await visitor.prepare((*TEXTS, LONG))
+    first = await visitor.first_sound(plan.firsts)
+    at_rates = []
+    for rate in plan.rates[index]:
+        load = await apply_load(visitor.ask, rate=rate, seconds=plan.seconds)
+        at_rates.append((rate, load.percentiles(), load.failures()))
+    saturation = await _saturation(visitor, plan.most[index], plan.seconds)
+    return Measured(saturation, at_rates, first, server.megabytes())
 
 
 async def _saturation(visitor: _Visitor, rate: float, seconds: float) -> float:

@@ -29,6 +29,8 @@ locals {
       projectId = var.project_id
     }
     firestoreEmulator = null
+    # The page's policy allows this socket, and the page offers what only live can do.
+    live = local.live_url
   })
 }
 

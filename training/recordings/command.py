@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from speech.importing.consent import Ask, Consent, ask_consent, read_consent
 from speech.importing.errors import VoiceFileError
+from speech.importing.measuring import measure as measure_speed
 from training.export import GRAPH
 from training.graph_weights import load_network
 from training.quality.card import write_tables
@@ -128,6 +130,12 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     english = options.name or options.character
     names = Names(options.character, english, options.name_ja or english)
     write_bundle(target, names, consent, trained, places.base)
+    try:
+        progress.say(str(measure_speed(target, 1)))
+    except VoiceFileError:
+        # One bundle that does not work would keep the service from starting.
+        shutil.rmtree(target)
+        raise
     progress.begin("measuring")
     judging = Judge(target, trained_on, encoder)
     judgement = judge(judging, held_out, others.strangers, progress.report)

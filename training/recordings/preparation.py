@@ -22,6 +22,8 @@ PAD_SECONDS = 0.15
 _MOST_SPEED = np.log(1.22)
 _LEVEL = 0.5
 _AUDIBLE_DB = 45.0
+# What the mean log amplitude of speech of loudness 1 is raised by, to be as loud as Mei speaks.
+_LEVEL_OF_MEI = 11.5
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Lesson:
         contents: float16 [T, 64] each: of the utterance as it is, then of disturbed versions.
         log_f0: float32 [T], natural logarithm of Hz, 0 where unvoiced.
         speaking: bool [T], False in pauses.
-        cepstra: float16 [T, 35], the speaker's own envelopes at the level of loud speech 1; empty
+        cepstra: float16 [T, 35], the speaker's own envelopes, as loud as Mei speaks; empty
             of those whose envelopes are not learnt.
     """
 
@@ -64,7 +66,7 @@ class Preparation:
             padded = _padded(utterance)
             analysis = analyse(padded, utterance.rate, NoClock())
             cepstra = envelopes[utterance.rate].of(padded, analysis.track.hertz)
-            cepstra[:, 0] -= 0.5 * np.log(self._loudness(analysis))
+            cepstra[:, 0] += _LEVEL_OF_MEI - 0.5 * np.log(self._loudness(analysis))
             yield self._lesson(analysis, cepstra)
 
     def of_others(self, utterances: Iterable[Utterance]) -> Iterator[Lesson]:

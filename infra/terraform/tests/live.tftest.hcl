@@ -24,6 +24,7 @@ run "off_by_default" {
       && length(google_monitoring_alert_policy.live) == 0
       && !contains(keys(google_service_account.this), "live")
       && !contains(keys(google_cloudfunctions2_function.this["api"].service_config[0].environment_variables), "LIVE_URL")
+      && jsondecode(output.page_configuration).live == null
     )
     error_message = "something of live is there although nobody asked for it"
   }
@@ -101,6 +102,7 @@ run "behind_the_load_balancer" {
     condition = (
       google_cloud_run_v2_service.live[0].ingress == "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"
       && google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["LIVE_URL"] == "wss://voice.example.com/live"
+      && jsondecode(output.page_configuration).live == "wss://voice.example.com/live"
     )
     error_message = "live is not reached through the domain, or can be reached past the load balancer"
   }

@@ -13,9 +13,10 @@ from speech.importing.consent import Consent
 from tests.unit.training.recordings.conftest import CONSENT
 from training.export import GRAPH, Melody
 from training.graph_weights import load_network
-from training.network import Network
+from training.network import HarmonicVoice, Network
 from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
+from training.quality.synthesis import synthesise
 from training.recordings.bundle import Names, write_bundle
 from training.recordings.distillation import teach
 from training.recordings.learning import (
@@ -142,6 +143,15 @@ def base_register(lesson: Lesson, base: Network) -> Lesson:
     voiced = lesson.log_f0 > 0
     moved = lesson.log_f0 - np.median(lesson.log_f0[voiced]) + base.melody_mean
     return replace(lesson, log_f0=np.where(voiced, moved, 0).astype(np.float32))
+
+
+def test_lessons_are_as_loud_as_the_network_speaks(base: Network, lessons: list[Lesson]) -> None:
+    voice = HarmonicVoice()
+    for lesson in lessons:
+        loud = lesson.cepstra[lesson.speaking, 0].astype(np.float32).mean()
+        assert loud == pytest.approx(float(base.cepstrum_mean[0]), abs=1.5)
+        heard = synthesise(voice, lesson.cepstra, lesson.log_f0)
+        assert 0.02 < np.sqrt((heard**2).mean()) < 0.3
 
 
 def test_lessons_have_as_many_frames_in_everything(lessons: list[Lesson]) -> None:
