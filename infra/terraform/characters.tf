@@ -38,7 +38,7 @@ resource "google_storage_bucket" "characters" {
 
 # Who may list as well learns that a character is not there; others are told that it is forbidden.
 resource "google_storage_bucket_iam_member" "reads_characters" {
-  for_each = var.characters == null ? toset([]) : toset(["api", "convert"])
+  for_each = var.characters == null ? toset([]) : toset(concat(["api", "convert"], local.has_live ? ["live"] : []))
 
   bucket = google_storage_bucket.characters[0].name
   role   = "roles/storage.objectViewer"

@@ -1,7 +1,8 @@
 # The service `live`: conversions over WebSockets while visitors speak. Off unless `live` is set.
 locals {
-  has_live = var.live != null
-  live     = local.has_live ? 1 : 0
+  has_live     = var.live != null
+  live         = local.has_live ? 1 : 0
+  has_voicevox = try(var.live.voicevox, false)
 
   # A load balancer sends this path of the domain to it; functions/convert/live/protocol.py names it.
   live_path = "/live"
@@ -21,6 +22,7 @@ locals {
     SIGNING_SERVICE_ACCOUNT = try(google_service_account.this["live"].email, "")
     SOCKETS                 = tostring(try(var.live.sockets, 1))
     TRUSTED_PROXIES         = tostring(local.trusted_proxies)
+    VOICEVOX                = local.has_voicevox ? "on" : "off"
   }
   live_secrets = merge(
     local.has_live ? {
@@ -28,6 +30,7 @@ locals {
       LOG_KEY          = google_secret_manager_secret_version.log_key
     } : {},
     local.has_live && local.signs_with_hmac ? { SIGNING_HMAC_SECRET = google_secret_manager_secret_version.hmac[0] } : {},
+    local.has_voicevox ? { VOICEVOX_KEY = google_secret_manager_secret_version.voicevox[0] } : {},
   )
 
   # A connection lasts from its opening until its answer: the recording, time to catch up, and the
@@ -90,6 +93,59 @@ resource "google_secret_manager_secret_iam_member" "reads_live_tickets" {
   secret_id = google_secret_manager_secret.live_tickets[0].secret_id
   role      = "roles/secretmanager.secretAccessor"
   member    = google_service_account.this[each.key].member
+}
+
+# The key that requests for the routes of VOICEVOX must carry.
+resource "random_password" "voicevox" {
+  count = local.has_voicevox ? 1 : 0
+
+  length  = 48
+  special = false
+}
+
+resource "google_secret_manager_secret" "voicevox" {
+  count = local.has_voicevox ? 1 : 0
+
+  secret_id = "${var.name}-voicevox"
+  project   = var.project_id
+  labels    = var.labels
+
+  replication {
+    user_managed {
+      replicas {
+        location = var.region
+
+        dynamic "customer_managed_encryption" {
+          for_each = var.kms_key == null ? [] : [var.kms_key]
+          content {
+            kms_key_name = customer_managed_encryption.value
+          }
+        }
+      }
+    }
+  }
+
+  depends_on = [time_sleep.apis, time_sleep.key_users]
+}
+
+resource "google_secret_manager_secret_version" "voicevox" {
+  count = local.has_voicevox ? 1 : 0
+
+  secret      = google_secret_manager_secret.voicevox[0].id
+  secret_data = random_password.voicevox[0].result
+
+  lifecycle {
+    create_before_destroy = true
+  }
+}
+
+resource "google_secret_manager_secret_iam_member" "reads_voicevox" {
+  count = local.has_voicevox ? 1 : 0
+
+  project   = var.project_id
+  secret_id = google_secret_manager_secret.voicevox[0].secret_id
+  role      = "roles/secretmanager.secretAccessor"
+  member    = google_service_account.this["live"].member
 }
 
 # It stores the recordings that come to it.
@@ -177,7 +233,7 @@ resource "google_cloud_run_v2_service" "live" {
       }
 
       dynamic "env" {
-        for_each = merge(local.environment_common, local.environment_live, local.environment_signing)
+        for_each = merge(local.environment_common, local.environment_live, local.environment_signing, local.environment_characters, local.environment_fetching)
         content {
           name  = env.key
           value = env.value
@@ -204,6 +260,7 @@ resource "google_cloud_run_v2_service" "live" {
     google_secret_manager_secret_iam_member.reads_hmac,
     google_secret_manager_secret_iam_member.reads_live_tickets,
     google_secret_manager_secret_iam_member.reads_log_key,
+    google_secret_manager_secret_iam_member.reads_voicevox,
     time_sleep.accounts,
     time_sleep.key_users,
   ]

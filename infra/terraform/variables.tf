@@ -305,13 +305,14 @@ variable "labels" {
 }
 
 variable "live" {
-  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out."
+  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. voicevox serves the routes of VOICEVOX, too; their key is the secret NAME-voicevox."
   type = object({
     cpu           = optional(string, "2")
     key_rotation  = optional(number, 0)
     max_instances = optional(number, 2)
     memory        = optional(string, "2Gi")
     sockets       = optional(number, 40)
+    voicevox      = optional(bool, false)
   })
   default = null
 

@@ -261,7 +261,10 @@ def traces(endpoints: dict[str, Any], folder: Path) -> Traces:
 class TestLogs:
     @pytest.mark.parametrize(
         "process",
-        ["api", "convert", "dead_letter", "firestore", "on_upload", "pubsub", "storage", "sweep"],
+        [
+            *("api", "convert", "dead_letter", "firestore", "live"),
+            *("on_upload", "pubsub", "storage", "sweep"),
+        ],
     )
     @pytest.mark.parametrize("kind", ["token", "signature", "key", "recording or result"])
     def test_no_log_contains_a_secret(self, traces: Traces, process: str, kind: str) -> None:
@@ -269,7 +272,9 @@ class TestLogs:
 
         assert [secret for secret in traces.secrets[kind] if secret in log] == []
 
-    @pytest.mark.parametrize("process", ["api", "convert", "dead_letter", "on_upload", "sweep"])
+    @pytest.mark.parametrize(
+        "process", ["api", "convert", "dead_letter", "live", "on_upload", "sweep"]
+    )
     def test_no_log_of_ours_contains_a_voice_id(self, traces: Traces, process: str) -> None:
         log = traces.logs[process]
 
@@ -281,6 +286,7 @@ class TestLogs:
             "convert",
             "dead_letter",
             "firestore",
+            "live",
             "on_upload",
             "pubsub",
             "storage",

@@ -7,7 +7,7 @@ import pytest
 from shared.objects import ObjectExistsError
 from shared.voice import ErrorCode, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
-from tests.support.voices import EVERY_STATE, a_waiting
+from tests.support.voices import EVERY_STATE, a_waiting, is_sentence
 from tests.unit.api.stage import FORM, MAX_BYTES, WEBM, Stage, UidTokens, problem
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ async def test_a_second_recording_for_a_voice_is_refused(
 
     response = await put(client, voice.voice_id, WEBM + b"other")
 
-    assert "create a new voice" in problem(response, 409, "already_uploaded")
+    detail = problem(response, 409, "already_uploaded")
+    assert "create a new voice" in detail
+    assert is_sentence(detail)
     assert stage.uploads.objects[voice.voice_id].data == WEBM
 
 

@@ -152,6 +152,7 @@ async def test_a_recording_becomes_a_result_in_the_wanted_format(
     )
     assert (result.seconds, outcome.seconds) == (0.5, 0.5)
     assert f"mei-{voice.voice_id[:8]}.{output_format}" in result.url
+    assert f"/results/{result.object}?" in result.url
     assert result.url_expires_at > datetime.now(UTC) + timedelta(minutes=59)
     assert result.synthetic["character"] == "mei"
     assert "Synthetic" in result.synthetic["comment"]

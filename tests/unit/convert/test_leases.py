@@ -507,6 +507,7 @@ async def test_a_failure_counts_although_its_answer_was_lost() -> None:
 
     failed = await stored(store, lease)
     assert (failed.status, failed.error and failed.error.code) == (Status.FAILED, ERROR.code)
+    assert failed.updated_at == loop_now()
 
 
 @in_virtual_time

@@ -241,6 +241,7 @@ def test_a_released_voice_can_be_leased_at_once() -> None:
     released = release(a_converting())
 
     assert (released.stage, released.lease_remaining(LATER)) == (None, timedelta(0))
+    assert released.lease_expires_at == released.updated_at == LATER
     assert lease(released, LATER).attempt == 2
 
 
@@ -290,7 +291,9 @@ def test_a_voice_that_is_given_up_says_so_and_has_no_lease() -> None:
     assert (failed.lease_expires_at, failed.stage, failed.result) == (None, None, None)
 
 
-@pytest.mark.parametrize(("act", "moment"), [(expire, LATER), (give_up, AFTER_THE_LEASE)])
+@pytest.mark.parametrize(
+    ("act", "moment"), [(expire, LATER), (refuse, LATER), (give_up, AFTER_THE_LEASE)]
+)
 def test_a_voice_that_ends_without_a_worker_says_when_and_why(
     act: Callable[[Voice], Voice], moment: datetime
 ) -> None:
@@ -298,6 +301,13 @@ def test_a_voice_that_ends_without_a_worker_says_when_and_why(
 
     assert failed.error is not None
     assert (failed.updated_at, is_sentence(failed.error.message)) == (moment, True)
+
+
+def test_only_a_waiting_voice_is_refused_and_the_error_says_what_was_wanted() -> None:
+    with pytest.raises(ForbiddenTransitionError, match="cannot become failed") as caught:
+        refuse(a_queued())
+
+    assert caught.value.wanted is Status.FAILED
 
 
 def test_after_the_last_counted_attempt_a_voice_is_not_leased_again() -> None:
