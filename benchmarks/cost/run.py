@@ -83,7 +83,8 @@ class Usage:
         function_seconds: of the functions api and on_upload together, each with one CPU and
             half a GiB.
         requests: to the api (voice), on_upload, and the container (warm-up, message).
-        object_writes: recording and result; the notification is counted as one more.
+        object_writes: recording, result, and the emptied recording; the notification is counted as
+            one more.
         object_reads: the recording by the container, the result by the visitor.
         sweeps: per day; each is a request.
         sweep_seconds: of the function sweep, with one CPU and half a GiB, when it finds nothing.
@@ -97,7 +98,7 @@ class Usage:
     waiting_seconds: float = 0.3
     function_seconds: float = 0.3
     requests: int = 4
-    object_writes: int = 3
+    object_writes: int = 4
     object_reads: int = 2
     sweeps: int = 288
     sweep_seconds: float = 0.5

@@ -11,6 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 from functions.api import app_check, problems
 from functions.api.body_limit import BodyLimitMiddleware
+from functions.api.documentation import FramingMiddleware, describe
 from functions.api.origins import OriginMiddleware
 from functions.api.routes import create_router
 from shared.http.trace import TraceMiddleware
@@ -33,8 +34,10 @@ def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> 
         title="Voice Avatar",
         version="1",
         description="Speak a sentence and hear it in a character's voice.",
+        docs_url=None,
         redoc_url=None,
     )
+    describe(app)
     router = create_router(dependencies)
     app.include_router(router)
 
@@ -53,6 +56,7 @@ def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> 
         expose_headers=["Retry-After"],
         max_age=3600,
     )
+    app.add_middleware(FramingMiddleware)
     app.add_middleware(TraceMiddleware)
     return app
 

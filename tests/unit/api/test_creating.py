@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -294,8 +295,26 @@ async def test_the_description_names_every_endpoint(client: httpx.AsyncClient) -
         ("/api/v1/characters", "get"),
         ("/api/v1/characters/{character}/portrait", "get"),
     }
-    assert (await client.get("/docs")).status_code == 200
     assert (await client.get("/healthz")).status_code == 204
+
+
+async def test_the_page_that_describes_the_api_runs_only_scripts_of_known_content(
+    client: httpx.AsyncClient,
+) -> None:
+    page = (await client.get("/docs")).text
+
+    foreign = re.findall(r'<[^>]+(?:src|href)="https://[^>]*>', page)
+    assert len(foreign) == 2
+    assert all(re.search(r'@\d+\.\d+\.\d+/.*integrity="sha384-[^"]{64}"', each) for each in foreign)
+
+
+@pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/healthz", "/api/v1/voices", "/no"])
+async def test_no_other_site_can_show_an_answer_in_a_frame(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    policies = (await client.get(path)).headers.get_list("content-security-policy")
+
+    assert "frame-ancestors 'none'" in policies
 
 
 async def test_where_live_is_offered_the_answer_has_its_address_and_a_ticket(stage: Stage) -> None:

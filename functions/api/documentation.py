@@ -1,0 +1,65 @@
+"""The interactive description of the api at `/docs`, and the header that forbids framing.
+
+FastAPI's own page at `/docs` loads whatever version of its scripts a public server gives out. Here
+script and style have a version and a digest, and the browser runs nothing that differs from it
+(W3C Subresource Integrity).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import HTMLResponse
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_SWAGGER_UI: Final = "https://cdn.jsdelivr.net/npm/swagger-ui-dist@5.35.0"
+_SCRIPT_DIGEST: Final = "sha384-gjRm0bEPMeTmMh5jT2cHccIwCUZSTd8YC+j0d0sXw0MdGEfScduGpSyF3ZSSLkX9"
+_STYLE_DIGEST: Final = "sha384-WlYgdmXYOOBWL5apwjDEZwN+U3HmXSSu5R6V5aGxEcf7z+KuRNwBhoxKVN1i3D5I"
+
+_START: Final = 'SwaggerUIBundle({url: "openapi.json", dom_id: "#description"});'
+
+_PAGE: Final = f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Voice Avatar: the API</title>
+<link rel="stylesheet" href="{_SWAGGER_UI}/swagger-ui.css" integrity="{_STYLE_DIGEST}" crossorigin>
+<main id="description"></main>
+<script src="{_SWAGGER_UI}/swagger-ui-bundle.js" integrity="{_SCRIPT_DIGEST}" crossorigin></script>
+<script>{_START}</script>
+</html>
+"""
+
+
+def describe(app: FastAPI) -> None:
+    """Serve the page at `/docs`."""
+
+    @app.get("/docs", include_in_schema=False)
+    async def documentation() -> HTMLResponse:
+        return HTMLResponse(_PAGE)
+
+
+class FramingMiddleware:
+    """ASGI middleware: no page of another site may show an answer of this one in a frame.
+
+    Args:
+        app: serves the requests.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+
+        async def send_with_header(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                # An answer may have a policy of its own; browsers apply both.
+                policy = "frame-ancestors 'none'"
+                MutableHeaders(scope=message).append("Content-Security-Policy", policy)
+            await send(message)
+
+        await self._app(scope, receive, send_with_header)
