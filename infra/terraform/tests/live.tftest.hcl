@@ -131,3 +131,26 @@ run "a_new_key_keeps_the_old_one" {
     error_message = "not the key of this rotation and the one before"
   }
 }
+
+run "with_the_routes_of_voicevox" {
+  variables {
+    live = { voicevox = true }
+  }
+
+  assert {
+    condition = (
+      one([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env.value if env.name == "VOICEVOX"]) == "on"
+      && length([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env if env.name == "VOICEVOX_KEY" && length(env.value_source) == 1]) == 1
+    )
+    error_message = "the routes are off, or their key does not come from Secret Manager"
+  }
+
+  assert {
+    condition = (
+      can(regex(regex("requestUrl=~\"(.*)\"", google_logging_project_exclusion.texts[0].filter)[0], "https://live.example.com/audio_query?speaker=0&text=secret"))
+      && !can(regex(regex("requestUrl=~\"(.*)\"", google_logging_project_exclusion.texts[0].filter)[0], "https://live.example.com/live"))
+      && strcontains(google_logging_project_exclusion.texts[0].filter, google_cloud_run_v2_service.live[0].name)
+    )
+    error_message = "the project's log keeps addresses that contain texts, or loses connections"
+  }
+}
