@@ -134,7 +134,7 @@ run "keys_of_ones_own" {
     condition = alltrue([
       for member in google_kms_crypto_key_iam_member.agents :
       member.role == "roles/cloudkms.cryptoKeyEncrypterDecrypter" && member.crypto_key_id == var.kms_key
-    ]) && length(google_kms_crypto_key_iam_member.agents) == 6
+    ]) && length(google_kms_crypto_key_iam_member.agents) == 7
     error_message = "an agent that must use the key may not"
   }
 }
@@ -142,7 +142,7 @@ run "keys_of_ones_own" {
 run "logs_without_voice_ids" {
   assert {
     condition = (
-      toset(keys(google_secret_manager_secret_iam_member.reads_log_key)) == toset(keys(local.names))
+      toset(keys(google_secret_manager_secret_iam_member.reads_log_key)) == setsubtract(keys(local.names), ["live"])
       && alltrue([for function in google_cloudfunctions2_function.this : contains(function.service_config[0].secret_environment_variables[*].key, "LOG_KEY")])
       && length([for env in google_cloud_run_v2_service.convert.template[0].containers[0].env : env if env.name == "LOG_KEY" && length(env.value_source) == 1]) == 1
     )
