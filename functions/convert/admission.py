@@ -1,4 +1,4 @@
-"""How much work an instance accepts: how many conversions run, and how many messages wait."""
+"""How much work an instance accepts: how many conversions run, and how many requests wait."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class Admission:
-    """Limits the messages that are accepted and the conversions that run at the same time.
+    """Limits the requests that are accepted and the conversions that run at the same time.
 
     Args:
-        running: how many conversions run at once.
-        waiting: how many more messages may wait.
+        running: how many conversions, or spoken texts, run at once.
+        waiting: how many more requests may wait.
     """
 
     def __init__(self, *, running: int, waiting: int) -> None:
@@ -27,7 +27,7 @@ class Admission:
 
     @contextmanager
     def admit(self) -> Iterator[None]:
-        """Accept one message, for as long as it is handled.
+        """Accept one request, for as long as it is handled.
 
         Raises:
             OverloadedError: as many as are allowed are being handled.

@@ -273,6 +273,25 @@ async def test_more_than_fits_is_sent_away(services: Services) -> None:
     assert [answer.status_code for answer in answers] == [200, 200]
 
 
+async def test_a_streamed_answer_is_the_same_speech_and_gives_its_place_back(
+    services: Services,
+) -> None:
+    settings = replace(SETTINGS, concurrency=1, backlog=0)
+    async with client_of(build(settings, services)) as client:
+        body = await query(client, "はい。いいえ。")
+        usual: Query = {"speaker": STYLE}
+        asked = usual | {"stream": "true"}
+        too_long = body | {"accent_phrases": body["accent_phrases"] * 1000}
+        refused = await client.post("/synthesis", params=asked, json=too_long)
+        streamed = await client.post("/synthesis", params=asked, json=body)
+        whole = await client.post("/synthesis", params=usual, json=body)
+
+    assert [answer.status_code for answer in (refused, streamed, whole)] == [422, 200, 200]
+    assert streamed.headers["content-type"] == "audio/wav"
+    assert "content-length" not in streamed.headers
+    assert streamed.content.partition(b"data")[2][4:] == whole.content.partition(b"data")[2][4:]
+
+
 async def test_a_client_that_leaves_stops_its_synthesis(services: Services) -> None:
     engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
     offered = replace(services.voices.speakers[0].styles[0], engine=engine)
