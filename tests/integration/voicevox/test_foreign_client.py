@@ -75,7 +75,8 @@ async def test_clients_of_voicevox_ask_and_hear() -> None:
             sound = await query.synthesis(style)
         seen = await asyncio.to_thread(run_node, address) if shutil.which("npm") else None
 
-    morae = [mora.text for phrase in query.accent_phrases for mora in phrase.moras]
+    phrases = query.data["accent_phrases"]
+    morae = [mora["text"] for phrase in phrases for mora in phrase["moras"]]
     assert morae[:5] == ["マ", "ン", "ジ", "マ", "ル"]
     with wave.open(io.BytesIO(sound)) as file:
         assert file.getframerate() == 24_000
