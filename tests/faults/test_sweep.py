@@ -16,6 +16,7 @@ from infra.local import names
 from shared.voice import LEASE, ErrorCode, Status, new_voice_id
 from tests.faults.endings import require_one_result
 from tests.faults.scale_to_zero_proxy import LOST
+from tests.support.logs import logged_as
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -141,5 +142,5 @@ async def test_an_unreadable_document_does_not_stop_the_sweep(
 
     await require_one_result(cloud, voice_id)
     entries = [json.loads(line) for line in (await sweep.log()).splitlines()]
-    named = [e["voice_id"] for e in entries if e.get("event") == "unreadable_voice"]
-    assert named == [damaged]
+    named = [e["voice"] for e in entries if e.get("event") == "unreadable_voice"]
+    assert named == [logged_as(damaged)]

@@ -256,6 +256,7 @@ def test_a_foreign_program_needs_only_endpoints_json_and_googles_libraries(
             "firestore",
             "pubsub",
             "storage",
+            "live",
             "voicevox",
             "project_id",
             "pid",

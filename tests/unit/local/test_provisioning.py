@@ -103,8 +103,8 @@ def test_the_file_of_endpoints_exists_while_the_cloud_is_up(tmp_path: Path) -> N
         assert path.name == "endpoints.json"
 
     assert not path.exists()
-    names = {"api", "page", "firestore", "pubsub", "storage", "live", "project_id", "pid"}
-    assert set(told) == names
+    addresses = {"api", "page", "firestore", "pubsub", "storage", "live", "voicevox"}
+    assert set(told) == addresses | {"project_id", "pid"}
     assert (told["api"], told["firestore"]) == ("http://127.0.0.1:5001", "127.0.0.1:5007")
 
 

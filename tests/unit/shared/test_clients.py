@@ -38,6 +38,7 @@ def test_the_local_cloud_pushes_without_tokens_and_production_does_not() -> None
         push_verification="on",
         push_audience="https://push.example",
         push_service_account="pusher@p.example",
+        log_key="k" * 32,
         signing_key_file=None,
         signing_service_account="signer@p.example",
     )
