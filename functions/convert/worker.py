@@ -265,12 +265,7 @@ class Worker:
     async def _give_up(self, voice_id: str, reason: AttemptsExhaustedError) -> Voice:
         """End a voice whose attempts have all failed, most likely because of its recording."""
         snapshot = await change(self._voices, voice_id, give_up)
-        extra = {
-            "event": "conversion_failed",
-            "attempt": snapshot.voice.attempt,
-            "character": snapshot.voice.character,
-            "code": ErrorCode.ATTEMPTS_EXHAUSTED.value,
-        }
+        extra = _failure_of(snapshot.voice, ErrorCode.ATTEMPTS_EXHAUSTED)
         _LOG.error("given up: %s", reason, extra=extra)
         await self._tidy(snapshot.voice)
         return snapshot.voice
@@ -353,13 +348,18 @@ def _log_end(lease: Lease, end: Outcome | VoiceError, uploaded_at: str | None) -
 
 
 def _log_failure(lease: Lease, error: VoiceError) -> None:
-    extra = {
-        "event": "conversion_failed",
-        "attempt": lease.attempt,
-        "character": lease.voice.character,
-        "code": error.code.value,
-    }
+    extra = _failure_of(lease.voice, error.code)
     _LOG.warning("conversion failed: %s", error, extra=extra)
+
+
+def _failure_of(voice: Voice, code: ErrorCode) -> dict[str, Any]:
+    """Return the fields of the log entry about a failed voice; the dashboard reads them."""
+    return {
+        "event": "conversion_failed",
+        "attempt": voice.attempt,
+        "character": voice.character,
+        "code": code.value,
+    }
 
 
 def _log_success(lease: Lease, outcome: Outcome, uploaded_at: str | None) -> None:
