@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pocketsphinx
 
+from speech.importing.consent import ask_at_terminal
 from training.dataset import native_examples
 from training.export import Melody, export, load_network
 from training.generate import generate
@@ -121,7 +122,7 @@ _STEPS = {"generate": make_data, "train": train, "quality": evaluate}
 
 
 def _from_recordings(arguments: list[str]) -> int:
-    return command.main(arguments, _RECORDINGS, command.ask_at_terminal, SpeakerEncoder())
+    return command.main(arguments, _RECORDINGS, ask_at_terminal, SpeakerEncoder())
 
 
 def _measure_recorded(character: str) -> int:

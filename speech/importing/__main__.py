@@ -18,7 +18,7 @@ from rich.console import Console
 from speech.importing.apart import run_apart
 from speech.importing.bert import OUTPUTS, inspect_bert, is_bert, read_tokens
 from speech.importing.bundles import Parts, Wishes, write_bundle
-from speech.importing.consent import ask_consent, read_consent
+from speech.importing.consent import ask_at_terminal, ask_consent, read_consent
 from speech.importing.content_encoders import MAX_ENCODER_BYTES, inspect_encoder, quantise
 from speech.importing.encoder_store import EncoderStore
 from speech.importing.errors import VoiceFileError
@@ -273,15 +273,5 @@ def _named(path: Path, error: VoiceFileError) -> VoiceFileError:
     return VoiceFileError(f"{path.name}: {error}")
 
 
-def _ask(question: str) -> str:
-    try:
-        return input(f"{question}\n> ")
-    except EOFError as error:
-        raise VoiceFileError(
-            "expected answers about the voice's owner, found none; answer the questions, or give a"
-            " file with --consent."
-        ) from error
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], _ask, Trials(measure, make_sample)))
+    sys.exit(main(sys.argv[1:], ask_at_terminal, Trials(measure, make_sample)))

@@ -152,6 +152,21 @@ def ask_consent(ask: Ask) -> Consent:
     return _checked(answers, "consent")
 
 
+def ask_at_terminal(question: str) -> str:
+    """Show a question and read the answer.
+
+    Raises:
+        VoiceFileError: nobody answers.
+    """
+    try:
+        return input(f"{question}\n> ")
+    except EOFError as error:
+        raise VoiceFileError(
+            "expected answers about the voice's owner, found none; answer the questions, or give a"
+            " file with --consent."
+        ) from error
+
+
 def _checked(answers: object, source: str) -> Consent:
     try:
         return Consent.model_validate(answers)

@@ -201,14 +201,3 @@ def hold_out(selection: Selection) -> tuple[list[Utterance], list[Utterance]]:
         has_held = sum(other.seconds for other in held)
         (held if has_held <= due and index else learnt).append(utterance)
     return learnt, held
-
-
-def ask_at_terminal(question: str) -> str:
-    """Show a question and read the answer."""
-    try:
-        return input(f"{question}\n> ")
-    except EOFError as error:
-        raise VoiceFileError(
-            "expected answers about the voice's owner, found none; answer the questions, or give a"
-            " file with --consent."
-        ) from error
