@@ -26,10 +26,28 @@ MOST_CLIENTS: Final = 20_000
 
 WINDOW_SECONDS: Final = 60.0
 
+AT_ONCE: Final = 4
+"""One of so many of the requests of a minute may be sent at once, as by a class at one address.
+
+A large network has only twice as much, whatever its size: what comes at once slows others down.
+"""
+
 WAITING_PAUSE_SECONDS: Final = 5
 """After how many seconds to come back with one more waiting request.
 
 By then a conversion has usually ended.
+"""
+
+VOICES_PAUSE_SECONDS: Final = 10
+"""After how many seconds to come back with one more voice: by then some have usually ended."""
+
+FAILED_COSTS: Final = 10
+"""As how many more requests a recording counts that failed as those of an attacker do."""
+
+MOST_PAUSE_SECONDS: Final = 5.0
+"""How long a client must wait at most because of recordings that failed.
+
+Others may have the same address, so its allowance becomes smaller, but never nothing.
 """
 
 _ROUNDING_SECONDS: Final = 1e-6
@@ -39,7 +57,8 @@ class Limits:
     """Refuses clients that ask too often or wait too many times at once.
 
     Args:
-        per_minute: how many requests a minute a client may send, also all at once; 0 for no limit.
+        per_minute: how many requests a minute a client may send, a quarter of them at once; 0 for
+            no limit.
         waiting: how many of a client's requests may wait at the same time; 0 for no limit.
         trusted_proxies: how many of our own proxies have written into `X-Forwarded-For`.
         now: a clock in seconds that never goes back.
@@ -56,12 +75,19 @@ class Limits:
         # Each kind has buckets of its own: whoever invents addresses of one kind makes this
         # instance forget none of another.
         self._buckets = {
-            kind: TokenBuckets(times * per_minute, now)
+            kind: TokenBuckets(
+                times * per_minute, now, at_once=min(times, 2) * math.ceil(per_minute / AT_ONCE)
+            )
             for kind, times in ALLOWANCES.items()
             if per_minute
         }
         self._trusted_proxies = trusted_proxies
         self._waiting = PlacesPerClient(waiting, trusted_proxies)
+        self._uploading = PlacesPerClient(waiting, trusted_proxies)
+
+    def client_of(self, request: Request) -> str:
+        """Return the client that a request counts for; see `client_of` of `client_networks`."""
+        return client_of(request, self._trusted_proxies)
 
     def admit(self, request: Request) -> None:
         """Count a request.
@@ -72,8 +98,7 @@ class Limits:
         if not self._buckets:
             return
         counted = [
-            (self._buckets[kind], network)
-            for kind, network in networks_of(client_of(request, self._trusted_proxies))
+            (self._buckets[kind], network) for kind, network in networks_of(self.client_of(request))
         ]
         # Only if all of them have a token one is taken from each, so that a refused request
         # neither costs nor makes this instance remember anything more.
@@ -88,6 +113,21 @@ class Limits:
             detail = f"Too many requests came from your address; please wait {seconds} s."
             raise _rate_limited(detail, seconds)
 
+    def charge(self, client: str) -> None:
+        """Count a recording of a client that failed as those of an attacker do."""
+        for kind, network in networks_of(client) if self._buckets else ():
+            # A network has as many times the allowance, but not as many times the failures.
+            tokens = FAILED_COSTS * math.isqrt(ALLOWANCES[kind])
+            self._buckets[kind].charge(network, tokens, MOST_PAUSE_SECONDS)
+
+    def too_many_voices(self, most: int) -> Problem:
+        """Return the refusal of a client of whom so many voices have not ended."""
+        detail = (
+            f"{most} voices from your address or its network wait for their recording or are "
+            f"being converted; please wait {VOICES_PAUSE_SECONDS} s."
+        )
+        return _rate_limited(detail, VOICES_PAUSE_SECONDS)
+
     @contextmanager
     def waiting(self, request: Request) -> Iterator[None]:
         """Count a request that waits, for as long as it waits.
@@ -95,20 +135,36 @@ class Limits:
         Raises:
             Problem: `rate_limited`: as many as allowed are waiting already.
         """
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(self._waiting.taken(request))
-            except NoPlaceError as error:
-                detail = (
-                    f"{error.most} requests from your address or its network are waiting already; "
-                    "please come back when one of them has been answered."
-                )
-                raise _rate_limited(detail, WAITING_PAUSE_SECONDS) from None
+        with _counted(self._waiting, request, "requests", "are waiting"):
+            yield
+
+    @contextmanager
+    def uploading(self, request: Request) -> Iterator[None]:
+        """Count a recording that comes through the api, for as long as it comes.
+
+        Raises:
+            Problem: `rate_limited`: as many as allowed are coming already.
+        """
+        with _counted(self._uploading, request, "recordings", "are being uploaded"):
             yield
 
 
+@contextmanager
+def _counted(places: PlacesPerClient, request: Request, what: str, do: str) -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(places.taken(request))
+        except NoPlaceError as error:
+            detail = (
+                f"{error.most} {what} from your address or its network {do} already; "
+                "please come back when one of them has been answered."
+            )
+            raise _rate_limited(detail, WAITING_PAUSE_SECONDS) from None
+        yield
+
+
 class TokenBuckets:
-    """One token bucket per client, each refilled over a minute.
+    """One token bucket per client.
 
     This is the generic cell rate algorithm (ITU-T I.371, virtual scheduling): all that is kept of a
     bucket is the moment at which it will be full again. Full buckets are forgotten. When there are
@@ -116,15 +172,22 @@ class TokenBuckets:
     that is forgotten early may send more, not less.
 
     Args:
-        per_minute: the size of a bucket.
+        per_minute: how many tokens come back in a minute.
         now: a clock in seconds that never goes back.
+        at_once: the size of a bucket; None for the tokens of a minute.
         most_clients: how many buckets are kept.
     """
 
     def __init__(
-        self, per_minute: int, now: Callable[[], float], most_clients: int = MOST_CLIENTS
+        self,
+        per_minute: int,
+        now: Callable[[], float],
+        *,
+        at_once: int | None = None,
+        most_clients: int = MOST_CLIENTS,
     ) -> None:
         self._interval = WINDOW_SECONDS / per_minute
+        self._window = (at_once or per_minute) * self._interval
         self._now = now
         self._most_clients = most_clients
         self._full_at: OrderedDict[str, float] = OrderedDict()
@@ -149,8 +212,22 @@ class TokenBuckets:
         self._forget(now)
         return missing if is_empty else 0.0
 
+    def charge(self, client: str, tokens: int, most_pause: float) -> None:
+        """Take tokens for something that has happened already, also some that are not there.
+
+        Args:
+            client: whose bucket.
+            tokens: how many.
+            most_pause: for how many seconds the bucket may be without a token because of this.
+        """
+        now = self._now()
+        full_at = max(now, self._full_at.pop(client, now))
+        most = max(full_at, now + self._window - self._interval + most_pause)
+        self._full_at[client] = min(full_at + tokens * self._interval, most)
+        self._forget(now)
+
     def _missing(self, full_at: float, now: float) -> float:
-        return full_at + self._interval - (now + WINDOW_SECONDS)
+        return full_at + self._interval - (now + self._window)
 
     def _forget(self, now: float) -> None:
         while len(self._full_at) > self._most_clients or next(iter(self._full_at.values())) <= now:
