@@ -6,6 +6,7 @@ instances limits what the whole service accepts.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections import OrderedDict
@@ -17,7 +18,7 @@ from shared.http.client_networks import ALLOWANCES, client_of, networks_of
 from shared.http.places import NoPlaceError, PlacesPerClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from starlette.requests import Request
 
@@ -26,10 +27,17 @@ MOST_CLIENTS: Final = 20_000
 
 WINDOW_SECONDS: Final = 60.0
 
-AT_ONCE: Final = 4
-"""One of so many of the requests of a minute may be sent at once, as by a class at one address.
+AT_ONCE: Final = 6
+"""One of so many of the requests of a minute may be sent at once.
 
-A large network has only twice as much, whatever its size: what comes at once slows others down.
+It is as much for a large network as for an address: what comes at once is what slows others down.
+"""
+
+PATIENCE_SECONDS: Final = 3.0
+"""How long the creation of a voice waits for its turn before it is refused.
+
+So a class behind one address, or a large network, is slowed down and not sent away. The visitor
+speaks meanwhile.
 """
 
 WAITING_PAUSE_SECONDS: Final = 5
@@ -45,9 +53,9 @@ FAILED_COSTS: Final = 10
 """As how many more requests a recording counts that failed as those of an attacker do."""
 
 MOST_PAUSE_SECONDS: Final = 5.0
-"""How long a client must wait at most because of recordings that failed.
+"""How long a client must wait at most because of recordings that failed; a network less.
 
-Others may have the same address, so its allowance becomes smaller, but never nothing.
+Others may have the same address, so its allowance becomes a tenth, but never nothing.
 """
 
 _ROUNDING_SECONDS: Final = 1e-6
@@ -57,11 +65,13 @@ class Limits:
     """Refuses clients that ask too often or wait too many times at once.
 
     Args:
-        per_minute: how many requests a minute a client may send, a quarter of them at once; 0 for
+        per_minute: how many requests a minute a client may send, a sixth of them at once; 0 for
             no limit.
         waiting: how many of a client's requests may wait at the same time; 0 for no limit.
         trusted_proxies: how many of our own proxies have written into `X-Forwarded-For`.
+        patience: for how many seconds the creation of a voice waits for its turn.
         now: a clock in seconds that never goes back.
+        sleep: waits for some seconds.
     """
 
     def __init__(
@@ -70,14 +80,16 @@ class Limits:
         per_minute: int,
         waiting: int,
         trusted_proxies: int,
+        patience: float = PATIENCE_SECONDS,
         now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self._patience = patience
+        self._sleep = sleep
         # Each kind has buckets of its own: whoever invents addresses of one kind makes this
         # instance forget none of another.
         self._buckets = {
-            kind: TokenBuckets(
-                times * per_minute, now, at_once=min(times, 2) * math.ceil(per_minute / AT_ONCE)
-            )
+            kind: TokenBuckets(times * per_minute, now, at_once=math.ceil(per_minute / AT_ONCE))
             for kind, times in ALLOWANCES.items()
             if per_minute
         }
@@ -95,11 +107,7 @@ class Limits:
         Raises:
             Problem: `rate_limited`, with the seconds after which the client may try again.
         """
-        if not self._buckets:
-            return
-        counted = [
-            (self._buckets[kind], network) for kind, network in networks_of(self.client_of(request))
-        ]
+        counted = self._counted(request)
         # Only if all of them have a token one is taken from each, so that a refused request
         # neither costs nor makes this instance remember anything more.
         empty = next(((b, network) for b, network in counted if b.pause(network) > 0), None)
@@ -113,12 +121,33 @@ class Limits:
             detail = f"Too many requests came from your address; please wait {seconds} s."
             raise _rate_limited(detail, seconds)
 
+    async def admit_in_turn(self, request: Request) -> None:
+        """Count a request; if there are too many, let it wait a little for its turn.
+
+        Raises:
+            Problem: `rate_limited`, as `admit` says: its turn would not come soon.
+        """
+        counted = self._counted(request)
+        pause = max((buckets.pause(network) for buckets, network in counted), default=0.0)
+        if not 0 < pause <= self._patience:
+            self.admit(request)
+            return
+        for buckets, network in counted:
+            # The turn is taken now, so that whoever comes later waits longer.
+            buckets.charge(network, 1, WINDOW_SECONDS)
+        await self._sleep(pause)
+
+    def _counted(self, request: Request) -> list[tuple[TokenBuckets, str]]:
+        if not self._buckets:
+            return []
+        networks = networks_of(self.client_of(request))
+        return [(self._buckets[kind], network) for kind, network in networks]
+
     def charge(self, client: str) -> None:
         """Count a recording of a client that failed as those of an attacker do."""
         for kind, network in networks_of(client) if self._buckets else ():
-            # A network has as many times the allowance, but not as many times the failures.
-            tokens = FAILED_COSTS * math.isqrt(ALLOWANCES[kind])
-            self._buckets[kind].charge(network, tokens, MOST_PAUSE_SECONDS)
+            pause = MOST_PAUSE_SECONDS / ALLOWANCES[kind]
+            self._buckets[kind].charge(network, FAILED_COSTS, pause)
 
     def too_many_voices(self, most: int) -> Problem:
         """Return the refusal of a client of whom so many voices have not ended."""

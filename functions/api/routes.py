@@ -124,7 +124,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
     @router.post(
         "/voices",
         status_code=201,
-        dependencies=admitted,
+        dependencies=[_admitted_in_turn(dependencies)],
         responses=models.problem_responses(400, 401, 403, 413, 415, 422, 429, 503),
     )
     async def create_voice(
@@ -278,6 +278,16 @@ def _admitted(dependencies: Dependencies) -> Any:
 
     async def admit(request: Request) -> None:
         dependencies.limits.admit(request)
+        await dependencies.app_check.require(request)
+
+    return Depends(admit)
+
+
+def _admitted_in_turn(dependencies: Dependencies) -> Any:
+    """Return the same for requests that may wait a little."""
+
+    async def admit(request: Request) -> None:
+        await dependencies.limits.admit_in_turn(request)
         await dependencies.app_check.require(request)
 
     return Depends(admit)

@@ -32,7 +32,13 @@ HELD_AFTER_SECONDS: Final = 2.0
 
 _LAST_SECONDS: Final = 90.0
 _ENDS_WITHIN_SECONDS: Final = 60.0
-_SENT_BYTES: Final = 1_000_000
+_SENT: Final = (
+    "Opus with 255 channels and 60 packets",
+    "100 000 MP4 boxes moof",
+    "Opus, 10 000 hidden packets",
+)
+"""Of the costliest files those that take most processor time for what the client has to send."""
+
 _REFUSED: Final = 400
 _WAITED_TO_THE_END: Final = 504
 _VOICES_TO_WAIT_FOR: Final = 20
@@ -88,8 +94,7 @@ class Attacker:
         self._voices_url = f"{api}/api/v1/voices"
         self._waiting_url = f"{api}/api/v1/conversion"
         self._addresses = addresses
-        # What costs most for what the client has to send.
-        self._files = cycle(each for each in COSTLIEST if len(each()) <= _SENT_BYTES)
+        self._files = cycle(COSTLIEST[name] for name in _SENT)
         self._created: list[str] = []
         self.counts = Counts()
         self._client = httpx.AsyncClient(

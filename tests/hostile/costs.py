@@ -92,7 +92,6 @@ class Meter:
 
     def __init__(self) -> None:
         demuxing.warm_up()
-        self._confinement = Confinement()
 
     def cost_of(self, data: bytes) -> Cost | None:
         """Decode a file and return what that took, None if it is refused before it is decoded."""
@@ -102,7 +101,8 @@ class Meter:
         job = job_of(container, LIMITS)
 
         def decode() -> None:
-            self._confinement.limit(
+            # Made here: the limit of memory counts from what is in use, which grows in a search.
+            Confinement().limit(
                 cpu_seconds=job.cpu_seconds,
                 memory_bytes=job.memory_bytes,
                 wall_seconds=job.wall_seconds,

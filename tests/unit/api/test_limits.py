@@ -26,7 +26,7 @@ PER_MINUTE = 6
 PAUSE = WINDOW_SECONDS / PER_MINUTE
 
 BURST = 6
-"""How many requests the api lets in at once, of the four times as many that it lets in a minute."""
+"""How many requests the api lets in at once, of the six times as many that it lets in a minute."""
 
 
 class Clock:
@@ -45,7 +45,13 @@ def clock() -> Clock:
 
 
 def limits(clock: Clock, *, waiting: int = 0, trusted_proxies: int = 0) -> Limits:
-    return Limits(per_minute=4 * BURST, waiting=waiting, trusted_proxies=trusted_proxies, now=clock)
+    return Limits(
+        patience=0,
+        per_minute=6 * BURST,
+        waiting=waiting,
+        trusted_proxies=trusted_proxies,
+        now=clock,
+    )
 
 
 class TestTokenBuckets:
@@ -194,25 +200,34 @@ def admitted(limits: Limits, numbers: Iterable[int]) -> int:
 
 class TestNetworks:
     def test_a_client_cannot_multiply_itself_by_the_networks_of_its_56(self, clock: Clock) -> None:
-        assert admitted(limits(clock, trusted_proxies=1), range(256)) == 2 * BURST
+        assert admitted(limits(clock, trusted_proxies=1), range(256)) == BURST
 
     def test_a_client_cannot_multiply_itself_by_the_networks_of_its_48(self, clock: Clock) -> None:
         every = range(0, 65_536, 16)
-        assert admitted(limits(clock, trusted_proxies=1), every) == 2 * BURST
+        assert admitted(limits(clock, trusted_proxies=1), every) == BURST
 
-    def test_a_48_may_send_four_times_as_much_in_a_minute(self, clock: Clock) -> None:
-        some, every = limits(clock, trusted_proxies=1), iter(range(0, 65_536, 16))
+    @pytest.mark.parametrize(("step", "times"), [(1, 2), (256, 4)])
+    def test_a_network_may_send_more_in_a_minute_but_not_as_much_as_all_its_clients(
+        self, clock: Clock, step: int, times: int
+    ) -> None:
+        some, every = limits(clock, trusted_proxies=1), itertools.cycle(range(0, 100 * step, step))
         admitted(some, itertools.islice(every, 100))
-        clock.seconds += WINDOW_SECONDS / 8
+        count = 0
+        for _ in range(60):
+            clock.seconds += 1.0
+            count += admitted(some, itertools.islice(every, 100))
 
-        # An eighth of the minute's 4 * 4 * BURST.
-        assert admitted(some, itertools.islice(every, 100)) == 2 * BURST
+        assert count == times * 6 * BURST
 
     def test_a_refused_request_takes_nothing_from_the_larger_networks(self, clock: Clock) -> None:
         some = limits(clock, trusted_proxies=1)
-
         assert admitted(some, [1] * 1000) == BURST
-        assert admitted(some, [2] * BURST) == BURST
+        # A token for the /64, two for the /56, four for the /48.
+        clock.seconds += WINDOW_SECONDS / (6 * BURST)
+
+        assert admitted(some, [1] * 1000) == 1
+        clock.seconds += 0.01
+        assert admitted(some, [2] * 1000) == 1
 
     def test_invented_addresses_make_nobody_be_forgotten(self, clock: Clock) -> None:
         some = limits(clock, trusted_proxies=1)
@@ -247,6 +262,33 @@ class TestNetworks:
         with some.waiting(of_network(1)):
             pass
         assert not some._waiting  # noqa: SLF001
+
+
+class TestTurns:
+    async def test_a_class_behind_one_address_creates_its_voices_one_after_another(self) -> None:
+        clock, waits = Clock(), list[float]()
+
+        async def sleep(seconds: float) -> None:
+            waits.append(seconds)
+
+        some = Limits(per_minute=120, waiting=0, trusted_proxies=0, now=clock, sleep=sleep)
+        let_in = 0
+        with suppress(Problem):
+            for _ in range(100):
+                await some.admit_in_turn(a_request())
+                let_in += 1
+
+        # 20 at once, then one in half a second, for as long as they may wait.
+        assert let_in == 26
+        assert waits == pytest.approx([0.5, 1.0, 1.5, 2.0, 2.5, 3.0])
+        clock.seconds += 0.5
+        await some.admit_in_turn(a_request())
+        assert waits[-1] == pytest.approx(3.0)
+
+    async def test_without_a_limit_nobody_waits(self) -> None:
+        some = Limits(per_minute=0, waiting=0, trusted_proxies=0)
+        for _ in range(300):
+            await some.admit_in_turn(a_request())
 
 
 async def post(client: httpx.AsyncClient, **headers: str) -> httpx.Response:
@@ -287,8 +329,8 @@ class TestRequestsPerMinute:
             clock.seconds += float(refused.headers["retry-after"])
             again = await post(client)
 
-        assert refused.headers["retry-after"] == "3"
-        assert "wait 3 s" in problem(refused, 429, "rate_limited")
+        assert refused.headers["retry-after"] == "2"
+        assert "wait 2 s" in problem(refused, 429, "rate_limited")
         assert refused.headers["access-control-allow-origin"] == SITE
         assert again.status_code == 201
 
