@@ -13,12 +13,14 @@ import argparse
 import hashlib
 import io
 import json
+import multiprocessing
 import os
 import random
 import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +39,7 @@ from tests.integration.audio.recordings import FLAVOURS, recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from multiprocessing.connection import Connection
 
     from tests.fuzz.mutation import Change
 
@@ -88,32 +91,53 @@ OBJECTIVES: Final[dict[str, Callable[[Cost], float]]] = {
 
 
 class Meter:
-    """Measures files in processes that are limited as the service's are."""
+    """Measures files in processes that are limited as the service's are.
+
+    They are forked from a small process, as the service's are: what a search keeps would make each
+    fork cost more, and would leave the decoding less memory.
+    """
 
     def __init__(self) -> None:
         demuxing.warm_up()
+        forking = multiprocessing.get_context("fork")
+        self._connection, theirs = forking.Pipe()
+        forking.Process(target=_measure_all, args=(theirs,), daemon=True).start()
+        theirs.close()
 
     def cost_of(self, data: bytes) -> Cost | None:
         """Decode a file and return what that took, None if it is refused before it is decoded."""
-        container = sniff(data[:SNIFF_BYTES])
-        if container is None or len(data) > MAX_BYTES:
+        if sniff(data[:SNIFF_BYTES]) is None or len(data) > MAX_BYTES:
             return None
-        job = job_of(container, LIMITS)
+        self._connection.send_bytes(data)
+        cpu_seconds, peak = self._connection.recv()
+        return Cost(cpu_seconds, peak, len(data))
 
-        def decode() -> None:
-            # Made here: the limit of memory counts from what is in use, which grows in a search.
-            Confinement().limit(
-                cpu_seconds=job.cpu_seconds,
-                memory_bytes=job.memory_bytes,
-                wall_seconds=job.wall_seconds,
-                answer_bytes=job.answer_bytes,
-            )
-            decode_into(io.BytesIO(), data, job, confined=False)
 
-        # A forked process has what its parent has, which grows during a search.
+def _measure_all(connection: Connection) -> None:
+    """Measure every file that comes; answer with processor time and peak of memory."""
+    confinement = Confinement()
+    while True:
+        try:
+            data = connection.recv_bytes()
+        except EOFError:
+            return
         _, base = _run(_nothing)
-        cpu_seconds, peak = _run(decode)
-        return Cost(cpu_seconds, max(0, peak - base), len(data))
+        cpu_seconds, peak = _run(partial(_decode, confinement, data))
+        connection.send((cpu_seconds, max(0, peak - base)))
+
+
+def _decode(confinement: Confinement, data: bytes) -> None:
+    container = sniff(data[:SNIFF_BYTES])
+    if container is None:
+        raise ValueError("this is no recording")
+    job = job_of(container, LIMITS)
+    confinement.limit(
+        cpu_seconds=job.cpu_seconds,
+        memory_bytes=job.memory_bytes,
+        wall_seconds=job.wall_seconds,
+        answer_bytes=job.answer_bytes,
+    )
+    decode_into(io.BytesIO(), data, job, confined=False)
 
 
 def _nothing() -> None:
