@@ -6,6 +6,7 @@ and warms the conversion up; clients that cannot listen to Firestore wait here f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
@@ -114,8 +115,8 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         outcomes=Outcomes(
             services.voices,
             limits,
-            # As many as a client may create in a minute.
-            in_progress=config.rate_limit_per_minute,
+            # A quarter of what a client may create in a minute, because a voice takes some 15 s.
+            in_progress=math.ceil(config.rate_limit_per_minute / 4),
             # An upload that began in time may take as long again, as in `upload_has_expired`.
             seconds=2 * config.upload_url_seconds,
         ),

@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from shared.http.client_networks import ALLOWANCES, networks_of
@@ -20,7 +21,7 @@ from shared.ports.store import StoreUnavailableError, UnknownVoiceError, Unreada
 from shared.voice import ErrorCode, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from functions.api.limits import Limits
     from shared.ports.store import VoiceStore
@@ -47,10 +48,21 @@ MOST_VOICES: Final = 20_000
 """How many voices are remembered; this takes a few megabytes."""
 
 
+IN_PROGRESS_SECONDS: Final = 60.0
+"""For how long a voice without an end counts; who gives a recording up need not tell us."""
+
+MOST_TIMES: Final = 2
+"""How many times the voices of one client a network may have without an end, whatever its size."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Created:
     client: str
     at: float
+
+    @property
+    def networks(self) -> list[str]:
+        return [network for _, network in networks_of(self.client)]
 
 
 class Outcomes:
@@ -59,8 +71,8 @@ class Outcomes:
     Args:
         voices: the voices' documents.
         limits: what failed recordings count for.
-        in_progress: how many voices of one client may have no end; 0 for no limit, and then
-            nothing is remembered.
+        in_progress: how many voices of the last minute one client may have without an end; 0 for no
+            limit, and then nothing is remembered.
         seconds: how long a voice can take to its end; older ones are forgotten.
         now: a clock in seconds that never goes back.
     """
@@ -80,6 +92,7 @@ class Outcomes:
         self._seconds = seconds
         self._now = now
         self._created: OrderedDict[str, _Created] = OrderedDict()
+        self._counted: OrderedDict[str, _Created] = OrderedDict()
         # By the largest network, so that a client with many of them is looked at, too.
         self._of_network: dict[str, OrderedDict[str, None]] = {}
         self._counts: Counter[str] = Counter()
@@ -99,7 +112,7 @@ class Outcomes:
         self._forget_old()
         await asyncio.gather(*map(self._look_at, self._due(client)))
         for kind, network in networks_of(client):
-            most = ALLOWANCES[kind] * self._in_progress
+            most = min(ALLOWANCES[kind], MOST_TIMES) * self._in_progress
             if self._counts[network] >= most:
                 raise self._limits.too_many_voices(most)
 
@@ -107,10 +120,10 @@ class Outcomes:
         """Remember a voice that a client has created."""
         if not self._in_progress:
             return
-        self._created[voice_id] = _Created(client, self._now())
-        networks = [network for _, network in networks_of(client)]
-        self._of_network.setdefault(networks[0], OrderedDict())[voice_id] = None
-        self._counts.update(networks)
+        created = self._created[voice_id] = _Created(client, self._now())
+        self._of_network.setdefault(created.networks[0], OrderedDict())[voice_id] = None
+        self._counted[voice_id] = created
+        self._counts.update(created.networks)
         if len(self._created) > MOST_VOICES:
             self._forget(next(iter(self._created)))
 
@@ -153,25 +166,33 @@ class Outcomes:
             self.ended(voice)
 
     def _forget_old(self) -> None:
-        end = self._now() - self._seconds
-        while self._created:
-            voice_id, created = next(iter(self._created.items()))
-            if created.at > end:
-                return
+        now = self._now()
+        for voice_id in _older(self._counted, now - IN_PROGRESS_SECONDS):
+            self._count_no_more(voice_id)
+        for voice_id in _older(self._created, now - self._seconds):
             self._forget(voice_id)
+
+    def _count_no_more(self, voice_id: str) -> None:
+        created = self._counted.pop(voice_id, None)
+        for network in created.networks if created else ():
+            self._counts[network] -= 1
+            if not self._counts[network]:
+                del self._counts[network]
 
     def _forget(self, voice_id: str) -> _Created | None:
         # Another request may have looked at it at the same time.
         created = self._created.pop(voice_id, None)
         if created is None:
             return None
-        networks = [network for _, network in networks_of(created.client)]
-        of_network = self._of_network[networks[0]]
+        self._count_no_more(voice_id)
+        network = created.networks[0]
+        of_network = self._of_network[network]
         del of_network[voice_id]
         if not of_network:
-            del self._of_network[networks[0]]
-        for network in networks:
-            self._counts[network] -= 1
-            if not self._counts[network]:
-                del self._counts[network]
+            del self._of_network[network]
         return created
+
+
+def _older(created: Mapping[str, _Created], end: float) -> list[str]:
+    """Return what was created before a time; the oldest come first."""
+    return [voice_id for voice_id, _ in takewhile(lambda one: one[1].at <= end, created.items())]
