@@ -55,10 +55,12 @@ class Progress:
     Attributes:
         stored: once the recording is stored.
         made: with what will be stored as the result, once the voice is leased.
+        ended: with the voice in its final state; only its recording is still to be emptied.
     """
 
     stored: Callable[[], None]
     made: Callable[[Made], None]
+    ended: Callable[[Voice], None]
 
 
 class LiveConversion:
@@ -117,7 +119,7 @@ class LiveConversion:
             return await self._computing.conversion.store(voice, made, computation.stages)
 
         uploaded_at = datetime.now(UTC).isoformat()
-        return Job(voice_id, take, computation.begun, run, uploaded_at)
+        return Job(voice_id, take, computation.begun, run, uploaded_at, progress.ended)
 
     async def _store(self, recording: Recording) -> Input:
         facts = await store_recording(
