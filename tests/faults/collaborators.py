@@ -89,11 +89,9 @@ class BarrierUploads:
         await self._checkpoints.pass_by("reading", name)
         return await self._bucket.read(name, generation, max_bytes=max_bytes)
 
-    async def write(
-        self, name: str, content: BinaryIO, *, content_type: str, size: int | None = None
-    ) -> ObjectFacts:
+    async def write(self, name: str, content: BinaryIO, **facts: Any) -> ObjectFacts:
         await self._checkpoints.pass_by("storing_recording", name)
-        written = await self._bucket.write(name, content, content_type=content_type, size=size)
+        written = await self._bucket.write(name, content, **facts)
         await self._checkpoints.pass_by("recording_stored", name)
         return written
 

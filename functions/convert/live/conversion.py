@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from functions.convert.leases import take_lease
 from functions.convert.stopwatch import Stages
 from functions.convert.worker import Job
-from shared.recordings import store_recording
+from shared.recordings import LIVE, store_recording
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -128,6 +128,7 @@ class LiveConversion:
             io.BytesIO(recording.data),
             size=len(recording.data),
             content_type=recording.content_type,
+            metadata=LIVE,
         )
         return facts.as_input()
 

@@ -13,6 +13,7 @@ from shared import voice as voices_of
 from shared.documents import conversion_answer
 from shared.objects import StorageUnavailableError
 from shared.ports.store import change
+from shared.recordings import LIVE
 from shared.voice import Status, new_voice_id
 from speech.audio.process_answer import ResourceLimitError
 from tests.support.logs import log_book
@@ -56,6 +57,7 @@ async def test_a_recording_is_converted_and_everything_is_stored() -> None:
     assert client.sound == SOUND
     assert client.close == (1000, "")
     assert stage.uploads.objects[voice_id].data == DATA
+    assert stage.uploads.metadata[voice_id] == LIVE
     assert stage.conversion.made == [(voice_id, DATA, "audio/webm")]
     assert (voice.status, voice.attempt) == (Status.DONE, 1)
     assert voice.input is not None
