@@ -15,7 +15,7 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -384,8 +384,11 @@ def _log_success(lease: Lease, outcome: Outcome, uploaded_at: str | None) -> Non
 
 
 def _milliseconds_since(moment: str | None) -> float | None:
-    try:
-        begin = datetime.fromisoformat(moment or "")
-    except ValueError:
+    if moment is None:
         return None
-    return round((datetime.now(UTC) - begin).total_seconds() * 1000, 1)
+    try:
+        waited = datetime.now(UTC) - datetime.fromisoformat(moment)
+    except (TypeError, ValueError):
+        # A time without its zone cannot be compared.
+        return None
+    return round(waited / timedelta(milliseconds=1), 1)

@@ -15,7 +15,7 @@ from shared.messages import FINALIZE, ConversionMessage, parse_upload_event
 from shared.objects import voice_of_upload
 from shared.ports.store import UnknownVoiceError
 from shared.recordings import LIVE
-from shared.voice import ForbiddenTransitionError, LeaseHeldError, Status, queue, queue_again
+from shared.voice import ForbiddenTransitionError, LeaseHeldError, Status, queue_again
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -119,15 +119,14 @@ class UploadHandler:
 
     async def _queue(self, snapshot: Snapshot, event: UploadEvent) -> None:
         upload = event.upload
-        record = queue if snapshot.voice.status is Status.WAITING else queue_again
         # A voice that a worker owns is left to it: then this raises, and nothing is published.
-        record(snapshot.voice, snapshot.read_at, upload)
+        queue_again(snapshot.voice, snapshot.read_at, upload)
         try:
             await request_conversion(
                 self._conversions,
                 self._voices,
                 ConversionMessage(snapshot.voice.voice_id, upload),
-                partial(record, upload=upload),
+                partial(queue_again, upload=upload),
                 attributes={"uploaded_at": event.happened_at},
                 # The conversion that begins now writes the document, too: another read would only
                 # make a conflict between the two more likely.

@@ -25,17 +25,22 @@ from tests.support.messages import RecordingPublisher, upload_notification
 from tests.support.voices import EVERY_STATE, NOW, a_converting, a_waiting, an_upload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from shared.ports.bucket import Bucket
 
 
 class CrashingVoices(MemoryVoices):
-    """Cannot be written to, so often."""
+    """Counts reads, and cannot be written to, so often."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        super().__init__(now)
         self.crashes_left = 0
+        self.reads = 0
+
+    async def read(self, voice_id: str) -> Snapshot:
+        self.reads += 1
+        return await super().read(voice_id)
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
         if self.crashes_left:
@@ -60,10 +65,14 @@ class WatchingPublisher(RecordingPublisher):
         self.statuses.append(snapshot.voice.status)
         if self.overtakes:
             voice = snapshot.voice
-            leased = voices_of.lease(voice, NOW, an_upload(voice.voice_id))
+            leased = voices_of.lease(voice, snapshot.read_at, an_upload(voice.voice_id))
             await self._voices.replace(snapshot, leased)
         if self.deletes:
             await self._voices.delete(snapshot.voice.voice_id)
+
+
+async def never(_seconds: float) -> None:
+    raise AssertionError("it waits")
 
 
 class Stage:
@@ -74,7 +83,7 @@ class Stage:
         self.topic = WatchingPublisher(self.voices)
         self.bucket = MemoryBucket("uploads")
         self.bucket_openings = 0
-        self.handler = UploadHandler(self.voices, self.topic, self.open_bucket)
+        self.handler = UploadHandler(self.voices, self.topic, self.open_bucket, never)
 
     def open_bucket(self) -> Bucket:
         self.bucket_openings += 1
@@ -100,13 +109,14 @@ def book() -> Iterator[LogBook]:
 
 
 async def test_the_event_of_a_text_is_ignored_because_the_api_requests_its_conversion(
-    stage: Stage,
+    stage: Stage, book: LogBook
 ) -> None:
     upload = await stage.add(voice := a_waiting(speaking=Speaking()))
 
     await stage.handler.handle(upload_notification(upload))
 
     assert not stage.topic.published
+    assert [entry["reason"] for entry in book.of("duplicate")] == ["voice is made from a text"]
     assert (await stage.voice(voice.voice_id)).status is Status.WAITING
 
 
@@ -131,6 +141,16 @@ async def test_a_finished_upload_is_published_first_and_recorded_then(
     assert (entry["voice"], entry["bytes"]) == (logged_as(voice.voice_id), 4321)
     assert (entry["generation"], entry["content_type"]) == (upload.generation, upload.content_type)
     assert stage.bucket_openings == 0
+
+
+async def test_an_event_costs_one_read_of_its_voice(stage: Stage) -> None:
+    upload = await stage.add(a_waiting())
+    # The stage's own topic looks at the voice.
+    handler = UploadHandler(stage.voices, RecordingPublisher(), stage.open_bucket, never)
+
+    await handler.handle(upload_notification(upload))
+
+    assert stage.voices.reads == 1
 
 
 async def test_an_unpublished_conversion_is_not_recorded(stage: Stage) -> None:
@@ -235,31 +255,27 @@ async def test_an_event_of_live_without_its_time_counts_as_old(stage: Stage, mom
 async def test_an_event_without_its_time_counts_as_young(stage: Stage, moment: str) -> None:
     upload = await stage.add(a_converting(datetime.now(UTC)))
 
-    async def sleep(_seconds: float) -> None:
-        raise AssertionError("it waits")
-
-    handler = UploadHandler(stage.voices, stage.topic, stage.open_bucket, sleep)
     with pytest.raises(LeaseHeldError):
-        await handler.handle(upload_notification(upload, eventTime=moment))
+        await stage.handler.handle(upload_notification(upload, eventTime=moment))
 
 
-async def test_an_older_event_waits_for_the_end_of_the_lease(stage: Stage) -> None:
-    leased_at = datetime.now(UTC)
-    upload = await stage.add(a_converting(leased_at))
+async def test_an_event_of_some_age_waits_for_the_end_of_the_lease(stage: Stage) -> None:
+    now = NOW
+    stage.voices = CrashingVoices(lambda: now)
+    upload = await stage.add(a_converting(NOW))
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
+        nonlocal now
         waited.append(seconds)
-        ended = replace(await stage.voice(upload.object), lease_expires_at=leased_at)
-        await stage.voices.replace(await stage.voices.read(upload.object), ended)
+        now += timedelta(seconds=seconds)
 
-    handler = UploadHandler(stage.voices, stage.topic, stage.open_bucket, sleep)
-    event = upload_notification(upload)
-    old = {**event.attributes, "eventTime": (leased_at - PATIENT_AFTER).isoformat()}
-    await handler.handle(replace(event, attributes=old))
+    topic = RecordingPublisher()
+    handler = UploadHandler(stage.voices, topic, stage.open_bucket, sleep)
+    event = upload_notification(upload, eventTime=(NOW - PATIENT_AFTER).isoformat())
+    await handler.handle(event)
 
-    assert waited == [pytest.approx(LEASE.total_seconds(), abs=1)]
-    assert len(stage.topic.published) == 1
+    assert (waited, len(topic.published)) == ([LEASE.total_seconds()], 1)
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])
