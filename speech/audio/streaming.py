@@ -146,7 +146,7 @@ class DecodedStream:
     def _has_content_at_hand(self) -> bool:
         if len(self._received) < PIECE_LENGTH.size:
             return False
-        (length,) = PIECE_LENGTH.unpack_from(self._received)
+        length: int = PIECE_LENGTH.unpack_from(self._received)[0]
         return 0 < length <= len(self._received) - PIECE_LENGTH.size
 
     async def _fail(self, verdict: Verdict | None) -> None:
