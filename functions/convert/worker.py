@@ -85,8 +85,8 @@ class Job:
             count towards the deadline.
         run: converts the leased voice and stores the result.
         uploaded_at: when the recording was uploaded, in RFC 3339, for the log.
-        client: whose places it takes; None where they are not shared out.
         ended: is called with the voice once it is final, before its recording is emptied.
+        client: whose places it takes; None where they are not shared out.
     """
 
     voice_id: str
@@ -94,8 +94,8 @@ class Job:
     turn: Callable[[], AbstractAsyncContextManager[None]]
     run: Run
     uploaded_at: str | None = None
-    client: str | None = None
     ended: Callable[[Voice], None] = lambda _voice: None
+    client: str | None = None
 
 
 class Worker:
