@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from shared.http.client_networks import ALLOWANCES, networks_of
 from shared.ports.store import StoreUnavailableError, UnknownVoiceError, UnreadableVoiceError
-from shared.voice import ErrorCode, Status
+from shared.voice import SUSPICIOUS, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,20 +26,6 @@ if TYPE_CHECKING:
     from functions.api.limits import Limits
     from shared.ports.store import VoiceStore
     from shared.voice import Voice
-
-SUSPICIOUS: Final = frozenset(
-    {
-        ErrorCode.ATTEMPTS_EXHAUSTED,
-        ErrorCode.CONTENT_TYPE_MISMATCH,
-        ErrorCode.CORRUPT,
-        ErrorCode.DEADLINE_EXCEEDED,
-        ErrorCode.NO_AUDIO,
-        ErrorCode.TOO_COMPLEX,
-        ErrorCode.TOO_LARGE,
-        ErrorCode.UNSUPPORTED_FORMAT,
-    }
-)
-"""How recordings end that no recorder makes; silence and a wrong length are visitors' mistakes."""
 
 LOOKS: Final = 4
 """How many earlier voices are looked at for each new one; more than are created meanwhile."""
