@@ -53,7 +53,7 @@ FAILED_COSTS: Final = 10
 """As how many more requests a recording counts that failed as those of an attacker do."""
 
 MOST_PAUSE_SECONDS: Final = 5.0
-"""How long a client must wait at most because of recordings that failed; a network less.
+"""How much longer a client must wait at most because recordings failed; a network less.
 
 Others may have the same address, so its allowance becomes a tenth, but never nothing.
 """
@@ -146,7 +146,8 @@ class Limits:
     def charge(self, client: str) -> None:
         """Count a recording of a client that failed as those of an attacker do."""
         for kind, network in networks_of(client) if self._buckets else ():
-            pause = MOST_PAUSE_SECONDS / ALLOWANCES[kind]
+            # Beyond what requests that wait for their turn have taken in advance.
+            pause = self._patience + MOST_PAUSE_SECONDS / ALLOWANCES[kind]
             self._buckets[kind].charge(network, FAILED_COSTS, pause)
 
     def too_many_voices(self, most: int) -> Problem:

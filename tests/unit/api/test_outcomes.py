@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.api.client_names import ClientNames
-from functions.api.limits import MOST_PAUSE_SECONDS, WINDOW_SECONDS, Limits
+from functions.api.limits import MOST_PAUSE_SECONDS, PATIENCE_SECONDS, WINDOW_SECONDS, Limits
 from functions.api.outcomes import IN_PROGRESS_SECONDS, LOOKS, Outcomes
 from functions.api.problems import Problem
 from infra.local.memory_voices import MemoryVoices
@@ -160,13 +160,25 @@ async def test_a_client_that_only_sends_broken_recordings_sends_a_tenth(scene: S
     assert 100 <= sent <= 265
 
 
+async def test_requests_that_wait_for_their_turn_do_not_hide_failures(scene: Scene) -> None:
+    buckets = scene.limits._buckets[""]  # noqa: SLF001 - as if many waited
+    buckets.charge(CLIENT, 1000, PATIENCE_SECONDS)
+    before = buckets.pause(CLIENT)
+
+    await scene.made(a_failed(HOSTILE))
+    await scene.outcomes.settle(CLIENT)
+
+    # Ten requests of 240 in a minute.
+    assert buckets.pause(CLIENT) == pytest.approx(before + 2.5)
+
+
 async def test_others_behind_the_same_address_still_get_in(scene: Scene) -> None:
     for _ in range(200):
         await scene.made(a_failed(HOSTILE))
         await scene.outcomes.settle(CLIENT)
     assert scene.requests_left() == 0
 
-    scene.clock.seconds += MOST_PAUSE_SECONDS
+    scene.clock.seconds += PATIENCE_SECONDS + MOST_PAUSE_SECONDS
 
     assert scene.requests_left() == 1
 
@@ -187,13 +199,14 @@ async def test_a_network_shares_what_its_clients_cost_and_another_one_does_not(
 async def test_a_48_is_slowed_down_for_a_quarter_of_the_time_of_one_address(
     scene: Scene,
 ) -> None:
-    for number in range(4):
+    for number in range(20):
         await scene.made(a_failed(HOSTILE), f"2001:db8:1:{number:x}00::/64")
-    await scene.outcomes.settle(NEIGHBOUR)
+    for _ in range(20 // LOOKS):
+        await scene.outcomes.settle(NEIGHBOUR)
 
     # More than the requests that a /48 may send at once: each counts as 10.
     assert scene.requests_left("2001:db8:1:ff00::/64") == 0
-    scene.clock.seconds += MOST_PAUSE_SECONDS / 4
+    scene.clock.seconds += PATIENCE_SECONDS + MOST_PAUSE_SECONDS / 4
     assert scene.requests_left("2001:db8:1:ff00::/64") == 1
 
 
