@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 _Arguments = ParamSpec("_Arguments")
 
 STUCK_SECONDS = 10.0
+ENDLESS_SECONDS = 10_000.0
 
 
 class StuckError(Exception):
-    """Nothing is scheduled and nothing can run: the test would never end."""
+    """Nothing is scheduled and nothing can run, or always more: the test would never end."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -32,6 +33,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def jump(self, seconds: float) -> None:
         self._now += seconds
+        if self._now > ENDLESS_SECONDS:
+            raise StuckError("something goes on and on")
 
     @property
     def has_threads(self) -> bool:
