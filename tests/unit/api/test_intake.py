@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from datetime import timedelta
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -46,10 +46,10 @@ class Told(MemoryBucket):
         self.sizes: list[int | None] = []
 
     async def write(
-        self, name: str, content: BinaryIO, *, content_type: str, size: int | None = None
+        self, name: str, content: BinaryIO, *, size: int | None = None, **facts: Any
     ) -> ObjectFacts:
         self.sizes.append(size)
-        return await super().write(name, content, content_type=content_type, size=size)
+        return await super().write(name, content, size=size, **facts)
 
 
 class Watched(io.BytesIO):

@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.on_upload.uploads import PATIENT_AFTER, UploadHandler
+from functions.on_upload.uploads import (
+    LEASING,
+    PATIENT_AFTER,
+    NotLeasedYetError,
+    UploadHandler,
+)
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
 from shared.errors import PublishError
 from shared.messages import MalformedMessageError, PushMessage, parse_conversion_message
 from shared.ports.store import Snapshot, StoreUnavailableError
+from shared.recordings import LIVE
 from shared.voice import LEASE, Input, LeaseHeldError, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book, logged_as
@@ -207,6 +213,42 @@ async def test_the_event_of_a_voice_that_a_worker_owns_comes_again(stage: Stage)
         await stage.handler.handle(replace(event, attributes=young))
 
     assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+
+
+async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -> None:
+    upload = await stage.add(voice := a_waiting())
+    now = datetime.now(UTC)
+
+    with pytest.raises(NotLeasedYetError):
+        await stage.handler.handle(
+            upload_notification(upload, metadata=LIVE, eventTime=now.isoformat())
+        )
+
+    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "age"), [(LIVE, LEASING), ({}, timedelta(0)), ({"way": "other"}, timedelta(0))]
+)
+async def test_if_live_has_died_or_has_nothing_to_do_with_it_the_conversion_is_requested(
+    stage: Stage, metadata: dict[str, str], age: timedelta
+) -> None:
+    upload = await stage.add(voice := a_waiting())
+    moment = (datetime.now(UTC) - age).isoformat()
+
+    await stage.handler.handle(upload_notification(upload, metadata=metadata, eventTime=moment))
+
+    assert len(stage.topic.published) == 1
+    assert (await stage.voice(voice.voice_id)).status is Status.QUEUED
+
+
+@pytest.mark.parametrize("moment", ["", "yesterday"])
+async def test_an_event_of_live_without_its_time_counts_as_old(stage: Stage, moment: str) -> None:
+    upload = await stage.add(a_waiting())
+
+    await stage.handler.handle(upload_notification(upload, metadata=LIVE, eventTime=moment))
+
+    assert len(stage.topic.published) == 1
 
 
 @pytest.mark.parametrize("moment", ["", "yesterday"])
