@@ -12,7 +12,8 @@ import time_machine
 
 from functions.convert.admission import Admission
 from functions.convert.characters import LoadedCharacter, unknown_character
-from functions.convert.worker import CharacterLateError, Worker
+from functions.convert.leases import take_lease
+from functions.convert.worker import CharacterLateError, Job, Worker
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
 from shared.http.push import AbandonedError, OverloadedError
@@ -550,6 +551,40 @@ def test_the_recording_of_a_final_voice_is_discarded_also_when_its_message_comes
         for times in (1, 2):
             await stage.worker.handle(message)
             assert stage.conversion.recordings_discarded == times
+
+    run()
+
+
+@pytest.mark.parametrize(
+    ("voice", "end"),
+    [
+        (a_queued(), Status.DONE),
+        (EVERY_STATE["failed"](), Status.FAILED),
+        (replace(a_queued(), attempt=MOST_ATTEMPTS), Status.FAILED),
+    ],
+    ids=["converted", "final already", "given up"],
+)
+def test_who_waits_for_a_voice_is_told_its_end_before_its_recording_is_discarded(
+    voice: Voice, end: Status
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add(voice)
+        told: list[tuple[Voice, int]] = []
+        job = Job(
+            voice.voice_id,
+            take=partial(take_lease, stage.voices, voice.voice_id, an_upload(voice.voice_id)),
+            turn=Admission(running=1, waiting=0).running,
+            run=cast("Conversion", stage.conversion).run,
+            ended=lambda final: told.append((final, stage.conversion.recordings_discarded)),
+        )
+
+        returned = await stage.worker.carry_out(job)
+
+        final = await stage.voice(message)
+        assert (final.status, returned, told) == (end, final, [(final, 0)])
+        assert stage.conversion.recordings_discarded == 1
 
     run()
 
