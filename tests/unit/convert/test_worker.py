@@ -1038,3 +1038,27 @@ async def test_a_character_that_was_loaded_quickly_excuses_no_late_conversion() 
     failed = await stage.voice(message)
     assert failed.error is not None
     assert failed.error.code is ErrorCode.DEADLINE_EXCEEDED
+
+
+async def test_while_others_come_a_client_cannot_take_all_places() -> None:
+    stage = Stage(running=2, waiting=8)
+    stage.conversion.goes_on.clear()
+    honest, *greedy = [await stage.add() for _ in range(4)]
+    with_client = partial(_of_client, "greedy")
+    works = [asyncio.create_task(stage.worker.handle(_of_client("honest", honest)))]
+    await stage.conversion.begun.acquire()
+    works.append(asyncio.create_task(stage.worker.handle(with_client(greedy[0]))))
+    await stage.conversion.begun.acquire()
+
+    for message in greedy[1:]:
+        with pytest.raises(OverloadedError):
+            await stage.worker.handle(with_client(message))
+        assert (await stage.voice(message)).attempt == 0
+    stage.conversion.goes_on.set()
+    await asyncio.gather(*works)
+    await stage.worker.handle(with_client(greedy[1]))
+
+
+def _of_client(client: str, message: PushMessage) -> PushMessage:
+    wish = parse_conversion_message(message)
+    return PushMessage(replace(wish, client=client).encode(), message.attributes)
