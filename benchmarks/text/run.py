@@ -1,12 +1,15 @@
 """How many texts a second are spoken, how soon, and with how much memory.
 
-Texts as people send them in chats, at a constant rate whatever becomes of those before. The
-original arrangement - one process, one lock, graph optimisation off - is built from the same parts
-and measured in the same run. The AIVMX voice has the size of a real one and random weights.
+Texts as people send them in chats, at a constant rate whatever becomes of those before, and as many
+as are spoken. The original arrangement - one process, one lock, graph optimisation off - is built
+from the same parts and measured in the same run. The AIVMX voice has the size of a real one and
+random weights.
 """
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import tempfile
 import time
 from dataclasses import dataclass
@@ -16,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from benchmarks.measuring.load import apply_load
+from benchmarks.measuring.load import SUCCESSES, apply_load
 from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.servers import PORT, python, running
-from benchmarks.text.graphs import CHARACTER, LAYERS, write_characters
+from benchmarks.text.graphs import CHARACTER, EXPORTED, IMPORTED, LAYERS, write_characters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,25 +91,33 @@ class Plan:
 
     Attributes:
         arrangements: how the service runs.
-        seconds: of each load.
-        rates: texts a second that are asked of Mei, and of the AIVMX voice.
-        most: more texts a second than are spoken, of each voice: what is then answered is the
-            saturation.
+        seconds: of each load, for Mei and for the AIVMX voice.
+        rates: texts a second that are asked of each.
+        saturated: seconds for which as much is asked of each as it speaks.
         firsts: how often the first sound of a long text is waited for.
         layers: of the BERT.
     """
 
     arrangements: Sequence[Arrangement]
-    seconds: float
+    seconds: tuple[float, float]
     rates: tuple[Sequence[float], Sequence[float]]
-    most: tuple[float, float]
-    firsts: int
+    saturated: tuple[float, float]
+    firsts: tuple[int, int]
     layers: int = LAYERS
 
 
-FULL: Final = Plan(ARRANGEMENTS, 20.0, ((4.0, 8.0), (0.25, 0.5)), (30.0, 3.0), 9)
+CLIENTS: Final = 6
+"""So many ask at once, each for its next text when it has heard the last one: more than are spoken
+at once, so that nobody waits for them."""
+
+FULL: Final = Plan(ARRANGEMENTS, (8.0, 16.0), ((4.0, 8.0), (0.5,)), (8.0, 30.0), (7, 1))
 QUICK: Final = Plan(
-    ARRANGEMENTS[:2] + ARRANGEMENTS[3:4], 3.0, ((1.0,), (0.5,)), (6.0, 1.0), 1, layers=4
+    ARRANGEMENTS[:2] + ARRANGEMENTS[3:4],
+    (3.0, 6.0),
+    ((8.0,), (0.5,)),
+    (4.0, 12.0),
+    (3, 1),
+    layers=4,
 )
 
 
@@ -124,11 +135,12 @@ async def run(options: Options) -> Report:
     """Measure every arrangement with both voices."""
     plan = QUICK if options.quick else FULL
     with tempfile.TemporaryDirectory(prefix="characters-") as name:
-        folder = Path(name, "characters")
+        folder = Path(name)
         write_characters(folder, plan.layers)
         measured: _Results = {}
         for each in plan.arrangements:
-            measured |= await _measure(plan, each, folder)
+            kind = EXPORTED if each.module == ORIGINAL else IMPORTED
+            measured |= await _measure(plan, each, folder / kind)
     return Report(
         "text", (_loads(plan, measured), _summary(plan, measured)), facts=_facts(plan, measured)
     )
@@ -164,23 +176,31 @@ async def _measure_voice(
     index = (MEI, CHARACTER).index(voice)
     visitor = await _Visitor.known(client, voice)
     await visitor.prepare((*TEXTS, LONG))
-    first = await visitor.first_sound(plan.firsts)
+    first = await visitor.first_sound(plan.firsts[index])
     at_rates = []
     for rate in plan.rates[index]:
-        load = await apply_load(visitor.ask, rate=rate, seconds=plan.seconds)
+        load = await apply_load(visitor.ask, rate=rate, seconds=plan.seconds[index])
         at_rates.append((rate, load.percentiles(), load.failures()))
-    saturation = await _saturation(visitor, plan.most[index], plan.seconds)
+    saturation = await _saturation(visitor, plan.saturated[index])
     return Measured(saturation, at_rates, first, server.megabytes())
 
 
-async def _saturation(visitor: _Visitor, rate: float, seconds: float) -> float:
-    """Return how many texts a second are spoken when more are asked for.
+async def _saturation(visitor: _Visitor, seconds: float) -> float:
+    """Return how many texts a second are spoken when more are always asked for.
 
-    The answers are counted until the last one, so that those under way do not count for nothing.
+    Each client's answers count until its last one, so that no text counts in part.
     """
-    load = await apply_load(visitor.ask, rate=rate, seconds=seconds)
-    ended = [answer.at for answer in load.answers if answer.is_success]
-    return len(ended) / max(ended) if ended else 0.0
+    begin = time.perf_counter()
+    texts = itertools.count()
+
+    async def client() -> float:
+        answers = 0
+        while (now := time.perf_counter() - begin) < seconds:
+            answers += await visitor.ask(next(texts)) in SUCCESSES
+            now = time.perf_counter() - begin
+        return answers / now
+
+    return sum(await asyncio.gather(*(client() for _ in range(CLIENTS))))
 
 
 class _Visitor:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from shared.http.push import OverloadedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+
+class Slots(Protocol):
+    """Limits what is done at once: an asynchronous context waits for a slot and takes it."""
+
+    async def __aenter__(self) -> None:
+        """Wait for a slot."""
+
+    async def __aexit__(self, *_: object) -> None:
+        """Release it."""
 
 
 class Admission:
@@ -18,12 +28,13 @@ class Admission:
     Args:
         running: how many conversions, or spoken texts, run at once.
         waiting: how many more requests may wait.
+        slots: limits what runs, where other processes run some of it; None if this one runs all.
     """
 
-    def __init__(self, *, running: int, waiting: int) -> None:
+    def __init__(self, *, running: int, waiting: int, slots: Slots | None = None) -> None:
         self._most = running + waiting
         self._admitted = 0
-        self._running = asyncio.Semaphore(running)
+        self._running = slots or asyncio.Semaphore(running)
 
     @contextmanager
     def admit(self) -> Iterator[None]:

@@ -97,7 +97,7 @@ def write_files(
     target: Path,
     manifest: Mapping[str, Any],
     graphs: Mapping[str, bytes],
-    portrait: bytes | None,
+    portrait: bytes | None = None,
 ) -> None:
     """Write a bundle into a new folder.
 

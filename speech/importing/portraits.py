@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from contextlib import suppress
 from typing import Final
 
 from PIL import Image, ImageOps
@@ -43,16 +44,14 @@ def draw_portrait(picture: bytes, colour: str) -> bytes:
 
 
 def _opened(picture: bytes) -> Image.Image:
-    try:
+    with suppress(OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         opened = Image.open(io.BytesIO(picture), formats=("PNG", "JPEG"))
-        if max(opened.size) > _LONGEST_SIDE:
-            raise ValueError(f"{opened.width} x {opened.height} pixels")
-        return ImageOps.exif_transpose(opened).convert("RGBA")
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise VoiceFileError(
-            f"expected a picture, PNG or JPEG, of at most {_LONGEST_SIDE} pixels a side, found a"
-            " larger one, a damaged one or another file."
-        ) from error
+        if max(opened.size) <= _LONGEST_SIDE:
+            return ImageOps.exif_transpose(opened).convert("RGBA")
+    raise VoiceFileError(
+        f"expected a picture, PNG or JPEG, of at most {_LONGEST_SIDE} pixels a side, found a larger"
+        " one, a damaged one or another file."
+    )
 
 
 def _svg(picture: Image.Image, quality: int) -> bytes:

@@ -52,7 +52,7 @@ def test_a_portrait_may_hold_a_picture(kind: str, content: bytes) -> None:
         ("png", png(header(8, 8), part(b"tEXt", b"a secret")), "the part b'tEXt'"),
         ("jpeg", JPEG[:2] + b"\xff\xe1\x00\x04Ex" + JPEG[2:], "the part 0xe1"),
         ("jpeg", JPEG[:2] + b"\xff\xfe\x00\x04hi" + JPEG[2:], "the part 0xfe"),
-        ("png", PNG[:40] + b"?" + PNG[41:], "damaged"),
+        ("png", PNG[:50] + b"?" + PNG[51:], "damaged"),
         ("jpeg", JPEG[:2] + b"?" + JPEG[2:], "damaged"),
         ("png", PNG[:-6], "ends too soon"),
         ("jpeg", JPEG[:-2], "ends too soon"),
