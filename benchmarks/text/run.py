@@ -13,6 +13,7 @@ import itertools
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,7 @@ import httpx
 from benchmarks.measuring.load import SUCCESSES, apply_load
 from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.servers import PORT, python, running
+from benchmarks.measuring.undisturbed import undisturbed
 from benchmarks.text.graphs import CHARACTER, EXPORTED, IMPORTED, LAYERS, write_characters
 
 if TYPE_CHECKING:
@@ -110,12 +112,12 @@ CLIENTS: Final = 6
 """So many ask at once, each for its next text when it has heard the last one: more than are spoken
 at once, so that nobody waits for them."""
 
-FULL: Final = Plan(ARRANGEMENTS, (8.0, 16.0), ((4.0, 8.0), (0.5,)), (8.0, 30.0), (7, 1))
+FULL: Final = Plan(ARRANGEMENTS, (6.0, 12.0), ((8.0,), (0.5,)), (6.0, 15.0), (7, 1))
 QUICK: Final = Plan(
     ARRANGEMENTS[:2] + ARRANGEMENTS[3:4],
     (3.0, 6.0),
     ((8.0,), (0.5,)),
-    (4.0, 12.0),
+    (4.0, 8.0),
     (3, 1),
     layers=4,
 )
@@ -123,12 +125,21 @@ QUICK: Final = Plan(
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured of one arrangement with one voice."""
+    """What was measured of one arrangement with one voice.
 
-    saturation: float
+    Attributes:
+        saturation: texts a second, and the processor's seconds for each of them.
+        at_rates: texts a second, percentiles of their latency in milliseconds, and failures.
+        first_sound: of a long text, in milliseconds.
+        megabytes: of memory.
+        others: the largest share of the processors that other programs took meanwhile.
+    """
+
+    saturation: tuple[float, float]
     at_rates: Sequence[tuple[float, tuple[float, ...], int]]
     first_sound: float
     megabytes: float
+    others: float
 
 
 async def run(options: Options) -> Report:
@@ -176,31 +187,36 @@ async def _measure_voice(
     index = (MEI, CHARACTER).index(voice)
     visitor = await _Visitor.known(client, voice)
     await visitor.prepare((*TEXTS, LONG))
-    first = await visitor.first_sound(plan.firsts[index])
-    at_rates = []
+    first, others = await undisturbed(server, partial(visitor.first_sound, plan.firsts[index]))
+    at_rates, seconds = [], plan.seconds[index]
     for rate in plan.rates[index]:
-        load = await apply_load(visitor.ask, rate=rate, seconds=plan.seconds[index])
+        applied = partial(apply_load, visitor.ask, rate=rate, seconds=seconds)
+        load, more = await undisturbed(server, applied)
         at_rates.append((rate, load.percentiles(), load.failures()))
-    saturation = await _saturation(visitor, plan.saturated[index])
-    return Measured(saturation, at_rates, first, server.megabytes())
+        others = max(others, more)
+    asked = partial(_saturation, server, visitor, plan.saturated[index])
+    saturation, more = await undisturbed(server, asked)
+    return Measured(saturation, at_rates, first, server.megabytes(), max(others, more))
 
 
-async def _saturation(visitor: _Visitor, seconds: float) -> float:
+async def _saturation(server: Server, visitor: _Visitor, seconds: float) -> tuple[float, float]:
     """Return how many texts a second are spoken when more are always asked for.
 
-    Each client's answers count until its last one, so that no text counts in part.
+    Each client's answers count until its last one, so that no text counts in part. The second value
+    is the processor time of one text in seconds.
     """
-    begin = time.perf_counter()
+    begin, spent = time.perf_counter(), server.cpu_seconds()
     texts = itertools.count()
 
-    async def client() -> float:
+    async def client() -> tuple[int, float]:
         answers = 0
-        while (now := time.perf_counter() - begin) < seconds:
+        while time.perf_counter() - begin < seconds:
             answers += await visitor.ask(next(texts)) in SUCCESSES
-            now = time.perf_counter() - begin
-        return answers / now
+        return answers, time.perf_counter() - begin
 
-    return sum(await asyncio.gather(*(client() for _ in range(CLIENTS))))
+    heard = await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    each = (server.cpu_seconds() - spent) / max(1, sum(answers for answers, _ in heard))
+    return sum(answers / took for answers, took in heard), each
 
 
 class _Visitor:
@@ -268,18 +284,20 @@ def _loads(plan: Plan, measured: _Results) -> Table:
 def _summary(plan: Plan, measured: _Results) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for voice in (MEI, CHARACTER):
-        original = measured[voice, plan.arrangements[0]].saturation
+        original, _ = measured[voice, plan.arrangements[0]].saturation
         for each in plan.arrangements:
             found = measured[voice, each]
-            times = found.saturation / original if original else None
+            rate, processor = found.saturation
+            times = rate / original if original else None
             rows.append(
-                (voice, each.title, found.saturation, times, found.first_sound, found.megabytes)
+                (voice, each.title, rate, times, processor, found.first_sound, found.megabytes)
             )
     columns = (
         "voice",
         "arrangement",
         "saturation (texts/s)",
         "times the original",
+        "processor time of a text (s)",
         "first sound of 60 characters (ms)",
         "memory (MB, both voices loaded)",
     )
@@ -298,4 +316,7 @@ def _facts(plan: Plan, measured: _Results) -> dict[str, Cell]:
     one, two = of(1).megabytes, of(2).megabytes
     return {
         "memory that a second process adds, of the first one's": (two - one) / one,
+        "largest share of the processors that other programs took during a row": max(
+            found.others for found in measured.values()
+        ),
     }
