@@ -48,12 +48,17 @@ locals {
   ]
   voicevox_url = local.has_voicevox ? "https://${local.live_host}" : null
 
+  # How many visitors may hear the character for each CPU, unless `live.hearings` says how many; the
+  # same as in functions/convert/live/settings.py.
+  hearings_per_cpu = 4
+
   # What the api tells its clients of it.
   environment_live_offer = local.has_live ? { LIVE_URL = local.live_url } : {}
 
   environment_live = {
     ALLOWED_ORIGINS         = join(",", local.origins)
     CONCURRENCY             = tostring(local.conversions_per_cpu * try(tonumber(var.live.cpu), 1))
+    HEARINGS                = tostring(coalesce(try(var.live.hearings, null), local.hearings_per_cpu * try(tonumber(var.live.cpu), 1)))
     MAX_BUNDLE_BYTES        = tostring(var.max_bundle_bytes)
     MAX_SECONDS             = tostring(var.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
