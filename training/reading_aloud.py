@@ -96,7 +96,10 @@ def main(arguments: list[str] | None = None) -> None:
     )  # fmt: skip
     parser.add_argument("--spread", type=float, default=28.0, help="of the pitch (default: 28 Hz)")
     options = parser.parse_args(arguments)
-    registers = Registers(*options.mean, options.spread) if options.mean else None
+    registers = None
+    if options.mean:
+        lowest, highest = options.mean
+        registers = Registers(lowest, highest, options.spread)
     dictionary = Path(pocketsphinx.__file__).parent / "model" / "en-us" / "cmudict-en-us.dict"
     words = dictionary_words(dictionary)
     with tempfile.TemporaryDirectory() as scratch:
