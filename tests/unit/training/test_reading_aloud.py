@@ -10,6 +10,7 @@ import pytest
 import soundfile
 
 from training import reading_aloud
+from training.sources import festival
 from training.sources.flite import TimedSpeech
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def test_the_same_voice_reads_the_same_words_and_skips_what_it_cannot_say(
         asked.extend(getattr(order, "text", "") for order in orders)
         return [None, *(second(number) for number in range(len(orders) - 1))]
 
-    monkeypatch.setattr(reading_aloud.festival, "speak", speak)
+    monkeypatch.setattr(festival, "speak", speak)
     for _ in range(2):
         assert len(list(islice(reading_aloud.read("kal_diphone", WORDS, tmp_path), 9))) == 9
 
