@@ -57,9 +57,7 @@ def test_the_same_voice_reads_the_same_words_and_skips_what_it_cannot_say(
 def test_a_voice_that_is_not_there_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        reading_aloud.festival, "speak", lambda _scratch, orders: [None] * len(orders)
-    )
+    monkeypatch.setattr(festival, "speak", lambda _scratch, orders: [None] * len(orders))
 
     with pytest.raises(ValueError, match="nobody: expected a voice of flite"):
         next(reading_aloud.read("nobody", WORDS, tmp_path))
