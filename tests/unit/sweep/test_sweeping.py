@@ -10,13 +10,14 @@ from functions.sweep.decision import Patience
 from functions.sweep.sweeping import PAGE, PAGES, IncompleteSweepError, Sweeper
 from infra.local.memory_voices import MemoryVoices
 from shared.media import TEXT_CONTENT_TYPE
-from shared.messages import PushMessage, parse_conversion_message
+from shared.messages import ConversionMessage, PushMessage, parse_conversion_message
 from shared.ports.store import Found, UnreadableVoiceError
 from shared.voice import ErrorCode, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book, logged_as
 from tests.support.messages import RecordingPublisher
 from tests.support.voices import (
+    CLIENT,
     NOW,
     SECOND,
     a_converting,
@@ -89,7 +90,7 @@ async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_that_is
     ((data, attributes),) = house.topic.published
     assert attributes["voice_id"] == voice.voice_id
     message = parse_conversion_message(PushMessage(data))
-    assert (message.voice_id, message.upload) == (voice.voice_id, expected)
+    assert message == ConversionMessage(voice.voice_id, expected, CLIENT)
 
 
 async def test_a_text_whose_message_was_never_sent_is_found(house: House) -> None:
@@ -151,14 +152,19 @@ async def test_a_voice_that_was_never_uploaded_fails_visibly(house: House) -> No
 
 
 async def test_voices_on_their_way_and_finished_ones_are_not_touched(house: House) -> None:
-    voices = [a_waiting(now=NOW + timedelta(minutes=2)), a_done()]
+    leased = replace(a_converting(), lease_expires_at=NOW + timedelta(minutes=7))
+    voices = [a_waiting(now=NOW + timedelta(minutes=2)), a_done(), leased]
     for voice in voices:
         await house.voices.create(voice)
     house.later(minutes=6)
 
-    assert await house.sweeper.sweep() == {"put_back": 0, "expire": 0}
+    with log_book() as book:
+        assert await house.sweeper.sweep() == {"put_back": 0, "expire": 0}
 
     assert [await house.voice(voice) for voice in voices] == voices
+    assert house.topic.published == []
+    # Only the leased one is unchanged for long.
+    assert [entry["looked_at"] for entry in book.of("swept")] == [1]
 
 
 async def test_a_message_that_cannot_be_published_is_tried_at_the_next_sweep(house: House) -> None:
@@ -233,8 +239,8 @@ class EndlessVoices(MemoryVoices):
     async def unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> Found:
-        del status, since, limit
-        assert after in {None, self.searches}
+        del status, since
+        assert (after in {None, self.searches}, limit) == (True, PAGE)
         self.searches += 1
         return Found((), end=self.searches)
 
@@ -289,6 +295,7 @@ async def test_after_an_unexpected_error_the_sweep_continues(house: House) -> No
     assert [attributes["voice_id"] for _, attributes in house.topic.published] == [voice.voice_id]
     (entry,) = book.of("not_swept")
     assert "InvalidVoiceIdError" in entry["stack_trace"]
+    assert entry["voice"] == logged_as(strange.voice_id)
 
 
 async def test_a_sweep_reports_what_it_did(house: House) -> None:
