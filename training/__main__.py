@@ -21,7 +21,7 @@ from training.recordings import command
 from training.recordings.errors import RecordingsError
 from training.stream_export import export_stream
 from training.train import Plan, Trainer
-from training.variance import compensate, emphasise
+from training.variance import compensate
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 BUNDLE = REPOSITORY / "characters" / "mei"
@@ -101,7 +101,6 @@ def write_bundle(places: Places) -> None:
     melody = Melody.of(np.concatenate([e.log_f0[e.log_f0 > 0] for e in examples]))
     network = load_network(places.checkpoint)
     compensate(network, examples[:120])
-    emphasise(network)
     file = export(network, melody, places.bundle)
     portrait = BUNDLE / "portrait.svg"
     if places.bundle != BUNDLE and portrait.exists():

@@ -17,8 +17,6 @@ from training.network import Network
 from training.phones import PHONE_INDEX
 
 SHARE = 0.8
-EMPHASIS = 0.3
-_TILT = 2  # coefficients that say how loud and how dull; what formants are made of comes after
 _PAUSES = [PHONE_INDEX[name] for name in ("sil", "pau", "cl")]
 
 
@@ -67,17 +65,3 @@ def widen(
     mean = torch.from_numpy(found.mean(0))
     network.cepstrum_mean.copy_(mean + (network.cepstrum_mean - mean) * factor)
     network.cepstrum_spread.mul_(factor)
-
-
-def emphasise(network: Network, share: float = EMPHASIS) -> None:
-    """Makes formants stand out, in place.
-
-    Her own envelopes are those of a statistical voice, already smoother than a person's, and what a
-    network makes of them is smoother still. Level and tilt stay as they are.
-
-    Args:
-        network: trained; its scale of the output is changed, so the graph costs the same.
-        share: by how much all coefficients after the first two grow; 0 leaves them as they are.
-    """
-    network.cepstrum_mean[_TILT:].mul_(1 + share)
-    network.cepstrum_spread[_TILT:].mul_(1 + share)
