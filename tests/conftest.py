@@ -9,21 +9,22 @@ import pytest
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
-FAULTS = "tests/faults/"
+TOGETHER = ("tests/faults/", "tests/integration/firestore/", "tests/unit/capacity/")
+"""Folders whose files share what takes long to start or to compile: a cloud, an emulator, Numba."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Give each process a file at a time, and one of them all files of `tests/faults`.
+    """Give each process a file at a time, or a whole folder of those in TOGETHER.
 
-    The tests of faults mostly wait, and share a cloud that takes long to start. While one process
-    waits in them, the others compute.
+    The first folder, that of the faults, mostly waits: the other processes compute meanwhile.
     """
     # Imported here: some commands run tests without this package.
     from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return FAULTS if nodeid.startswith(FAULTS) else nodeid.partition("::")[0]
+            folders = (folder for folder in TOGETHER if nodeid.startswith(folder))
+            return next(folders, nodeid.partition("::")[0])
 
     return Scheduling(config, log)
