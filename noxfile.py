@@ -163,10 +163,8 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def mutants(session: nox.Session) -> None:
-    """Change the core in small ways and see whether a test notices: nox -s mutants [-- MUTANT]."""
-    environment = Environment(session, "mutants")
-    environment.python("-m", "mutmut", "run", "--max-children", "1", *session.posargs)
-    environment.python("-m", "mutmut", "results")
+    """Change the core in small ways and see whether a test notices: nox -s mutants [-- --write]."""
+    Environment(session, "mutants").python("-m", "tests.mutants", *session.posargs)
 
 
 @nox.session(python=False, default=False)

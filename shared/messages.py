@@ -47,12 +47,14 @@ class UploadEvent:
         name: the object's name.
         upload: the object as the voice's input.
         happened_at: when it happened, in RFC 3339.
+        metadata: what the object's writer has said about it.
     """
 
     event_type: str
     name: str
     upload: Input
     happened_at: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ def parse_upload_event(message: PushMessage) -> UploadEvent:
                 bytes=int(resource["size"]),
             ),
             happened_at=attributes.get("eventTime", ""),
+            metadata=dict(resource.get("metadata", {})),
         )
     except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise MalformedMessageError(f"this is no notification of Cloud Storage: {error}") from error

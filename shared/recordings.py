@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from shared.objects import ObjectExistsError, ObjectMissingError, upload_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import BinaryIO
 
     from shared.objects import ObjectFacts
     from shared.ports.bucket import Bucket
 
 
+LIVE: Final = {"way": "live"}
+"""What the notification of a recording says that `live` has stored: it leases the voice itself."""
+
+
 async def store_recording(
-    uploads: Bucket, voice_id: str, content: BinaryIO, *, size: int, content_type: str
+    uploads: Bucket,
+    voice_id: str,
+    content: BinaryIO,
+    *,
+    size: int,
+    content_type: str,
+    metadata: Mapping[str, str] | None = None,
 ) -> ObjectFacts:
     """Store a voice's recording, unless this very recording is stored already.
 
@@ -28,6 +39,7 @@ async def store_recording(
         content: the recording, at its beginning.
         size: its size in bytes.
         content_type: its media type.
+        metadata: what its notification shall also say.
 
     Raises:
         ObjectExistsError: the voice has another recording.
@@ -35,7 +47,9 @@ async def store_recording(
     """
     name = upload_name(voice_id)
     try:
-        return await uploads.write(name, content, content_type=content_type, size=size)
+        return await uploads.write(
+            name, content, content_type=content_type, size=size, metadata=metadata
+        )
     except ObjectExistsError:
         stored = await _stored(uploads, name, content, size, content_type)
         if stored is None:

@@ -425,7 +425,7 @@ def lease(voice: Voice, now: datetime, upload: Input, length: timedelta = LEASE)
 
 
 def renew(
-    voice: Voice, now: datetime, attempt: int, stage: str, length: timedelta = LEASE
+    voice: Voice, now: datetime, attempt: int, stage: str | None, length: timedelta = LEASE
 ) -> Voice:
     """Keep the voice for `length` for the worker of `attempt`, which works on `stage` now.
 

@@ -62,11 +62,20 @@ class Guests:
         await asyncio.gather(*(visit() for _ in range(AT_ONCE)))
         return count / (time.perf_counter() - begin)
 
-    async def at_random(self, counts: Sequence[int], rates: Sequence[float]) -> list[float]:
-        """Send voices at random times: so many of them at each rate, one rate after the other."""
+    async def at_random(
+        self, counts: Sequence[int], rates: Sequence[float]
+    ) -> tuple[list[float], list[float]]:
+        """Send voices at random times: so many of them at each rate, one rate after the other.
+
+        Returns:
+            Their waits and, in the same order, when they came: seconds after the first of them.
+        """
         sending: list[asyncio.Task[float]] = []
+        came: list[float] = []
+        begin = time.perf_counter()
         for count, rate in zip(counts, rates, strict=True):
             for _ in range(count):
+                came.append(time.perf_counter() - begin)
                 sending.append(asyncio.create_task(self.visit()))
                 await asyncio.sleep(self._chance.expovariate(rate))
-        return await asyncio.gather(*sending)
+        return await asyncio.gather(*sending), came

@@ -68,8 +68,21 @@ class Plan:
     rest_seconds: float
 
 
-FULL: Final = Plan(300, 80, 80, 200, (20, 150, 20), 20, 15, 10.0)
+FULL: Final = Plan(300, 80, 80, 300, (20, 150, 20), 20, 15, 10.0)
 QUICK: Final = Plan(5, 10, 16, 16, (4, 16, 4), 2, 1, 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Voices that came at random times.
+
+    Attributes:
+        came: seconds after the first of them, in order.
+        processor: seconds of processor time per voice, by service, everything included.
+    """
+
+    came: Sequence[float]
+    processor: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,7 @@ class Measured:
         waits: seconds from the end of the recording to `done`, by situation.
         refused: deliveries that were not acknowledged, by situation.
         saturation: voices a second with `AT_ONCE` visitors.
+        crowds: voices at random times, by situation.
         processor: the processor time of voices.
         start: seconds from a warm-up to its answer, where no instance runs.
         free: processors that are left by what else runs on the machine.
@@ -107,6 +121,7 @@ class Measured:
     waits: Mapping[str, Sequence[float]]
     refused: Mapping[str, int]
     saturation: float
+    crowds: Mapping[str, Crowd]
     processor: Processor
     start: float
     free: float
@@ -119,6 +134,7 @@ class _Warm:
     waits: Mapping[str, Sequence[float]]
     refused: Mapping[str, int]
     saturation: float
+    crowds: Mapping[str, Crowd]
     idle: Mapping[str, float]
     busy: Mapping[str, float]
     free: Sequence[float]
@@ -142,6 +158,7 @@ async def measure(plan: Plan) -> Measured:
         waits={**warm.waits, **cold.waits},
         refused=warm.refused,
         saturation=warm.saturation,
+        crowds=warm.crowds,
         processor=Processor(warm.idle, warm.busy, cold.processor, cold.first_voice),
         start=cold.start,
         free=median(warm.free),
@@ -162,14 +179,21 @@ async def _warm(plan: Plan) -> _Warm:
             busy, rate = await _saturated(guests, plan)
             refused["8 visitors at once"] = _not_yet(deliveries, refused)
             free.append(await asyncio.to_thread(free_processors))
-            loaded = await guests.at_random((plan.loaded,), (LOAD * rate,))
-            refused["70 % load"] = _not_yet(deliveries, refused)
-            base = BASE_LOAD * rate
-            flash = await guests.at_random(plan.flash, (base, FLASH * base, base))
-            refused["crowd of 5x"] = _not_yet(deliveries, refused)
+            situations, crowds = {"idle": waits}, {}
+            for situation, counts, rates in _crowds(plan, rate):
+                situations[situation], crowds[situation] = await _at_random(guests, counts, rates)
+                refused[situation] = _not_yet(deliveries, refused)
             free.append(await asyncio.to_thread(free_processors))
-    situations = {"idle": waits, "70 % load": loaded, "crowd of 5x": flash}
-    return _Warm(situations, refused, rate, idle, busy, free)
+    return _Warm(situations, refused, rate, crowds, idle, busy, free)
+
+
+def _crowds(plan: Plan, rate: float) -> tuple[tuple[str, Sequence[int], Sequence[float]], ...]:
+    """Return name, numbers of voices and voices a second of what comes at random times."""
+    base = BASE_LOAD * rate
+    return (
+        ("70 % load", (plan.loaded,), (LOAD * rate,)),
+        ("crowd of 5x", plan.flash, (base, FLASH * base, base)),
+    )
 
 
 def _not_yet(deliveries: Deliveries, refused: Mapping[str, int]) -> int:
@@ -235,6 +259,15 @@ async def _saturated(guests: Guests, plan: Plan) -> tuple[dict[str, float], floa
     working = VoiceTime(guests.cloud)
     rate = await guests.saturate(plan.saturating)
     return working.per_voice(plan.saturating), rate
+
+
+async def _at_random(
+    guests: Guests, counts: Sequence[int], rates: Sequence[float]
+) -> tuple[list[float], Crowd]:
+    """Return the waits, and when these visitors came and what their voices took."""
+    working = VoiceTime(guests.cloud)
+    waits, came = await guests.at_random(counts, rates)
+    return waits, Crowd(came, working.per_voice(len(waits)))
 
 
 async def _cold(plan: Plan) -> _Cold:

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from benchmarks.capacity.guests import SPOKEN_SECONDS
-from benchmarks.capacity.measured import (
-    BASE_LOAD,
-    FLASH,
-    LOAD,
-    OWN,
-)
+from benchmarks.capacity.measured import OWN
 from benchmarks.measuring.voice_journeys import AT_ONCE, LISTENING_SECONDS
 from capacity.arrivals import Arrivals
 from capacity.parameters import CLOUD, LOCAL, Duration, read_parameters
@@ -25,7 +20,7 @@ from capacity.summary import waits_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.capacity.measured import Measured, Plan
+    from benchmarks.capacity.measured import Measured
     from capacity.parameters import Parameters
     from capacity.summary import Numbers
 
@@ -91,16 +86,14 @@ class Predictor:
         """Predict waits one after another."""
         return self._waits(WARM, np.linspace(0.0, 5.0 * count, count))
 
-    def at_random(self, counts: Sequence[int], rates: Sequence[float]) -> Numbers:
-        """Predict waits at random times, as often again as makes the percentiles steady."""
-        chance = np.random.default_rng(1)
-        waits = []
-        for _ in range(REPEATS):
-            pauses = np.concatenate(
-                [chance.exponential(1 / rate, n) for n, rate in zip(counts, rates, strict=True)]
-            )
-            waits.append(self._waits(WARM, np.cumsum(pauses)))
-        return np.concatenate(waits)
+    def at_random(self, came: Sequence[float]) -> Numbers:
+        """Predict waits of visitors who come at these seconds.
+
+        They come several times, because their waits for the emulator's messages are random.
+        """
+        return np.concatenate(
+            [self._waits(WARM, np.asarray(came), chance=chance) for chance in range(REPEATS)]
+        )
 
     def cold(self, count: int, *, warm_up: bool) -> Numbers:
         """Predict waits for an instance that is scaled to zero, or is being warmed up."""
@@ -115,14 +108,19 @@ class Predictor:
         return SATURATING / float(simulation.world.voices["ended"].max())
 
     def _waits(
-        self, settings: Settings, times: Numbers, spoken: float = LISTENING_SECONDS
+        self,
+        settings: Settings,
+        times: Numbers,
+        spoken: float = LISTENING_SECONDS,
+        chance: int = 0,
     ) -> Numbers:
-        arrivals = Arrivals(times, _speaking(len(times), spoken), float(times[-1]) + 30.0)
-        return waits_of(Simulation.prepare(self.parameters, settings, arrivals).run())
+        speaking = _speaking(len(times), spoken, chance)
+        arrivals = Arrivals(times, speaking, float(times[-1]) + 30.0)
+        return waits_of(Simulation.prepare(self.parameters, settings, arrivals).run(chance))
 
 
-def _speaking(count: int, spoken: float = LISTENING_SECONDS) -> Numbers:
-    return spoken + np.random.default_rng(0).uniform(0.0, BEAT_SECONDS, count)
+def _speaking(count: int, spoken: float = LISTENING_SECONDS, chance: int = 0) -> Numbers:
+    return spoken + np.random.default_rng(chance).uniform(0.0, BEAT_SECONDS, count)
 
 
 def _of_this_machine(measured: Measured, spent: Mapping[str, float]) -> Parameters:
@@ -149,20 +147,22 @@ def _of_this_machine(measured: Measured, spent: Mapping[str, float]) -> Paramete
     )
 
 
-def predict(measured: Measured, plan: Plan) -> tuple[dict[str, Numbers], float]:
+def predict(measured: Measured) -> tuple[dict[str, Numbers], float]:
     """Return the predicted waits by situation, in seconds, and the saturation."""
     processor = measured.processor
     beat = Predictor.of(measured, processor.idle).beat(measured.waits["idle"])
-    idle, busy, scaled = (
-        Predictor.of(measured, spent).with_beat(beat)
-        for spent in (processor.idle, processor.busy, processor.scaled)
-    )
-    rate, base = measured.saturation, BASE_LOAD * measured.saturation
+
+    def where(spent: Mapping[str, float]) -> Predictor:
+        return Predictor.of(measured, spent).with_beat(beat)
+
+    scaled = where(processor.scaled)
     waits = {
-        "idle": idle.idle(500),
-        "70 % load": busy.at_random((plan.loaded,), (LOAD * rate,)),
-        "crowd of 5x": busy.at_random(plan.flash, (base, FLASH * base, base)),
+        "idle": where(processor.idle).idle(500),
+        **{
+            situation: where(crowd.processor).at_random(crowd.came)
+            for situation, crowd in measured.crowds.items()
+        },
         "cold, no warm-up": scaled.cold(200, warm_up=False),
         "cold, with warm-up": scaled.cold(200, warm_up=True),
     }
-    return waits, busy.saturation()
+    return waits, where(processor.busy).saturation()

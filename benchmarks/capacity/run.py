@@ -15,7 +15,7 @@ from benchmarks.measuring.voice_journeys import AT_ONCE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from benchmarks.capacity.measured import Processor
+    from benchmarks.capacity.measured import Measured
     from benchmarks.measuring.report import Cell, Options
     from capacity.summary import Numbers
 
@@ -26,7 +26,7 @@ async def run(options: Options) -> Report:
     """Measure every situation, then predict it."""
     plan = QUICK if options.quick else FULL
     measured = await measure(plan)
-    waits, saturation = await asyncio.to_thread(predict, measured, plan)
+    waits, saturation = await asyncio.to_thread(predict, measured)
     rates: tuple[Cell, ...] = (
         f"{AT_ONCE} visitors at once",
         measured.saturation,
@@ -42,7 +42,7 @@ async def run(options: Options) -> Report:
                 ("situation", "measured", "predicted", "off, %"),
                 (rates,),
             ),
-            processor_table(measured.processor),
+            processor_table(measured),
         ),
         facts={
             "processors that other programs left free (all of them are wanted)": measured.free,
@@ -57,11 +57,13 @@ async def run(options: Options) -> Report:
     )
 
 
-def processor_table(processor: Processor) -> Table:
+def processor_table(measured: Measured) -> Table:
     """Return the processor time that was measured and given to the simulator."""
+    processor = measured.processor
     columns = {
         "idle": processor.idle,
         f"{AT_ONCE} visitors at once": processor.busy,
+        **{situation: crowd.processor for situation, crowd in measured.crowds.items()},
         "scaled to zero": processor.scaled,
     }
     rows: tuple[tuple[Cell, ...], ...] = tuple(

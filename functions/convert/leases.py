@@ -134,24 +134,17 @@ class Lease:
     Args:
         voices: the voices' documents.
         snapshot: the voice as this attempt took it.
-        monotonic: a clock in seconds that never goes back; the event loop's if None.
         delay: how many seconds it took to take the lease.
     """
 
-    def __init__(
-        self,
-        voices: VoiceStore,
-        snapshot: Snapshot,
-        monotonic: Callable[[], float] | None = None,
-        delay: float = 0.0,
-    ) -> None:
+    def __init__(self, voices: VoiceStore, snapshot: Snapshot, delay: float) -> None:
         self._voices = voices
         self._snapshot = snapshot
-        self._monotonic = monotonic or asyncio.get_running_loop().time
+        self._monotonic = asyncio.get_running_loop().time
         self._taken_at = self._read_at = self._monotonic()
         self._delay = delay
         self._one_write = asyncio.Lock()
-        self._stage = snapshot.voice.stage or ""
+        self._stage = snapshot.voice.stage
         self._stage_changed = asyncio.Event()
 
     @property
@@ -165,7 +158,7 @@ class Lease:
         return self._snapshot.voice.attempt
 
     @property
-    def stage(self) -> str:
+    def stage(self) -> str | None:
         """What the attempt is doing."""
         return self._stage
 

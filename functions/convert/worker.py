@@ -15,7 +15,7 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -85,6 +85,7 @@ class Job:
             count towards the deadline.
         run: converts the leased voice and stores the result.
         uploaded_at: when the recording was uploaded, in RFC 3339, for the log.
+        ended: is called with the voice once it is final, before its recording is emptied.
     """
 
     voice_id: str
@@ -92,6 +93,7 @@ class Job:
     turn: Callable[[], AbstractAsyncContextManager[None]]
     run: Run
     uploaded_at: str | None = None
+    ended: Callable[[Voice], None] = lambda _voice: None
 
 
 class Worker:
@@ -187,10 +189,9 @@ class Worker:
             lease = await job.take()
         except ForbiddenTransitionError as reason:
             _log_duplicate(reason)
-            await self._tidy(reason.voice)
-            return reason.voice
+            return await self._end(job, reason.voice)
         except AttemptsExhaustedError as reason:
-            return await self._give_up(job.voice_id, reason)
+            return await self._give_up(job, reason)
         except UnknownVoiceError as reason:
             _log_duplicate(reason)
             # It was erased, perhaps while it was owned by a worker that died before cleaning up.
@@ -210,9 +211,7 @@ class Worker:
             raise
         self.has_converted = True
         _log_end(lease, end, job.uploaded_at)
-        # The voice is final. If this fails, the message is delivered again to repeat only this.
-        await self._tidy(lease.voice)
-        return lease.voice
+        return await self._end(job, lease.voice)
 
     async def _work(self, lease: Lease, job: Job) -> Outcome | VoiceError:
         """Convert the voice and commit the outcome: a result, or the error of the voice."""
@@ -262,13 +261,21 @@ class Worker:
         await lease.finish(outcome.result, outcome.seconds, outcome.timings)
         return outcome
 
-    async def _give_up(self, voice_id: str, reason: AttemptsExhaustedError) -> Voice:
+    async def _give_up(self, job: Job, reason: AttemptsExhaustedError) -> Voice:
         """End a voice whose attempts have all failed, most likely because of its recording."""
-        snapshot = await change(self._voices, voice_id, give_up)
+        snapshot = await change(self._voices, job.voice_id, give_up)
         extra = _failure_of(snapshot.voice, ErrorCode.ATTEMPTS_EXHAUSTED)
         _LOG.error("given up: %s", reason, extra=extra)
-        await self._tidy(snapshot.voice)
-        return snapshot.voice
+        return await self._end(job, snapshot.voice)
+
+    async def _end(self, job: Job, voice: Voice) -> Voice:
+        """Tell that a voice is final, then tidy up; who waits for the voice does not wait for that.
+
+        If tidying fails, the message, or the event of the upload, comes again to repeat only this.
+        """
+        job.ended(voice)
+        await self._tidy(voice)
+        return voice
 
     async def _discard_uncommitted(self, voice: Voice) -> None:
         """Delete what an attempt has stored, unless it is the result of the voice.
@@ -377,8 +384,11 @@ def _log_success(lease: Lease, outcome: Outcome, uploaded_at: str | None) -> Non
 
 
 def _milliseconds_since(moment: str | None) -> float | None:
-    try:
-        begin = datetime.fromisoformat(moment or "")
-    except ValueError:
+    if moment is None:
         return None
-    return round((datetime.now(UTC) - begin).total_seconds() * 1000, 1)
+    try:
+        waited = datetime.now(UTC) - datetime.fromisoformat(moment)
+    except (TypeError, ValueError):
+        # A time without its zone cannot be compared.
+        return None
+    return round(waited / timedelta(milliseconds=1), 1)

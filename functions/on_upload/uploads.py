@@ -9,11 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from shared.conversion_requests import request_conversion
+from shared.errors import PassingError
 from shared.logs import about_voice
 from shared.messages import FINALIZE, ConversionMessage, parse_upload_event
 from shared.objects import voice_of_upload
 from shared.ports.store import UnknownVoiceError
-from shared.voice import ForbiddenTransitionError, LeaseHeldError, Status, queue, queue_again
+from shared.recordings import LIVE
+from shared.voice import ForbiddenTransitionError, LeaseHeldError, Status, queue_again
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,6 +30,13 @@ _LOG = logging.getLogger(__name__)
 
 PATIENT_AFTER: Final = timedelta(seconds=2)
 """How old an event is before it waits for the end of a lease."""
+
+LEASING: Final = timedelta(seconds=2)
+"""How long `live` may take from storing a recording to leasing its voice; then it has died."""
+
+
+class NotLeasedYetError(PassingError):
+    """`live` has stored the recording and is about to lease its voice."""
 
 
 class UploadHandler:
@@ -57,6 +66,7 @@ class UploadHandler:
 
         Raises:
             MalformedMessageError: the message is no notification of Cloud Storage.
+            NotLeasedYetError: `live` will own the voice in a moment.
             LeaseHeldError: a worker owns the voice; the event must come again until the voice is
                 final, because it may be the only message about it.
             PassingError: Pub/Sub, Firestore or Cloud Storage did not answer.
@@ -80,6 +90,11 @@ class UploadHandler:
             # The document is created before the upload address, so the voice was deleted meanwhile.
             await self._erase(event.upload)
             return
+        if snapshot.voice.status is Status.WAITING and _is_just_stored_by_live(
+            event, snapshot.read_at
+        ):
+            # A conversion that began now would only take the voice away from `live`.
+            raise NotLeasedYetError(f"voice {voice_id} is being converted by live")
         if snapshot.voice.status.is_final:
             await self._erase(event.upload)
         # The api itself requests the conversion of a text, and the sweep if the api could not.
@@ -96,22 +111,22 @@ class UploadHandler:
         """
         snapshot = await self._voices.read(voice_id)
         remaining = snapshot.voice.lease_remaining(snapshot.read_at)
-        if not remaining or _age(event, snapshot.read_at) < PATIENT_AFTER:
+        age = _age(event, snapshot.read_at)
+        if not remaining or age is None or age < PATIENT_AFTER:
             return snapshot
         await self._sleep(remaining.total_seconds())
         return await self._voices.read(voice_id)
 
     async def _queue(self, snapshot: Snapshot, event: UploadEvent) -> None:
         upload = event.upload
-        record = queue if snapshot.voice.status is Status.WAITING else queue_again
         # A voice that a worker owns is left to it: then this raises, and nothing is published.
-        record(snapshot.voice, snapshot.read_at, upload)
+        queue_again(snapshot.voice, snapshot.read_at, upload)
         try:
             await request_conversion(
                 self._conversions,
                 self._voices,
                 ConversionMessage(snapshot.voice.voice_id, upload),
-                partial(record, upload=upload),
+                partial(queue_again, upload=upload),
                 attributes={"uploaded_at": event.happened_at},
                 # The conversion that begins now writes the document, too: another read would only
                 # make a conflict between the two more likely.
@@ -134,11 +149,17 @@ class UploadHandler:
         _LOG.info("erased the upload of a voice that is over", extra={"event": "upload_erased"})
 
 
-def _age(event: UploadEvent, now: datetime) -> timedelta:
+def _is_just_stored_by_live(event: UploadEvent, now: datetime) -> bool:
+    age = _age(event, now)
+    return age is not None and age < LEASING and event.metadata.items() >= LIVE.items()
+
+
+def _age(event: UploadEvent, now: datetime) -> timedelta | None:
+    """Return how long ago an event happened, if it says when."""
     try:
         return now - datetime.fromisoformat(event.happened_at)
     except (TypeError, ValueError):
-        return timedelta(0)
+        return None
 
 
 def _is_settled(voice: Voice, upload: Input) -> bool:

@@ -51,8 +51,9 @@ def decide(voice: Voice, upload: Input | None, *, now: datetime, patience: Patie
         now: the store's time.
         patience: how long to wait.
     """
-    if voice.status.is_final or voice.lease_remaining(now) > timedelta(0):
+    if voice.status.is_final:
         return Remedy.NONE
+    # A voice that a worker owns counts as unchanged from the end of its lease on.
     quiet_for = now - max(voice.updated_at, voice.lease_expires_at or voice.updated_at)
     if quiet_for < patience.unchanged:
         return Remedy.NONE

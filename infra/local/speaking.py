@@ -6,12 +6,13 @@ import asyncio
 import shutil
 import sys
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import httpx
 from rich.console import Console
+from websockets.exceptions import ConnectionClosed
 
 from infra.local.batch import UsageError
 from infra.local.demo import Steps
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from infra.local.cloud import LocalCloud
     from infra.local.options import CloudOptions
 
-_READ_BYTES: Final = 4096
+_PIECE_BYTES: Final = 4096
+"""What is sent at a time: 43 ms of the microphone. Some devices give a few samples at a time, and
+the service limits the number of messages."""
 
 _FFMPEG_INPUTS: Final = {
     "linux": ("-f", "alsa", "-i", "default"),
@@ -75,10 +78,14 @@ async def _speak(cloud: LocalCloud, steps: Steps, wish: Wish, source: Source, ou
         created = await visitor.create(wish, content_type)
     steps.show(f"POST /api/v1/voices: voice {created['voice_id']} and a ticket")
     async with LiveVisitor(created["live"]["url"], created["live"]["ticket"]) as live:
-        if source.path is None:
-            await _speak_into_microphone(live, steps, source.seconds)
-        else:
-            await _speak_file(live, steps, source.path, content_type)
+        # If the service closes the connection, what it said comes after this.
+        with suppress(ConnectionClosed):
+            if source.path is None:
+                await live.start(content_type)
+                steps.show(f"speak now, for {source.seconds:g} s")
+                await send_recorded(live, _recorder(source.seconds))
+            else:
+                await _speak_file(live, steps, source.path, content_type)
         ended = time.perf_counter()
         steps.show("the speech has ended")
         last = await live.end()
@@ -124,27 +131,41 @@ async def _length(recording: bytes) -> float:
         await decoder.aclose()
 
 
-async def _speak_into_microphone(live: LiveVisitor, steps: Steps, seconds: float) -> None:
-    await live.start("audio/wav")
-    steps.show(f"speak now, for {seconds:g} s")
-    async with _recording(_recorder(seconds)) as output:
-        while piece := await output.read(_READ_BYTES):
+async def send_recorded(live: LiveVisitor, command: Sequence[str]) -> None:
+    """Send what a program records to its standard output, up to its end, and `end`.
+
+    Raises:
+        UsageError: the program failed.
+        websockets.exceptions.ConnectionClosed: the service closed the connection.
+    """
+    async with _recording(command) as output:
+        while piece := await _next_piece(output):
             await live.send(piece)
     await live.finish()
 
 
+async def _next_piece(output: asyncio.StreamReader) -> bytes:
+    try:
+        return await output.readexactly(_PIECE_BYTES)
+    except asyncio.IncompleteReadError as end:
+        return end.partial
+
+
 @asynccontextmanager
 async def _recording(command: Sequence[str]) -> AsyncIterator[asyncio.StreamReader]:
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    if process.stdout is None:
-        raise UsageError(f"{command[0]} gives no sound")
+    # ffmpeg would take what is typed meanwhile as commands.
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+    )
     try:
-        yield process.stdout
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        if await process.wait() > 0:
-            raise UsageError(f"{command[0]} could not record from the microphone")
+        yield cast("asyncio.StreamReader", process.stdout)
+    except BaseException:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        raise
+    if await process.wait() != 0:
+        raise UsageError(f"{command[0]} could not record from the microphone")
 
 
 def _recorder(seconds: float) -> list[str]:

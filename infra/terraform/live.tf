@@ -8,12 +8,17 @@ locals {
   live_path = "/live"
   live_url  = local.has_live ? "wss://${coalesce(var.custom_domain, trimprefix(google_cloud_run_v2_service.live[0].uri, "https://"))}${local.live_path}" : null
 
+  # How many visitors may hear the character for each CPU, unless `live.hearings` says how many; the
+  # same as in functions/convert/live/settings.py.
+  hearings_per_cpu = 4
+
   # What the api tells its clients of it.
   environment_live_offer = local.has_live ? { LIVE_URL = local.live_url } : {}
 
   environment_live = {
     ALLOWED_ORIGINS         = join(",", local.origins)
     CONCURRENCY             = tostring(local.conversions_per_cpu * try(tonumber(var.live.cpu), 1))
+    HEARINGS                = tostring(coalesce(try(var.live.hearings, null), local.hearings_per_cpu * try(tonumber(var.live.cpu), 1)))
     MAX_SECONDS             = tostring(var.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
     MIN_SECONDS             = tostring(var.recording_seconds.min)

@@ -305,9 +305,10 @@ variable "labels" {
 }
 
 variable "live" {
-  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. voicevox serves the routes of VOICEVOX, too; their key is the secret NAME-voicevox."
+  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. voicevox serves the routes of VOICEVOX, too; their key is the secret NAME-voicevox. hearings is how many visitors may hear the character in one instance while they speak, at once; null: four for each CPU; 0: nobody."
   type = object({
     cpu           = optional(string, "2")
+    hearings      = optional(number)
     key_rotation  = optional(number, 0)
     max_instances = optional(number, 2)
     memory        = optional(string, "2Gi")
@@ -329,6 +330,11 @@ variable "live" {
   validation {
     condition     = var.live == null || try(alltrue([for count in [var.live.max_instances, var.live.sockets] : count >= 1 && count <= 1000 && floor(count) == count]), false)
     error_message = "live.max_instances and live.sockets must be whole numbers from 1 to 1000."
+  }
+
+  validation {
+    condition     = try(var.live.hearings, null) == null || try(var.live.hearings >= 0 && var.live.hearings <= var.live.sockets && floor(var.live.hearings) == var.live.hearings, false)
+    error_message = "live.hearings must be a whole number from 0 to live.sockets, or null."
   }
 
   validation {

@@ -229,7 +229,13 @@ class CloudStorageBucket:
             )
 
     async def write(
-        self, name: str, content: BinaryIO, *, content_type: str, size: int | None = None
+        self,
+        name: str,
+        content: BinaryIO,
+        *,
+        content_type: str,
+        size: int | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> ObjectFacts:
         """Write an object of a name not yet used; `content` is read while it is sent.
 
@@ -243,6 +249,8 @@ class CloudStorageBucket:
             StorageUnavailableError: Cloud Storage did not answer.
         """
         blob = self._bucket.blob(name)
+        if metadata:
+            blob.metadata = dict(metadata)
         with _storage_errors(f"{self.name}/{name}"):
             await _uninterrupted(
                 self._call(

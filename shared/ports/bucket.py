@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
     from shared.objects import ObjectFacts, SignedUpload
@@ -54,7 +54,13 @@ class Bucket(Protocol):
         ...
 
     async def write(
-        self, name: str, content: BinaryIO, *, content_type: str, size: int | None = None
+        self,
+        name: str,
+        content: BinaryIO,
+        *,
+        content_type: str,
+        size: int | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> ObjectFacts:
         """Write an object of a name not yet used.
 
@@ -63,6 +69,7 @@ class Bucket(Protocol):
             content: the object's content, from its current position to its end.
             content_type: its media type.
             size: its size in bytes, if known.
+            metadata: what its notification shall also say.
 
         Raises:
             ObjectExistsError: the name is used.

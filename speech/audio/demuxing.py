@@ -70,7 +70,7 @@ _OPTIONS: Final = {
 # Nothing is read only to learn more of the recording, so that its first packet is heard at once.
 _OPTIONS_WHILE_IT_COMES: Final = {**_OPTIONS, "analyzeduration": "0"}
 _BUFFER_BYTES: Final = 32 * 1024
-_BUFFER_BYTES_WHILE_IT_COMES: Final = 256
+_BUFFER_BYTES_WHILE_IT_COMES: Final = 4 * 1024
 
 # With more broken packets than this, too much of the speech is missing.
 _MAX_BROKEN_SHARE: Final = 0.2

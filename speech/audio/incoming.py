@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Incoming:
@@ -13,15 +17,20 @@ class Incoming:
     Args:
         descriptor: of the socket that the recording comes over.
         most_bytes: how much is read at most; the recording ends there.
+        before_read: is called before each read, which may wait: what was decoded must be out then.
     """
 
-    def __init__(self, descriptor: int, most_bytes: int) -> None:
+    def __init__(
+        self, descriptor: int, most_bytes: int, before_read: Callable[[], None] = lambda: None
+    ) -> None:
         self._descriptor = descriptor
+        self._before_read = before_read
         self._left = most_bytes
         self.most_bytes = most_bytes
 
     def read(self, size: int) -> bytes:
         """Return at most `size` bytes, as soon as there is one; none at the end."""
+        self._before_read()
         piece = os.read(self._descriptor, min(size, self._left))
         self._left -= len(piece)
         return piece

@@ -38,8 +38,8 @@ def decode_while_it_comes(
     """Write the samples of a recording to `answer` as they come; see wire.py for how.
 
     Args:
-        answer: takes the pieces; it is not buffered.
-        recording: as it is uploaded.
+        answer: takes the pieces; it is buffered.
+        recording: as it is uploaded; it flushes `answer` before it waits for more.
         job: its container, and how much may be written.
         confined: whether this process runs behind the system call filter.
 
@@ -59,12 +59,12 @@ def decode_while_it_comes(
     verdict = _judge(demuxer, write_all, confined=confined)
     _write_piece(answer, b"")
     _write_piece(answer, verdict.text())
+    answer.flush()
 
 
 def _write_piece(answer: BinaryIO, piece: bytes | memoryview) -> None:
     answer.write(PIECE_LENGTH.pack(len(piece)))
     answer.write(piece)
-    answer.flush()
 
 
 def _judge(demuxer: demuxing.Demuxer, decode: Callable[[], None], *, confined: bool) -> Verdict:

@@ -118,19 +118,36 @@ class DecodedStream:
             VoiceError: the recording is the reason.
             DecoderUnavailableError: the machine is.
         """
-        form = None
-        left = self._job.answer_bytes
-        while content := await self._receive(min(left, _LONGEST_PIECE)):
+        if first := await self._receive(LONGEST_MESSAGE):
+            form = read_verdict(first)
             if form is None:
-                form = read_verdict(content)
-                if form is None:
-                    raise misbehaved()
-                continue
-            left -= len(content)
-            yield Piece(mixed(memoryview(content), form), form.sample_rate)
+                raise misbehaved()
+            async for content in self._contents():
+                yield Piece(mixed(memoryview(content), form), form.sample_rate)
         verdict = read_verdict(await self._receive(LONGEST_MESSAGE))
         if verdict is None or verdict.code:
             await self._fail(verdict)
+
+    async def _contents(self) -> AsyncIterator[bytes]:
+        """Yield the content of the pieces up to the one without any.
+
+        Pieces that come together, as those of one message of the visitor do, are yielded as one:
+        whoever takes them works for each.
+        """
+        left = self._job.answer_bytes
+        while content := await self._receive(min(left, _LONGEST_PIECE)):
+            together = [content]
+            left -= len(content)
+            while self._has_content_at_hand():
+                together.append(await self._receive(min(left, _LONGEST_PIECE)))
+                left -= len(together[-1])
+            yield b"".join(together)
+
+    def _has_content_at_hand(self) -> bool:
+        if len(self._received) < PIECE_LENGTH.size:
+            return False
+        length: int = PIECE_LENGTH.unpack_from(self._received)[0]
+        return 0 < length <= len(self._received) - PIECE_LENGTH.size
 
     async def _fail(self, verdict: Verdict | None) -> None:
         """Raise the error that the end of the process means."""

@@ -177,8 +177,8 @@ def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None
     )
     confined = confinement.filter_system_calls()
     if job.incoming_bytes:
-        incoming = Incoming(data, job.incoming_bytes)
-        with open(answer_descriptor, "wb", closefd=False) as listener:
+        with open(answer_descriptor, "wb", buffering=_WRITE_BYTES, closefd=False) as listener:
+            incoming = Incoming(data, job.incoming_bytes, before_read=listener.flush)
             decode_while_it_comes(listener, incoming, job, confined=confined)
         return
     with open(answer_descriptor, "wb", buffering=_WRITE_BYTES, closefd=False) as answer:

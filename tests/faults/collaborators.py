@@ -72,7 +72,10 @@ class BarrierVoices:
 
 
 class BarrierUploads:
-    """The recordings' bucket with the points `reading`, `storing_recording`, `recording_stored`."""
+    """The recordings' bucket with points.
+
+    They are `reading`, `storing_recording`, `recording_stored` and `emptying`.
+    """
 
     def __init__(self, bucket: Bucket, checkpoints: Checkpoints) -> None:
         self._bucket = bucket
@@ -86,13 +89,15 @@ class BarrierUploads:
         await self._checkpoints.pass_by("reading", name)
         return await self._bucket.read(name, generation, max_bytes=max_bytes)
 
-    async def write(
-        self, name: str, content: BinaryIO, *, content_type: str, size: int | None = None
-    ) -> ObjectFacts:
+    async def write(self, name: str, content: BinaryIO, **facts: Any) -> ObjectFacts:
         await self._checkpoints.pass_by("storing_recording", name)
-        written = await self._bucket.write(name, content, content_type=content_type, size=size)
+        written = await self._bucket.write(name, content, **facts)
         await self._checkpoints.pass_by("recording_stored", name)
         return written
+
+    async def empty(self, name: str, generation: int | None = None) -> None:
+        await self._checkpoints.pass_by("emptying", name)
+        await self._bucket.empty(name, generation)
 
 
 class BarrierResults:

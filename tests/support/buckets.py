@@ -16,7 +16,7 @@ from shared.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
 
@@ -33,6 +33,7 @@ class MemoryBucket:
     def __init__(self, name: str) -> None:
         self.name = name
         self.objects: dict[str, StoredObject] = {}
+        self.metadata: dict[str, Mapping[str, str]] = {}
         self.is_out_of_reach = False
         self._generations = count(1)
 
@@ -71,7 +72,13 @@ class MemoryBucket:
         return stored.data[: max_bytes + 1]
 
     async def write(
-        self, name: str, content: BinaryIO, *, content_type: str, size: int | None = None
+        self,
+        name: str,
+        content: BinaryIO,
+        *,
+        content_type: str,
+        size: int | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> ObjectFacts:
         self._require_reach()
         if name in self.objects:
@@ -79,6 +86,7 @@ class MemoryBucket:
         data = content.read()
         assert size is None or size == len(data)
         generation = self.put(name, data, content_type)
+        self.metadata[name] = metadata or {}
         return ObjectFacts(self.name, name, generation, content_type, len(data))
 
     async def find(self, name: str) -> ObjectFacts:

@@ -27,7 +27,9 @@ def envelope(data: bytes, attributes: Mapping[str, str] | None = None) -> dict[s
     return {"message": message, "subscription": "projects/p/subscriptions/s"}
 
 
-def upload_notification(upload: Input, **attributes: str) -> PushMessage:
+def upload_notification(
+    upload: Input, *, metadata: Mapping[str, str] | None = None, **attributes: str
+) -> PushMessage:
     """Return Cloud Storage's notification of a finished upload."""
     resource = {
         "kind": "storage#object",
@@ -36,6 +38,7 @@ def upload_notification(upload: Input, **attributes: str) -> PushMessage:
         "generation": str(upload.generation),
         "contentType": upload.content_type,
         "size": str(upload.bytes),
+        **({"metadata": dict(metadata)} if metadata else {}),
     }
     told = {
         "eventType": "OBJECT_FINALIZE",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from functions.convert.leases import take_lease
 from functions.convert.stopwatch import Stages
 from functions.convert.worker import Job
-from shared.recordings import store_recording
+from shared.recordings import LIVE, store_recording
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -55,10 +55,12 @@ class Progress:
     Attributes:
         stored: once the recording is stored.
         made: with what will be stored as the result, once the voice is leased.
+        ended: with the voice in its final state; only its recording is still to be emptied.
     """
 
     stored: Callable[[], None]
     made: Callable[[Made], None]
+    ended: Callable[[Voice], None]
 
 
 class LiveConversion:
@@ -117,7 +119,7 @@ class LiveConversion:
             return await self._computing.conversion.store(voice, made, computation.stages)
 
         uploaded_at = datetime.now(UTC).isoformat()
-        return Job(voice_id, take, computation.begun, run, uploaded_at)
+        return Job(voice_id, take, computation.begun, run, uploaded_at, progress.ended)
 
     async def _store(self, recording: Recording) -> Input:
         facts = await store_recording(
@@ -126,6 +128,7 @@ class LiveConversion:
             io.BytesIO(recording.data),
             size=len(recording.data),
             content_type=recording.content_type,
+            metadata=LIVE,
         )
         return facts.as_input()
 

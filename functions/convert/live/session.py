@@ -72,6 +72,7 @@ class Session:
         self._wants_to_hear = False
         self._told_at = 0.0
         self._is_stored = False
+        self._is_answered = False
 
     async def listen(self) -> Recording | None:
         """Receive the recording.
@@ -108,7 +109,7 @@ class Session:
             RefusedError: the voice was deleted meanwhile.
         """
         with about_voice(recording.voice.voice.voice_id):
-            progress = Progress(stored=self._note_stored, made=self._send_sound)
+            progress = Progress(self._note_stored, self._send_sound, self._send_end)
             heartbeat = asyncio.create_task(self._repeat_received())
             try:
                 voice = await self._shared.conversion.convert(recording, progress)
@@ -119,7 +120,6 @@ class Session:
                 heartbeat.cancel()
             if voice is None:
                 raise RefusedError(Close.UNKNOWN_VOICE)
-            self._send_end(voice)
 
     def _voice_of(self, start: Start) -> str:
         try:
@@ -156,7 +156,8 @@ class Session:
     async def _repeat_received(self) -> None:
         while True:
             await asyncio.sleep(protocol.HEARTBEAT_SECONDS)
-            self._outbox.offer(protocol.received(len(self._intake.data)))
+            if not self._is_answered:
+                self._outbox.offer(protocol.received(len(self._intake.data)))
 
     def _feed(self, voice: Voice, piece: bytes) -> None:
         if self._hearing is not None:
@@ -189,12 +190,17 @@ class Session:
             self._outbox.put(message)
 
     def _send_end(self, voice: Voice) -> None:
+        self._is_answered = True
         if voice.error is not None:
             self._outbox.put(protocol.failed(voice.error.code, voice.error.message))
         else:
             self._outbox.put(protocol.done(conversion_answer(voice)))
 
     def _retry_after(self, error: Exception) -> None:
+        if self._is_answered:
+            # The event of the upload comes again and empties the recording.
+            _LOG.warning("not tidied up: %s", error, extra={"event": "live_untidy"})
+            return
         extra: dict[str, Any] = {"event": "live_retry", "stored": self._is_stored}
         if isinstance(error, PassingError | ObjectExistsError):
             _LOG.warning("not converted here: %s", error, extra=extra)

@@ -59,6 +59,7 @@ run "on" {
       && google_cloud_run_v2_service.live[0].template[0].scaling[0].max_instance_count == 3
       && google_cloud_run_v2_service.live[0].template[0].timeout == "115s"
       && one([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env.value if env.name == "SOCKETS"]) == "30"
+      && one([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env.value if env.name == "HEARINGS"]) == "8"
     )
     error_message = "the limits of live are not those of the variables"
   }
@@ -118,6 +119,17 @@ run "behind_the_load_balancer" {
   assert {
     condition     = google_compute_url_map.api[0].path_matcher[0].default_service == google_compute_backend_service.api[0].id
     error_message = "without a page the other paths do not lead to the api"
+  }
+}
+
+run "nobody_hears_themselves" {
+  variables {
+    live = { hearings = 0 }
+  }
+
+  assert {
+    condition     = one([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env.value if env.name == "HEARINGS"]) == "0"
+    error_message = "HEARINGS is not what live.hearings says"
   }
 }
 

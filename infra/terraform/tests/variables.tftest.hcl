@@ -289,6 +289,30 @@ run "half_a_connection_to_live" {
   ]
 }
 
+run "more_who_hear_themselves_than_connections" {
+  command = plan
+
+  variables {
+    live = { sockets = 10, hearings = 11 }
+  }
+
+  expect_failures = [
+    var.live,
+  ]
+}
+
+run "half_a_visitor_who_hears_themselves" {
+  command = plan
+
+  variables {
+    live = { hearings = 0.5 }
+  }
+
+  expect_failures = [
+    var.live,
+  ]
+}
+
 run "a_rotation_of_keys_backwards" {
   command = plan
 

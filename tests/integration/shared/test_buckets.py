@@ -70,14 +70,17 @@ async def put(upload: Any, content: bytes, **changes: str) -> requests.Response:
 
 
 async def test_a_written_object_is_found_and_read_by_its_generation(
-    bucket: CloudStorageBucket,
+    client: Any, bucket: CloudStorageBucket
 ) -> None:
-    facts = await bucket.write("a/1", io.BytesIO(b"sound"), content_type="audio/ogg", size=5)
+    facts = await bucket.write(
+        "a/1", io.BytesIO(b"sound"), content_type="audio/ogg", size=5, metadata={"way": "live"}
+    )
 
     assert (facts.bucket, facts.name, facts.bytes) == ("uploads", "a/1", 5)
     assert facts.content_type == "audio/ogg"
     assert await bucket.find("a/1") == facts
     assert await bucket.read("a/1", facts.generation, max_bytes=100) == b"sound"
+    assert client.bucket("uploads").get_blob("a/1").metadata == {"way": "live"}
 
 
 async def test_a_name_is_written_once(bucket: CloudStorageBucket) -> None:

@@ -12,6 +12,7 @@ from functions.api.body_limit import LARGEST_BYTES
 from functions.api.routes import LiveOffer
 from functions.api.warmup import SENDING_SECONDS
 from shared.live_tickets import Tickets
+from shared.ports.store import VoiceExistsError
 from shared.voice import Options, OutputFormat, Status, parse_voice_id
 from tests.support.logs import log_book, logged_as
 from tests.unit.api.stage import MAX_BYTES, SITE, Stage, UidTokens, WatchedVoices, problem
@@ -45,8 +46,10 @@ async def test_the_upload_address_binds_type_size_and_a_single_use(
 ) -> None:
     body = {"content_type": "audio/mp4;codecs=mp4a.40.2"}
 
-    upload = (await client.post("/api/v1/voices", json=body)).json()["upload"]
+    created = (await client.post("/api/v1/voices", json=body)).json()
 
+    upload = created["upload"]
+    assert created["voice_id"] in upload["url"]
     assert (upload["method"], upload["max_bytes"]) == ("PUT", MAX_BYTES)
     assert upload["headers"] == {
         "Content-Type": "audio/mp4;codecs=mp4a.40.2",
@@ -265,6 +268,24 @@ async def test_unknown_paths_and_methods_are_problems_too(client: httpx.AsyncCli
 
     problem(response, 405, "method_not_allowed")
     assert response.headers["allow"] == "POST, PUT"
+
+
+class ForgetfulVoices(WatchedVoices):
+    """Loses the answer to a write, and the library's repetition finds the document there."""
+
+    async def create(self, voice: Voice) -> None:
+        await super().create(voice)
+        raise VoiceExistsError(voice.voice_id)
+
+
+async def test_a_voice_is_created_although_the_stores_answer_was_lost(stage: Stage) -> None:
+    stage.voices = ForgetfulVoices()
+    async with stage.client() as client:
+        created = await client.post("/api/v1/voices")
+
+    assert created.status_code == 201
+    voice_id = created.json()["voice_id"]
+    assert (await stage.voices.read(voice_id)).voice.status is Status.WAITING
 
 
 class BrokenVoices(WatchedVoices):

@@ -16,7 +16,7 @@ SPENT = {
     "convert": 0.060,
     OWN: 0.024,
 }
-MEASURED = Measured({}, {}, 1.0, Processor(SPENT, SPENT, SPENT, 0.02), start=0.9, free=2.0)
+MEASURED = Measured({}, {}, 1.0, {}, Processor(SPENT, SPENT, SPENT, 0.02), start=0.9, free=2.0)
 
 
 def on_two_processors() -> Predictor:
@@ -48,3 +48,9 @@ def test_a_warm_up_leaves_only_the_first_voice_to_wait_for() -> None:
     assert warmed_up == pytest.approx(idle + 0.02, abs=0.006)
     without = float(np.median(predictor.cold(50, warm_up=False)))
     assert without == pytest.approx(idle + 0.02 + 0.9, rel=0.15)
+
+
+def test_visitors_who_come_at_once_wait_for_each_other() -> None:
+    predictor = on_two_processors()
+    apart = np.median(predictor.at_random([float(second) for second in range(20)]))
+    assert np.median(predictor.at_random([0.0] * 20)) > 2 * apart

@@ -16,26 +16,29 @@ from functions.convert.characters import LoadedCharacter
 from functions.convert.conversion import Conversion
 from functions.convert.stopwatch import Stages, Stopwatch, process_age_ms
 from shared import voice as voices_of
-from shared.media import Container
+from shared.media import TEXT_CONTENT_TYPE, Container
 from shared.objects import ObjectFacts, StorageUnavailableError
-from shared.voice import ErrorCode, Options, OutputFormat, Voice, VoiceError
+from shared.voice import ErrorCode, Options, OutputFormat, Speaking, Voice, VoiceError
 from speech.audio.recording import DecodeLimits, Recording
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
-from tests.support.voices import NOW, an_upload
+from tests.support.voices import NOW, an_upload, is_sentence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from speech.audio.decoding import Decoder
     from speech.engines.base import ConversionOptions, Samples, StageClock
+    from speech.engines.speaking import PhraseEngine, SpeechOptions
 
 SPEECH = b"an encoded recording"
+TEXT = "はい。"
 MAX_BYTES = 1000
 
 
 class FakeDecoder:
-    """Decodes any input to half a second at 16 kHz."""
+    """Decodes any input to hardly more than half a second at 16 kHz."""
 
     def __init__(self) -> None:
         self.container = Container.WEBM
@@ -48,7 +51,7 @@ class FakeDecoder:
         if self.error is not None:
             raise self.error
         return Recording(
-            samples=np.full(8000, 0.25, np.float32),
+            samples=np.full(8001, 0.25, np.float32),
             sample_rate=16_000,
             container=self.container,
             codec="opus",
@@ -87,14 +90,30 @@ class FakeEngine:
         raise NotImplementedError
 
 
+class FakeSpeaker:
+    """Speaks any text in pieces of hardly more than half a second, and records the options."""
+
+    sample_rate = 8_000
+
+    def __init__(self, pieces: int) -> None:
+        self.pieces = pieces
+        self.asked: list[tuple[str, SpeechOptions]] = []
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        self.asked.append((text, options))
+        return (np.full(4001, 0.25, np.float32) for _ in range(self.pieces))
+
+
 class Stage:
     """A conversion and its collaborators."""
 
-    def __init__(self, results: MemoryBucket | None = None) -> None:
+    def __init__(self, results: MemoryBucket | None = None, *, pieces: int = 1) -> None:
         self.uploads = MemoryBucket("uploads")
         self.results = results or MemoryBucket("results")
         self.decoder, self.engine = FakeDecoder(), FakeEngine()
-        self.character = LoadedCharacter(a_manifest("mei"), self.engine)
+        self.speaker = FakeSpeaker(pieces)
+        speaker = cast("PhraseEngine", self.speaker)
+        self.character = LoadedCharacter(a_manifest("mei"), self.engine, speaker)
         self.stages: list[str] = []
         self.conversion = Conversion(
             uploads=self.uploads,
@@ -115,6 +134,10 @@ class Stage:
                 voice.voice_id, generation=generation, bytes=len(data), **upload_changes
             )
         return voices_of.lease(voice, NOW, upload)
+
+    def text(self) -> Voice:
+        speaking = Speaking(speed=1.5)
+        return self.voice(TEXT.encode(), speaking=speaking, content_type=TEXT_CONTENT_TYPE)
 
     async def run(self, voice: Voice) -> Any:
         return await self.conversion.run(voice, self.character, self.stages.append)
@@ -167,6 +190,43 @@ async def test_every_stage_is_reported_and_timed(stage: Stage) -> None:
     assert all(value >= 0 for value in outcome.timings.values())
 
 
+async def test_a_text_becomes_marked_speech_in_stages_of_its_own(stage: Stage) -> None:
+    voice, other = stage.text(), stage.text()
+
+    outcome = await stage.run(voice)
+
+    assert stage.stages == ["reading", "speaking", "encoding", "storing"]
+    assert set(outcome.timings) == {"read", "speak", "encode", "store"}
+    assert (outcome.seconds, outcome.result.seconds) == (None, 0.5)
+    assert b"Synthetic" in stage.results.objects[outcome.result.object].data
+    assert (stage.decoder.decoded, stage.engine.asked) == ([], [])
+    for each in (other, replace(voice, attempt=2)):
+        await stage.run(each)
+    assert [(text, options.speed) for text, options in stage.speaker.asked] == [(TEXT, 1.5)] * 3
+    one, another, again = (options.seed for _, options in stage.speaker.asked)
+    assert one == again != another
+
+
+async def test_speech_that_takes_longer_than_it_may_fails_its_voice() -> None:
+    stage = Stage(pieces=4)
+
+    assert await failed_code(stage, stage.text()) is ErrorCode.TOO_LONG
+
+
+async def test_storage_is_told_the_size_of_a_result_beforehand() -> None:
+    class Asking(MemoryBucket):
+        async def write(self, name: str, content: BinaryIO, **facts: Any) -> ObjectFacts:
+            sizes.append(facts["size"])
+            return await super().write(name, content, **facts)
+
+    sizes: list[int] = []
+    stage = Stage(Asking("results"))
+
+    outcome = await stage.run(stage.voice())
+
+    assert sizes == [outcome.result.bytes]
+
+
 async def test_another_attempt_at_a_voice_gives_the_same_bytes_under_another_name(
     stage: Stage,
 ) -> None:
@@ -191,19 +251,26 @@ async def test_a_result_is_used_although_the_answer_to_its_write_was_lost(stage:
     assert outcome.result.object in stage.results.objects
 
 
-async def failed_code(stage: Stage, voice: Voice) -> ErrorCode:
+async def failed(stage: Stage, voice: Voice) -> VoiceError:
     with pytest.raises(VoiceError) as caught:
         await stage.run(voice)
     assert stage.results.objects == {}
-    assert caught.value.message
-    return caught.value.code
+    assert is_sentence(caught.value.message)
+    return caught.value
 
 
-async def test_a_recording_that_is_gone_is_missing(stage: Stage) -> None:
-    voice = stage.voice()
+async def failed_code(stage: Stage, voice: Voice) -> ErrorCode:
+    return (await failed(stage, voice)).code
+
+
+@pytest.mark.parametrize("what", ["recording", "text"])
+async def test_a_recording_or_a_text_that_is_gone_is_missing(stage: Stage, what: str) -> None:
+    voice = stage.text() if what == "text" else stage.voice()
     await stage.uploads.delete(voice.voice_id)
 
-    assert await failed_code(stage, voice) is ErrorCode.SOURCE_MISSING
+    error = await failed(stage, voice)
+
+    assert (error.code, what in error.message) == (ErrorCode.SOURCE_MISSING, True)
 
 
 async def test_another_generation_of_the_recording_is_not_converted_instead(stage: Stage) -> None:
@@ -218,8 +285,10 @@ async def test_another_generation_of_the_recording_is_not_converted_instead(stag
 async def test_a_recording_that_is_too_large_is_not_decoded(stage: Stage, told: int) -> None:
     voice = stage.voice(b"x" * (MAX_BYTES + 1), bytes=told)
 
-    assert await failed_code(stage, voice) is ErrorCode.TOO_LARGE
-    assert stage.decoder.decoded == []
+    error = await failed(stage, voice)
+
+    assert (error.code, stage.decoder.decoded) == (ErrorCode.TOO_LARGE, [])
+    assert f"has {MAX_BYTES + 1} bytes; at most {MAX_BYTES} are" in error.message
 
 
 async def test_the_largest_recording_is_converted(stage: Stage) -> None:
@@ -326,6 +395,16 @@ async def test_a_recording_is_emptied_so_that_its_address_stays_used(stage: Stag
     await stage.conversion.discard_recording(voice)
     assert stage.uploads.objects[voice.voice_id] == emptied
     await stage.conversion.discard_recording(replace(voice, input=None))
+
+
+async def test_of_an_erased_voice_everything_is_discarded(stage: Stage) -> None:
+    voice, other = stage.voice(), stage.voice()
+    for each in (voice, replace(voice, attempt=2), other):
+        await stage.run(each)
+
+    await stage.conversion.discard_all(voice.voice_id)
+
+    assert set(stage.results.objects) == {f"{other.voice_id}/1.wav"}
 
 
 async def test_of_a_failed_voice_the_results_of_all_attempts_are_discarded(stage: Stage) -> None:

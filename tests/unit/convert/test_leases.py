@@ -3,11 +3,18 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.convert.leases import LEAST_SECONDS_BETWEEN_WRITES, lease_length, take_lease
+from functions.convert.leases import (
+    LEAST_SECONDS_BETWEEN_WRITES,
+    RENEWALS,
+    lease_length,
+    take_lease,
+)
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
 from shared.google.firestore_store import CALL_SECONDS
@@ -58,6 +65,7 @@ class Store(MemoryVoices):
 
     def __init__(self) -> None:
         super().__init__(now=loop_now)
+        self.reads = 0
         self.writes: list[float] = []
         self.unavailable = 0
         self.error: Exception = StoreUnavailableError("down")
@@ -79,6 +87,7 @@ class Store(MemoryVoices):
             await asyncio.sleep(self.seconds_to_answer / 2)
 
     async def read(self, voice_id: str) -> Snapshot:
+        self.reads += 1
         await self._travel()
         snapshot = await super().read(voice_id)
         await self._travel()
@@ -129,6 +138,17 @@ async def test_a_free_voice_is_taken_at_once() -> None:
     assert (lease.attempt, lease.voice.status, loop_seconds()) == (1, Status.CONVERTING, 0.0)
     assert lease.voice.lease_expires_at is not None
     assert timedelta(0) <= lease.voice.lease_expires_at - (NOW + LEASE) < timedelta(seconds=0.25)
+
+
+@in_virtual_time
+async def test_a_voice_that_was_just_read_is_leased_without_another_read() -> None:
+    store, voice = Store(), a_queued()
+    await store.create(voice)
+    known = await Store.read(store, voice.voice_id)
+
+    lease = await take_lease(store, voice.voice_id, an_upload(voice.voice_id), known=known)
+
+    assert (lease.attempt, store.reads) == (1, 1)
 
 
 @in_virtual_time
@@ -222,6 +242,35 @@ async def test_a_kept_lease_never_ends_and_is_written_seldom() -> None:
 
 
 @in_virtual_time
+async def test_a_lease_is_renewed_four_times_in_its_length_however_old_the_process_is() -> None:
+    await asyncio.sleep(1000)
+    store = Store()
+    lease = await leased(store)
+    begin = loop_seconds()
+
+    async with lease.kept():
+        await asyncio.sleep(60)
+
+    pauses = [(lease_length(0.0, a - begin), b - a) for a, b in pairwise([begin, *store.writes])]
+    assert [pause for _, pause in pauses] == [
+        pytest.approx(length.total_seconds() / RENEWALS, abs=0.05) for length, _ in pauses
+    ]
+    assert (lease.stage, store.voice(lease).stage) == ("reading", "reading")
+
+
+@in_virtual_time
+async def test_a_renewal_that_takes_nearly_half_of_the_lease_is_waited_for() -> None:
+    store = Store()
+    lease = await leased(store)
+    store.seconds_to_answer = 0.475 * LEASE.total_seconds()
+
+    with log_book() as book:
+        await convert_for(30, store, lease)
+
+    assert book.of("lease_not_renewed") == []
+
+
+@in_virtual_time
 async def test_a_stage_is_written_soon_but_not_more_than_once_a_second() -> None:
     store = Store()
     lease = await leased(store)
@@ -232,7 +281,7 @@ async def test_a_stage_is_written_soon_but_not_more_than_once_a_second() -> None
             await asyncio.sleep(0.125)
         await asyncio.sleep(2)
 
-    pauses = [b - a for a, b in zip(store.writes, store.writes[1:], strict=False)]
+    pauses = [b - a for a, b in pairwise(store.writes)]
     assert min(pauses) >= LEAST_SECONDS_BETWEEN_WRITES
     assert (await stored(store, lease)).stage == "stage 39"
 
@@ -443,7 +492,7 @@ async def test_a_finished_voice_has_its_result() -> None:
 
     done = await stored(store, lease)
     assert (done.status, done.result, done.timings) == (Status.DONE, result, {"decode": 1.0})
-    assert lease.voice == done
+    assert (lease.voice, done.input and done.input.seconds) == (done, 2.5)
 
 
 @in_virtual_time
@@ -474,6 +523,22 @@ async def test_a_worker_that_lost_its_lease_cannot_finish_or_fail_the_voice() ->
     await lease.release(counts=True)
 
     assert await stored(store, lease) == before
+
+
+@in_virtual_time
+async def test_another_attempts_commit_is_not_taken_for_its_own() -> None:
+    store = Store()
+    lease = await leased(store)
+    await take_over(store, lease)
+    voice_id = lease.voice.voice_id
+    theirs = a_result(voice_id, attempt=2)
+    commit = partial(voices_of.finish, attempt=2, result=theirs, seconds=2.5, timings={})
+    await change(store, voice_id, commit)
+
+    with pytest.raises(LeaseLostError):
+        await lease.finish(a_result(voice_id), 2.5, {})
+
+    assert (await stored(store, lease)).result == theirs
 
 
 @in_virtual_time
@@ -510,16 +575,21 @@ async def test_a_failure_counts_although_its_answer_was_lost() -> None:
     assert failed.updated_at == loop_now()
 
 
-@in_virtual_time
-async def test_a_released_voice_is_free_at_once() -> None:
-    store = Store()
-    lease = await leased(store)
-    await asyncio.sleep(2)
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_released_voice_is_free_at_once(*, counts: bool) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        store = Store()
+        lease = await leased(store)
+        await asyncio.sleep(2)
 
-    await lease.release(counts=True)
+        await lease.release(counts=counts)
 
-    taken = await take_lease(store, lease.voice.voice_id, an_upload(lease.voice.voice_id))
-    assert (taken.attempt, loop_seconds()) == (2, 2.0)
+        assert (await stored(store, lease)).counted_attempts == int(counts)
+        taken = await take_lease(store, lease.voice.voice_id, an_upload(lease.voice.voice_id))
+        assert (taken.attempt, loop_seconds()) == (2, 2.0)
+
+    run()
 
 
 @pytest.mark.parametrize("error", [StoreUnavailableError("down"), RuntimeError("surprise")])

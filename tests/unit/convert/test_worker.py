@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import pytest
+import time_machine
 
 from functions.convert.admission import Admission
 from functions.convert.characters import LoadedCharacter, unknown_character
@@ -78,6 +79,7 @@ class FakeConversion:
         self.begun = asyncio.Semaphore(0)
         self.tidying_seconds = 0.0
         self.tidying_fails = 0
+        self.searches = 0
         self.recordings_discarded = 0
 
     async def run(
@@ -115,6 +117,7 @@ class FakeConversion:
         self.results = {name for name in self.results if not name.startswith(f"{voice_id}/")}
 
     async def discard_others(self, voice: Voice) -> None:
+        self.searches += 1
         await asyncio.sleep(self.tidying_seconds)
         if self.tidying_fails:
             self.tidying_fails -= 1
@@ -147,9 +150,12 @@ class Store(MemoryVoices):
     """A store in the loop's time, which a test can make unreachable."""
 
     def __init__(self) -> None:
-        begin = datetime(2026, 1, 1, tzinfo=UTC)
-        super().__init__(now=lambda: begin + timedelta(seconds=asyncio.get_running_loop().time()))
+        super().__init__(now=self.now)
         self.unavailable = 0
+
+    def now(self) -> datetime:
+        begin = datetime(2026, 1, 1, tzinfo=UTC)
+        return begin + timedelta(seconds=asyncio.get_running_loop().time())
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
         if self.unavailable:
@@ -223,7 +229,26 @@ async def test_a_message_ends_with_its_voice_done(book: LogBook) -> None:
         True,
     )
     assert (ended["seconds"], ended["stages"], ended["character"]) == (2.5, {"decode": 1.0}, "mei")
-    assert ended["wait_ms"] > 0
+    # Nothing went wrong on the way, and a first attempt leaves nothing to search for.
+    assert [entry for entry in book.entries if entry["severity"] == "ERROR"] == []
+    assert stage.conversion.searches == 0
+
+
+def test_a_new_worker_has_neither_converted_nor_hung() -> None:
+    worker = Stage().worker
+
+    assert (worker.has_converted, worker.is_stuck) == (False, False)
+
+
+@in_virtual_time
+async def test_the_log_tells_for_how_many_milliseconds_a_visitor_has_waited(book: LogBook) -> None:
+    stage = Stage()
+    message = await stage.add()
+
+    with time_machine.travel(datetime(2026, 3, 4, 5, 6, 9, 500_000, UTC), tick=False):
+        await stage.worker.handle(message)
+
+    assert [entry["wait_ms"] for entry in book.of("conversion_done")] == [2376.5]
 
 
 @in_virtual_time
@@ -235,7 +260,7 @@ async def test_only_the_first_conversion_of_a_process_is_cold(book: LogBook) -> 
     assert [entry["cold"] for entry in book.of("conversion_started")] == [True, False, False]
 
 
-@pytest.mark.parametrize("moment", [None, "", "yesterday"])
+@pytest.mark.parametrize("moment", [None, "", "yesterday", "2026-03-04T05:06:07"])
 def test_a_message_without_the_uploads_time_is_converted_all_the_same(
     moment: str | None, book: LogBook
 ) -> None:
@@ -261,7 +286,8 @@ async def test_a_permanent_error_fails_the_voice_and_the_message_is_over(book: L
 
     failed = await stage.voice(message)
     assert (failed.status, failed.error and failed.error.code) == (Status.FAILED, ErrorCode.SILENT)
-    assert [entry["code"] for entry in book.of("conversion_failed")] == ["silent"]
+    (entry,) = book.of("conversion_failed")
+    assert (entry["code"], entry["attempt"], entry["character"]) == ("silent", 1, "mei")
     assert book.of("conversion_done") == []
 
 
@@ -283,7 +309,7 @@ def test_a_passing_error_hands_the_voice_back_and_the_message_comes_again(
             await stage.worker.handle(message)
         handed_back = await stage.voice(message)
         assert handed_back.status is Status.CONVERTING
-        assert handed_back.lease_remaining(stage.voices._now()) == timedelta(0)  # noqa: SLF001
+        assert handed_back.lease_remaining(stage.voices.now()) == timedelta(0)
 
         stage.conversion.outcome = None
         before = asyncio.get_running_loop().time()
@@ -617,7 +643,7 @@ def test_if_a_failure_cannot_be_stored_the_voice_is_released(*, is_late: bool) -
 
         handed_back = await stage.voice(message)
         assert handed_back.status is Status.CONVERTING
-        assert handed_back.lease_remaining(stage.voices._now()) == timedelta(0)  # noqa: SLF001
+        assert handed_back.lease_remaining(stage.voices.now()) == timedelta(0)
 
     run()
 
@@ -702,10 +728,13 @@ async def test_a_draining_worker_hands_everything_back_at_once_and_takes_no_more
 
     await stage.worker.drain()
 
+    # From here on the process may be killed.
+    free = [(await stage.voice(m)).lease_remaining(stage.voices.now()) for m in messages]
+    assert free == [timedelta(0)] * 3
     outcomes = await asyncio.gather(*works, return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [AbandonedError] * 3
+    assert list(map(repr, outcomes)) == ["AbandonedError('the voice was handed back')"] * 3
     assert asyncio.get_running_loop().time() == 0.0
-    with pytest.raises(AbandonedError, match="stops"):
+    with pytest.raises(AbandonedError, match=r"^this instance stops$"):
         await stage.worker.handle(messages[0])
 
     # Also those that only waited for their turn are free for another instance now.
@@ -864,6 +893,19 @@ async def test_waiting_in_the_queue_does_not_count_towards_the_deadline() -> Non
 
 
 @in_virtual_time
+async def test_an_old_process_gives_a_voice_as_much_time_as_a_new_one() -> None:
+    await asyncio.sleep(1000)
+    stage = Stage()
+    message = await stage.add()
+    stage.conversion.goes_on.clear()
+    asyncio.get_running_loop().call_later(DEADLINE - 1, stage.conversion.goes_on.set)
+
+    await stage.worker.handle(message)
+
+    assert (await stage.voice(message)).status is Status.DONE
+
+
+@in_virtual_time
 async def test_messages_beyond_the_capacity_are_refused_unread() -> None:
     stage = Stage(running=1, waiting=1)
     messages = [await stage.add() for _ in range(3)]
@@ -931,8 +973,9 @@ def test_a_voice_whose_character_was_loaded_late_is_handed_back(seconds: float) 
         stage.characters.loading_seconds = seconds
         stage.conversion.goes_on.clear()
 
-        with pytest.raises(CharacterLateError):
+        with pytest.raises(CharacterLateError, match=r"mei (is not loaded yet|was loaded late)"):
             await stage.worker.handle(message)
+        assert asyncio.get_running_loop().time() == DEADLINE
         assert (await stage.voice(message)).status is Status.CONVERTING
         assert (stage.characters.lent, stage.worker.is_stuck) == (0, False)
 
@@ -942,3 +985,17 @@ def test_a_voice_whose_character_was_loaded_late_is_handed_back(seconds: float) 
         assert (await stage.voice(message)).status is Status.DONE
 
     run()
+
+
+@in_virtual_time
+async def test_a_character_that_was_loaded_quickly_excuses_no_late_conversion() -> None:
+    stage = Stage()
+    message = await stage.add()
+    stage.characters.loading_seconds = 1.0
+    stage.conversion.goes_on.clear()
+
+    await stage.worker.handle(message)
+
+    failed = await stage.voice(message)
+    assert failed.error is not None
+    assert failed.error.code is ErrorCode.DEADLINE_EXCEEDED

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.on_upload.uploads import PATIENT_AFTER, UploadHandler
+from functions.on_upload.uploads import (
+    LEASING,
+    PATIENT_AFTER,
+    NotLeasedYetError,
+    UploadHandler,
+)
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
 from shared.errors import PublishError
 from shared.messages import MalformedMessageError, PushMessage, parse_conversion_message
 from shared.ports.store import Snapshot, StoreUnavailableError
+from shared.recordings import LIVE
 from shared.voice import LEASE, Input, LeaseHeldError, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book, logged_as
@@ -19,17 +25,22 @@ from tests.support.messages import RecordingPublisher, upload_notification
 from tests.support.voices import EVERY_STATE, NOW, a_converting, a_waiting, an_upload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from shared.ports.bucket import Bucket
 
 
 class CrashingVoices(MemoryVoices):
-    """Cannot be written to, so often."""
+    """Counts reads, and cannot be written to, so often."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        super().__init__(now)
         self.crashes_left = 0
+        self.reads = 0
+
+    async def read(self, voice_id: str) -> Snapshot:
+        self.reads += 1
+        return await super().read(voice_id)
 
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
         if self.crashes_left:
@@ -54,10 +65,14 @@ class WatchingPublisher(RecordingPublisher):
         self.statuses.append(snapshot.voice.status)
         if self.overtakes:
             voice = snapshot.voice
-            leased = voices_of.lease(voice, NOW, an_upload(voice.voice_id))
+            leased = voices_of.lease(voice, snapshot.read_at, an_upload(voice.voice_id))
             await self._voices.replace(snapshot, leased)
         if self.deletes:
             await self._voices.delete(snapshot.voice.voice_id)
+
+
+async def never(_seconds: float) -> None:
+    raise AssertionError("it waits")
 
 
 class Stage:
@@ -68,7 +83,7 @@ class Stage:
         self.topic = WatchingPublisher(self.voices)
         self.bucket = MemoryBucket("uploads")
         self.bucket_openings = 0
-        self.handler = UploadHandler(self.voices, self.topic, self.open_bucket)
+        self.handler = UploadHandler(self.voices, self.topic, self.open_bucket, never)
 
     def open_bucket(self) -> Bucket:
         self.bucket_openings += 1
@@ -94,13 +109,14 @@ def book() -> Iterator[LogBook]:
 
 
 async def test_the_event_of_a_text_is_ignored_because_the_api_requests_its_conversion(
-    stage: Stage,
+    stage: Stage, book: LogBook
 ) -> None:
     upload = await stage.add(voice := a_waiting(speaking=Speaking()))
 
     await stage.handler.handle(upload_notification(upload))
 
     assert not stage.topic.published
+    assert [entry["reason"] for entry in book.of("duplicate")] == ["voice is made from a text"]
     assert (await stage.voice(voice.voice_id)).status is Status.WAITING
 
 
@@ -125,6 +141,16 @@ async def test_a_finished_upload_is_published_first_and_recorded_then(
     assert (entry["voice"], entry["bytes"]) == (logged_as(voice.voice_id), 4321)
     assert (entry["generation"], entry["content_type"]) == (upload.generation, upload.content_type)
     assert stage.bucket_openings == 0
+
+
+async def test_an_event_costs_one_read_of_its_voice(stage: Stage) -> None:
+    upload = await stage.add(a_waiting())
+    # The stage's own topic looks at the voice.
+    handler = UploadHandler(stage.voices, RecordingPublisher(), stage.open_bucket, never)
+
+    await handler.handle(upload_notification(upload))
+
+    assert stage.voices.reads == 1
 
 
 async def test_an_unpublished_conversion_is_not_recorded(stage: Stage) -> None:
@@ -189,35 +215,67 @@ async def test_the_event_of_a_voice_that_a_worker_owns_comes_again(stage: Stage)
     assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
 
 
+async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -> None:
+    upload = await stage.add(voice := a_waiting())
+    now = datetime.now(UTC)
+
+    with pytest.raises(NotLeasedYetError):
+        await stage.handler.handle(
+            upload_notification(upload, metadata=LIVE, eventTime=now.isoformat())
+        )
+
+    assert (stage.topic.published, await stage.voice(voice.voice_id)) == ([], voice)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "age"), [(LIVE, LEASING), ({}, timedelta(0)), ({"way": "other"}, timedelta(0))]
+)
+async def test_if_live_has_died_or_has_nothing_to_do_with_it_the_conversion_is_requested(
+    stage: Stage, metadata: dict[str, str], age: timedelta
+) -> None:
+    upload = await stage.add(voice := a_waiting())
+    moment = (datetime.now(UTC) - age).isoformat()
+
+    await stage.handler.handle(upload_notification(upload, metadata=metadata, eventTime=moment))
+
+    assert len(stage.topic.published) == 1
+    assert (await stage.voice(voice.voice_id)).status is Status.QUEUED
+
+
+@pytest.mark.parametrize("moment", ["", "yesterday"])
+async def test_an_event_of_live_without_its_time_counts_as_old(stage: Stage, moment: str) -> None:
+    upload = await stage.add(a_waiting())
+
+    await stage.handler.handle(upload_notification(upload, metadata=LIVE, eventTime=moment))
+
+    assert len(stage.topic.published) == 1
+
+
 @pytest.mark.parametrize("moment", ["", "yesterday"])
 async def test_an_event_without_its_time_counts_as_young(stage: Stage, moment: str) -> None:
     upload = await stage.add(a_converting(datetime.now(UTC)))
 
-    async def sleep(_seconds: float) -> None:
-        raise AssertionError("it waits")
-
-    handler = UploadHandler(stage.voices, stage.topic, stage.open_bucket, sleep)
     with pytest.raises(LeaseHeldError):
-        await handler.handle(upload_notification(upload, eventTime=moment))
+        await stage.handler.handle(upload_notification(upload, eventTime=moment))
 
 
-async def test_an_older_event_waits_for_the_end_of_the_lease(stage: Stage) -> None:
-    leased_at = datetime.now(UTC)
-    upload = await stage.add(a_converting(leased_at))
+async def test_an_event_of_some_age_waits_for_the_end_of_the_lease(stage: Stage) -> None:
+    now = NOW
+    stage.voices = CrashingVoices(lambda: now)
+    upload = await stage.add(a_converting(NOW))
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
+        nonlocal now
         waited.append(seconds)
-        ended = replace(await stage.voice(upload.object), lease_expires_at=leased_at)
-        await stage.voices.replace(await stage.voices.read(upload.object), ended)
+        now += timedelta(seconds=seconds)
 
-    handler = UploadHandler(stage.voices, stage.topic, stage.open_bucket, sleep)
-    event = upload_notification(upload)
-    old = {**event.attributes, "eventTime": (leased_at - PATIENT_AFTER).isoformat()}
-    await handler.handle(replace(event, attributes=old))
+    topic = RecordingPublisher()
+    handler = UploadHandler(stage.voices, topic, stage.open_bucket, sleep)
+    event = upload_notification(upload, eventTime=(NOW - PATIENT_AFTER).isoformat())
+    await handler.handle(event)
 
-    assert waited == [pytest.approx(LEASE.total_seconds(), abs=1)]
-    assert len(stage.topic.published) == 1
+    assert (waited, len(topic.published)) == ([LEASE.total_seconds()], 1)
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])

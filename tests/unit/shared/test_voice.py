@@ -38,8 +38,10 @@ from tests.support.voices import (
     NOW,
     SECOND,
     a_converting,
+    a_done,
     a_queued,
     a_result,
+    a_text,
     a_waiting,
     an_upload,
     is_sentence,
@@ -303,11 +305,28 @@ def test_a_voice_that_ends_without_a_worker_says_when_and_why(
     assert (failed.updated_at, is_sentence(failed.error.message)) == (moment, True)
 
 
-def test_only_a_waiting_voice_is_refused_and_the_error_says_what_was_wanted() -> None:
-    with pytest.raises(ForbiddenTransitionError, match="cannot become failed") as caught:
-        refuse(a_queued())
+@pytest.mark.parametrize(("voice", "asked_for"), [(a_text(), "send"), (a_waiting(), "record")])
+def test_whose_voice_has_expired_is_asked_for_what_did_not_come(
+    voice: Voice, asked_for: str
+) -> None:
+    failed = expire(voice)
 
-    assert caught.value.wanted is Status.FAILED
+    assert failed.error is not None
+    assert f"please {asked_for}" in failed.error.message
+    assert is_sentence(failed.error.message)
+
+
+@pytest.mark.parametrize(
+    ("act", "voice", "wanted"),
+    [(refuse, a_queued(), Status.FAILED), (queue_again, a_done(), Status.QUEUED)],
+)
+def test_a_voice_that_is_too_far_for_an_act_says_what_was_wanted(
+    act: Callable[[Voice], Voice], voice: Voice, wanted: Status
+) -> None:
+    with pytest.raises(ForbiddenTransitionError, match=f"cannot become {wanted}") as caught:
+        act(voice)
+
+    assert caught.value.wanted is wanted
 
 
 def test_after_the_last_counted_attempt_a_voice_is_not_leased_again() -> None:

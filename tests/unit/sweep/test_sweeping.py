@@ -151,14 +151,19 @@ async def test_a_voice_that_was_never_uploaded_fails_visibly(house: House) -> No
 
 
 async def test_voices_on_their_way_and_finished_ones_are_not_touched(house: House) -> None:
-    voices = [a_waiting(now=NOW + timedelta(minutes=2)), a_done()]
+    leased = replace(a_converting(), lease_expires_at=NOW + timedelta(minutes=7))
+    voices = [a_waiting(now=NOW + timedelta(minutes=2)), a_done(), leased]
     for voice in voices:
         await house.voices.create(voice)
     house.later(minutes=6)
 
-    assert await house.sweeper.sweep() == {"put_back": 0, "expire": 0}
+    with log_book() as book:
+        assert await house.sweeper.sweep() == {"put_back": 0, "expire": 0}
 
     assert [await house.voice(voice) for voice in voices] == voices
+    assert house.topic.published == []
+    # Only the leased one is unchanged for long.
+    assert [entry["looked_at"] for entry in book.of("swept")] == [1]
 
 
 async def test_a_message_that_cannot_be_published_is_tried_at_the_next_sweep(house: House) -> None:
@@ -233,8 +238,8 @@ class EndlessVoices(MemoryVoices):
     async def unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
     ) -> Found:
-        del status, since, limit
-        assert after in {None, self.searches}
+        del status, since
+        assert (after in {None, self.searches}, limit) == (True, PAGE)
         self.searches += 1
         return Found((), end=self.searches)
 
@@ -289,6 +294,7 @@ async def test_after_an_unexpected_error_the_sweep_continues(house: House) -> No
     assert [attributes["voice_id"] for _, attributes in house.topic.published] == [voice.voice_id]
     (entry,) = book.of("not_swept")
     assert "InvalidVoiceIdError" in entry["stack_trace"]
+    assert entry["voice"] == logged_as(strange.voice_id)
 
 
 async def test_a_sweep_reports_what_it_did(house: House) -> None:

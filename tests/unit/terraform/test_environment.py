@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.api.settings import ApiSettings
-from functions.convert.live.settings import LiveSettings
+from functions.convert.live.settings import HEARINGS_PER_CPU, LiveSettings
 from functions.convert.planning import (
     FETCHED_CONVERSION_BYTES,
     MIB,
@@ -47,6 +47,7 @@ EXAMPLES = {
     r'^try\(google_service_account\.this\["live"\]\.email, ""\)$': "live@a-project.example.com",
     r"^tostring\(try\(var\.live\.sockets, 1\)\)$": "40",
     r"^tostring\(local\.conversions_per_cpu \* try\(tonumber\(var\.live\.cpu\), 1\)\)$": "4",
+    r"^tostring\(coalesce\(try\(var\.live\.hearings, null\), ": "8",
     r"^google_storage_bucket\.\w+\.name$": "a-project-voice-avatar-bucket",
     r"^google_pubsub_topic\.\w+\[\"\w+\"\]\.name$": "voice-avatar-topic",
     r"^google_cloud_run_v2_service\.convert\.uri$": "https://convert.example.com",
@@ -122,6 +123,10 @@ def test_the_defaults_are_those_of_the_code(terraform: TerraformModule, deployab
         default, field = terraform.default(expression), fields[name.lower()]
         if default is not None and field.default_factory is None:
             assert default == field.default, name
+
+
+def test_as_many_may_hear_themselves_as_the_code_plans(terraform: TerraformModule) -> None:
+    assert terraform.locals["hearings_per_cpu"] == HEARINGS_PER_CPU
 
 
 LEAST_MIB = {1: 512, 2: 512, 4: 2048, 8: 4096}

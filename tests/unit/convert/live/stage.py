@@ -77,6 +77,8 @@ class FakeConversion:
         self.error: Exception | None = None
         self.may_make = _open_gate()
         self.may_store = _open_gate()
+        self.may_empty = _open_gate()
+        self.empty_error: Exception | None = None
         self.begun = asyncio.Event()
         self.discarded: list[str] = []
 
@@ -103,7 +105,9 @@ class FakeConversion:
         return Outcome(result, made.seconds, stages.stopwatch.milliseconds())
 
     async def discard_recording(self, _voice: Voice) -> None:
-        pass
+        await self.may_empty.wait()
+        if self.empty_error is not None:
+            raise self.empty_error
 
     async def discard(self, voice: Voice) -> None:
         self.discarded.append(voice.voice_id)

@@ -11,9 +11,12 @@ import pytest
 from functions.convert.live import protocol
 from shared import voice as voices_of
 from shared.documents import conversion_answer
+from shared.objects import StorageUnavailableError
 from shared.ports.store import change
+from shared.recordings import LIVE
 from shared.voice import Status, new_voice_id
 from speech.audio.process_answer import ResourceLimitError
+from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import ERROR, an_upload
 from tests.unit.convert.live.stage import (
@@ -54,6 +57,7 @@ async def test_a_recording_is_converted_and_everything_is_stored() -> None:
     assert client.sound == SOUND
     assert client.close == (1000, "")
     assert stage.uploads.objects[voice_id].data == DATA
+    assert stage.uploads.metadata[voice_id] == LIVE
     assert stage.conversion.made == [(voice_id, DATA, "audio/webm")]
     assert (voice.status, voice.attempt) == (Status.DONE, 1)
     assert voice.input is not None
@@ -82,6 +86,34 @@ async def test_the_sound_is_sent_before_it_is_stored() -> None:
 
     stage.conversion.may_store.set()
     assert (await client.ended()).types[-1] == "done"
+
+
+@in_virtual_time
+async def test_done_is_told_before_the_recording_is_emptied() -> None:
+    stage = Stage()
+    stage.conversion.may_empty.clear()
+    client = stage.speak(await stage.add())
+    await asyncio.sleep(3 * protocol.HEARTBEAT_SECONDS)
+
+    assert client.messages[-1]["type"] == "done", "nothing comes after it"
+    assert not client.task.done()
+
+    stage.conversion.may_empty.set()
+    assert (await client.ended()).close == (1000, "")
+
+
+@in_virtual_time
+async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer() -> None:
+    stage = Stage()
+    stage.conversion.empty_error = StorageUnavailableError("down")
+    voice_id = await stage.add()
+    with log_book() as book:
+        client = await stage.speak(voice_id).ended()
+
+    assert client.types == ["ready", "converted", "done"]
+    assert client.close == (1000, "")
+    assert (await stage.voice(voice_id)).status is Status.DONE
+    assert len(book.of("live_untidy")) == 1
 
 
 @in_virtual_time
