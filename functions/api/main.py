@@ -6,6 +6,7 @@ and warms the conversion up; clients that cannot listen to Firestore wait here f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
@@ -17,9 +18,11 @@ import httpx
 from functions.api.app import create_app, serve_page
 from functions.api.app_check import AppCheck
 from functions.api.catalogue import Catalogue
+from functions.api.client_names import ClientNames
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
+from functions.api.outcomes import Outcomes
 from functions.api.routes import Dependencies, LiveOffer
 from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
 from functions.api.sign_in import SignIn
@@ -96,6 +99,11 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         catalogue=catalogue,
         max_characters=config.max_text_characters,
     )
+    limits = Limits(
+        per_minute=config.rate_limit_per_minute,
+        waiting=config.waiting_per_client,
+        trusted_proxies=config.trusted_proxies,
+    )
     dependencies = Dependencies(
         voices=services.voices,
         intake=intake,
@@ -103,11 +111,16 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         warm_up=open_warm_up(config),
         sign_in=open_sign_in(config),
         app_check=open_app_check(config),
-        limits=Limits(
-            per_minute=config.rate_limit_per_minute,
-            waiting=config.waiting_per_client,
-            trusted_proxies=config.trusted_proxies,
+        limits=limits,
+        outcomes=Outcomes(
+            services.voices,
+            limits,
+            # A quarter of what a client may create in a minute, because a voice takes some 15 s.
+            in_progress=math.ceil(config.rate_limit_per_minute / 4),
+            # An upload that began in time may take as long again, as in `upload_has_expired`.
+            seconds=2 * config.upload_url_seconds,
         ),
+        client_names=ClientNames(config.pseudonym_key),
         upload_memory=UploadMemory(config.max_upload_bytes + FORM_OVERHEAD_BYTES),
         catalogue=catalogue,
         wait_seconds=config.wait_seconds,
