@@ -93,35 +93,10 @@ resource "random_password" "live_ticket" {
   special = false
 }
 
-resource "google_secret_manager_secret" "live_tickets" {
-  count = local.live
-
-  secret_id = "${var.name}-live-tickets"
-  project   = var.project_id
-  labels    = var.labels
-
-  replication {
-    user_managed {
-      replicas {
-        location = var.region
-
-        dynamic "customer_managed_encryption" {
-          for_each = var.kms_key == null ? [] : [var.kms_key]
-          content {
-            kms_key_name = customer_managed_encryption.value
-          }
-        }
-      }
-    }
-  }
-
-  depends_on = [time_sleep.apis, time_sleep.key_users]
-}
-
 resource "google_secret_manager_secret_version" "live_tickets" {
   count = local.live
 
-  secret = google_secret_manager_secret.live_tickets[0].id
+  secret = google_secret_manager_secret.this["live-tickets"].id
   secret_data = join(",", [
     random_password.live_ticket[tostring(var.live.key_rotation + 1)].result,
     random_password.live_ticket[tostring(var.live.key_rotation)].result,
@@ -136,7 +111,7 @@ resource "google_secret_manager_secret_iam_member" "reads_live_tickets" {
   for_each = toset(local.has_live ? ["api", "live"] : [])
 
   project   = var.project_id
-  secret_id = google_secret_manager_secret.live_tickets[0].secret_id
+  secret_id = google_secret_manager_secret.this["live-tickets"].secret_id
   role      = "roles/secretmanager.secretAccessor"
   member    = google_service_account.this[each.key].member
 }
@@ -149,35 +124,10 @@ resource "random_password" "voicevox" {
   special = false
 }
 
-resource "google_secret_manager_secret" "voicevox" {
-  count = local.has_voicevox ? 1 : 0
-
-  secret_id = "${var.name}-voicevox"
-  project   = var.project_id
-  labels    = var.labels
-
-  replication {
-    user_managed {
-      replicas {
-        location = var.region
-
-        dynamic "customer_managed_encryption" {
-          for_each = var.kms_key == null ? [] : [var.kms_key]
-          content {
-            kms_key_name = customer_managed_encryption.value
-          }
-        }
-      }
-    }
-  }
-
-  depends_on = [time_sleep.apis, time_sleep.key_users]
-}
-
 resource "google_secret_manager_secret_version" "voicevox" {
   count = local.has_voicevox ? 1 : 0
 
-  secret      = google_secret_manager_secret.voicevox[0].id
+  secret      = google_secret_manager_secret.this["voicevox"].id
   secret_data = random_password.voicevox[0].result
 
   lifecycle {
@@ -189,7 +139,7 @@ resource "google_secret_manager_secret_iam_member" "reads_voicevox" {
   count = local.has_voicevox ? 1 : 0
 
   project   = var.project_id
-  secret_id = google_secret_manager_secret.voicevox[0].secret_id
+  secret_id = google_secret_manager_secret.this["voicevox"].secret_id
   role      = "roles/secretmanager.secretAccessor"
   member    = google_service_account.this["live"].member
 }

@@ -511,7 +511,7 @@ variable "quota" {
 }
 
 variable "rate_limit_per_minute" {
-  description = "Requests a minute that one address (an IPv6 /64) may send to the api; a /56 has four times and a /48 sixteen times as many. Each instance counts for itself; with custom_domain the load balancer counts, too, for all together."
+  description = "Requests a minute that one address (an IPv6 /64) may send to the api, a sixth of them at once; a /56 has twice and a /48 four times as many. Recordings that fail as those of an attacker do count as ten more. Each instance counts for itself; with custom_domain the load balancer counts, too, for all together."
   type        = number
   default     = 120
   nullable    = false
@@ -609,7 +609,7 @@ variable "wait_seconds" {
 }
 
 variable "waiting_per_client" {
-  description = "Requests of one address that may wait for a conversion at the same time in one instance of the api. Pages that listen to Firestore do not wait there."
+  description = "Requests of one address that may wait for a conversion at the same time in one instance of the api, and recordings that it may be uploading through the api. Pages that listen to Firestore do not wait there."
   type        = number
   default     = 50
   nullable    = false
