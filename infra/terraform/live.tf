@@ -6,7 +6,47 @@ locals {
 
   # A load balancer sends this path of the domain to it; functions/convert/live/protocol.py names it.
   live_path = "/live"
-  live_url  = local.has_live ? "wss://${coalesce(var.custom_domain, trimprefix(google_cloud_run_v2_service.live[0].uri, "https://"))}${local.live_path}" : null
+  live_host = local.has_live ? coalesce(var.custom_domain, trimprefix(google_cloud_run_v2_service.live[0].uri, "https://")) : null
+  live_url  = local.has_live ? "wss://${local.live_host}${local.live_path}" : null
+
+  # Clients of VOICEVOX know nothing but a host and these paths, so they lie beside those of the api
+  # and the page's files; a test compares them with the routes and with both.
+  voicevox_paths = [
+    "/accent_phrases",
+    "/add_preset",
+    "/audio_query",
+    "/audio_query_from_preset",
+    "/cancellable_synthesis",
+    "/connect_waves",
+    "/core_versions",
+    "/delete_preset",
+    "/engine_manifest",
+    "/frame_synthesis",
+    "/import_user_dict",
+    "/initialize_speaker",
+    "/is_initialized_speaker",
+    "/mora_data",
+    "/mora_length",
+    "/mora_pitch",
+    "/multi_synthesis",
+    "/presets",
+    "/sing_frame_audio_query",
+    "/sing_frame_volume",
+    "/singer_info",
+    "/singers",
+    "/speaker_info",
+    "/speakers",
+    "/supported_devices",
+    "/synthesis",
+    "/synthesis_morphing",
+    "/update_preset",
+    "/user_dict",
+    "/user_dict_word",
+    "/user_dict_word/*",
+    "/validate_kana",
+    "/version",
+  ]
+  voicevox_url = local.has_voicevox ? "https://${local.live_host}" : null
 
   # How many visitors may hear the character for each CPU, unless `live.hearings` says how many; the
   # same as in functions/convert/live/settings.py.
@@ -19,6 +59,7 @@ locals {
     ALLOWED_ORIGINS         = join(",", local.origins)
     CONCURRENCY             = tostring(local.conversions_per_cpu * try(tonumber(var.live.cpu), 1))
     HEARINGS                = tostring(coalesce(try(var.live.hearings, null), local.hearings_per_cpu * try(tonumber(var.live.cpu), 1)))
+    MAX_BUNDLE_BYTES        = tostring(var.max_bundle_bytes)
     MAX_SECONDS             = tostring(var.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
     MIN_SECONDS             = tostring(var.recording_seconds.min)

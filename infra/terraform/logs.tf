@@ -32,14 +32,15 @@ resource "google_logging_project_exclusion" "voice_ids" {
   depends_on = [time_sleep.apis]
 }
 
-# Clients of VOICEVOX send a text, and the words of a dictionary, in the address.
+# Clients of VOICEVOX send a text, and the words of a dictionary, in the address; the load balancer's
+# log has all addresses of the domain, those with a wrong path included.
 resource "google_logging_project_exclusion" "texts" {
   count = local.has_voicevox ? 1 : 0
 
   name        = "${var.name}-texts"
   project     = var.project_id
   description = "Addresses that contain what a visitor has a character say"
-  filter      = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=\"${local.names.live}\" AND httpRequest.requestUrl=~\"[?]\""
+  filter      = "(resource.labels.service_name=\"${local.names.live}\" OR resource.labels.url_map_name=\"${local.names.api}\") AND httpRequest.requestUrl=~\"[?]\""
 
   depends_on = [time_sleep.apis]
 }

@@ -253,6 +253,7 @@ def test_a_character_that_does_not_work_does_not_stay(
         ({"ada.pth": voice_bytes()}, ("--encoder", "00"), "--encoder 00: expected at least 6"),
         ({"ada.pth": voice_bytes()}, ("--pitch-model", "00000000"), "expected one pitch model"),
         ({"ada.pth": voice_bytes()}, ("--as", "encoders"), "--as encoders: expected a new id"),
+        ({"ada.pth": voice_bytes()}, ("--portrait", "/no.png"), "no.png: expected a readable file"),
     ],
 )
 def test_what_cannot_become_a_character_is_refused_in_one_sentence(
