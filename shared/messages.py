@@ -59,10 +59,17 @@ class UploadEvent:
 
 @dataclass(frozen=True, slots=True)
 class ConversionMessage:
-    """A request to convert a voice from exactly this upload."""
+    """A request to convert a voice from exactly this upload.
+
+    Attributes:
+        voice_id: which voice.
+        upload: its recording, or its text.
+        client: the voice's `client`.
+    """
 
     voice_id: str
     upload: Input
+    client: str | None = None
 
     def encode(self) -> bytes:
         """Return the message's content: a JSON object."""
@@ -128,7 +135,7 @@ def parse_conversion_message(message: PushMessage) -> ConversionMessage:
         MalformedMessageError: the message is none; the error says why.
     """
     fields = _json_object(message.data, "the conversion message")
-    upload = fields.get("upload")
+    upload, client = fields.get("upload"), fields.get("client")
     if not isinstance(upload, dict):
         raise MalformedMessageError("the conversion message has no object `upload`")
     try:
@@ -141,6 +148,7 @@ def parse_conversion_message(message: PushMessage) -> ConversionMessage:
                 content_type=str(upload["content_type"]),
                 bytes=int(upload["bytes"]),
             ),
+            client=client if isinstance(client, str) else None,
         )
     except (KeyError, OverflowError, TypeError, ValueError, InvalidVoiceIdError) as error:
         raise MalformedMessageError(f"this is no conversion message: {error}") from error

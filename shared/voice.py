@@ -288,6 +288,8 @@ class Voice:
         character: id of the character it is converted to.
         options: what the visitor asked for.
         owner: Firebase uid of the signed-in visitor, or None.
+        client: pseudonym of the network that it was created from, for as long as it is converted;
+            None if that is unknown. Converters share their places out by it.
         created_at: when it was created.
         updated_at: when it last changed.
         expire_at: when the TTL policy may delete it.
@@ -310,6 +312,7 @@ class Voice:
     status: Status = Status.WAITING
     options: Options = field(default_factory=Options)
     owner: str | None = None
+    client: str | None = None
     input: Input | None = None
     attempt: int = 0
     handed_back: int = 0
@@ -342,7 +345,13 @@ class Voice:
 
 
 def create(
-    voice_id: str, character: str, options: Options, *, now: datetime, owner: str | None = None
+    voice_id: str,
+    character: str,
+    options: Options,
+    *,
+    now: datetime,
+    owner: str | None = None,
+    client: str | None = None,
 ) -> Voice:
     """Return a new voice that waits for its recording."""
     return Voice(
@@ -350,6 +359,7 @@ def create(
         character=character,
         options=options,
         owner=owner,
+        client=client,
         created_at=now,
         updated_at=now,
         expire_at=now + RETENTION,
@@ -476,6 +486,7 @@ def finish(
     return replace(
         _move(voice, Status.DONE, now),
         input=replace(held, seconds=seconds),
+        client=None,
         lease_expires_at=None,
         stage=None,
         result=result,
@@ -501,6 +512,7 @@ def fail(voice: Voice, now: datetime, error: VoiceError) -> Voice:
     """
     return replace(
         _move(voice, Status.FAILED, now),
+        client=None,
         lease_expires_at=None,
         stage=None,
         error=Failure(error.code, error.message),

@@ -68,7 +68,9 @@ class VoiceIntake:
         self._upload_lifetime = upload_lifetime
         self._now = now
 
-    async def create(self, wish: NewVoice, owner: str | None) -> tuple[Voice, SignedUpload]:
+    async def create(
+        self, wish: NewVoice, owner: str | None, client: str | None = None
+    ) -> tuple[Voice, SignedUpload]:
         """Create the document of a voice, and sign the address to upload its recording to.
 
         Raises:
@@ -81,7 +83,12 @@ class VoiceIntake:
         pitch_shift = _pitch_shift(wish, character)
         options = Options(pitch_shift, wish.output_format, _content_type(wish.content_type))
         voice = voices_of.create(
-            voices_of.new_voice_id(), character.id, options, now=self._now(), owner=owner
+            voices_of.new_voice_id(),
+            character.id,
+            options,
+            now=self._now(),
+            owner=owner,
+            client=client,
         )
         signed = await self._uploads.sign_upload(
             upload_name(voice.voice_id),

@@ -6,6 +6,7 @@ and warms the conversion up; clients that cannot listen to Firestore wait here f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
@@ -17,9 +18,11 @@ import httpx
 from functions.api.app import create_app, serve_page
 from functions.api.app_check import AppCheck
 from functions.api.catalogue import Catalogue
+from functions.api.client_names import ClientNames
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
+from functions.api.outcomes import Outcomes
 from functions.api.routes import Dependencies, LiveOffer
 from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
 from functions.api.sign_in import SignIn
@@ -27,7 +30,7 @@ from functions.api.texts import TextIntake
 from functions.api.upload_memory import UploadMemory
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
 from shared.character_bucket import CharacterBucket
-from shared.characters import read_manifests
+from shared.characters import ManifestError, read_manifests
 from shared.google import clients
 from shared.google.app_check import (
     APP_CHECK_KEYS,
@@ -43,7 +46,7 @@ from shared.google.tokens import (
 )
 from shared.http.function import cloud_function
 from shared.live_tickets import Tickets
-from shared.settings import Environment
+from shared.settings import Environment, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +99,11 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         catalogue=catalogue,
         max_characters=config.max_text_characters,
     )
+    limits = Limits(
+        per_minute=config.rate_limit_per_minute,
+        waiting=config.waiting_per_client,
+        trusted_proxies=config.trusted_proxies,
+    )
     dependencies = Dependencies(
         voices=services.voices,
         intake=intake,
@@ -103,11 +111,16 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         warm_up=open_warm_up(config),
         sign_in=open_sign_in(config),
         app_check=open_app_check(config),
-        limits=Limits(
-            per_minute=config.rate_limit_per_minute,
-            waiting=config.waiting_per_client,
-            trusted_proxies=config.trusted_proxies,
+        limits=limits,
+        outcomes=Outcomes(
+            services.voices,
+            limits,
+            # A quarter of what a client may create in a minute, because a voice takes some 15 s.
+            in_progress=math.ceil(config.rate_limit_per_minute / 4),
+            # An upload that began in time may take as long again, as in `upload_has_expired`.
+            seconds=2 * config.upload_url_seconds,
         ),
+        client_names=ClientNames(config.pseudonym_key),
         upload_memory=UploadMemory(config.max_upload_bytes + FORM_OVERHEAD_BYTES),
         catalogue=catalogue,
         wait_seconds=config.wait_seconds,
@@ -133,6 +146,18 @@ def open_catalogue(
     built_in = read_manifests(config.characters_dir)
     bucket = None if open_bucket is None else CharacterBucket(open_bucket)
     return Catalogue(built_in, bucket, config.characters_refresh_seconds)
+
+
+def check_characters(config: ApiSettings) -> None:
+    """Refuse a folder of characters that cannot be listed.
+
+    Raises:
+        SettingsError: the manifest of a built-in character is wrong, or there is none.
+    """
+    try:
+        read_manifests(config.characters_dir)
+    except ManifestError as error:
+        raise SettingsError(f"CHARACTERS_DIR={config.characters_dir} is wrong: {error}") from None
 
 
 def open_warm_up(config: ApiSettings) -> WarmUp:
@@ -181,4 +206,4 @@ def open_services(config: ApiSettings) -> Services:
     )
 
 
-api = cloud_function("api", ApiSettings, open_services, build)
+api = cloud_function("api", ApiSettings, open_services, build, check_characters)

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
     from functions.api.app_check import AppCheck
     from functions.api.catalogue import Catalogue
+    from functions.api.client_names import ClientNames
     from functions.api.creation import VoiceIntake
     from functions.api.limits import Limits
+    from functions.api.outcomes import Outcomes
     from functions.api.sign_in import SignIn
     from functions.api.texts import TextIntake
     from functions.api.upload_memory import UploadMemory
@@ -78,6 +80,8 @@ class Dependencies:
         sign_in: checks who a visitor is.
         app_check: refuses requests without an App Check token, where App Check is on.
         limits: refuses clients that ask too often.
+        outcomes: lets failed recordings count for more.
+        client_names: what the networks of clients are called.
         upload_memory: refuses recordings for which there is no memory.
         catalogue: the characters.
         wait_seconds: how long a client waits for a voice before it must ask again.
@@ -94,6 +98,8 @@ class Dependencies:
     sign_in: SignIn
     app_check: AppCheck
     limits: Limits
+    outcomes: Outcomes
+    client_names: ClientNames
     upload_memory: UploadMemory
     catalogue: Catalogue
     wait_seconds: float
@@ -118,24 +124,32 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
     @router.post(
         "/voices",
         status_code=201,
-        dependencies=admitted,
+        dependencies=[_admitted_in_turn(dependencies)],
         responses=models.problem_responses(400, 401, 403, 413, 415, 422, 429, 503),
     )
     async def create_voice(
-        wish: models.Wish | None = None, authorization: Authorization = None
+        request: Request,
+        wish: models.Wish | None = None,
+        authorization: Authorization = None,
     ) -> models.VoiceCreated:
         """Create a voice, and warm the conversion up.
 
         Call it when the recording begins, or with a text, which is then converted at once.
         """
         owner = await dependencies.sign_in.uid_of(authorization)
+        client = dependencies.limits.client_of(request)
+        await dependencies.outcomes.settle(client)
+        name = dependencies.client_names.name_of(client)
         to_load = dependencies.catalogue.to_load(wish.character if wish else None)
         async with dependencies.warm_up.sending(to_load):
             if isinstance(wish, models.NewTextVoice):
-                voice, upload = await dependencies.texts.create(wish, owner), None
+                voice, upload = await dependencies.texts.create(wish, owner, name), None
             else:
-                voice, signed = await dependencies.intake.create(wish or models.NewVoice(), owner)
+                voice, signed = await dependencies.intake.create(
+                    wish or models.NewVoice(), owner, name
+                )
                 upload = models.Upload(**asdict(signed))
+        dependencies.outcomes.remember(client, voice.voice_id)
         with about_voice(voice.voice_id):
             kind = "text" if voice.is_text else "recording"
             extra = {"event": "voice_created", "character": voice.character, "kind": kind}
@@ -158,7 +172,10 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
         request: Request, authorization: Authorization = None
     ) -> models.UploadAccepted:
         """Accept a recording from a client that cannot upload to the signed address."""
-        with dependencies.upload_memory.reserve(request) as reservation:
+        with (
+            dependencies.limits.uploading(request),
+            dependencies.upload_memory.reserve(request) as reservation,
+        ):
             try:
                 form = await multipart.read_form(
                     request, dependencies.max_upload_bytes, reservation
@@ -185,7 +202,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
     async def delete_voice(voice_id: VoiceId, authorization: Authorization = None) -> Response:
         """Erase recording, result and document now."""
         try:
-            await _read(dependencies, voice_id, authorization)
+            dependencies.outcomes.erased(await _read(dependencies, voice_id, authorization))
         except UnknownVoiceError:
             await dependencies.intake.erase_objects(voice_id)
             raise
@@ -223,6 +240,7 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
             final = await while_connected(
                 request, lambda: wait_until_final(dependencies.voices, wanted, seconds, check)
             )
+        dependencies.outcomes.ended(final)
         return models.ConversionDone(**conversion_answer(final_voice_or_problem(final)))
 
 
@@ -249,7 +267,8 @@ def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
             raise Problem(404, ErrorCode.UNKNOWN_CHARACTER, "There is no portrait of this name.")
         # A portrait is the voice owner's file; this header stops any script in it.
         headers = {
-            "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+            "Content-Security-Policy": "default-src 'none'; img-src data:; style-src"
+            " 'unsafe-inline'",
             "Cache-Control": f"max-age={PORTRAIT_SECONDS}",
         }
         return Response(portrait, headers=headers, media_type="image/svg+xml")
@@ -260,6 +279,16 @@ def _admitted(dependencies: Dependencies) -> Any:
 
     async def admit(request: Request) -> None:
         dependencies.limits.admit(request)
+        await dependencies.app_check.require(request)
+
+    return Depends(admit)
+
+
+def _admitted_in_turn(dependencies: Dependencies) -> Any:
+    """Return the same for requests that may wait a little."""
+
+    async def admit(request: Request) -> None:
+        await dependencies.limits.admit_in_turn(request)
         await dependencies.app_check.require(request)
 
     return Depends(admit)

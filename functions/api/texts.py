@@ -76,7 +76,9 @@ class TextIntake:
         self._max_characters = max_characters
         self._now = now
 
-    async def create(self, wish: NewTextVoice, owner: str | None) -> Voice:
+    async def create(
+        self, wish: NewTextVoice, owner: str | None, client: str | None = None
+    ) -> Voice:
         """Create the document of a voice, store its text, and request its conversion.
 
         Raises:
@@ -100,7 +102,12 @@ class TextIntake:
             ),
         )
         voice = voices_of.create(
-            voices_of.new_voice_id(), character.id, options, now=self._now(), owner=owner
+            voices_of.new_voice_id(),
+            character.id,
+            options,
+            now=self._now(),
+            owner=owner,
+            client=client,
         )
         # on_upload erases an object without a document, so the document comes first.
         with suppress(VoiceExistsError):  # the answer to our own write was lost
@@ -145,7 +152,7 @@ class TextIntake:
             await request_conversion(
                 await asyncio.to_thread(self._conversions),
                 self._voices,
-                ConversionMessage(voice.voice_id, upload),
+                ConversionMessage(voice.voice_id, upload, voice.client),
                 partial(voices_of.queue, upload=upload),
                 attributes={"uploaded_at": self._now().isoformat()},
             )

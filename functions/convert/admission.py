@@ -1,15 +1,35 @@
-"""How much work an instance accepts: how many conversions run, and how many requests wait."""
+"""How much work an instance accepts: how many conversions run, and how many requests wait.
+
+A client that sends more than the instance can do must not keep others waiting. While others come,
+too, each has at most half as many places as conversions run, and what it sends beyond that is
+refused and comes again. A client that is alone has them all.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from shared.http.push import OverloadedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+OTHERS_SECONDS: Final = 60.0
+"""For how long after its last request a client counts among the others."""
+
+
+class Slots(Protocol):
+    """Limits what is done at once: an asynchronous context waits for a slot and takes it."""
+
+    async def __aenter__(self) -> None:
+        """Wait for a slot."""
+
+    async def __aexit__(self, *_: object) -> None:
+        """Release it."""
 
 
 class Admission:
@@ -18,30 +38,67 @@ class Admission:
     Args:
         running: how many conversions, or spoken texts, run at once.
         waiting: how many more requests may wait.
+        slots: limits what runs, where other processes run some of it; None if this one runs all.
+        now: a clock in seconds that never goes back.
     """
 
-    def __init__(self, *, running: int, waiting: int) -> None:
+    def __init__(
+        self,
+        *,
+        running: int,
+        waiting: int,
+        slots: Slots | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._most = running + waiting
+        self._most_of_one = max(1, running // 2)
+        self._now = now
         self._admitted = 0
-        self._running = asyncio.Semaphore(running)
+        self._admitted_of: Counter[str] = Counter()
+        # The last two clients suffice: one of them is not the client that asks.
+        self._seen: dict[str, float] = {}
+        self._running = slots or asyncio.Semaphore(running)
 
     @contextmanager
-    def admit(self) -> Iterator[None]:
+    def admit(self, client: str | None = None) -> Iterator[None]:
         """Accept one request, for as long as it is handled.
 
+        Args:
+            client: whose it is; None if that does not matter.
+
         Raises:
-            OverloadedError: as many as are allowed are being handled.
+            OverloadedError: as many as are allowed are being handled, or as many of this client
+                while others come.
         """
+        if client is not None:
+            self._see(client)
         if self._admitted >= self._most:
             raise OverloadedError(f"all {self._most} places are taken")
+        if client is not None and self._has_its_share(client):
+            raise OverloadedError(f"all {self._most_of_one} places of this client are taken")
+        counted = [] if client is None else [client]
         self._admitted += 1
+        self._admitted_of.update(counted)
         try:
             yield
         finally:
             self._admitted -= 1
+            self._admitted_of.subtract(counted)
+            self._admitted_of += Counter()  # forgets who has no place
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Wait until one more conversion may run, and count it while it does."""
         async with self._running:
             yield
+
+    def _see(self, client: str) -> None:
+        self._seen.pop(client, None)
+        self._seen[client] = self._now()
+        while len(self._seen) > 2:  # noqa: PLR2004 - see above
+            del self._seen[next(iter(self._seen))]
+
+    def _has_its_share(self, client: str) -> bool:
+        recently = self._now() - OTHERS_SECONDS
+        has_others = any(other != client and seen > recently for other, seen in self._seen.items())
+        return has_others and self._admitted_of[client] >= self._most_of_one

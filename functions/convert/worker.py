@@ -86,6 +86,7 @@ class Job:
         run: converts the leased voice and stores the result.
         uploaded_at: when the recording was uploaded, in RFC 3339, for the log.
         ended: is called with the voice once it is final, before its recording is emptied.
+        client: whose places it takes; None where they are not shared out.
     """
 
     voice_id: str
@@ -94,6 +95,7 @@ class Job:
     run: Run
     uploaded_at: str | None = None
     ended: Callable[[Voice], None] = lambda _voice: None
+    client: str | None = None
 
 
 class Worker:
@@ -146,6 +148,7 @@ class Worker:
             turn=self._admission.running,
             run=self._conversion.run,
             uploaded_at=message.attributes.get("uploaded_at"),
+            client=wish.client,
         )
         await self.carry_out(job)
 
@@ -161,7 +164,7 @@ class Worker:
         if self._is_draining or self.is_stuck:
             # A stuck process is killed and could not hand the voice back.
             raise AbandonedError("this instance stops")
-        with about_voice(job.voice_id), self._admission.admit():
+        with about_voice(job.voice_id), self._admission.admit(job.client):
             # A task of its own, so that draining can cancel the work and still answer.
             work = asyncio.create_task(self._convert(job))
             self._under_way.add(work)

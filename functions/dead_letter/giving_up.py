@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -100,7 +101,7 @@ class DeadLetterHandler:
         await request_conversion(
             self._conversions,
             self._voices,
-            wish,
+            replace(wish, client=snapshot.voice.client),
             partial(queue_again, upload=wish.upload),
             attributes={"uploaded_at": uploaded_at},
             known=snapshot,

@@ -125,7 +125,7 @@ class UploadHandler:
             await request_conversion(
                 self._conversions,
                 self._voices,
-                ConversionMessage(snapshot.voice.voice_id, upload),
+                ConversionMessage(snapshot.voice.voice_id, upload, snapshot.voice.client),
                 partial(queue_again, upload=upload),
                 attributes={"uploaded_at": event.happened_at},
                 # The conversion that begins now writes the document, too: another read would only

@@ -162,7 +162,7 @@ class Sweeper:
             return None
 
     async def _put_back(self, voice: Voice, upload: Input) -> None:
-        message = ConversionMessage(voice.voice_id, upload)
+        message = ConversionMessage(voice.voice_id, upload, voice.client)
         record = partial(queue_again, upload=upload)
         await request_conversion(self._conversions, self._voices, message, record)
         extra = {"event": "voice_put_back", "status": voice.status.value}

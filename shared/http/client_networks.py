@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 _SITE_PREFIX: Final = 64
 
-ALLOWANCES: Final[Mapping[str, int]] = MappingProxyType({"/48": 16, "/56": 4, "/64": 1, "": 1})
+ALLOWANCES: Final[Mapping[str, int]] = MappingProxyType({"/48": 4, "/56": 2, "/64": 1, "": 1})
 """How many times the allowance of one client each kind of network has, the largest first.
 
 A visitor's connection has a /64, but providers hand out a /56 or a /48, which holds 256 or 65 536
-of them (RFC 6177). The empty kind is one IPv4 address.
+of them (RFC 6177). Their allowances grow little, because one client may have such a network alone.
+The empty kind is one IPv4 address.
 """
 
 

@@ -15,6 +15,7 @@ import select
 import signal
 import socket
 import sys
+import time
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from speech.audio import demuxing
@@ -31,6 +32,19 @@ _DESCRIPTORS_OF_A_JOB: Final = 3
 _MAX_DESCRIPTORS: Final = 256
 _WRITE_BYTES: Final = 1 << 16
 
+_SHORT_SECONDS: Final = 0.1
+"""After so much processor time a decoding process steps back.
+
+A usual recording takes a fifth of it. What takes longer is long or hostile, and must not slow down
+what is converted beside it.
+"""
+
+_STEPS_BACK: Final = 10
+"""By how much its niceness rises then: what is left of the processors is enough for it."""
+
+_LOOK_MILLISECONDS: Final = 50
+_CLOCK_OF_A_PROCESS: Final = 2
+
 
 class Zygote:
     """Forks one process per recording and reports how each ended.
@@ -43,6 +57,7 @@ class Zygote:
         self._control = control
         self._confinement = confinement
         self._children: dict[int, int] = {}
+        self._eager: set[int] = set()
         self._poll = select.poll()
         self._number = os.getpid()
 
@@ -55,7 +70,7 @@ class Zygote:
         serving = True
         while serving:
             has_any_ended = False
-            for descriptor, _ in self._poll.poll():
+            for descriptor, _ in self._poll.poll(_LOOK_MILLISECONDS if self._eager else None):
                 if descriptor == control:
                     serving = self._accept()
                 elif descriptor == wake_up:
@@ -66,6 +81,7 @@ class Zygote:
             # Done last, because it closes descriptors that may be in this list.
             if has_any_ended:
                 self._reap()
+            self._let_long_ones_step_back()
         for child in self._children.values():
             os.kill(child, signal.SIGKILL)
 
@@ -99,6 +115,9 @@ class Zygote:
             _tell(status, number + Exit(-signal.SIGKILL, 0.0).pack())
             return
         self._children[status] = child
+        if not is_told:
+            # Somebody listens to the others while they decode.
+            self._eager.add(child)
         self._poll.register(status, select.POLLIN)
 
     def _give_up(self, status: int) -> None:
@@ -113,9 +132,27 @@ class Zygote:
             if reaped:
                 cpu_seconds = usage.ru_utime + usage.ru_stime
                 del self._children[status]
+                self._eager.discard(child)
                 with contextlib.suppress(KeyError):
                     self._poll.unregister(status)
                 _tell(status, Exit(os.waitstatus_to_exitcode(wait_status), cpu_seconds).pack())
+
+    def _let_long_ones_step_back(self) -> None:
+        for child in [each for each in self._eager if _processor_seconds(each) > _SHORT_SECONDS]:
+            # Not reaped yet, as above.
+            with contextlib.suppress(OSError):
+                usual = os.getpriority(os.PRIO_PROCESS, child)
+                os.setpriority(os.PRIO_PROCESS, child, usual + _STEPS_BACK)
+            self._eager.remove(child)
+
+
+def _processor_seconds(process: int) -> float:
+    """Return the processor time of a process; 0 where the system does not tell."""
+    try:
+        # How Linux names the clock of another process: clock_getcpuclockid(3).
+        return time.clock_gettime(~process << 3 | _CLOCK_OF_A_PROCESS)
+    except OSError:
+        return 0.0
 
 
 def _tell(status: int, report: bytes) -> None:

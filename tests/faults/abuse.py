@@ -1,26 +1,25 @@
 """What ten honest visitors notice of one client that does its worst.
 
-    nox -s abuse -- --seconds 30 [--write]
+    nox -s abuse -- --seconds 30 [--attack NAME] [--write]
 
 For every kind of abuse it measures how long the honest visitors wait from the upload to the end,
 beside the same without abuse. The client comes from one address, or with a new address of one IPv6
-/48 for each request. Exits with 1 if an honest voice was not done.
+/48 for each request. Exits with 1 if an honest voice was not done, or if an attack was none: no
+request of it was let in, or none was refused.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import ipaddress
 import os
-import random
 import sys
 import tempfile
 import time
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import httpx
 
@@ -29,17 +28,19 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 from benchmarks.measuring.pages import with_figures
 from benchmarks.measuring.report import Report, Table
+from functions.api.settings import ApiSettings
 from infra.local.emulators import find_emulators
 from infra.local.visitor import RefusedError, Visitor, Wish
 from shared.voice import Status
+from tests.faults.attacks import ATTACKS, PLACES, Attacker, endings
 from tests.faults.cloud import FaultyCloud, faulty_cloud
 from tests.faults.soak_figures import percentile
-from tests.hostile import files
-from tests.integration.audio.recordings import hidden_opus
 from tests.integration.served import SAMPLE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Sequence
+
+    from tests.faults.attacks import Counts
 
 README: Final = Path(__file__).parent / "README.md"
 
@@ -47,15 +48,8 @@ HONEST: Final = 10
 PAUSE_SECONDS: Final = 4.0
 """How long an honest visitor waits before the next recording: nobody speaks faster."""
 
-AT_ONCE: Final = 8
-"""How many requests the hostile client has under way."""
-
-TIMES: Final = 2.0
-"""How many times as long as without abuse an honest visitor may wait (p95)."""
-
 _LAST_SECONDS: Final = 60.0
-_FORM: Final = {"content-type": "multipart/form-data; boundary=b", "content-length": "8000000"}
-_NETWORK: Final = ipaddress.IPv6Network("2001:db8:7::/48")
+_SETTLING_SECONDS: Final = 5.0
 
 
 @dataclass
@@ -64,20 +58,6 @@ class Waits:
 
     seconds: list[float] = field(default_factory=list)
     failed: int = 0
-
-
-@dataclass
-class Answers:
-    """How many requests of the hostile client were let in, and how many refused."""
-
-    accepted: int = 0
-    refused: int = 0
-
-    def count(self, status: int) -> None:
-        if status < 400:
-            self.accepted += 1
-        else:
-            self.refused += 1
 
 
 @dataclass(frozen=True)
@@ -92,88 +72,11 @@ class Stage:
     cloud: FaultyCloud
     api: str
 
-    def client(self, address: str) -> httpx.AsyncClient:
-        """Return a client that comes from an address, as Cloud Run passes it on."""
-        return httpx.AsyncClient(headers={"X-Forwarded-For": address}, timeout=_LAST_SECONDS)
-
-
-async def send_costly_files(stage: Stage, client: httpx.AsyncClient, answers: Answers) -> None:
-    """Create a voice and upload one of the files whose decoding costs most."""
-    created = await client.post(f"{stage.api}/api/v1/voices", json={"content_type": "audio/webm"})
-    answers.count(created.status_code)
-    if created.is_success:
-        upload = created.json()["upload"]
-        data = random.choice(COSTLY)  # noqa: S311 - no secrets
-        await client.put(upload["url"], headers=upload["headers"], content=data)
-
-
-async def create_voices(stage: Stage, client: httpx.AsyncClient, answers: Answers) -> None:
-    """Create a voice and never use it."""
-    created = await client.post(f"{stage.api}/api/v1/voices")
-    answers.count(created.status_code)
-
-
-async def wait_for_nothing(stage: Stage, client: httpx.AsyncClient, answers: Answers) -> None:
-    """Wait for a voice that nobody uploads a recording for."""
-    created = await client.post(f"{stage.api}/api/v1/voices")
-    if not created.is_success:
-        answers.count(created.status_code)
-        return
-    waited = await client.get(f"{stage.api}/api/v1/conversion/{created.json()['voice_id']}")
-    answers.count(200 if waited.status_code == 504 else waited.status_code)
-
-
-async def stall_uploads(stage: Stage, client: httpx.AsyncClient, answers: Answers) -> None:
-    """Begin to send a recording of 8 MB through the api, and send no more of it."""
-
-    async def body() -> AsyncIterator[bytes]:
-        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.webm"\r\n\r\n'
-        await asyncio.sleep(_LAST_SECONDS)
-
-    answer = await client.put(f"{stage.api}/api/v1/voices", headers=_FORM, content=body())
-    answers.count(answer.status_code)
-
-
-ATTACKS: Final[dict[str, Any]] = {
-    "costly files": send_costly_files,
-    "creates": create_voices,
-    "waits": wait_for_nothing,
-    "stalled uploads": stall_uploads,
-}
-
-COSTLY: Final = (
-    files.ogg_opus(files.opus_head(channels=255, family=255), files.opus_tags(), packets=1),
-    files.many_boxes(b"moof", 100_000),
-    hidden_opus(10_000),
-)
-"""Among the costliest files that `tests.hostile.costs` has found, and one that hides its audio."""
-
-
-def one_address() -> str:
-    return "203.0.113.7"
-
-
-def new_address() -> str:
-    """Return a new address of the network for each request."""
-    return str(_NETWORK[random.getrandbits(80)])
-
-
-async def _attack_for_ever(
-    stage: Stage, attack: Any, address: Callable[[], str], answers: Answers
-) -> None:
-    async with stage.client(one_address()) as client:
-        while True:
-            client.headers["X-Forwarded-For"] = address()
-            try:
-                await attack(stage, client, answers)
-            except httpx.TransportError:
-                answers.refused += 1
-            # A client that is refused at once would only heat this machine, which it shares.
-            await asyncio.sleep(0.02)
-
 
 async def _visit_for_ever(stage: Stage, number: int, waits: Waits, end: float) -> None:
-    async with stage.client(f"198.51.100.{number}") as client:
+    # As Cloud Run passes the visitor's address on.
+    address = {"X-Forwarded-For": f"198.51.100.{number}"}
+    async with httpx.AsyncClient(headers=address, timeout=_LAST_SECONDS) as client:
         visitor = Visitor(client, stage.api, stage.cloud.voices)
         await asyncio.sleep(PAUSE_SECONDS * number / HONEST)
         while time.monotonic() < end:
@@ -190,72 +93,136 @@ async def _visit_for_ever(stage: Stage, number: int, waits: Waits, end: float) -
             await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def measure(
-    stage: Stage, seconds: float, attack: Any = None, address: Callable[[], str] = one_address
-) -> tuple[Waits, Answers]:
-    """Let honest visitors come for so long, beside an attack if there is one."""
-    waits, answers, end = Waits(), Answers(), time.monotonic() + seconds
-    count = AT_ONCE if attack else 0
-    hostile = [
-        asyncio.create_task(_attack_for_ever(stage, attack, address, answers)) for _ in range(count)
-    ]
+async def measure(stage: Stage, seconds: float) -> Waits:
+    """Let honest visitors come for so long."""
+    waits, end = Waits(), time.monotonic() + seconds
+    await asyncio.gather(*(_visit_for_ever(stage, n, waits, end) for n in range(1, HONEST + 1)))
+    return waits
+
+
+async def measure_beside(
+    stage: Stage, seconds: float, attack: str, place: str, number: int
+) -> tuple[Waits, Counts]:
+    """Let honest visitors come for so long beside an attack."""
+    attacker = Attacker(stage.api, PLACES[place](number))
+    flooding = asyncio.create_task(attacker.flood(ATTACKS[attack]))
     try:
-        await asyncio.gather(*(_visit_for_ever(stage, n, waits, end) for n in range(1, HONEST + 1)))
+        waits = await measure(stage, seconds)
+        if flooding.done():
+            flooding.result()
     finally:
-        for task in hostile:
-            task.cancel()
+        flooding.cancel()
         with suppress(asyncio.CancelledError):
-            await asyncio.gather(*hostile, return_exceptions=True)
-    return waits, answers
+            await flooding
+    return waits, attacker.counts
 
 
-async def compare(seconds: float) -> tuple[Report, int]:
-    """Measure every attack, each beside a run without one; return how many honest voices failed."""
-    rows: list[tuple[str | float | int, ...]] = []
-    failed = 0
+@dataclass(frozen=True)
+class Row:
+    """What one attack has done.
+
+    Attributes:
+        attack: which.
+        place: where it came from.
+        alone: what honest visitors waited before it.
+        beside: what they waited beside it.
+        counts: what became of its requests.
+        came_of_it: what became of the recordings that it has sent.
+    """
+
+    attack: str
+    place: str
+    alone: Waits
+    beside: Waits
+    counts: Counts
+    came_of_it: str
+
+    @property
+    def was_real(self) -> bool:
+        """Whether the attack got as far as the limits let it, and met them."""
+        return self.counts.let_in > 0 and self.counts.refused > 0
+
+    def cells(self) -> tuple[str | float | int, ...]:
+        """Return it as a row of the table."""
+        without, with_it = (percentile(w.seconds, 95) for w in (self.alone, self.beside))
+        counts = self.counts
+        return (
+            *(self.attack, self.place, without, with_it, with_it / without, self.beside.failed),
+            *(counts.sent, counts.let_in, counts.refused, counts.most_open, self.came_of_it),
+        )
+
+
+COLUMNS: Final = (
+    *("one client floods with", "from", "honest p95 alone (s)", "beside it (s)", "times"),
+    *("honest voices not done", "requests sent", "let in", "refused", "most held open at once"),
+    "its recordings ended in",
+)
+
+
+async def compare(seconds: float, attacks: Sequence[str]) -> list[Row]:
+    """Measure attacks, each kind beside a run without one."""
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="voice-avatar-abuse-") as folder:
         async with AsyncExitStack() as stack:
-            cloud = await stack.enter_async_context(faulty_cloud(find_emulators(), Path(folder)))
+            running = faulty_cloud(find_emulators(), Path(folder), as_deployed=True)
+            cloud = await stack.enter_async_context(running)
             convert = cloud.front.default["convert"].removesuffix("/push")
-            limits = {"TRUSTED_PROXIES": "1", "RATE_LIMIT_PER_MINUTE": "120"}
-            limits["WAITING_PER_CLIENT"] = "50"
-            api = await cloud.start_function("api", CONVERT_URL=convert, **limits)
+            api = await cloud.start_function("api", CONVERT_URL=convert, **_limits())
             stage = Stage(cloud, api.url.rstrip("/"))
             await measure(stage, 5.0)
-            for name, attack in ATTACKS.items():
-                for place, address in (("one address", one_address), ("one /48", new_address)):
-                    # Right before, because the machine may be busier at another time.
-                    alone, _ = await measure(stage, seconds)
-                    beside, answers = await measure(stage, seconds, attack, address)
-                    failed += alone.failed + beside.failed
-                    without, with_it = (percentile(w.seconds, 95) for w in (alone, beside))
-                    counts = (answers.accepted, answers.refused)
-                    rows.append(
-                        (name, place, without, with_it, with_it / without, beside.failed, *counts)
+            for attack in attacks:
+                # Right before, because the machine may be busier at another time.
+                alone = await measure(stage, seconds)
+                for place in PLACES:
+                    beside, counts = await measure_beside(
+                        stage, seconds, attack, place, len(rows) + 1
                     )
-                    _say(f"{name}, {place}: {without:.2f} s, {with_it:.2f} s, {counts}")
-    columns = (
-        *("one client floods with", "from", "honest p95 alone (s)", "beside it (s)", "times"),
-        *("honest voices not done", "its requests let in", "refused"),
-    )
-    return Report("abuse", (Table("Ten honest visitors", columns, tuple(rows)),)), failed
+                    ends = await endings(cloud, counts.voices)
+                    told = ", ".join(f"{end} {count}" for end, count in ends.most_common())
+                    rows.append(Row(attack, place, alone, beside, counts, told or "-"))
+                    _say(" | ".join(map(str, rows[-1].cells())))
+                    await asyncio.sleep(_SETTLING_SECONDS)
+    return rows
+
+
+def _limits() -> dict[str, str]:
+    """Return the limits of the api that it has by itself, which the local cloud switches off."""
+    names = ("rate_limit_per_minute", "waiting_per_client", "trusted_proxies")
+    fields = ApiSettings.model_fields
+    return {name.upper(): str(fields[name].default) for name in names}
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="abuse", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=30.0, help="for each measurement")
+    parser.add_argument("--attack", action="append", choices=tuple(ATTACKS), help="only this one")
     text = "bring the figures into tests/faults/README.md"
     parser.add_argument("--write", action="store_true", help=text)
     wish = parser.parse_args(arguments)
-    report, failed = asyncio.run(compare(wish.seconds))
+    rows = asyncio.run(compare(wish.seconds, wish.attack or tuple(ATTACKS)))
+    table = Table("Ten honest visitors", COLUMNS, tuple(row.cells() for row in rows))
+    report = Report("abuse", (table,))
     report.show()
-    if failed:
-        _say(f"NOT WELL: {failed} honest voices were not done")
+    if not _is_well(rows):
         return 1
     if wish.write:
         README.write_text(with_figures(README.read_text(), report))
     return 0
+
+
+def _is_well(rows: Sequence[Row]) -> bool:
+    complaints = [
+        *(f"{r.attack} from {r.place} was no attack" for r in rows if not r.was_real),
+        *(
+            f"{row.alone.failed + row.beside.failed} honest voices were not done: {row.attack}"
+            for row in rows
+            if row.alone.failed + row.beside.failed
+        ),
+    ]
+    for complaint in complaints:
+        _say(f"NOT WELL: {complaint}")
+    return not complaints
 
 
 def _say(sentence: str) -> None:

@@ -21,7 +21,8 @@ from infra.local.addresses import Addresses
 from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE, deployable_environments
 from infra.local.keys import make_key
 from infra.local.options import ROOT, RULES, CloudOptions
-from infra.local.processes import READY_SECONDS, Supervisor, free_ports
+from infra.local.ports import Ports
+from infra.local.processes import READY_SECONDS, Supervisor
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
 from shared.live_tickets import Tickets
@@ -50,6 +51,7 @@ DELIVERIES = 5
 """How often a message is delivered before dead_letter gets it: the fewest that Pub/Sub allows."""
 
 NOWHERE = "http://127.0.0.1:9"
+CONVERT_WITH_BARRIERS = "tests.faults.convert_with_barriers"
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class FaultyCloud:
         front: passes deliveries on.
         addresses: where the services listen.
         voices: the voices, not behind any proxy.
+        as_deployed: run the services without barriers, with the limits of their settings.
     """
 
     def __init__(
@@ -81,6 +84,8 @@ class FaultyCloud:
         front: Front,
         addresses: Addresses,
         voices: VoiceStore,
+        *,
+        as_deployed: bool = False,
     ) -> None:
         self.barriers = barriers
         self.front = front
@@ -90,15 +95,17 @@ class FaultyCloud:
         self.supervisor = Supervisor(self.logs)
         self.key_file = folder / "signing-key.json"
         self.convert_environment: dict[str, str] = {}
-        self._options = CloudOptions(concurrency=6, backlog=20)
+        self._as_deployed = as_deployed
+        self._options = CloudOptions() if as_deployed else CloudOptions(concurrency=6, backlog=20)
         self._started = 0
         os.environ["STORAGE_EMULATOR_HOST"] = addresses.storage
         self._storage = storage.Client(names.PROJECT_ID, credentials=AnonymousCredentials())
 
     async def start_convert(self, prefix: Sequence[str] = (), **changes: str) -> Instance:
         """Start a conversion container; `changes` are environment variables."""
-        (port,) = free_ports(1)
-        command = [*prefix, sys.executable, "-m", "tests.faults.convert_with_barriers"]
+        (port,) = self.supervisor.ports.free(1)
+        module = "functions.convert.main" if self._as_deployed else CONVERT_WITH_BARRIERS
+        command = [*prefix, sys.executable, "-m", module]
         url = f"http://127.0.0.1:{port}"
         environment = {"PORT": str(port), **self.convert_environment, **changes}
         process = await self._start("convert", command, environment)
@@ -107,7 +114,7 @@ class FaultyCloud:
 
     async def start_live(self, **changes: str) -> Instance:
         """Start a `live`; `changes` are environment variables."""
-        (port,) = free_ports(1)
+        (port,) = self.supervisor.ports.free(1)
         command = [sys.executable, "-m", "tests.faults.live_with_barriers"]
         process = await self._start("live", command, {"PORT": str(port), **changes})
         await self.supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/readyz")
@@ -119,7 +126,9 @@ class FaultyCloud:
 
     async def start_on_upload(self, **changes: str) -> Instance:
         """Start an on_upload; `changes` are environment variables."""
-        (port,) = free_ports(1)
+        if self._as_deployed:
+            return await self.start_function("on_upload", **changes)
+        (port,) = self.supervisor.ports.free(1)
         command = [sys.executable, "-m", "tests.faults.on_upload_with_barriers", str(port)]
         url = f"http://127.0.0.1:{port}"
         process = await self._start("on_upload", command, changes)
@@ -130,7 +139,7 @@ class FaultyCloud:
         self, name: str, prefix: Sequence[str] = (), **changes: str
     ) -> Instance:
         """Start a function as it is, without barriers."""
-        (port,) = free_ports(1)
+        (port,) = self.supervisor.ports.free(1)
         source = ROOT / "functions" / name / "main.py"
         command = [*prefix, sys.executable, "-m", "functions_framework", "--asgi"]
         command += [f"--source={source}", f"--target={name}", "--host=127.0.0.1", f"--port={port}"]
@@ -256,18 +265,26 @@ class FaultyCloud:
 
 
 @asynccontextmanager
-async def faulty_cloud(emulators: Emulators, folder: Path) -> AsyncIterator[FaultyCloud]:
-    """Start emulators, storage, dead_letter, one on_upload and one conversion container."""
+async def faulty_cloud(
+    emulators: Emulators, folder: Path, *, as_deployed: bool = False
+) -> AsyncIterator[FaultyCloud]:
+    """Start emulators, storage, dead_letter, one on_upload and one conversion container.
+
+    Args:
+        emulators: which to start.
+        folder: for logs, objects and the key.
+        as_deployed: run the services without barriers, and deliver as often as in production.
+    """
     async with AsyncExitStack() as stack:
         barriers = await stack.enter_async_context(Barriers())
-        addresses = _choose_addresses()
+        addresses = _choose_addresses(stack.enter_context(Ports()))
         front = Front(str(addresses.pubsub))
         voices = _open_voices(addresses)
         stack.push_async_callback(voices.aclose)
-        cloud = FaultyCloud(folder, barriers, front, addresses, voices)
+        cloud = FaultyCloud(folder, barriers, front, addresses, voices, as_deployed=as_deployed)
         stack.push_async_callback(cloud.supervisor.stop_all)
         await stack.enter_async_context(front)
-        await _start_foundations(cloud, emulators, folder)
+        await _start_foundations(cloud, emulators, folder, as_deployed=as_deployed)
         convert, on_upload, dead_letter = await asyncio.gather(
             cloud.start_convert(), cloud.start_on_upload(), cloud.start_function("dead_letter")
         )
@@ -279,7 +296,9 @@ async def faulty_cloud(emulators: Emulators, folder: Path) -> AsyncIterator[Faul
         yield cloud
 
 
-async def _start_foundations(cloud: FaultyCloud, emulators: Emulators, folder: Path) -> None:
+async def _start_foundations(
+    cloud: FaultyCloud, emulators: Emulators, folder: Path, *, as_deployed: bool
+) -> None:
     make_key().write(cloud.key_file)
     addresses, supervisor = cloud.addresses, cloud.supervisor
     firestore, pubsub = str(addresses.firestore), str(addresses.pubsub)
@@ -300,13 +319,13 @@ async def _start_foundations(cloud: FaultyCloud, emulators: Emulators, folder: P
     ]
     for process, probe in started:
         await supervisor.wait_until_ready(process, probe)
-    await _provision(cloud)
+    await _provision(cloud, as_deployed=as_deployed)
 
 
-async def _provision(cloud: FaultyCloud) -> None:
+async def _provision(cloud: FaultyCloud, *, as_deployed: bool) -> None:
     # Where the front pushes to is its own affair.
     planned = provisioning.plan_subscriptions(cloud.addresses, CloudOptions().timeouts)
-    subscriptions = [
+    often = [
         replace(
             subscription,
             attempts=DELIVERIES,
@@ -317,13 +336,13 @@ async def _provision(cloud: FaultyCloud) -> None:
     ]
     async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
         pubsub = f"http://{cloud.addresses.pubsub}"
-        await provisioning.make_subscriptions(client, pubsub, subscriptions)
+        await provisioning.make_subscriptions(client, pubsub, planned if as_deployed else often)
         await provisioning.make_buckets(client, cloud.addresses.storage, ())
     await cloud.front.start()
 
 
-def _choose_addresses() -> Addresses:
-    storage_port, firestore, pubsub = free_ports(3)
+def _choose_addresses(ports: Ports) -> Addresses:
+    storage_port, firestore, pubsub = ports.free(3)
     return Addresses(
         api=NOWHERE,
         on_upload=NOWHERE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING
 
 import httpx
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
 
-PER_MINUTE = 3
+AT_ONCE = 3
+PER_MINUTE = 6 * AT_ONCE
 
 
 async def test_a_full_container_refuses_messages_at_once_and_loses_none(
@@ -90,14 +92,14 @@ async def test_only_the_client_that_asks_too_often_is_refused(api: Instance) -> 
     async with httpx.AsyncClient(timeout=60) as client:
         answers = [
             await client.post(url, headers=as_cloud_run_passes_on("203.0.113.1", f"10.0.0.{n}"))
-            for n in range(PER_MINUTE + 1)
+            for n in range(AT_ONCE + 1)
         ]
         other = await client.post(url, headers=as_cloud_run_passes_on("203.0.113.2"))
 
     refused = answers.pop()
-    assert [answer.status_code for answer in answers] == [201] * PER_MINUTE
+    assert [answer.status_code for answer in answers] == [201] * AT_ONCE
     assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
-    assert 0 < int(refused.headers["retry-after"]) <= 60 / PER_MINUTE
+    assert 0 < int(refused.headers["retry-after"]) <= math.ceil(60 / PER_MINUTE)
     assert other.status_code == 201
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from shared.voice import ErrorCode
 from tests.hostile import files
+from tests.hostile.costliest import COSTLIEST
 from tests.hostile.files import M4A, OGG, SECONDS, WEBM, good
 from tests.integration.audio.recordings import (
     FLAVOURS,
@@ -124,6 +125,7 @@ def groups() -> tuple[Group, ...]:
         Group("changes in the middle", tuple(_changes())),
         Group("codecs that are not supported", tuple(_codecs())),
         Group("silent, too short, too long", tuple(_lengths())),
+        Group("the costliest that searches have found", tuple(_costliest())),
     )
 
 
@@ -500,3 +502,8 @@ def _lengths() -> Iterator[Hostile]:
     yield one("zeros", raw_wav(bytes(192_000)), SILENT)
     yield one("half a second", partial(recording, "16-bit wav", 0.5), TOO_SHORT)
     yield one("eleven seconds", partial(recording, "16-bit wav", 11), TOO_LONG)
+
+
+def _costliest() -> Iterator[Hostile]:
+    for name, make in COSTLIEST.items():
+        yield one(name, make, *BROKEN, TOO_COMPLEX)

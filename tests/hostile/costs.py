@@ -1,24 +1,31 @@
 """What decoding a file costs, and a search for the files that cost most.
 
-    python -m tests.hostile.costs --minutes 60 --seed 1
+    python -m tests.hostile.costs --minutes 60 --seed 1 [--write]
 
 It measures every file of the corpus and every kind of recording, changes the costliest at random,
-keeps what costs more, and ends with a table. The costliest files are kept in `.fuzz/costs`.
+keeps what costs more, and ends with a table. The costliest files are kept in `.fuzz/costs`, and the
+next search goes on with them, so that a long one can be made in parts.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import io
+import json
+import multiprocessing
 import os
 import random
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.measuring.pages import with_figures
+from benchmarks.measuring.report import Report, Table
 from shared.media import SNIFF_BYTES, sniff
 from speech.audio import demuxing
 from speech.audio.confinement import Confinement
@@ -32,6 +39,7 @@ from tests.integration.audio.recordings import FLAVOURS, recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from multiprocessing.connection import Connection
 
     from tests.fuzz.mutation import Change
 
@@ -39,8 +47,10 @@ LIMITS: Final = DecodeLimits(max_bytes=MAX_BYTES)
 MOST_CPU_SECONDS: Final = 1.0
 MOST_MEMORY_BYTES: Final = 128 << 20
 KEPT: Final = Path(".fuzz") / "costs"
+README: Final = Path(__file__).parent / "README.md"
 
 _KIBIBYTE: Final = 1024
+_STATE: Final = "search.json"
 _ELITE: Final = 12
 _MOST_CHANGES: Final = 6
 _KINDS: Final = ("flip", "overwrite", "insert", "cut", "repeat")
@@ -81,32 +91,53 @@ OBJECTIVES: Final[dict[str, Callable[[Cost], float]]] = {
 
 
 class Meter:
-    """Measures files in processes that are limited as the service's are."""
+    """Measures files in processes that are limited as the service's are.
+
+    They are forked from a small process, as the service's are: what a search keeps would make each
+    fork cost more, and would leave the decoding less memory.
+    """
 
     def __init__(self) -> None:
         demuxing.warm_up()
-        self._confinement = Confinement()
+        forking = multiprocessing.get_context("fork")
+        self._connection, theirs = forking.Pipe()
+        forking.Process(target=_measure_all, args=(theirs,), daemon=True).start()
+        theirs.close()
 
     def cost_of(self, data: bytes) -> Cost | None:
         """Decode a file and return what that took, None if it is refused before it is decoded."""
-        container = sniff(data[:SNIFF_BYTES])
-        if container is None or len(data) > MAX_BYTES:
+        if sniff(data[:SNIFF_BYTES]) is None or len(data) > MAX_BYTES:
             return None
-        job = job_of(container, LIMITS)
+        self._connection.send_bytes(data)
+        cpu_seconds, peak = self._connection.recv()
+        return Cost(cpu_seconds, peak, len(data))
 
-        def decode() -> None:
-            self._confinement.limit(
-                cpu_seconds=job.cpu_seconds,
-                memory_bytes=job.memory_bytes,
-                wall_seconds=job.wall_seconds,
-                answer_bytes=job.answer_bytes,
-            )
-            decode_into(io.BytesIO(), data, job, confined=False)
 
-        # A forked process has what its parent has, which grows during a search.
+def _measure_all(connection: Connection) -> None:
+    """Measure every file that comes; answer with processor time and peak of memory."""
+    confinement = Confinement()
+    while True:
+        try:
+            data = connection.recv_bytes()
+        except EOFError:
+            return
         _, base = _run(_nothing)
-        cpu_seconds, peak = _run(decode)
-        return Cost(cpu_seconds, max(0, peak - base), len(data))
+        cpu_seconds, peak = _run(partial(_decode, confinement, data))
+        connection.send((cpu_seconds, max(0, peak - base)))
+
+
+def _decode(confinement: Confinement, data: bytes) -> None:
+    container = sniff(data[:SNIFF_BYTES])
+    if container is None:
+        raise ValueError("this is no recording")
+    job = job_of(container, LIMITS)
+    confinement.limit(
+        cpu_seconds=job.cpu_seconds,
+        memory_bytes=job.memory_bytes,
+        wall_seconds=job.wall_seconds,
+        answer_bytes=job.answer_bytes,
+    )
+    decode_into(io.BytesIO(), data, job, confined=False)
 
 
 def _nothing() -> None:
@@ -146,13 +177,49 @@ class Search:
     Args:
         meter: measures files.
         seed: of the random changes.
+
+    Attributes:
+        elite: the costliest files by each objective, the costliest first.
+        tried: how many files were measured.
+        seconds: how long the search has taken, in all its parts.
     """
 
     def __init__(self, meter: Meter, seed: int) -> None:
         self._meter = meter
+        self._seed = seed
         self._random = random.Random(seed)  # noqa: S311 - no secrets
         self.elite: dict[str, list[Found]] = {name: [] for name in OBJECTIVES}
         self.tried = 0
+        self.seconds = 0.0
+
+    def save(self, folder: Path) -> None:
+        """Keep the costliest files, so that another search can go on with them."""
+        folder.mkdir(parents=True, exist_ok=True)
+        elite: dict[str, list[dict[str, Any]]] = {}
+        for objective, kept in self.elite.items():
+            elite[objective] = []
+            for found in kept:
+                file = hashlib.sha256(found.data).hexdigest()[:16]
+                (folder / file).write_bytes(found.data)
+                facts = {"name": found.name, "file": file, "cost": asdict(found.cost)}
+                elite[objective].append(facts)
+        content = {"tried": self.tried, "seconds": self.seconds, "elite": elite}
+        (folder / _STATE).write_text(json.dumps(content, indent=1))
+
+    def resume(self, folder: Path) -> bool:
+        """Go on with what an earlier search has kept; return whether there is any."""
+        if not (folder / _STATE).exists():
+            return False
+        content = json.loads((folder / _STATE).read_text())
+        self.tried, self.seconds = content["tried"], content["seconds"]
+        for objective, kept in content["elite"].items():
+            self.elite[objective] = [
+                Found(each["name"], (folder / each["file"]).read_bytes(), Cost(**each["cost"]))
+                for each in kept
+            ]
+        # Every part makes other changes than those before it.
+        self._random.seed(f"{self._seed}/{self.tried}")
+        return True
 
     def try_file(self, name: str, data: bytes) -> None:
         """Measure a file and keep it if it is among the costliest."""
@@ -185,38 +252,35 @@ class Search:
         return self._random.random() * self._random.choice((1.0, 0.05, 0.005))
 
 
-def rows(search: Search, each: int = 3) -> Iterator[str]:
-    """Yield the rows of the README's table: the costliest files by each objective."""
+def report_of(search: Search, each: int = 2) -> Report:
+    """Return what the README shows: the costliest files by each objective."""
+    rows = []
     for objective, kept in search.elite.items():
         for found in kept[:each]:
             cost = found.cost
-            yield (
-                f"| {objective} | {found.name} | {cost.file_bytes:,} | {cost.cpu_seconds:.2f} "
-                f"| {cost.memory_bytes / (1 << 20):.0f} |"
-            )
+            mebibytes = cost.memory_bytes / (1 << 20)
+            row = (objective, found.name, cost.file_bytes, cost.cpu_seconds, mebibytes)
+            rows.append(row)
+    columns = ("costliest by", "file", "bytes", "processor time (s)", "memory (MiB)")
+    facts = {"minutes of search": search.seconds / 60, "files tried": search.tried}
+    return Report("costs", (Table("The costliest files", columns, tuple(rows)),), facts)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Search for so long; return 1 if a file costs more than any may."""
     parser = argparse.ArgumentParser(prog="costs", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=1.0)
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long this part takes")
     parser.add_argument("--seed", type=int, default=1)
+    text = "bring the figures into tests/hostile/README.md"
+    parser.add_argument("--write", action="store_true", help=text)
     wish = parser.parse_args(arguments)
     search = Search(Meter(), wish.seed)
-    end = time.monotonic() + 60 * wish.minutes
-    for name, data in seeds():
-        search.try_file(name, data)
-    while time.monotonic() < end:
-        search.step()
-    KEPT.mkdir(parents=True, exist_ok=True)
-    for objective, kept in search.elite.items():
-        (KEPT / objective.replace(" ", "-")).write_bytes(kept[0].data)
-    _say(f"{search.tried} files were tried")
-    _say(
-        "| costliest by | file | bytes | processor time (s) | memory (MiB) |\n|---|---|---|---|---|"
-    )
-    for row in rows(search):
-        _say(row)
+    _search(search, 60 * wish.minutes)
+    search.save(KEPT)
+    report = report_of(search)
+    report.show()
+    if wish.write:
+        README.write_text(with_figures(README.read_text(), report))
     worst = [kept[0].cost for kept in search.elite.values()]
     is_within = all(
         cost.cpu_seconds <= MOST_CPU_SECONDS and cost.memory_bytes <= MOST_MEMORY_BYTES
@@ -225,9 +289,16 @@ def main(arguments: Sequence[str]) -> int:
     return 0 if is_within else 1
 
 
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+def _search(search: Search, seconds: float) -> None:
+    begin, before = time.monotonic(), 0.0
+    if search.resume(KEPT):
+        before = search.seconds
+    else:
+        for name, data in seeds():
+            search.try_file(name, data)
+    while time.monotonic() < begin + seconds:
+        search.step()
+    search.seconds = before + time.monotonic() - begin
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 123456, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
+CLIENT = "0123456789abcdef"
 ERROR = VoiceError(ErrorCode.SILENT, "There is no voice in the recording.")
 
 
@@ -48,7 +49,12 @@ def a_result(voice_id: str, attempt: int = 1, **changes: Any) -> Result:
 
 def a_waiting(owner: str | None = None, now: datetime = NOW, **options: Any) -> Voice:
     return voices_of.create(
-        voices_of.new_voice_id(), "mei", Options(**options), now=now, owner=owner
+        voices_of.new_voice_id(),
+        "mei",
+        Options(**options),
+        now=now,
+        owner=owner,
+        client=CLIENT,
     )
 
 

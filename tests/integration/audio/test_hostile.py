@@ -6,6 +6,9 @@ That every one of many such files ends in a result or a clean error is shown in 
 from __future__ import annotations
 
 import asyncio
+import os
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,8 +28,7 @@ from tests.integration.audio.recordings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     import numpy as np
     import numpy.typing as npt
@@ -120,6 +122,36 @@ async def test_exceeding_the_memory_limit_is_an_error_of_the_recording(decoder: 
     limits = DecodeLimits(memory_bytes=256 * 1024, max_bytes=500_000)
     data = recording("m4a file", 10, channels=6)
     assert await code_of(decoder, data, limits) == ErrorCode.TOO_COMPLEX
+
+
+async def test_a_recording_whose_decoding_takes_long_steps_back_for_what_is_converted(
+    decoder: Decoder,
+) -> None:
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    # As much to do as the limit of the processor time allows.
+    limits = DecodeLimits(max_seconds=600, max_bytes=80_000_000)
+    long = asyncio.create_task(code_of(decoder, hidden_opus(20_000), limits))
+    seen = {usual}
+    while not long.done() and usual + 10 not in seen:
+        await asyncio.sleep(0.01)
+        seen |= set(niceness_of_decoding())
+    long.cancel()
+
+    assert seen == {usual, usual + 10}
+    decoding = asyncio.create_task(decoder.decode(recording("flac"), limits=LIMITS))
+    while not decoding.done():
+        await asyncio.sleep(0.001)
+        assert set(niceness_of_decoding()) <= {usual}
+
+
+def niceness_of_decoding() -> Iterator[int]:
+    """How far each process steps back that was forked from this process's decoder."""
+    processes = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            processes[stat.parent.name] = stat.read_text().rpartition(") ")[2].split()
+    own = {number for number, fields in processes.items() if fields[1] == str(os.getpid())}
+    return (int(f[16]) for f in processes.values() if f[1] in own and f[0] != "Z")
 
 
 async def test_a_huge_table_in_a_small_file_gets_no_more_memory_than_a_container_has_for_it(

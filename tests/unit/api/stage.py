@@ -14,9 +14,11 @@ import httpx
 from functions.api.app import create_app
 from functions.api.app_check import AppCheck
 from functions.api.catalogue import Catalogue
+from functions.api.client_names import ClientNames
 from functions.api.creation import VoiceIntake
 from functions.api.limits import Limits
 from functions.api.multipart import FORM_OVERHEAD_BYTES
+from functions.api.outcomes import Outcomes
 from functions.api.routes import Dependencies, LiveOffer
 from functions.api.sign_in import SignIn
 from functions.api.texts import TextIntake
@@ -111,6 +113,7 @@ class Stage:
     limits: Limits = field(
         default_factory=lambda: Limits(per_minute=0, waiting=0, trusted_proxies=0)
     )
+    in_progress: int = 0
     upload_memory: UploadMemory = field(
         default_factory=lambda: UploadMemory(MAX_BYTES + FORM_OVERHEAD_BYTES)
     )
@@ -146,6 +149,7 @@ class Stage:
             catalogue=catalogue,
             max_characters=MAX_CHARACTERS,
         )
+        outcomes = Outcomes(self.voices, self.limits, in_progress=self.in_progress, seconds=1200.0)
         client = httpx.AsyncClient(transport=httpx.MockTransport(self.container))
         dependencies = Dependencies(
             voices=self.voices,
@@ -155,6 +159,8 @@ class Stage:
             sign_in=SignIn(self.verifier),
             app_check=AppCheck(self.app_check),
             limits=self.limits,
+            outcomes=outcomes,
+            client_names=ClientNames("a key of the tests"),
             upload_memory=self.upload_memory,
             catalogue=catalogue,
             wait_seconds=self.wait_seconds,

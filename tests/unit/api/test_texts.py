@@ -55,6 +55,8 @@ async def test_a_text_is_stored_and_its_conversion_requested() -> None:
     ((data, attributes),) = stage.conversions.published
     message = parse_conversion_message(PushMessage(data))
     assert (message.voice_id, message.upload) == (voice_id, voice.input)
+    assert message.client is not None
+    assert message.client == voice.client
     assert message.upload.generation == stored.generation
     assert attributes["voice_id"] == voice_id
     assert stage.container.warm_ups == 1

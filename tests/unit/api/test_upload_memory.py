@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from functions.api.limits import Limits
 from functions.api.multipart import BODY_SECONDS
 from functions.api.upload_memory import COPIES, UploadMemory
 from tests.support.logs import log_book
@@ -168,6 +169,29 @@ async def test_uploads_that_announce_much_and_send_nothing_leave_the_memory_to_o
 
     assert answer.status_code == 202
     assert {each.status_code for each in others} == {202}
+
+
+async def test_one_client_has_only_so_many_uploads_open(tmp_path: Path) -> None:
+    stage = Stage(folder=tmp_path, limits=Limits(per_minute=0, waiting=3, trusted_proxies=1))
+    stalled = [await an_upload(stage) for _ in range(3)]
+    mine = FORM | {"Content-Length": str(MAX_BYTES), "X-Forwarded-For": "203.0.113.9"}
+    another = await an_upload(stage)
+    another.goes_on.set()
+    async with stage.client() as client:
+        under_way = [send(client, each, mine) for each in stalled]
+        await settle()
+
+        refused = await client.put(URL, content=another.body(), headers=mine)
+        others = {**another.announced, "X-Forwarded-For": "203.0.113.10"}
+        let_in = await client.put(URL, content=another.body(), headers=others)
+
+        for each in stalled:
+            each.goes_on.set()
+        answers = await asyncio.gather(*under_way)
+
+    assert "3 recordings" in problem(refused, 429, "rate_limited")
+    assert let_in.status_code == 202
+    assert {each.status_code for each in answers} == {202}
 
 
 async def test_a_recording_that_outgrows_the_memory_is_refused_and_leaves_its_memory(

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 import pytest
 
-from functions.convert.admission import Admission
+from functions.convert.admission import OTHERS_SECONDS, Admission
 from shared.http.push import OverloadedError
 from tests.support.virtual_time import settle
 
@@ -45,3 +46,81 @@ async def test_so_many_run_and_the_others_wait_for_their_turn() -> None:
     goes_on.set()
     await asyncio.gather(*works)
     assert most == 2
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def taken(admission: Admission, stack: ExitStack, client: str | None, wanted: int) -> int:
+    """Take places for a client until it has so many or is refused; return how many it has."""
+    for count in range(wanted):
+        try:
+            stack.enter_context(admission.admit(client))
+        except OverloadedError:
+            return count
+    return wanted
+
+
+def test_a_client_that_is_alone_has_all_places() -> None:
+    with ExitStack() as stack:
+        assert taken(Admission(running=4, waiting=8), stack, "a", 20) == 12
+
+
+def test_while_others_come_a_client_has_half_as_many_places_as_run() -> None:
+    admission = Admission(running=4, waiting=8)
+    with ExitStack() as stack:
+        assert taken(admission, stack, "honest", 1) == 1
+        assert taken(admission, stack, "greedy", 20) == 2
+        with pytest.raises(OverloadedError, match="all 2 places of this client"):
+            stack.enter_context(admission.admit("greedy"))
+        assert taken(admission, stack, "another", 20) == 2
+
+
+def test_a_client_that_took_all_places_while_it_was_alone_gets_no_more_when_others_come() -> None:
+    admission = Admission(running=4, waiting=8)
+    with ExitStack() as greedy:
+        assert taken(admission, greedy, "greedy", 11) == 11
+        with ExitStack() as honest:
+            assert taken(admission, honest, "honest", 2) == 1
+        assert taken(admission, greedy, "greedy", 1) == 0
+
+
+def test_others_count_for_a_while_after_their_last_request() -> None:
+    clock = Clock()
+    admission = Admission(running=4, waiting=8, now=clock)
+    with admission.admit("honest"):
+        pass
+
+    clock.seconds += OTHERS_SECONDS - 1
+    with ExitStack() as stack:
+        assert taken(admission, stack, "greedy", 20) == 2
+    clock.seconds += 2
+    with ExitStack() as stack:
+        assert taken(admission, stack, "greedy", 20) == 12
+
+
+def test_one_conversion_at_a_time_is_enough_for_everybody() -> None:
+    with ExitStack() as stack:
+        assert taken(Admission(running=1, waiting=2), stack, "a", 1) == 1
+
+
+def test_requests_whose_client_is_unknown_are_limited_together() -> None:
+    admission = Admission(running=2, waiting=2)
+    with ExitStack() as stack:
+        assert taken(admission, stack, "a", 1) == 1
+        assert taken(admission, stack, None, 20) == 3
+
+
+def test_nothing_is_kept_of_clients_that_have_no_place() -> None:
+    admission = Admission(running=2, waiting=2)
+    for number in range(100):
+        with admission.admit(f"{number}"):
+            pass
+
+    assert not admission._admitted_of  # noqa: SLF001 - it must not grow
+    assert len(admission._seen) == 2  # noqa: SLF001 - likewise

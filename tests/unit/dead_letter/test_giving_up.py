@@ -7,7 +7,7 @@ import pytest
 
 from functions.dead_letter.giving_up import DeadLetterHandler
 from infra.local.memory_voices import MemoryVoices
-from shared.messages import PushMessage, parse_conversion_message
+from shared.messages import ConversionMessage, PushMessage, parse_conversion_message
 from shared.objects import StorageUnavailableError
 from shared.ports.store import UnreadableVoiceError
 from shared.voice import (
@@ -22,6 +22,7 @@ from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import RecordingPublisher, conversion_message, upload_notification
 from tests.support.voices import (
+    CLIENT,
     EVERY_STATE,
     NOW,
     SECOND,
@@ -162,7 +163,8 @@ async def test_a_young_voice_that_only_lacked_room_is_put_back_with_its_own_reco
 
     ((data, attributes),) = topic.published
     message = parse_conversion_message(PushMessage(data))
-    assert (message.voice_id, message.upload) == (voice.voice_id, an_upload(voice.voice_id))
+    upload = an_upload(voice.voice_id)
+    assert message == ConversionMessage(voice.voice_id, upload, CLIENT)
     assert attributes["voice_id"] == voice.voice_id
     kept = (await young.read(voice.voice_id)).voice
     assert (kept.status.is_final, kept.updated_at) == (False, NOW + CONVERTED_WITHIN - SECOND)

@@ -15,14 +15,19 @@ from functions.on_upload.uploads import (
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
 from shared.errors import PublishError
-from shared.messages import MalformedMessageError, PushMessage, parse_conversion_message
+from shared.messages import (
+    ConversionMessage,
+    MalformedMessageError,
+    PushMessage,
+    parse_conversion_message,
+)
 from shared.ports.store import Snapshot, StoreUnavailableError
 from shared.recordings import LIVE
 from shared.voice import LEASE, Input, LeaseHeldError, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import RecordingPublisher, upload_notification
-from tests.support.voices import EVERY_STATE, NOW, a_converting, a_waiting, an_upload
+from tests.support.voices import CLIENT, EVERY_STATE, NOW, a_converting, a_waiting, an_upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -129,7 +134,7 @@ async def test_a_finished_upload_is_published_first_and_recorded_then(
 
     ((data, attributes),) = stage.topic.published
     message = parse_conversion_message(PushMessage(data))
-    assert (message.voice_id, message.upload) == (voice.voice_id, upload)
+    assert message == ConversionMessage(voice.voice_id, upload, CLIENT)
     assert attributes == {
         "voice_id": voice.voice_id,
         "uploaded_at": "2026-03-04T05:06:07.123456Z",
@@ -219,7 +224,7 @@ async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -
     upload = await stage.add(voice := a_waiting())
     now = datetime.now(UTC)
 
-    with pytest.raises(NotLeasedYetError):
+    with pytest.raises(NotLeasedYetError, match=voice.voice_id):
         await stage.handler.handle(
             upload_notification(upload, metadata=LIVE, eventTime=now.isoformat())
         )
@@ -233,12 +238,14 @@ async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -
 async def test_if_live_has_died_or_has_nothing_to_do_with_it_the_conversion_is_requested(
     stage: Stage, metadata: dict[str, str], age: timedelta
 ) -> None:
+    stage.voices = CrashingVoices(lambda: NOW)
     upload = await stage.add(voice := a_waiting())
-    moment = (datetime.now(UTC) - age).isoformat()
+    topic, moment = RecordingPublisher(), (NOW - age).isoformat()
+    handler = UploadHandler(stage.voices, topic, stage.open_bucket, never)
 
-    await stage.handler.handle(upload_notification(upload, metadata=metadata, eventTime=moment))
+    await handler.handle(upload_notification(upload, metadata=metadata, eventTime=moment))
 
-    assert len(stage.topic.published) == 1
+    assert len(topic.published) == 1
     assert (await stage.voice(voice.voice_id)).status is Status.QUEUED
 
 

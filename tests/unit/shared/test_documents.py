@@ -48,6 +48,7 @@ def test_the_fields_are_those_that_clients_read() -> None:
         "character",
         "options",
         "owner",
+        "client",
         "created_at",
         "updated_at",
         "expire_at",

@@ -127,6 +127,14 @@ def test_a_conversion_message_survives_the_way() -> None:
     )
 
 
+def test_a_message_names_the_client_only_if_it_is_known() -> None:
+    named = ConversionMessage(VOICE_ID, UPLOAD, "0123")
+
+    assert parse_conversion_message(PushMessage(named.encode())) == named
+    for strange in (None, 7, ["0123"]):
+        assert parse_conversion_message(PushMessage(wish(client=strange))).client is None
+
+
 def wish(**changes: Any) -> bytes:
     fields = json.loads(ConversionMessage(VOICE_ID, UPLOAD).encode())
     return json.dumps(fields | changes).encode()

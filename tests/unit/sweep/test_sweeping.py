@@ -10,13 +10,14 @@ from functions.sweep.decision import Patience
 from functions.sweep.sweeping import PAGE, PAGES, IncompleteSweepError, Sweeper
 from infra.local.memory_voices import MemoryVoices
 from shared.media import TEXT_CONTENT_TYPE
-from shared.messages import PushMessage, parse_conversion_message
+from shared.messages import ConversionMessage, PushMessage, parse_conversion_message
 from shared.ports.store import Found, UnreadableVoiceError
 from shared.voice import ErrorCode, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book, logged_as
 from tests.support.messages import RecordingPublisher
 from tests.support.voices import (
+    CLIENT,
     NOW,
     SECOND,
     a_converting,
@@ -89,7 +90,7 @@ async def test_a_voice_whose_event_was_lost_is_queued_with_the_recording_that_is
     ((data, attributes),) = house.topic.published
     assert attributes["voice_id"] == voice.voice_id
     message = parse_conversion_message(PushMessage(data))
-    assert (message.voice_id, message.upload) == (voice.voice_id, expected)
+    assert message == ConversionMessage(voice.voice_id, expected, CLIENT)
 
 
 async def test_a_text_whose_message_was_never_sent_is_found(house: House) -> None:

@@ -1,0 +1,377 @@
+"""Clients whose recordings fail may send fewer."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from functions.api.client_names import ClientNames
+from functions.api.limits import MOST_PAUSE_SECONDS, WINDOW_SECONDS, Limits
+from functions.api.outcomes import IN_PROGRESS_SECONDS, LOOKS, Outcomes
+from functions.api.problems import Problem
+from infra.local.memory_voices import MemoryVoices
+from shared.http.client_networks import networks_of
+from shared.ports.store import StoreUnavailableError
+from shared.voice import ErrorCode, Status, VoiceError
+from tests.support.voices import NOW, a_converting, a_done, a_failed, a_queued, a_waiting
+from tests.unit.api.stage import Stage, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import httpx
+
+    from shared.ports.store import Snapshot
+    from shared.voice import Voice
+
+PER_MINUTE = 120
+BURST = 20
+CLIENT, OTHER = "203.0.113.9", "203.0.113.10"
+HOSTILE = VoiceError(ErrorCode.TOO_COMPLEX, "It takes too much.")
+ATTACKER, NEIGHBOUR = "2001:db8:1:1::/64", "2001:db8:1:2::/64"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Voices(MemoryVoices):
+    """Counts reads, and can be out of reach."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+        self.is_down = False
+
+    async def read(self, voice_id: str) -> Snapshot:
+        self.reads += 1
+        if self.is_down:
+            raise StoreUnavailableError("down")
+        return await super().read(voice_id)
+
+
+class Scene:
+    """Outcomes and everything around them."""
+
+    def __init__(self, in_progress: int = 50) -> None:
+        self.clock = Clock()
+        self.voices = Voices()
+        self.limits = Limits(per_minute=PER_MINUTE, waiting=0, trusted_proxies=1, now=self.clock)
+        self.outcomes = Outcomes(
+            self.voices, self.limits, in_progress=in_progress, seconds=1200.0, now=self.clock
+        )
+
+    async def made(self, voice: Voice, client: str = CLIENT) -> Voice:
+        """Let a client have created a voice here."""
+        await self.voices.create(voice)
+        self.outcomes.remember(client, voice.voice_id)
+        return voice
+
+    def requests_left(self, client: str = CLIENT) -> int:
+        """Count the requests that a client could send now."""
+        # A request costs one token of each bucket.
+        buckets = copy.deepcopy(self.limits._buckets)  # noqa: SLF001
+        for count in range(10 * PER_MINUTE):
+            if any(buckets[kind].pause(network) for kind, network in networks_of(client)):
+                return count
+            for kind, network in networks_of(client):
+                buckets[kind].take(network)
+        raise AssertionError("there is no limit")
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def failed_with(code: ErrorCode) -> Voice:
+    return a_failed(VoiceError(code, "It failed."))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.TOO_COMPLEX,
+        ErrorCode.CORRUPT,
+        ErrorCode.NO_AUDIO,
+        ErrorCode.UNSUPPORTED_FORMAT,
+        ErrorCode.ATTEMPTS_EXHAUSTED,
+        ErrorCode.DEADLINE_EXCEEDED,
+    ],
+)
+async def test_a_recording_that_fails_as_an_attackers_counts_for_many(
+    scene: Scene, code: ErrorCode
+) -> None:
+    await scene.made(failed_with(code))
+
+    await scene.outcomes.settle(CLIENT)
+
+    assert scene.requests_left() == BURST - 10
+    assert scene.requests_left(OTHER) == BURST
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.SILENT,
+        ErrorCode.TOO_SHORT,
+        ErrorCode.TOO_LONG,
+        ErrorCode.UPLOAD_EXPIRED,
+        ErrorCode.UNKNOWN_CHARACTER,
+        ErrorCode.INTERNAL,
+    ],
+)
+async def test_a_visitors_mistake_costs_nothing_more(scene: Scene, code: ErrorCode) -> None:
+    await scene.made(failed_with(code))
+
+    await scene.outcomes.settle(CLIENT)
+
+    assert scene.requests_left() == BURST
+
+
+async def test_a_failure_is_counted_once(scene: Scene) -> None:
+    voice = await scene.made(a_failed(HOSTILE))
+
+    for _ in range(3):
+        await scene.outcomes.settle(CLIENT)
+        scene.outcomes.ended(voice)
+
+    assert scene.requests_left() == BURST - 10
+
+
+async def test_a_client_that_only_sends_broken_recordings_sends_a_tenth(scene: Scene) -> None:
+    sent, begin = 0, scene.clock.seconds
+    while scene.clock.seconds < begin + 10 * WINDOW_SECONDS:
+        await scene.outcomes.settle(CLIENT)
+        buckets = scene.limits._buckets[""]  # noqa: SLF001 - what `admit` asks
+        if buckets.take(CLIENT) == 0:
+            await scene.made(a_failed(HOSTILE))
+            sent += 1
+        scene.clock.seconds += 0.5
+
+    # 120 at once would be 1320 in ten minutes.
+    assert 100 <= sent <= 145
+
+
+async def test_others_behind_the_same_address_still_get_in(scene: Scene) -> None:
+    for _ in range(200):
+        await scene.made(a_failed(HOSTILE))
+        await scene.outcomes.settle(CLIENT)
+    assert scene.requests_left() == 0
+
+    scene.clock.seconds += MOST_PAUSE_SECONDS
+
+    assert scene.requests_left() == 1
+
+
+async def test_a_network_shares_what_its_clients_cost_and_another_one_does_not(
+    scene: Scene,
+) -> None:
+    await scene.made(a_failed(HOSTILE), ATTACKER)
+
+    # A neighbour creates a voice: that settles what the others of the /48 have created.
+    await scene.outcomes.settle(NEIGHBOUR)
+
+    assert scene.requests_left(ATTACKER) == BURST - 10
+    assert scene.requests_left(NEIGHBOUR) == BURST - 10
+    assert scene.requests_left("2001:db8:2:1::/64") == BURST
+
+
+async def test_a_48_is_slowed_down_for_a_quarter_of_the_time_of_one_address(
+    scene: Scene,
+) -> None:
+    for number in range(4):
+        await scene.made(a_failed(HOSTILE), f"2001:db8:1:{number:x}00::/64")
+    await scene.outcomes.settle(NEIGHBOUR)
+
+    # More than the requests that a /48 may send at once: each counts as 10.
+    assert scene.requests_left("2001:db8:1:ff00::/64") == 0
+    scene.clock.seconds += MOST_PAUSE_SECONDS / 4
+    assert scene.requests_left("2001:db8:1:ff00::/64") == 1
+
+
+async def test_only_so_many_voices_of_a_client_may_have_no_end(scene: Scene) -> None:
+    scene = Scene(in_progress=5)
+    for _ in range(5):
+        await scene.made(a_waiting())
+
+    with pytest.raises(Problem, match="5 voices from your address") as refusal:
+        await scene.outcomes.settle(CLIENT)
+    await scene.outcomes.settle(OTHER)
+    assert (refusal.value.status, refusal.value.code) == (429, "rate_limited")
+
+
+@pytest.mark.parametrize(("step", "most"), [(1, 2), (0x100, 2)])
+async def test_a_client_cannot_multiply_its_voices_by_its_networks(step: int, most: int) -> None:
+    scene = Scene(in_progress=2)
+    for number in range(2 * most):
+        await scene.made(a_waiting(), f"2001:db8:1:{number * step:x}::/64")
+
+    with pytest.raises(Problem, match=f"{2 * most} voices"):
+        await scene.outcomes.settle(f"2001:db8:1:{2 * most * step:x}::/64")
+
+
+async def test_a_voice_that_was_given_up_counts_for_a_minute_and_is_still_looked_at() -> None:
+    scene = Scene(in_progress=5)
+    for _ in range(4):
+        await scene.made(a_waiting())
+    failed = await scene.made(a_waiting())
+    scene.clock.seconds += IN_PROGRESS_SECONDS
+
+    await scene.outcomes.settle(CLIENT)
+    snapshot = await scene.voices.read(failed.voice_id)
+    late = replace(a_failed(HOSTILE), voice_id=failed.voice_id)
+    await scene.voices.replace(snapshot, late)
+    await scene.outcomes.settle(CLIENT)
+
+    assert scene.requests_left() == BURST - 10
+
+
+async def test_voices_that_end_make_room(scene: Scene) -> None:
+    scene = Scene(in_progress=5)
+    made = [await scene.made(a_waiting()) for _ in range(5)]
+    await scene.voices.delete(made[0].voice_id)
+    snapshot = await scene.voices.read(made[1].voice_id)
+    await scene.voices.replace(snapshot, replace(a_done(), voice_id=made[1].voice_id))
+
+    await scene.outcomes.settle(CLIENT)
+
+    assert len(scene.outcomes) == 3
+
+
+async def test_a_few_voices_are_looked_at_for_each_new_one_and_in_turn(scene: Scene) -> None:
+    for _ in range(20):
+        await scene.made(a_waiting())
+    last = await scene.made(a_failed(HOSTILE))
+
+    for _ in range(20 // LOOKS):
+        await scene.outcomes.settle(CLIENT)
+    assert scene.voices.reads == 20
+    await scene.outcomes.settle(CLIENT)
+
+    assert scene.requests_left() == BURST - 10
+    assert last.voice_id not in scene.outcomes._created  # noqa: SLF001 - it is over
+
+
+async def test_a_voice_whose_recording_can_no_longer_come_is_forgotten(scene: Scene) -> None:
+    await scene.made(a_waiting())
+    scene.clock.seconds += 1200.0
+
+    await scene.outcomes.settle(OTHER)
+
+    assert len(scene.outcomes) == 0
+    assert not scene.outcomes._counts  # noqa: SLF001 - nothing is kept
+    assert not scene.outcomes._of_network  # noqa: SLF001 - as above
+
+
+async def test_a_store_that_does_not_answer_refuses_nobody(scene: Scene) -> None:
+    await scene.made(a_failed(HOSTILE))
+    scene.voices.is_down = True
+
+    await scene.outcomes.settle(CLIENT)
+
+    assert len(scene.outcomes) == 1
+    assert scene.requests_left() == BURST
+
+
+@pytest.mark.parametrize("make", [a_queued, a_converting])
+async def test_erasing_a_voice_while_it_is_converted_hides_nothing(
+    scene: Scene, make: Callable[[], Voice]
+) -> None:
+    voice = await scene.made(make())
+
+    scene.outcomes.erased(voice)
+
+    assert scene.requests_left() == BURST - 10
+
+
+async def test_erasing_a_voice_before_its_recording_came_costs_nothing(scene: Scene) -> None:
+    voice = await scene.made(a_waiting())
+
+    scene.outcomes.erased(voice)
+    await scene.voices.delete(voice.voice_id)
+    await scene.outcomes.settle(CLIENT)
+
+    assert scene.requests_left() == BURST
+    assert len(scene.outcomes) == 0
+
+
+async def test_a_voice_that_was_created_elsewhere_counts_for_nobody(scene: Scene) -> None:
+    scene.outcomes.ended(a_failed(HOSTILE))
+    scene.outcomes.erased(a_converting())
+
+    assert scene.requests_left() == BURST
+
+
+class TestInTheApi:
+    async def test_a_client_is_told_to_wait_after_failed_recordings(self, stage: Stage) -> None:
+        stage.limits = Limits(per_minute=72, patience=0, waiting=0, trusted_proxies=0)
+        stage.in_progress = 48
+        async with stage.client() as client:
+            await fail(stage, await create(client))
+            second = await client.post("/api/v1/voices")
+            refused = await client.post("/api/v1/voices")
+
+        assert second.status_code == 201
+        assert "Too many requests" in problem(refused, 429, "rate_limited")
+        assert int(refused.headers["retry-after"]) <= MOST_PAUSE_SECONDS
+
+    async def test_a_client_with_too_many_voices_is_told_to_wait(self, stage: Stage) -> None:
+        stage.in_progress = 2
+        async with stage.client() as client:
+            await create(client)
+            await create(client)
+            refused = await client.post("/api/v1/voices")
+
+        assert "2 voices" in problem(refused, 429, "rate_limited")
+        assert len(stage.voices._entries) == 2  # noqa: SLF001 - nothing else was created
+
+    async def test_a_voice_knows_its_client_by_a_name_until_it_ends(self, stage: Stage) -> None:
+        async with stage.client() as client:
+            voice_id = await create(client)
+            created = (await stage.voices.read(voice_id)).voice
+            await fail(stage, voice_id)
+            ended = (await stage.voices.read(voice_id)).voice
+
+        assert created.client is not None
+        assert "127.0.0.1" not in created.client
+        assert ended.client is None
+
+
+async def create(client: httpx.AsyncClient) -> str:
+    created = await client.post("/api/v1/voices")
+    assert created.status_code == 201
+    voice_id: str = created.json()["voice_id"]
+    return voice_id
+
+
+async def fail(stage: Stage, voice_id: str) -> None:
+    snapshot = await stage.voices.read(voice_id)
+    failed = replace(a_failed(HOSTILE), voice_id=voice_id)
+    assert failed.status is Status.FAILED
+    await stage.voices.replace(snapshot, failed)
+
+
+class TestClientNames:
+    def test_all_addresses_of_a_48_have_one_name(self) -> None:
+        names = ClientNames("key")
+
+        assert names.name_of(ATTACKER) == names.name_of(NEIGHBOUR)
+        assert names.name_of(ATTACKER) != names.name_of("2001:db8:2:1::/64")
+        assert names.name_of(CLIENT) != names.name_of(OTHER)
+
+    def test_a_name_says_nothing_without_the_key_and_changes_every_day(self) -> None:
+        today, tomorrow = (
+            ClientNames("key", lambda: NOW),
+            ClientNames("key", lambda: NOW.replace(day=NOW.day + 1)),
+        )
+
+        assert ClientNames("another", lambda: NOW).name_of(CLIENT) != today.name_of(CLIENT)
+        assert tomorrow.name_of(CLIENT) != today.name_of(CLIENT)
