@@ -72,8 +72,9 @@ def tests(session: nox.Session) -> None:
     environment = Environment(session, "tests")
     elsewhere = ("tests/browser", "tests/image", "tests/unit/training")
     ignored = () if session.posargs else tuple(f"--ignore={folder}" for folder in elsewhere)
-    # Two at a time, because many of them wait for processes to start or for leases to end.
-    parallel = ("-n", "2", "--dist", "loadfile")
+    # Three at a time, also on two processors: many of them wait for processes to start or for
+    # leases to end. Those that wait longest are in the first folders, so the order stays.
+    parallel = ("-n", "3", "--no-loadscope-reorder")
     coverage = ("--cov", "--cov-report=term:skip-covered")
     environment.python("-m", "pytest", *parallel, *coverage, *ignored, *session.posargs)
 

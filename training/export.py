@@ -98,13 +98,40 @@ def export(network: Network, melody: Melody, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / GRAPH
     frames = torch.export.Dim("frames", min=8, max=1_000_000)
-    torch.onnx.export(
+    write_graph(
+        file,
         FoldedGraph(network).eval(),
         character_inputs(150),
-        file,
         input_names=["wave", "f0", "voicing", "noise"],
         output_names=["audio"],
         dynamic_shapes=({1: 160 * frames}, {1: frames}, {1: frames}, {1: 240 * frames + 240}),
+    )
+    _check(CharacterGraph(network).eval(), file)
+    _write_manifest(file, melody)
+    return file
+
+
+def write_graph(
+    file: Path,
+    graph: torch.nn.Module,
+    example: tuple[torch.Tensor, ...],
+    *,
+    input_names: list[str],
+    output_names: list[str],
+    dynamic_shapes: Any = None,
+) -> None:
+    """Writes a network as a graph of a bundle: optimised, stripped, its large weights halved.
+
+    Raises:
+        ExportError: the graph has foreign operators.
+    """
+    torch.onnx.export(
+        graph,
+        example,
+        file,
+        input_names=input_names,
+        output_names=output_names,
+        dynamic_shapes=dynamic_shapes,
         opset_version=OPSET,
         dynamo=True,
         external_data=False,
@@ -113,9 +140,6 @@ def export(network: Network, melody: Melody, folder: Path) -> Path:
     optimise(file)
     strip(file)
     halve_weights(file)
-    _check(CharacterGraph(network).eval(), file)
-    _write_manifest(file, melody)
-    return file
 
 
 def character_inputs(frames: int) -> tuple[torch.Tensor, ...]:

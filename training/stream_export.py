@@ -19,7 +19,7 @@ import torch
 
 from shared.characters import MANIFEST
 from speech.bundles.weights import with_weights_of
-from training.export import OPSET, ExportError, halve_weights, optimise, strip
+from training.export import ExportError, write_graph
 from training.graph_weights import load_network
 from training.stream import FRAMES, StreamGraph
 
@@ -41,20 +41,13 @@ def export_stream(bundle: Path, frames: int = FRAMES) -> Path:
     graph = StreamGraph(load_network(whole), frames).eval()
     file = bundle / GRAPH
     state = graph.state()
-    torch.onnx.export(
+    write_graph(
+        file,
         graph,
         (*_example(graph), *state.values()),
-        file,
         input_names=[*_INPUTS, *state],
         output_names=["audio", *(f"next_{name}" for name in state)],
-        opset_version=OPSET,
-        dynamo=True,
-        external_data=False,
-        verbose=False,
     )
-    optimise(file)
-    strip(file)
-    halve_weights(file)
     _leave_out_weights(file, whole)
     _check(graph, file, whole)
     _enter(file, bundle / MANIFEST)

@@ -21,7 +21,7 @@ from infra.local.addresses import Addresses
 from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE, deployable_environments
 from infra.local.keys import make_key
 from infra.local.options import ROOT, CloudOptions
-from infra.local.processes import free_ports
+from infra.local.ports import Ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -79,7 +79,10 @@ class Starter:
 
     def start_converter(self) -> Start:
         """Start a conversion container and stop it as soon as it is ready."""
-        (port,) = free_ports(1)
+        with Ports() as ports:
+            return self._start_converter_at(*ports.free(1))
+
+    def _start_converter_at(self, port: int) -> Start:
         environment = self._environment("convert") | {"PORT": str(port)}
         began = time.monotonic()
         with _running([sys.executable, "-m", "functions.convert.main"], environment) as process:

@@ -18,7 +18,7 @@ from infra.local import names, provisioning
 from infra.local.environments import STORAGE_VARIABLE
 from infra.local.keys import make_key
 from infra.local.options import ROOT
-from infra.local.processes import Supervisor, free_ports
+from infra.local.processes import Supervisor
 from shared.google.cloud_storage import CloudStorageBucket, Signer
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ async def storage_server() -> AsyncIterator[Storage]:
     """Start it, make the buckets, and stop it at the end."""
     with tempfile.TemporaryDirectory(prefix="voice-avatar-") as name:
         folder = Path(name)
-        key_file, (port,) = folder / "key.json", free_ports(1)
+        key_file, supervisor = folder / "key.json", Supervisor(folder / "logs")
+        (port,) = supervisor.ports.free(1)
         make_key().write(key_file)
         url = f"http://127.0.0.1:{port}"
         module = (sys.executable, "-m", "infra.local.storage_service")
         command = (*module, str(port), str(folder / "storage"), str(key_file), NOWHERE)
-        supervisor = Supervisor(folder / "logs")
         try:
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}
             process = await supervisor.start("storage", command, environment)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import psutil
 
 from infra.local.options import ROOT
-from infra.local.processes import Supervisor, free_ports
+from infra.local.processes import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -72,10 +72,10 @@ async def running(
         environment: what it needs beside this process's own; PORT is replaced here, too.
         probe: the path to ask.
     """
-    (port,) = free_ports(1)
-    url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory(prefix="voice-avatar-") as folder:
         supervisor = Supervisor(Path(folder))
+        (port,) = supervisor.ports.free(1)
+        url = f"http://127.0.0.1:{port}"
         try:
             process = await supervisor.start(
                 "server",

@@ -21,7 +21,7 @@ from benchmarks.measuring.recordings import CONTENT_TYPE, webm
 from infra.local.emulators import find_emulators
 from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
 from infra.local.options import RULES, CloudOptions
-from infra.local.processes import Supervisor, free_ports
+from infra.local.processes import Supervisor
 from infra.local.starting import local_cloud
 from infra.local.visitor import Visitor, Wish
 from shared.voice import Status
@@ -153,9 +153,9 @@ async def visited_cloud(*, embedded: bool) -> AsyncIterator[Visitors]:
 async def running_emulators() -> AsyncIterator[tuple[str, str]]:
     """Start the Firestore and Pub/Sub emulators alone; yield their addresses, HOST:PORT."""
     emulators = find_emulators()
-    firestore, pubsub = free_ports(2)
     with tempfile.TemporaryDirectory(prefix="voice-avatar-") as name:
         supervisor = Supervisor(Path(name))
+        firestore, pubsub = supervisor.ports.free(2)
         try:
             for service, port, command in (
                 ("firestore", firestore, emulators.firestore_command(firestore, RULES)),

@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from infra.local import names
 from infra.local.memory_topics import ACKNOWLEDGING
-from infra.local.processes import free_ports
+from infra.local.ports import Ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -61,7 +61,8 @@ class Deliveries:
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
         """Let the emulator push as ever, but through here."""
-        (port,) = free_ports(1)
+        ports = Ports()
+        (port,) = ports.free(1)
         stop = asyncio.Event()
         config = Config()
         config.bind, config.loglevel = [f"127.0.0.1:{port}"], "WARNING"
@@ -76,6 +77,7 @@ class Deliveries:
                 await self._push_to(topic, endpoint)
             stop.set()
             await serving
+            ports.close()
 
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[None]:

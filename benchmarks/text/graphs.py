@@ -23,11 +23,15 @@ from functions.convert.live.voicevox.offers import plain_png
 from infra.local.options import ROOT
 from shared.characters import ENCODERS
 from speech.engines.style_bert_vits2.encoder import VOCABULARY
+from speech.importing.wide_convolutions import widen_convolutions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from onnx import ModelProto
+
 CHARACTER: Final = "random"
+EXPORTED, IMPORTED = "exported", "imported"
 SAMPLE_RATE: Final = 44_100
 UUID: Final = "a0000000-0000-4000-8000-000000000000"
 
@@ -42,18 +46,28 @@ _BLOCKS, _DILATIONS, _SLOPE = (3, 7, 11), (1, 3, 5), 0.1
 
 
 def write_characters(folder: Path, layers: int = LAYERS) -> None:
-    """Write a folder of characters: Mei, and a voice of full size.
+    """Write two folders of characters, each with Mei and a voice of full size.
+
+    In EXPORTED the voice is as its makers export it, in IMPORTED as an import makes it.
 
     Args:
-        folder: is made.
+        folder: an empty one.
         layers: of the BERT; fewer make it smaller.
     """
+    encoder = folder / "bert.onnx"
+    encoder.write_bytes(bert(layers))
+    voice = synthesizer()
+    _write(folder / EXPORTED, encoder, voice)
+    _write(folder / IMPORTED, encoder, _imported(voice))
+
+
+def _write(folder: Path, bert_file: Path, voice: bytes) -> None:
     folder.mkdir()
     shutil.copytree(ROOT / "characters" / "mei", folder / "mei")
-    encoder, voice = bert(layers), synthesizer()
+    encoder = bert_file.read_bytes()
     digest = hashlib.sha256(encoder).hexdigest()
     (folder / ENCODERS).mkdir()
-    (folder / ENCODERS / f"{digest}.onnx").write_bytes(encoder)
+    (folder / ENCODERS / f"{digest}.onnx").hardlink_to(bert_file)
     bundle = folder / CHARACTER
     bundle.mkdir()
     (bundle / "synthesis.onnx").write_bytes(voice)
@@ -228,8 +242,19 @@ def _aivmx() -> dict[str, str]:
     }
 
 
+def _imported(voice: bytes) -> bytes:
+    """Do what an import does to a voice's graph; its noise is an input already."""
+    model = load_model_from_string(voice)
+    widen_convolutions(model)
+    return _written(model)
+
+
 def _with_metadata(content: bytes, metadata: dict[str, str]) -> bytes:
     model = load_model_from_string(content)
     helper.set_model_props(model, metadata)
+    return _written(model)
+
+
+def _written(model: ModelProto) -> bytes:
     written: bytes = model.SerializeToString()  # type: ignore[no-untyped-call] # onnx is not typed
     return written

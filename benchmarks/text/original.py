@@ -1,6 +1,6 @@
 """The arrangement of AivisSpeech Engine, built from the same parts: `python -m ...text.original`.
 
-One process, one lock around every inference, and graphs that are not optimised.
+One process, one lock around every inference, and graphs that are neither optimised nor rewritten.
 """
 
 from __future__ import annotations

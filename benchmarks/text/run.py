@@ -1,25 +1,30 @@
 """How many texts a second are spoken, how soon, and with how much memory.
 
-Texts as people send them in chats, at a constant rate whatever becomes of those before. The
-original arrangement - one process, one lock, graph optimisation off - is built from the same parts
-and measured in the same run. The AIVMX voice has the size of a real one and random weights.
+Texts as people send them in chats, at a constant rate whatever becomes of those before, and as many
+as are spoken. The original arrangement - one process, one lock, graph optimisation off - is built
+from the same parts and measured in the same run. The AIVMX voice has the size of a real one and
+random weights.
 """
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import httpx
 
-from benchmarks.measuring.load import apply_load
+from benchmarks.measuring.load import SUCCESSES, apply_load
 from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.servers import PORT, python, running
-from benchmarks.text.graphs import CHARACTER, LAYERS, write_characters
+from benchmarks.measuring.undisturbed import undisturbed
+from benchmarks.text.graphs import CHARACTER, EXPORTED, IMPORTED, LAYERS, write_characters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,47 +93,65 @@ class Plan:
 
     Attributes:
         arrangements: how the service runs.
-        seconds: of each load.
-        rates: texts a second that are asked of Mei, and of the AIVMX voice.
-        most: more texts a second than are spoken, of each voice: what is then answered is the
-            saturation.
+        seconds: of each load, for Mei and for the AIVMX voice.
+        rates: texts a second that are asked of each.
+        saturated: seconds for which as much is asked of each as it speaks.
         firsts: how often the first sound of a long text is waited for.
         layers: of the BERT.
     """
 
     arrangements: Sequence[Arrangement]
-    seconds: float
+    seconds: tuple[float, float]
     rates: tuple[Sequence[float], Sequence[float]]
-    most: tuple[float, float]
-    firsts: int
+    saturated: tuple[float, float]
+    firsts: tuple[int, int]
     layers: int = LAYERS
 
 
-FULL: Final = Plan(ARRANGEMENTS, 20.0, ((4.0, 8.0), (0.25, 0.5)), (30.0, 3.0), 9)
+CLIENTS: Final = 6
+"""So many ask at once, each for its next text when it has heard the last one: more than are spoken
+at once, so that nobody waits for them."""
+
+FULL: Final = Plan(ARRANGEMENTS, (6.0, 12.0), ((8.0,), (0.5,)), (6.0, 15.0), (7, 1))
 QUICK: Final = Plan(
-    ARRANGEMENTS[:2] + ARRANGEMENTS[3:4], 3.0, ((1.0,), (0.5,)), (6.0, 1.0), 1, layers=4
+    ARRANGEMENTS[:2] + ARRANGEMENTS[3:4],
+    (3.0, 6.0),
+    ((8.0,), (0.5,)),
+    (4.0, 8.0),
+    (3, 1),
+    layers=4,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured of one arrangement with one voice."""
+    """What was measured of one arrangement with one voice.
 
-    saturation: float
+    Attributes:
+        saturation: texts a second, and the processor's seconds for each of them.
+        at_rates: texts a second, percentiles of their latency in milliseconds, and failures.
+        first_sound: of a long text, in milliseconds.
+        megabytes: of memory.
+        others: the largest share of the processors that other programs took meanwhile.
+    """
+
+    saturation: tuple[float, float]
     at_rates: Sequence[tuple[float, tuple[float, ...], int]]
     first_sound: float
     megabytes: float
+    others: float
 
 
 async def run(options: Options) -> Report:
     """Measure every arrangement with both voices."""
     plan = QUICK if options.quick else FULL
     with tempfile.TemporaryDirectory(prefix="characters-") as name:
-        folder = Path(name, "characters")
+        folder = Path(name)
         write_characters(folder, plan.layers)
         measured: _Results = {}
         for each in plan.arrangements:
-            measured |= await _measure(plan, each, folder)
+            kind = EXPORTED if each.module == ORIGINAL else IMPORTED
+            measured |= await _measure(plan, each, folder / kind)
     return Report(
         "text", (_loads(plan, measured), _summary(plan, measured)), facts=_facts(plan, measured)
     )
@@ -164,23 +187,36 @@ async def _measure_voice(
     index = (MEI, CHARACTER).index(voice)
     visitor = await _Visitor.known(client, voice)
     await visitor.prepare((*TEXTS, LONG))
-    first = await visitor.first_sound(plan.firsts)
-    at_rates = []
+    first, others = await undisturbed(server, partial(visitor.first_sound, plan.firsts[index]))
+    at_rates, seconds = [], plan.seconds[index]
     for rate in plan.rates[index]:
-        load = await apply_load(visitor.ask, rate=rate, seconds=plan.seconds)
+        applied = partial(apply_load, visitor.ask, rate=rate, seconds=seconds)
+        load, more = await undisturbed(server, applied)
         at_rates.append((rate, load.percentiles(), load.failures()))
-    saturation = await _saturation(visitor, plan.most[index], plan.seconds)
-    return Measured(saturation, at_rates, first, server.megabytes())
+        others = max(others, more)
+    asked = partial(_saturation, server, visitor, plan.saturated[index])
+    saturation, more = await undisturbed(server, asked)
+    return Measured(saturation, at_rates, first, server.megabytes(), max(others, more))
 
 
-async def _saturation(visitor: _Visitor, rate: float, seconds: float) -> float:
-    """Return how many texts a second are spoken when more are asked for.
+async def _saturation(server: Server, visitor: _Visitor, seconds: float) -> tuple[float, float]:
+    """Return how many texts a second are spoken when more are always asked for.
 
-    The answers are counted until the last one, so that those under way do not count for nothing.
+    Each client's answers count until its last one, so that no text counts in part. The second value
+    is the processor time of one text in seconds.
     """
-    load = await apply_load(visitor.ask, rate=rate, seconds=seconds)
-    ended = [answer.at for answer in load.answers if answer.is_success]
-    return len(ended) / max(ended) if ended else 0.0
+    begin, spent = time.perf_counter(), server.cpu_seconds()
+    texts = itertools.count()
+
+    async def client() -> tuple[int, float]:
+        answers = 0
+        while time.perf_counter() - begin < seconds:
+            answers += await visitor.ask(next(texts)) in SUCCESSES
+        return answers, time.perf_counter() - begin
+
+    heard = await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    each = (server.cpu_seconds() - spent) / max(1, sum(answers for answers, _ in heard))
+    return sum(answers / took for answers, took in heard), each
 
 
 class _Visitor:
@@ -248,18 +284,20 @@ def _loads(plan: Plan, measured: _Results) -> Table:
 def _summary(plan: Plan, measured: _Results) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for voice in (MEI, CHARACTER):
-        original = measured[voice, plan.arrangements[0]].saturation
+        original, _ = measured[voice, plan.arrangements[0]].saturation
         for each in plan.arrangements:
             found = measured[voice, each]
-            times = found.saturation / original if original else None
+            rate, processor = found.saturation
+            times = rate / original if original else None
             rows.append(
-                (voice, each.title, found.saturation, times, found.first_sound, found.megabytes)
+                (voice, each.title, rate, times, processor, found.first_sound, found.megabytes)
             )
     columns = (
         "voice",
         "arrangement",
         "saturation (texts/s)",
         "times the original",
+        "processor time of a text (s)",
         "first sound of 60 characters (ms)",
         "memory (MB, both voices loaded)",
     )
@@ -278,4 +316,7 @@ def _facts(plan: Plan, measured: _Results) -> dict[str, Cell]:
     one, two = of(1).megabytes, of(2).megabytes
     return {
         "memory that a second process adds, of the first one's": (two - one) / one,
+        "largest share of the processors that other programs took during a row": max(
+            found.others for found in measured.values()
+        ),
     }

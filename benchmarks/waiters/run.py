@@ -30,7 +30,7 @@ from infra.local.emulators import find_emulators
 from infra.local.environments import FIRESTORE_VARIABLE, deployable_environments
 from infra.local.keys import make_key
 from infra.local.options import ROOT, RULES, CloudOptions
-from infra.local.processes import Supervisor, free_ports
+from infra.local.processes import Supervisor
 from shared.google.firestore_store import FirestoreVoices
 
 if TYPE_CHECKING:
@@ -241,10 +241,11 @@ async def firestore_emulator() -> AsyncIterator[str]:
     Raises:
         EmulatorsMissingError: it is not there.
     """
-    (port,) = free_ports(1)
-    command = find_emulators().firestore_command(port, RULES)
+    emulators = find_emulators()
     with tempfile.TemporaryDirectory() as logs:
         supervisor = Supervisor(Path(logs))
+        (port,) = supervisor.ports.free(1)
+        command = emulators.firestore_command(port, RULES)
         try:
             process = await supervisor.start("firestore", command, os.environ)
             await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/")
@@ -406,9 +407,9 @@ async def serving(alternative: Alternative, firestore: str) -> AsyncIterator[Ser
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         make_key().write(scratch / "key.json")
         convert = await stack.enter_async_context(warm_up_target())
-        (port,) = free_ports(1)
         environment = api_environment(convert, firestore, scratch / "key.json")
         supervisor = Supervisor(scratch / "logs")
+        (port,) = supervisor.ports.free(1)
         stack.push_async_callback(supervisor.stop_all)
         process = await supervisor.start(
             "api", server_command(port), environment | {ALTERNATIVE_VARIABLE: alternative.value}

@@ -30,7 +30,7 @@ from functions.api.texts import TextIntake
 from functions.api.upload_memory import UploadMemory
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
 from shared.character_bucket import CharacterBucket
-from shared.characters import read_manifests
+from shared.characters import ManifestError, read_manifests
 from shared.google import clients
 from shared.google.app_check import (
     APP_CHECK_KEYS,
@@ -46,7 +46,7 @@ from shared.google.tokens import (
 )
 from shared.http.function import cloud_function
 from shared.live_tickets import Tickets
-from shared.settings import Environment
+from shared.settings import Environment, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,6 +148,18 @@ def open_catalogue(
     return Catalogue(built_in, bucket, config.characters_refresh_seconds)
 
 
+def check_characters(config: ApiSettings) -> None:
+    """Refuse a folder of characters that cannot be listed.
+
+    Raises:
+        SettingsError: the manifest of a built-in character is wrong, or there is none.
+    """
+    try:
+        read_manifests(config.characters_dir)
+    except ManifestError as error:
+        raise SettingsError(f"CHARACTERS_DIR={config.characters_dir} is wrong: {error}") from None
+
+
 def open_warm_up(config: ApiSettings) -> WarmUp:
     """Return what warms the conversion container up."""
     is_local = config.environment is Environment.LOCAL
@@ -194,4 +206,4 @@ def open_services(config: ApiSettings) -> Services:
     )
 
 
-api = cloud_function("api", ApiSettings, open_services, build)
+api = cloud_function("api", ApiSettings, open_services, build, check_characters)

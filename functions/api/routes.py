@@ -267,7 +267,8 @@ def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
             raise Problem(404, ErrorCode.UNKNOWN_CHARACTER, "There is no portrait of this name.")
         # A portrait is the voice owner's file; this header stops any script in it.
         headers = {
-            "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+            "Content-Security-Policy": "default-src 'none'; img-src data:; style-src"
+            " 'unsafe-inline'",
             "Cache-Control": f"max-age={PORTRAIT_SECONDS}",
         }
         return Response(portrait, headers=headers, media_type="image/svg+xml")

@@ -12,7 +12,7 @@ import asyncio
 import time
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from shared.http.push import OverloadedError
 
@@ -27,17 +27,33 @@ REST_SECONDS: Final = 1.0
 """How long a client has no place after such a failure, while others come."""
 
 
+class Slots(Protocol):
+    """Limits what is done at once: an asynchronous context waits for a slot and takes it."""
+
+    async def __aenter__(self) -> None:
+        """Wait for a slot."""
+
+    async def __aexit__(self, *_: object) -> None:
+        """Release it."""
+
+
 class Admission:
     """Limits the requests that are accepted and the conversions that run at the same time.
 
     Args:
         running: how many conversions, or spoken texts, run at once.
         waiting: how many more requests may wait.
+        slots: limits what runs, where other processes run some of it; None if this one runs all.
         now: a clock in seconds that never goes back.
     """
 
     def __init__(
-        self, *, running: int, waiting: int, now: Callable[[], float] = time.monotonic
+        self,
+        *,
+        running: int,
+        waiting: int,
+        slots: Slots | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._most = running + waiting
         self._most_of_one = max(1, running // 2)
@@ -47,7 +63,7 @@ class Admission:
         # The last two clients suffice: one of them is not the client that asks.
         self._seen: dict[str, float] = {}
         self._rests_until: dict[str, float] = {}
-        self._running = asyncio.Semaphore(running)
+        self._running = slots or asyncio.Semaphore(running)
 
     @contextmanager
     def admit(self, client: str | None = None) -> Iterator[None]:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from functions.convert.live.protocol import PATH as LIVE_PATH
-from infra.local.processes import free_ports
 
 if TYPE_CHECKING:
     from infra.local.options import CloudOptions
+    from infra.local.ports import Ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class Addresses:
         return self.api, self.api.replace("127.0.0.1", "localhost")
 
 
-def choose_addresses(options: CloudOptions, *, emulated: bool) -> Addresses:
+def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> Addresses:
     """Choose a free port for every service, and for the emulators if they are used."""
-    *ports, firestore, pubsub = free_ports(9)
+    *numbers, firestore, pubsub = ports.free(9)
     if options.api_port is not None:
-        ports[0] = options.api_port
-    api, on_upload, convert, dead_letter, sweep, storage, live = map(_url, ports)
+        numbers[0] = options.api_port
+    api, on_upload, convert, dead_letter, sweep, storage, live = map(_url, numbers)
     return Addresses(
         api=api,
         on_upload=on_upload,

@@ -9,7 +9,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from infra.local.liveness import wait_until_stuck
-from infra.local.processes import StartError, free_ports
+from infra.local.ports import Ports
+from infra.local.processes import StartError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -142,7 +143,11 @@ class Autoscaler:
         return self._starting
 
     async def _start(self) -> Instance:
-        (port,) = free_ports(1)
+        # As soon as the instance listens, the port is its own.
+        with Ports() as ports:
+            return await self._start_at(*ports.free(1))
+
+    async def _start_at(self, port: int) -> Instance:
         container = self._container
         process = await self._supervisor.start(
             f"{container.name}-{next(self._numbers)}",

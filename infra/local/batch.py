@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import httpx
@@ -149,10 +150,7 @@ async def run_batch(
     reports = [Report(job) for job in jobs]
     with _progress(console) as progress:
         bar = progress.add_task("starting the local cloud", total=len(jobs))
-
-        def note(sentence: str) -> None:
-            console.print(sentence, highlight=False, soft_wrap=True)
-
+        note = partial(console.print, highlight=False, soft_wrap=True)
         async with (
             local_cloud(options, embedded=embedded, note=note) as cloud,
             httpx.AsyncClient() as client,

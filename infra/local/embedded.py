@@ -41,6 +41,7 @@ from infra.local.keys import make_key
 from infra.local.liveness import keep_alive
 from infra.local.memory_topics import MemoryTopics
 from infra.local.memory_voices import MemoryVoices
+from infra.local.ports import Ports
 from infra.local.restartable import RestartableApp
 from infra.local.scheduler import post_regularly
 from infra.local.storage.app import create_app as create_storage
@@ -64,7 +65,8 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
     """Serve everything from this process, and stop it at the end."""
     async with AsyncExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
-        addresses = choose_addresses(options, emulated=False)
+        ports = stack.enter_context(Ports())
+        addresses = choose_addresses(options, ports, emulated=False)
         os.environ[STORAGE_VARIABLE] = addresses.storage
         client = await stack.enter_async_context(httpx.AsyncClient())
         servers = await stack.enter_async_context(_Servers())

@@ -9,6 +9,7 @@ import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,13 @@ from infra.local.environments import (
 from infra.local.keys import make_key
 from infra.local.liveness import keep_alive
 from infra.local.options import ROOT, RULES
-from infra.local.processes import READY_SECONDS, StartError, Supervisor
+from infra.local.processes import (
+    READY_SECONDS,
+    StartError,
+    Supervisor,
+    require_up,
+    start_with_free_ports,
+)
 from infra.local.scheduler import post_regularly
 from shared.ports.store import change
 from shared.voice import Options, create, new_voice_id
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
     from shared.ports.store import VoiceStore
 
 _FUNCTIONS: Final = ("api", "on_upload", "dead_letter", "sweep")
+_MOST_STARTS: Final = 3
 
 
 @asynccontextmanager
@@ -58,28 +66,41 @@ async def emulated_cloud(
     Raises:
         StartError: a service did not start.
     """
+    # Another start would not change a port that the user chose.
+    most_starts = _MOST_STARTS if options.api_port is None else 1
     async with AsyncExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
-        supervisor = Supervisor(options.folder / "logs")
-        stack.push_async_callback(supervisor.stop_all)
-        chosen = choose_addresses(options, emulated=True)
-        addresses = replace(chosen, **running_emulators(os.environ))
-        starter = _Starter(options, addresses, scratch, supervisor)
-        await starter.start_all(emulators)
-        voices = open_voices(addresses, environment=os.environ)
-        stack.push_async_callback(voices.aclose)
-        await starter.provision()
-        await asyncio.gather(starter.wait_until_ready(), _warm_up_firestore(voices))
-        await stack.enter_async_context(running_in_background(starter.keep_converter_alive()))
-        client = await stack.enter_async_context(httpx.AsyncClient())
-        sweeping = post_regularly(client, addresses.sweep, options.sweep_period_seconds)
-        await stack.enter_async_context(running_in_background(sweeping))
+        start = partial(_start, options, emulators)
+        yield await start_with_free_ports(start, stack, most_starts)
 
-        async def crashed() -> str:
-            return (await supervisor.wait_for_an_end()).name
 
-        pids = {process.name: process.pid for process in supervisor.processes}
-        yield LocalCloud(addresses, options.web_root is not None, voices, crashed, pids)
+async def _start(
+    options: CloudOptions, emulators: Emulators | None, stack: AsyncExitStack
+) -> LocalCloud:
+    """Start every service; `stack` stops them."""
+    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
+    supervisor = Supervisor(options.folder / "logs")
+    stack.push_async_callback(supervisor.stop_all)
+    chosen = choose_addresses(options, supervisor.ports, emulated=True)
+    addresses = replace(chosen, **running_emulators(os.environ))
+    starter = _Starter(options, addresses, scratch, supervisor)
+    await starter.start_all(emulators)
+    voices = open_voices(addresses, environment=os.environ)
+    stack.push_async_callback(voices.aclose)
+    await starter.provision()
+    await asyncio.gather(starter.wait_until_ready(), _warm_up_firestore(voices))
+    # Another program may have answered before a process found that it had its port.
+    for process in supervisor.processes:
+        require_up(process)
+    await stack.enter_async_context(running_in_background(starter.keep_converter_alive()))
+    client = await stack.enter_async_context(httpx.AsyncClient())
+    sweeping = post_regularly(client, addresses.sweep, options.sweep_period_seconds)
+    await stack.enter_async_context(running_in_background(sweeping))
+
+    async def crashed() -> str:
+        return (await supervisor.wait_for_an_end()).name
+
+    pids = {process.name: process.pid for process in supervisor.processes}
+    return LocalCloud(addresses, options.web_root is not None, voices, crashed, pids)
 
 
 def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceStore:

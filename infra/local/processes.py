@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import httpx
 
+from infra.local.ports import Ports
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 STOP_SECONDS: Final = 6.0
 """How long a process may take to stop before it is killed."""
@@ -23,11 +24,19 @@ STOP_SECONDS: Final = 6.0
 READY_SECONDS: Final = 90.0
 PROBE_PAUSE_SECONDS: Final = 0.05
 _LOG_TAIL_CHARACTERS: Final = 2000
+_ADDRESS_IN_USE: Final = "address already in use"
 _LAUNCHER: Final = Path(__file__).with_name("ending_with_parent.py")
+
+
+_Started = TypeVar("_Started")
 
 
 class StartError(Exception):
     """A process of the local cloud did not start; the message names it and shows its log."""
+
+
+class AddressInUseError(StartError):
+    """Another program has the port that a process was to open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +112,14 @@ class Supervisor:
 
     Args:
         logs: the folder for their output.
+
+    Attributes:
+        processes: those that were started and not stopped.
+        ports: where free ports for them come from; they are kept until all are stopped.
     """
 
     def __init__(self, logs: Path) -> None:
+        self.ports = Ports()
         self._logs = logs
         self._changed = asyncio.Event()
         self.processes: list[Process] = []
@@ -145,7 +159,7 @@ class Supervisor:
     async def wait_until_ready(
         self, process: Process, url: str, pause_seconds: float = PROBE_PAUSE_SECONDS
     ) -> None:
-        """Wait until a process answers at an address with a success.
+        """Wait until a process, and no other one, answers at an address with a success.
 
         Args:
             process: the process.
@@ -153,14 +167,16 @@ class Supervisor:
             pause_seconds: the pause between two requests.
 
         Raises:
+            AddressInUseError: another program has its port.
             StartError: it ended, is broken, or took too long.
         """
         async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
             try:
                 async with asyncio.timeout(READY_SECONDS):
                     while not await _is_ready(client, process, url):
-                        _require_running(process)
+                        require_up(process)
                         await asyncio.sleep(pause_seconds)
+                    require_up(process)
             except TimeoutError:
                 raise StartError(_complaint(process, "did not get ready")) from None
 
@@ -174,6 +190,7 @@ class Supervisor:
     async def stop_all(self, patience_seconds: float = STOP_SECONDS) -> None:
         """Stop every process, all at the same time."""
         await asyncio.gather(*(self.stop(each, patience_seconds) for each in self.processes))
+        self.ports.close()
 
     async def wait_for_an_end(self) -> Process:
         """Return the first process that ends without having been stopped."""
@@ -191,13 +208,45 @@ class Supervisor:
                     return ends[end]
 
 
-def free_ports(count: int) -> list[int]:
-    """Return this many different free ports of 127.0.0.1."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for opened in sockets:
-            opened.bind(("127.0.0.1", 0))
-        return [opened.getsockname()[1] for opened in sockets]
+async def start_with_free_ports(
+    start: Callable[[AsyncExitStack], Awaitable[_Started]], stack: AsyncExitStack, most_starts: int
+) -> _Started:
+    """Start servers again, with other ports, if another program takes a port of theirs first.
+
+    Args:
+        start: starts them with ports that it chooses, and stops them when its argument is closed.
+        stack: what `start` leaves there in the end is stopped with it.
+        most_starts: how often they are started at most.
+
+    Raises:
+        AddressInUseError: another program had a port of theirs at every start.
+    """
+    for starts_left in reversed(range(most_starts)):
+        async with AsyncExitStack() as own:
+            try:
+                started = await start(own)
+            except AddressInUseError:
+                if not starts_left:
+                    raise
+                continue
+            stack.push_async_exit(own.pop_all())
+            return started
+    raise ValueError("expected at least one start")
+
+
+def require_up(process: Process) -> None:
+    """Refuse a process that has ended, or whose port another program has.
+
+    The Pub/Sub emulator does not end then, and the other program may well answer in its place.
+
+    Raises:
+        AddressInUseError: another program has its port.
+        StartError: it has ended.
+    """
+    if _ADDRESS_IN_USE in process.log.read_text(errors="replace").lower():
+        raise AddressInUseError(_complaint(process, "could not open its port"))
+    if not process.is_running:
+        raise StartError(_complaint(process, "ended while starting"))
 
 
 def _ending_with_us(command: Sequence[str]) -> Sequence[str]:
@@ -217,11 +266,6 @@ async def _is_ready(client: httpx.AsyncClient, process: Process, url: str) -> bo
         # Unlike 503 this does not pass: its settings or files are wrong.
         raise StartError(_complaint(process, "is broken"))
     return response.is_success
-
-
-def _require_running(process: Process) -> None:
-    if not process.is_running:
-        raise StartError(_complaint(process, "ended while starting"))
 
 
 def _complaint(process: Process, what: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import httpx
@@ -28,11 +29,7 @@ async def run_text(
     """
     if not overwrite:
         require_free(output)
-    console = Console()
-
-    def note(sentence: str) -> None:
-        console.print(sentence, highlight=False, soft_wrap=True)
-
+    note = partial(Console().print, highlight=False, soft_wrap=True)
     async with (
         local_cloud(options, embedded=embedded, note=note) as cloud,
         httpx.AsyncClient() as client,

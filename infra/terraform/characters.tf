@@ -52,11 +52,10 @@ locals {
   }
   environment_fetching = var.characters == null ? {} : {
     CHARACTERS_MEMORY_BYTES = tostring(var.characters.memory_mib * 1048576)
-    MAX_BUNDLE_BYTES        = tostring(var.characters.max_bundle_mib * 1048576)
   }
 
   # What functions/convert/planning.py plans for fetched characters: in each process, and for each
   # conversion at once.
-  fetched_mib            = var.characters == null ? 0 : var.characters.memory_mib + var.characters.max_bundle_mib
+  fetched_mib            = var.characters == null ? 0 : var.characters.memory_mib + ceil(var.max_bundle_bytes / 1048576)
   fetched_conversion_mib = var.characters == null ? 0 : 640
 }

@@ -216,7 +216,7 @@ resource "google_cloud_run_v2_service" "convert" {
 
         value_source {
           secret_key_ref {
-            secret  = google_secret_manager_secret.log_key.secret_id
+            secret  = google_secret_manager_secret.this["log-key"].secret_id
             version = google_secret_manager_secret_version.log_key.version
           }
         }
@@ -229,7 +229,7 @@ resource "google_cloud_run_v2_service" "convert" {
 
           value_source {
             secret_key_ref {
-              secret  = google_secret_manager_secret.hmac[0].secret_id
+              secret  = google_secret_manager_secret.this["hmac"].secret_id
               version = env.value.version
             }
           }

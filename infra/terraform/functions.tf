@@ -144,7 +144,7 @@ resource "google_cloudfunctions2_function" "this" {
     secret_environment_variables {
       key        = "LOG_KEY"
       project_id = var.project_id
-      secret     = google_secret_manager_secret.log_key.secret_id
+      secret     = google_secret_manager_secret.this["log-key"].secret_id
       version    = google_secret_manager_secret_version.log_key.version
     }
 
@@ -153,7 +153,7 @@ resource "google_cloudfunctions2_function" "this" {
       content {
         key        = "SIGNING_HMAC_SECRET"
         project_id = var.project_id
-        secret     = google_secret_manager_secret.hmac[0].secret_id
+        secret     = google_secret_manager_secret.this["hmac"].secret_id
         version    = secret_environment_variables.value.version
       }
     }
@@ -163,7 +163,7 @@ resource "google_cloudfunctions2_function" "this" {
       content {
         key        = "LIVE_TICKET_KEYS"
         project_id = var.project_id
-        secret     = google_secret_manager_secret.live_tickets[0].secret_id
+        secret     = google_secret_manager_secret.this["live-tickets"].secret_id
         version    = secret_environment_variables.value.version
       }
     }

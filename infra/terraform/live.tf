@@ -6,7 +6,47 @@ locals {
 
   # A load balancer sends this path of the domain to it; functions/convert/live/protocol.py names it.
   live_path = "/live"
-  live_url  = local.has_live ? "wss://${coalesce(var.custom_domain, trimprefix(google_cloud_run_v2_service.live[0].uri, "https://"))}${local.live_path}" : null
+  live_host = local.has_live ? coalesce(var.custom_domain, trimprefix(google_cloud_run_v2_service.live[0].uri, "https://")) : null
+  live_url  = local.has_live ? "wss://${local.live_host}${local.live_path}" : null
+
+  # Clients of VOICEVOX know nothing but a host and these paths, so they lie beside those of the api
+  # and the page's files; a test compares them with the routes and with both.
+  voicevox_paths = [
+    "/accent_phrases",
+    "/add_preset",
+    "/audio_query",
+    "/audio_query_from_preset",
+    "/cancellable_synthesis",
+    "/connect_waves",
+    "/core_versions",
+    "/delete_preset",
+    "/engine_manifest",
+    "/frame_synthesis",
+    "/import_user_dict",
+    "/initialize_speaker",
+    "/is_initialized_speaker",
+    "/mora_data",
+    "/mora_length",
+    "/mora_pitch",
+    "/multi_synthesis",
+    "/presets",
+    "/sing_frame_audio_query",
+    "/sing_frame_volume",
+    "/singer_info",
+    "/singers",
+    "/speaker_info",
+    "/speakers",
+    "/supported_devices",
+    "/synthesis",
+    "/synthesis_morphing",
+    "/update_preset",
+    "/user_dict",
+    "/user_dict_word",
+    "/user_dict_word/*",
+    "/validate_kana",
+    "/version",
+  ]
+  voicevox_url = local.has_voicevox ? "https://${local.live_host}" : null
 
   # How many visitors may hear the character for each CPU, unless `live.hearings` says how many; the
   # same as in functions/convert/live/settings.py.
@@ -19,6 +59,7 @@ locals {
     ALLOWED_ORIGINS         = join(",", local.origins)
     CONCURRENCY             = tostring(local.conversions_per_cpu * try(tonumber(var.live.cpu), 1))
     HEARINGS                = tostring(coalesce(try(var.live.hearings, null), local.hearings_per_cpu * try(tonumber(var.live.cpu), 1)))
+    MAX_BUNDLE_BYTES        = tostring(var.max_bundle_bytes)
     MAX_SECONDS             = tostring(var.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
     MIN_SECONDS             = tostring(var.recording_seconds.min)
@@ -52,35 +93,10 @@ resource "random_password" "live_ticket" {
   special = false
 }
 
-resource "google_secret_manager_secret" "live_tickets" {
-  count = local.live
-
-  secret_id = "${var.name}-live-tickets"
-  project   = var.project_id
-  labels    = var.labels
-
-  replication {
-    user_managed {
-      replicas {
-        location = var.region
-
-        dynamic "customer_managed_encryption" {
-          for_each = var.kms_key == null ? [] : [var.kms_key]
-          content {
-            kms_key_name = customer_managed_encryption.value
-          }
-        }
-      }
-    }
-  }
-
-  depends_on = [time_sleep.apis, time_sleep.key_users]
-}
-
 resource "google_secret_manager_secret_version" "live_tickets" {
   count = local.live
 
-  secret = google_secret_manager_secret.live_tickets[0].id
+  secret = google_secret_manager_secret.this["live-tickets"].id
   secret_data = join(",", [
     random_password.live_ticket[tostring(var.live.key_rotation + 1)].result,
     random_password.live_ticket[tostring(var.live.key_rotation)].result,
@@ -95,7 +111,7 @@ resource "google_secret_manager_secret_iam_member" "reads_live_tickets" {
   for_each = toset(local.has_live ? ["api", "live"] : [])
 
   project   = var.project_id
-  secret_id = google_secret_manager_secret.live_tickets[0].secret_id
+  secret_id = google_secret_manager_secret.this["live-tickets"].secret_id
   role      = "roles/secretmanager.secretAccessor"
   member    = google_service_account.this[each.key].member
 }
@@ -108,35 +124,10 @@ resource "random_password" "voicevox" {
   special = false
 }
 
-resource "google_secret_manager_secret" "voicevox" {
-  count = local.has_voicevox ? 1 : 0
-
-  secret_id = "${var.name}-voicevox"
-  project   = var.project_id
-  labels    = var.labels
-
-  replication {
-    user_managed {
-      replicas {
-        location = var.region
-
-        dynamic "customer_managed_encryption" {
-          for_each = var.kms_key == null ? [] : [var.kms_key]
-          content {
-            kms_key_name = customer_managed_encryption.value
-          }
-        }
-      }
-    }
-  }
-
-  depends_on = [time_sleep.apis, time_sleep.key_users]
-}
-
 resource "google_secret_manager_secret_version" "voicevox" {
   count = local.has_voicevox ? 1 : 0
 
-  secret      = google_secret_manager_secret.voicevox[0].id
+  secret      = google_secret_manager_secret.this["voicevox"].id
   secret_data = random_password.voicevox[0].result
 
   lifecycle {
@@ -148,7 +139,7 @@ resource "google_secret_manager_secret_iam_member" "reads_voicevox" {
   count = local.has_voicevox ? 1 : 0
 
   project   = var.project_id
-  secret_id = google_secret_manager_secret.voicevox[0].secret_id
+  secret_id = google_secret_manager_secret.this["voicevox"].secret_id
   role      = "roles/secretmanager.secretAccessor"
   member    = google_service_account.this["live"].member
 }

@@ -122,7 +122,7 @@ resource "google_compute_url_map" "api" {
       dynamic "path_rule" {
         for_each = google_compute_backend_service.live
         content {
-          paths   = [local.live_path]
+          paths   = concat([local.live_path], local.has_voicevox ? local.voicevox_paths : [])
           service = path_rule.value.id
         }
       }

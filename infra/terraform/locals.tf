@@ -59,6 +59,7 @@ locals {
   }
   environment_convert = {
     CONCURRENCY             = tostring(local.convert_concurrency)
+    MAX_BUNDLE_BYTES        = tostring(var.max_bundle_bytes)
     MAX_SECONDS             = tostring(var.recording_seconds.max)
     MAX_UPLOAD_BYTES        = tostring(var.max_upload_bytes)
     MIN_SECONDS             = tostring(var.recording_seconds.min)

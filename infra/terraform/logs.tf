@@ -6,31 +6,8 @@ resource "random_password" "log_key" {
   special = false
 }
 
-resource "google_secret_manager_secret" "log_key" {
-  secret_id = "${var.name}-log-key"
-  project   = var.project_id
-  labels    = var.labels
-
-  replication {
-    user_managed {
-      replicas {
-        location = var.region
-
-        dynamic "customer_managed_encryption" {
-          for_each = var.kms_key == null ? [] : [var.kms_key]
-          content {
-            kms_key_name = customer_managed_encryption.value
-          }
-        }
-      }
-    }
-  }
-
-  depends_on = [time_sleep.apis, time_sleep.key_users]
-}
-
 resource "google_secret_manager_secret_version" "log_key" {
-  secret      = google_secret_manager_secret.log_key.id
+  secret      = google_secret_manager_secret.this["log-key"].id
   secret_data = random_password.log_key.result
 }
 
@@ -39,7 +16,7 @@ resource "google_secret_manager_secret_iam_member" "reads_log_key" {
   for_each = toset([for name in keys(local.names) : name if name != "live" || local.has_live])
 
   project   = var.project_id
-  secret_id = google_secret_manager_secret.log_key.secret_id
+  secret_id = google_secret_manager_secret.this["log-key"].secret_id
   role      = "roles/secretmanager.secretAccessor"
   member    = google_service_account.this[each.key].member
 }
@@ -55,14 +32,15 @@ resource "google_logging_project_exclusion" "voice_ids" {
   depends_on = [time_sleep.apis]
 }
 
-# Clients of VOICEVOX send a text, and the words of a dictionary, in the address.
+# Clients of VOICEVOX send a text, and the words of a dictionary, in the address; the load balancer's
+# log has all addresses of the domain, those with a wrong path included.
 resource "google_logging_project_exclusion" "texts" {
   count = local.has_voicevox ? 1 : 0
 
   name        = "${var.name}-texts"
   project     = var.project_id
   description = "Addresses that contain what a visitor has a character say"
-  filter      = "resource.type=\"cloud_run_revision\" AND resource.labels.service_name=\"${local.names.live}\" AND httpRequest.requestUrl=~\"[?]\""
+  filter      = "(resource.labels.service_name=\"${local.names.live}\" OR resource.labels.url_map_name=\"${local.names.api}\") AND httpRequest.requestUrl=~\"[?]\""
 
   depends_on = [time_sleep.apis]
 }

@@ -47,6 +47,11 @@ output "topics" {
   }
 }
 
+output "voicevox_url" {
+  description = "What clients of VOICEVOX take as the engine's address; null without live.voicevox."
+  value       = local.voicevox_url
+}
+
 locals {
   api_url = var.custom_domain == null ? google_cloudfunctions2_function.this["api"].service_config[0].uri : "https://${var.custom_domain}"
 }

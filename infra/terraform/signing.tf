@@ -16,35 +16,10 @@ resource "google_storage_hmac_key" "signer" {
   service_account_email = google_service_account.this["signer"].email
 }
 
-resource "google_secret_manager_secret" "hmac" {
-  count = local.signs_with_hmac ? 1 : 0
-
-  secret_id = "${var.name}-hmac"
-  project   = var.project_id
-  labels    = var.labels
-
-  replication {
-    user_managed {
-      replicas {
-        location = var.region
-
-        dynamic "customer_managed_encryption" {
-          for_each = var.kms_key == null ? [] : [var.kms_key]
-          content {
-            kms_key_name = customer_managed_encryption.value
-          }
-        }
-      }
-    }
-  }
-
-  depends_on = [time_sleep.apis, time_sleep.key_users]
-}
-
 resource "google_secret_manager_secret_version" "hmac" {
   count = local.signs_with_hmac ? 1 : 0
 
-  secret      = google_secret_manager_secret.hmac[0].id
+  secret      = google_secret_manager_secret.this["hmac"].id
   secret_data = google_storage_hmac_key.signer[0].secret
 }
 
@@ -52,7 +27,7 @@ resource "google_secret_manager_secret_iam_member" "reads_hmac" {
   for_each = local.signs_with_hmac ? toset(concat(["api", "convert"], local.has_live ? ["live"] : [])) : []
 
   project   = var.project_id
-  secret_id = google_secret_manager_secret.hmac[0].secret_id
+  secret_id = google_secret_manager_secret.this["hmac"].secret_id
   role      = "roles/secretmanager.secretAccessor"
   member    = google_service_account.this[each.key].member
 }

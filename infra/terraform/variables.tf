@@ -100,21 +100,20 @@ variable "busy_hours" {
 }
 
 variable "characters" {
-  description = "A bucket of character bundles that are offered without a deployment; null for none. `max_bundle_mib` is the most that the graphs of one bundle may have together, `memory_mib` the most that those of all bundles may have that one process keeps loaded."
+  description = "A bucket of character bundles that are offered without a deployment; null for none. `memory_mib` is the most that the graphs of all bundles may have together that one process keeps loaded."
   type = object({
-    max_bundle_mib = optional(number, 1024)
-    memory_mib     = optional(number, 1024)
+    memory_mib = optional(number, 1024)
   })
   default = null
 
   validation {
-    condition     = var.characters == null || try(floor(var.characters.max_bundle_mib) == var.characters.max_bundle_mib && floor(var.characters.memory_mib) == var.characters.memory_mib && var.characters.max_bundle_mib >= 1, false)
-    error_message = "characters needs max_bundle_mib and memory_mib as whole numbers of MiB, 1 or more."
+    condition     = var.characters == null || try(floor(var.characters.memory_mib) == var.characters.memory_mib && var.characters.memory_mib >= 1, false)
+    error_message = "characters needs memory_mib as a whole number of MiB, 1 or more."
   }
 
   validation {
-    condition     = var.characters == null || try(var.characters.memory_mib >= var.characters.max_bundle_mib, false)
-    error_message = "characters has less memory_mib than max_bundle_mib, so that the largest bundle could not be loaded: raise memory_mib, or lower max_bundle_mib."
+    condition     = var.characters == null || try(var.characters.memory_mib * 1048576 >= var.max_bundle_bytes, false)
+    error_message = "characters has a memory_mib of less than max_bundle_bytes, so that the largest bundle could not be loaded: raise memory_mib, or lower max_bundle_bytes."
   }
 }
 
@@ -305,7 +304,7 @@ variable "labels" {
 }
 
 variable "live" {
-  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. voicevox serves the routes of VOICEVOX, too; their key is the secret NAME-voicevox. hearings is how many visitors may hear the character in one instance while they speak, at once; null: four for each CPU; 0: nobody."
+  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. voicevox serves the routes of VOICEVOX, too; their key is the secret NAME-voicevox, their address the output voicevox_url. hearings is how many visitors may hear the character in one instance while they speak, at once; null: four for each CPU; 0: nobody."
   type = object({
     cpu           = optional(string, "2")
     hearings      = optional(number)
@@ -352,6 +351,18 @@ variable "log_level" {
   validation {
     condition     = contains(["DEBUG", "INFO", "WARNING", "ERROR"], var.log_level)
     error_message = "log_level must be DEBUG, INFO, WARNING or ERROR. The dashboard and the alerts need INFO."
+  }
+}
+
+variable "max_bundle_bytes" {
+  description = "How many bytes the graphs of one character bundle may have together, for every service that loads characters. A BERT in single precision, which AIVMX voices need, has 1.2 GB."
+  type        = number
+  default     = 1073741824
+  nullable    = false
+
+  validation {
+    condition     = var.max_bundle_bytes >= 1048576 && var.max_bundle_bytes <= 17179869184 && floor(var.max_bundle_bytes) == var.max_bundle_bytes
+    error_message = "max_bundle_bytes must be a whole number from 1048576 (1 MiB) to 17179869184 (16 GiB)."
   }
 }
 

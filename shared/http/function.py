@@ -33,11 +33,16 @@ _Settings = TypeVar("_Settings", bound=CommonSettings)
 _Services = TypeVar("_Services")
 
 
+def _accept(_config: CommonSettings) -> None:
+    """Check nothing further."""
+
+
 def cloud_function(
     name: str,
     kind: type[_Settings],
     open_services: Callable[[_Settings], _Services],
     build: Callable[[_Settings, _Services], ASGIApp],
+    check: Callable[[_Settings], None] = _accept,
 ) -> Callable[[Request], Awaitable[Response]]:
     """Return the function that hands every request to a deployable's application.
 
@@ -49,6 +54,7 @@ def cloud_function(
         kind: which settings it has; they come from the environment.
         open_services: opens what the application speaks to.
         build: makes the application.
+        check: raises SettingsError if what the settings point to cannot be used.
     """
 
     @cache
@@ -65,7 +71,7 @@ def cloud_function(
         return cast("Response", application())  # a function may answer with any ASGI application
 
     if os.environ.get(TARGET_VARIABLE) == name:
-        _require_settings(kind)
+        _require_settings(kind, check)
     function.__name__ = name
     return cast(
         "Callable[[Request], Awaitable[Response]]",
@@ -73,9 +79,9 @@ def cloud_function(
     )
 
 
-def _require_settings(kind: type[CommonSettings]) -> None:
+def _require_settings(kind: type[_Settings], check: Callable[[_Settings], None]) -> None:
     try:
-        settings.load(kind)
+        check(settings.load(kind))
     except SettingsError as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
         sys.exit(2)

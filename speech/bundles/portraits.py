@@ -1,10 +1,13 @@
-"""Portraits: checks that an SVG is a static drawing."""
+"""Portraits: checks that an SVG is a static drawing, or holds a picture."""
 
+import base64
+import binascii
 import re
 from xml.etree import ElementTree as ET
 
 from shared.characters import MAX_PORTRAIT_BYTES
 from speech.bundles.bundle import BundleError
+from speech.bundles.pictures import PictureError, check_picture
 
 _DECLARATION = re.compile(
     r"""<\?xml\s+version=["']1\.0["'](\s+encoding=["'](?i:utf-8)["'])?"""
@@ -15,7 +18,7 @@ _ELEMENTS = frozenset(
     {
         *("svg", "title", "desc", "g", "defs", "clipPath", "mask"),
         *("path", "rect", "circle", "ellipse", "line", "polyline", "polygon", "text", "tspan"),
-        *("linearGradient", "radialGradient", "stop"),
+        *("linearGradient", "radialGradient", "stop", "image"),
     }
 )
 _ATTRIBUTES = frozenset(
@@ -30,13 +33,14 @@ _ATTRIBUTES = frozenset(
         *("font-family", "font-size", "font-weight", "text-anchor"),
     }
 )
+_PICTURE = re.compile(r"data:image/(png|jpeg);base64,([A-Za-z0-9+/=]*)")
 
 
 def check_portrait(file: str, content: bytes) -> None:
     """Refuse an SVG that is more than a static drawing.
 
     Only elements and attributes that draw are allowed; references may only name parts of the same
-    drawing.
+    drawing. An `image` holds its picture, PNG or JPEG, itself.
 
     Args:
         file: its name, for errors.
@@ -65,6 +69,12 @@ def check_portrait(file: str, content: bytes) -> None:
         _check_element(file, element)
 
 
+def picture_in(portrait: bytes) -> bytes | None:
+    """Return the picture that a checked portrait holds; None if it is a drawing without one."""
+    found = _PICTURE.search(portrait.decode())
+    return None if found is None else base64.b64decode(found[2])
+
+
 def _text(file: str, content: bytes) -> str:
     """Return a file's text without its XML declaration, which may only name UTF-8."""
     try:
@@ -82,6 +92,9 @@ def _check_element(file: str, element: ET.Element) -> None:
     if tag not in _ELEMENTS:
         raise BundleError(f"{file}: expected only elements that draw, found '{tag}'.")
     for name, value in element.attrib.items():
+        if (tag, name) == ("image", "href"):
+            _check_picture(file, value)
+            continue
         if name not in _ATTRIBUTES:
             raise BundleError(f"{file}: expected only attributes that draw, found '{name}'.")
         own_parts = value.replace("url(#", "")
@@ -90,3 +103,14 @@ def _check_element(file: str, element: ET.Element) -> None:
                 f"{file}: attribute '{name}': expected no address outside of the drawing,"
                 f" found '{value[:80]}'."
             )
+
+
+def _check_picture(file: str, address: str) -> None:
+    expected = f"{file}: expected an image that holds a PNG or JPEG itself"
+    found = _PICTURE.fullmatch(address)
+    if found is None:
+        raise BundleError(f"{expected}, found '{address[:80]}'.")
+    try:
+        check_picture(found[1], base64.b64decode(found[2], validate=True))
+    except (PictureError, binascii.Error) as error:
+        raise BundleError(f"{expected}, found {error}.") from error

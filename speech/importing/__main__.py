@@ -9,7 +9,8 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from rich.console import Console
 
 from speech.importing.apart import run_apart
 from speech.importing.bert import OUTPUTS, inspect_bert, is_bert, read_tokens
-from speech.importing.bundles import Parts, Wishes, write_bundle
+from speech.importing.bundles import COLOUR, Parts, Wishes, write_bundle
 from speech.importing.consent import ask_at_terminal, ask_consent, read_consent
 from speech.importing.content_encoders import MAX_ENCODER_BYTES, inspect_encoder, quantise
 from speech.importing.encoder_store import EncoderStore
@@ -25,6 +26,7 @@ from speech.importing.errors import VoiceFileError
 from speech.importing.index_file import MAX_INDEX_BYTES, RetrievalIndex, read_index
 from speech.importing.measuring import measure
 from speech.importing.pitch_models import inspect_pitch_model, is_pitch_model
+from speech.importing.portraits import MAX_PICTURE_BYTES, draw_portrait
 from speech.importing.report import (
     Tried,
     bert_table,
@@ -105,6 +107,12 @@ def _parser() -> argparse.ArgumentParser:
     voice.add_argument("--name", help="shown to visitors (default: the id)")
     voice.add_argument("--name-ja", help="the same in Japanese (default: the name)")
     voice.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
+    voice.add_argument(
+        "--portrait",
+        type=Path,
+        metavar="FILE",
+        help="a picture, PNG or JPEG (default: the icon of an .aivmx)",
+    )
     voice.add_argument("--encoder", metavar="SHA256", help="which encoder, if there are several")
     voice.add_argument(
         "--pitch-model", metavar="SHA256", help="of those added (default: the engine's own tracker)"
@@ -185,14 +193,16 @@ def _add_bert(store: EncoderStore, content: bytes, options: argparse.Namespace) 
 
 
 def _import_text_voice(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
-    voice, sha256 = read_text_voice(options.files[0])
+    voice = read_text_voice(options.files[0])
+    if options.portrait is not None:
+        voice = replace(voice, portrait=_portrait(options.portrait))
     encoder = EncoderStore(options.into).choose(ENCODER_WIDTH, options.encoder)
     consent = read_consent(options.consent) if options.consent else ask_consent(ask)
-    name = options.name or voice.facts.name
+    name = options.name or voice.read.facts.name
     folder = options.into / options.character
     names = (options.name_ja or name, name)
-    write_text_bundle(folder, names, (voice, sha256), encoder, consent)
-    return text_voice_table(voice.facts, encoder, _try(folder, options, trials))
+    write_text_bundle(folder, names, voice, encoder, consent)
+    return text_voice_table(voice, encoder, _try(folder, options, trials))
 
 
 def _try(folder: Path, options: argparse.Namespace, trials: Trials) -> Tried:
@@ -229,6 +239,7 @@ def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
         name_ja=options.name_ja or name,
         median_hz=options.median_hz,
         settings={"speaker": options.speaker, "unvoiced": options.unvoiced},
+        portrait=None if options.portrait is None else _portrait(options.portrait),
     )
     parts = Parts(voice, encoder, retrieval, pitch_model)
     folder = write_bundle(options.into, wishes, parts, consent)
@@ -254,6 +265,14 @@ def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
 def _read_index(path: Path, width: int) -> RetrievalIndex:
     try:
         return read_index(_read(path, MAX_INDEX_BYTES), width)
+    except VoiceFileError as error:
+        raise _named(path, error) from error
+
+
+def _portrait(path: Path) -> bytes:
+    try:
+        picture = _read(path, MAX_PICTURE_BYTES)
+        return run_apart(partial(draw_portrait, colour=COLOUR), picture)
     except VoiceFileError as error:
         raise _named(path, error) from error
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ENGINE = "rvc"
 _STAGING = ".importing"
 COLOUR = "#5b6abf"
+PORTRAIT = "portrait.svg"
 LIMITS = {"min_seconds": 0.1, "max_seconds": 300.0}
 _USUAL_LOG_STD = 0.2
 _OCTAVE = 2.0
@@ -38,6 +39,7 @@ class Wishes:
         name_ja: shown to visitors, in Japanese.
         median_hz: of the character's speech, to which visitors are moved; None moves nobody.
         settings: of the engine.
+        portrait: an SVG, or None.
     """
 
     character: str
@@ -45,6 +47,7 @@ class Wishes:
     name_ja: str
     median_hz: float | None
     settings: dict[str, Any]
+    portrait: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -86,12 +89,23 @@ def write_bundle(characters: Path, wishes: Wishes, parts: Parts, consent: Consen
         VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
     """
     target = characters / wishes.character
-    write_files(target, _manifest(wishes, parts, consent), parts.graphs)
+    write_files(target, _manifest(wishes, parts, consent), parts.graphs, wishes.portrait)
     return target
 
 
-def write_files(target: Path, manifest: Mapping[str, Any], graphs: Mapping[str, bytes]) -> None:
-    """Write a bundle's manifest and its own graphs, by role, into a new folder.
+def write_files(
+    target: Path,
+    manifest: Mapping[str, Any],
+    graphs: Mapping[str, bytes],
+    portrait: bytes | None = None,
+) -> None:
+    """Write a bundle into a new folder.
+
+    Args:
+        target: the folder.
+        manifest: of the bundle.
+        graphs: the bundle's own ones, by role.
+        portrait: an SVG, or None; see preview.
 
     Raises:
         VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
@@ -106,7 +120,8 @@ def write_files(target: Path, manifest: Mapping[str, Any], graphs: Mapping[str, 
     except ManifestError as error:
         raise VoiceFileError(str(error)) from error
     files = {f"{role}.onnx": graph for role, graph in graphs.items()}
-    _put(target, files | {MANIFEST: content.encode()})
+    drawing = {} if portrait is None else {PORTRAIT: portrait}
+    _put(target, files | drawing | {MANIFEST: content.encode()})
 
 
 def _put(target: Path, files: dict[str, bytes]) -> None:
@@ -139,7 +154,7 @@ def _manifest(wishes: Wishes, parts: Parts, consent: Consent) -> dict[str, Any]:
         "pitch": _pitch(wishes.median_hz),
         "limits": LIMITS,
         **owner_fields(consent),
-        "preview": {"colour": COLOUR, "portrait": None},
+        "preview": preview(wishes.portrait),
         "origin": _origin(voice, consent),
         "settings": settings | wishes.settings,
     }
@@ -160,6 +175,11 @@ def owner_fields(consent: Consent) -> dict[str, Any]:
             "politics": consent.politics,
         },
     }
+
+
+def preview(portrait: bytes | None) -> dict[str, Any]:
+    """Return how a page shows a character that has been imported."""
+    return {"colour": COLOUR, "portrait": None if portrait is None else PORTRAIT}
 
 
 def entry(role: str, content: bytes) -> dict[str, Any]:

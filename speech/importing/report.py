@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from speech.bundles.trial import TrialReport
-    from speech.engines.style_bert_vits2.aivm import AivmxFacts
     from speech.importing.bert import BertReport
     from speech.importing.content_encoders import ContentEncoder, Quantisation
     from speech.importing.encoder_store import StoredEncoder
     from speech.importing.index_file import RetrievalIndex
     from speech.importing.pitch_models import PitchModel
     from speech.importing.sample import Sample
+    from speech.importing.text_voices import TextVoice
     from speech.importing.voices import ImportedVoice
 
 _MEGABYTE = 1_000_000
@@ -69,15 +69,15 @@ def import_table(
     return table
 
 
-def text_voice_table(facts: AivmxFacts, encoder: StoredEncoder, tried: Tried) -> Table:
+def text_voice_table(voice: TextVoice, encoder: StoredEncoder, tried: Tried) -> Table:
     """Make the table of an imported AIVMX voice.
 
     Args:
-        facts: what its file says.
+        voice: as it was read.
         encoder: its BERT.
         tried: what was found with the finished bundle.
     """
-    table = _table("imported")
+    table, facts = _table("imported"), voice.read.facts
     table.add_row("found", f"AIVMX voice {facts.name} {facts.version}")
     table.add_row("creators", ", ".join(facts.creators) or "not said")
     first_line = (facts.licence or "none: not for publication").strip().splitlines()[0]
@@ -87,6 +87,8 @@ def text_voice_table(facts: AivmxFacts, encoder: StoredEncoder, tried: Tried) ->
         table.add_row(f"styles of {speaker.name}", styles)
     samples = sum(len(each.samples) for each in facts.media.values())
     table.add_row("pictures and samples", f"{len(facts.icons)} icons, {samples} samples")
+    without = "none: the icon is too large, or damaged; --portrait FILE takes another"
+    table.add_row("portrait", without if voice.portrait is None else "made of the picture")
     table.add_row("sample rate", f"{facts.voice.sample_rate} Hz")
     table.add_row("encoder", f"{encoder.sha256[:_DIGITS]} ({encoder.origin})")
     _add_trials(table, tried, "speech")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shared.characters import SCHEMA_VERSION
@@ -10,8 +11,17 @@ from speech.engines.style_bert_vits2.aivm_media import AivmxError
 from speech.engines.style_bert_vits2.encoder import FEATURES
 from speech.importing.aivmx import AivmxVoice, read_aivmx
 from speech.importing.apart import run_apart
-from speech.importing.bundles import COLOUR, LIMITS, entry, owner_fields, shared_entry, write_files
+from speech.importing.bundles import (
+    COLOUR,
+    LIMITS,
+    entry,
+    owner_fields,
+    preview,
+    shared_entry,
+    write_files,
+)
 from speech.importing.errors import VoiceFileError
+from speech.importing.portraits import draw_portrait
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,8 +36,23 @@ ENCODER_WIDTH = FEATURES
 _LONGEST_LICENCE = 30_000
 
 
-def read_text_voice(path: Path) -> tuple[AivmxVoice, str]:
-    """Read an AIVMX file in a process of its own; return the voice and the file's SHA-256.
+@dataclass(frozen=True, eq=False)
+class TextVoice:
+    """A voice that was read from an AIVMX file.
+
+    Attributes:
+        read: the voice.
+        portrait: its first speaker's icon as an SVG; None if nothing can show that icon.
+        sha256: of the file.
+    """
+
+    read: AivmxVoice
+    portrait: bytes | None
+    sha256: str
+
+
+def read_text_voice(path: Path) -> TextVoice:
+    """Read an AIVMX file in a process of its own.
 
     Raises:
         VoiceFileError: it cannot be read, or is no usable voice; the message begins with its name.
@@ -35,7 +60,7 @@ def read_text_voice(path: Path) -> tuple[AivmxVoice, str]:
     try:
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        return run_apart(read_aivmx, path), sha256
+        return TextVoice(*run_apart(_read_with_portrait, path), sha256)
     except OSError as error:
         raise VoiceFileError(
             f"{path.name}: expected a readable file, found none ({error.strerror})."
@@ -44,10 +69,20 @@ def read_text_voice(path: Path) -> tuple[AivmxVoice, str]:
         raise VoiceFileError(f"{path.name}: {error}") from error
 
 
+def _read_with_portrait(path: Path) -> tuple[AivmxVoice, bytes | None]:
+    voice = read_aivmx(path)
+    icon = voice.facts.icons[voice.facts.voice.speakers[0].uuid]
+    try:
+        return voice, draw_portrait(icon.content, COLOUR)
+    except VoiceFileError:
+        # The voice speaks without it all the same; the import's table says so.
+        return voice, None
+
+
 def write_text_bundle(
     target: Path,
     names: tuple[str, str],
-    voice: tuple[AivmxVoice, str],
+    voice: TextVoice,
     encoder: StoredEncoder,
     consent: Consent,
 ) -> None:
@@ -56,14 +91,14 @@ def write_text_bundle(
     Args:
         target: the bundle's folder, named by the character's id.
         names: shown to visitors, in Japanese and in English.
-        voice: the voice, and the SHA-256 of its file.
+        voice: the voice.
         encoder: its BERT.
         consent: what the voice's owner says.
 
     Raises:
         VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
     """
-    (read, sha256), (ja, en) = voice, names
+    read, (ja, en) = voice.read, names
     graphs = {"synthesis": read.graph}
     manifest = {
         "schema_version": SCHEMA_VERSION,
@@ -80,13 +115,13 @@ def write_text_bundle(
         "pitch": None,
         "limits": LIMITS,
         **owner_fields(consent),
-        "preview": {"colour": COLOUR, "portrait": None},
-        "origin": _origin(read.facts, sha256, consent),
+        "preview": preview(voice.portrait),
+        "origin": _origin(read.facts, voice.sha256, consent),
     }
     licence = read.facts.licence
     if licence and not consent.licence_text:
         manifest["licence"] = {**manifest["licence"], "text": licence[:_LONGEST_LICENCE]}
-    write_files(target, manifest, graphs)
+    write_files(target, manifest, graphs, voice.portrait)
 
 
 def _styles(facts: AivmxFacts) -> list[dict[str, Any]]:

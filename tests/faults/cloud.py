@@ -21,7 +21,8 @@ from infra.local.addresses import Addresses
 from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE, deployable_environments
 from infra.local.keys import make_key
 from infra.local.options import ROOT, RULES, CloudOptions
-from infra.local.processes import READY_SECONDS, Supervisor, free_ports
+from infra.local.ports import Ports
+from infra.local.processes import READY_SECONDS, Supervisor
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
 from shared.live_tickets import Tickets
@@ -102,7 +103,7 @@ class FaultyCloud:
 
     async def start_convert(self, prefix: Sequence[str] = (), **changes: str) -> Instance:
         """Start a conversion container; `changes` are environment variables."""
-        (port,) = free_ports(1)
+        (port,) = self.supervisor.ports.free(1)
         module = "functions.convert.main" if self._as_deployed else CONVERT_WITH_BARRIERS
         command = [*prefix, sys.executable, "-m", module]
         url = f"http://127.0.0.1:{port}"
@@ -113,7 +114,7 @@ class FaultyCloud:
 
     async def start_live(self, **changes: str) -> Instance:
         """Start a `live`; `changes` are environment variables."""
-        (port,) = free_ports(1)
+        (port,) = self.supervisor.ports.free(1)
         command = [sys.executable, "-m", "tests.faults.live_with_barriers"]
         process = await self._start("live", command, {"PORT": str(port), **changes})
         await self.supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/readyz")
@@ -127,7 +128,7 @@ class FaultyCloud:
         """Start an on_upload; `changes` are environment variables."""
         if self._as_deployed:
             return await self.start_function("on_upload", **changes)
-        (port,) = free_ports(1)
+        (port,) = self.supervisor.ports.free(1)
         command = [sys.executable, "-m", "tests.faults.on_upload_with_barriers", str(port)]
         url = f"http://127.0.0.1:{port}"
         process = await self._start("on_upload", command, changes)
@@ -138,7 +139,7 @@ class FaultyCloud:
         self, name: str, prefix: Sequence[str] = (), **changes: str
     ) -> Instance:
         """Start a function as it is, without barriers."""
-        (port,) = free_ports(1)
+        (port,) = self.supervisor.ports.free(1)
         source = ROOT / "functions" / name / "main.py"
         command = [*prefix, sys.executable, "-m", "functions_framework", "--asgi"]
         command += [f"--source={source}", f"--target={name}", "--host=127.0.0.1", f"--port={port}"]
@@ -276,7 +277,7 @@ async def faulty_cloud(
     """
     async with AsyncExitStack() as stack:
         barriers = await stack.enter_async_context(Barriers())
-        addresses = _choose_addresses()
+        addresses = _choose_addresses(stack.enter_context(Ports()))
         front = Front(str(addresses.pubsub))
         voices = _open_voices(addresses)
         stack.push_async_callback(voices.aclose)
@@ -340,8 +341,8 @@ async def _provision(cloud: FaultyCloud, *, as_deployed: bool) -> None:
     await cloud.front.start()
 
 
-def _choose_addresses() -> Addresses:
-    storage_port, firestore, pubsub = free_ports(3)
+def _choose_addresses(ports: Ports) -> Addresses:
+    storage_port, firestore, pubsub = ports.free(3)
     return Addresses(
         api=NOWHERE,
         on_upload=NOWHERE,

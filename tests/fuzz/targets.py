@@ -11,7 +11,7 @@ import logging
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from functions.api.problems import MEDIA_TYPE
 from functions.convert import main as convert
 from functions.convert.characters import LoadedCharacter
+from functions.convert.live.voicevox.offers import plain_png
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter import main as dead_letter
 from functions.dead_letter.settings import DeadLetterSettings
@@ -37,12 +38,13 @@ from speech.audio.decoding import Decoder
 from speech.audio.recording import DecodeLimits
 from speech.bundles.bundle import BundleError
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
-from speech.bundles.portraits import check_portrait
+from speech.bundles.portraits import check_portrait, picture_in
 from speech.bundles.reading import load_character
 from speech.engines.registry import ENGINES
 from speech.importing.errors import VoiceFileError
 from speech.importing.exports.reading import read_export
 from speech.importing.index_file import read_index
+from speech.importing.portraits import draw_portrait
 from speech.importing.synthesizer.build import build_synthesizer
 from speech.importing.voice_file import read_voice
 from tests.fuzz.harness import UncleanError
@@ -660,7 +662,7 @@ class PortraitTarget:
 
     @cached_property
     def inputs(self) -> st.SearchStrategy[bytes]:
-        """The built-in character's portrait and small ones, with damage."""
+        """The built-in character's portrait, small ones and pictures in one, with damage."""
         folder = Path(__file__).parents[2] / "characters" / "mei"
         small = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">%s</svg>'
         seeds = {
@@ -670,12 +672,23 @@ class PortraitTarget:
             "entity": b"<?xml version='1.0'?><!DOCTYPE a [<!ENTITY b 'c'>]>" + small % b"&b;",
             "UTF-16": (small % b"<g/>").decode().encode("utf-16"),
         }
-        return mutated(seeds)
+        png = plain_png("#336699")
+        pictures = {"png": png, "jpeg": picture_in(draw_portrait(png, "#000000")) or b""}
+        held = (
+            mutated({kind: content}).map(partial(_holding, small, kind.encode()))
+            for kind, content in pictures.items()
+        )
+        return st.one_of(mutated(seeds), *held)
 
     @contextmanager
     def open(self) -> Iterator[Callable[[bytes], str]]:
         """Open nothing."""
         yield _check
+
+
+def _holding(drawing: bytes, kind: bytes, picture: bytes) -> bytes:
+    address = b"data:image/%s;base64,%s" % (kind, base64.b64encode(picture))
+    return drawing % (b'<image href="%s"/>' % address)
 
 
 def _check(data: bytes) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local.processes import free_ports
+from infra.local.ports import Ports
 from tests.image.engines import stopped_at_the_end
 
 if TYPE_CHECKING:
@@ -92,22 +92,23 @@ def speaks_http2_in_clear_text(port: int) -> bool:
 def test_the_image_serves_what_cloud_run_asks_for_and_stops_when_told(
     image: Engine, credentials: Path
 ) -> None:
-    (port,) = free_ports(1)
-    environment = SETTINGS | {
-        "GOOGLE_APPLICATION_CREDENTIALS": str(credentials),
-        "PORT": str(port),
-    }
-    started = image.run(environment=environment, credentials=credentials)
-    with stopped_at_the_end(started) as process:
-        url = f"http://127.0.0.1:{port}"
-        wait_until_ready(process, url)
+    with Ports() as ports:
+        (port,) = ports.free(1)
+        environment = SETTINGS | {
+            "GOOGLE_APPLICATION_CREDENTIALS": str(credentials),
+            "PORT": str(port),
+        }
+        started = image.run(environment=environment, credentials=credentials)
+        with stopped_at_the_end(started) as process:
+            url = f"http://127.0.0.1:{port}"
+            wait_until_ready(process, url)
 
-        assert httpx.get(f"{url}/healthz", timeout=5).is_success
-        assert speaks_http2_in_clear_text(port)
+            assert httpx.get(f"{url}/healthz", timeout=5).is_success
+            assert speaks_http2_in_clear_text(port)
 
-        image.terminate(process)
-        output, _ = process.communicate(timeout=STOP_SECONDS)
-        assert process.returncode == 0, output
+            image.terminate(process)
+            output, _ = process.communicate(timeout=STOP_SECONDS)
+            assert process.returncode == 0, output
 
 
 def test_the_image_is_compiled_and_has_no_installer_and_no_write_permission(

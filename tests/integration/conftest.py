@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 import httpx
@@ -12,10 +13,10 @@ import pytest_asyncio
 from infra.local.emulators import Emulators, EmulatorsMissingError, find_emulators
 from infra.local.names import PROJECT_ID
 from infra.local.options import RULES
-from infra.local.processes import READY_SECONDS, Supervisor, free_ports
+from infra.local.processes import READY_SECONDS, Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
 
@@ -38,9 +39,8 @@ def emulator_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def firestore_emulator(emulators: Emulators, emulator_logs: Path) -> AsyncIterator[str]:
     """The Firestore emulator with the project's rules, as HOST:PORT."""
-    (port,) = free_ports(1)
-    command = emulators.firestore_command(port, RULES)
-    async for address in _served("firestore", command, port, emulator_logs):
+    command = partial(emulators.firestore_command, rules=RULES)
+    async for address in _served("firestore", command, emulator_logs):
         # The first call takes seconds on a busy machine; let no test's own deadline pay for it.
         database = f"projects/{PROJECT_ID}/databases/(default)"
         async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
@@ -51,15 +51,15 @@ async def firestore_emulator(emulators: Emulators, emulator_logs: Path) -> Async
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def pubsub_emulator(emulators: Emulators, emulator_logs: Path) -> AsyncIterator[str]:
     """The Pub/Sub emulator, as HOST:PORT."""
-    (port,) = free_ports(1)
-    async for address in _served("pubsub", emulators.pubsub_command(port), port, emulator_logs):
+    async for address in _served("pubsub", emulators.pubsub_command, emulator_logs):
         yield address
 
 
-async def _served(name: str, command: list[str], port: int, logs: Path) -> AsyncIterator[str]:
+async def _served(name: str, command: Callable[[int], list[str]], logs: Path) -> AsyncIterator[str]:
     supervisor = Supervisor(logs)
+    (port,) = supervisor.ports.free(1)
     try:
-        process = await supervisor.start(name, command, os.environ)
+        process = await supervisor.start(name, command(port), os.environ)
         await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/")
         yield f"127.0.0.1:{port}"
     finally:

@@ -16,7 +16,7 @@ import pytest
 
 from infra.local.keys import make_key
 from infra.local.options import ROOT
-from infra.local.processes import Process, Supervisor, free_ports
+from infra.local.processes import Process, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -53,7 +53,7 @@ async def starting(
     folder: Path, supervisor: Supervisor, **changes: str
 ) -> AsyncIterator[Container]:
     make_key().write(folder / "key.json")
-    (port,) = free_ports(1)
+    (port,) = supervisor.ports.free(1)
     environment = {
         "PYTHONPATH": str(ROOT),
         "PATH": os.environ["PATH"],

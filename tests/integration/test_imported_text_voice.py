@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import av
 import numpy as np
 
+from speech.bundles.portraits import picture_in
 from tests.integration.served import run
 from tests.integration.test_imported_voice import CONSENT, ROOT, importing
 from tests.support.golden_speech import FOLDER, vocabulary_file
@@ -39,6 +40,8 @@ def test_a_text_is_spoken_by_an_aivmx_voice_that_was_imported_with_two_commands(
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert (manifest["takes"], manifest["sample_rate"]) == ("text", 44_100)
     assert manifest["licence"]["text"] == "CC0-1.0 (random weights, no voice)"
+    portrait = (characters / "tiny" / manifest["preview"]["portrait"]).read_bytes()
+    assert picture_in(portrait) is not None
     with av.open(str(output)) as container:
         (stream,) = container.streams.audio
         assert stream.rate == 44_100

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import selectors
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
 
 _Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
 
 STUCK_SECONDS = 10.0
+ENDLESS_SECONDS = 10_000.0
 
 
 class StuckError(Exception):
-    """Nothing is scheduled and nothing can run: the test would never end."""
+    """Nothing is scheduled and nothing can run, or always more: the test would never end."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -24,6 +26,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self._now = 0.0
+        self._endless_at = ENDLESS_SECONDS
         self._threads = 0
         super().__init__(_JumpingSelector(self))
 
@@ -32,6 +35,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def jump(self, seconds: float) -> None:
         self._now += seconds
+        if self._now > self._endless_at:
+            raise StuckError("something goes on and on")
+
+    def run_until_complete(
+        self, future: Generator[Any, None, _Result] | Awaitable[_Result]
+    ) -> _Result:
+        self._endless_at = self._now + ENDLESS_SECONDS
+        return super().run_until_complete(future)
 
     @property
     def has_threads(self) -> bool:

@@ -19,13 +19,33 @@ class TimedSpeech:
     phones: list[tuple[str, float]]
 
 
+@dataclass(frozen=True)
+class Register:
+    """Mean and spread of the melody in Hz, in place of the voice's own."""
+
+    mean_hz: float
+    spread_hz: float
+
+    def options(self) -> list[str]:
+        """What flite is told."""
+        mean = f"int_f0_target_mean={self.mean_hz:.1f}"
+        return ["--setf", mean, "--setf", f"int_f0_target_stddev={self.spread_hz:.1f}"]
+
+
 def speak(
-    scratch: Path, voice: str, stretch: float, *, text: str = "", phones: str = ""
+    scratch: Path,
+    voice: str,
+    stretch: float,
+    *,
+    text: str = "",
+    phones: str = "",
+    register: Register | None = None,
 ) -> TimedSpeech:
     """Speaks a text, or phones of flite's own set where no text is given."""
     with TemporaryDirectory(dir=scratch) as folder:
         file = Path(folder) / "wav"
         command = ["flite", "-voice", voice, "--setf", f"duration_stretch={stretch:.3f}"]
+        command += register.options() if register else []
         command += ["-o", str(file), "-psdur", *(["-t", text] if text else ["-p", phones])]
         printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         wave, rate = soundfile.read(file, dtype="float32")

@@ -20,7 +20,7 @@ run "off_by_default" {
   assert {
     condition = (
       length(google_cloud_run_v2_service.live) == 0
-      && length(google_secret_manager_secret.live_tickets) == 0
+      && !contains(keys(google_secret_manager_secret.this), "live-tickets")
       && length(google_monitoring_alert_policy.live) == 0
       && !contains(keys(google_service_account.this), "live")
       && !contains(keys(google_cloudfunctions2_function.this["api"].service_config[0].environment_variables), "LIVE_URL")
@@ -146,7 +146,31 @@ run "a_new_key_keeps_the_old_one" {
 
 run "with_the_routes_of_voicevox" {
   variables {
-    live = { voicevox = true }
+    custom_domain    = "voice.example.com"
+    live             = { voicevox = true }
+    max_bundle_bytes = 2147483648
+  }
+
+  assert {
+    condition = length([
+      for rule in google_compute_url_map.api[0].path_matcher[0].path_rule : rule
+      if rule.service == google_compute_backend_service.live[0].id
+      && length(setintersection(rule.paths, ["/live", "/audio_query", "/synthesis", "/user_dict_word/*"])) == 4
+    ]) == 1
+    error_message = "the domain's paths of VOICEVOX do not lead to live"
+  }
+
+  assert {
+    condition     = output.voicevox_url == "https://voice.example.com"
+    error_message = "clients of VOICEVOX are not told the domain"
+  }
+
+  assert {
+    condition = alltrue([
+      for service in [google_cloud_run_v2_service.convert, google_cloud_run_v2_service.live[0]] :
+      one([for env in service.template[0].containers[0].env : env.value if env.name == "MAX_BUNDLE_BYTES"]) == "2147483648"
+    ])
+    error_message = "not every service that loads characters is told how large they may be"
   }
 
   assert {
@@ -161,7 +185,8 @@ run "with_the_routes_of_voicevox" {
     condition = (
       can(regex(regex("requestUrl=~\"(.*)\"", google_logging_project_exclusion.texts[0].filter)[0], "https://live.example.com/audio_query?speaker=0&text=secret"))
       && !can(regex(regex("requestUrl=~\"(.*)\"", google_logging_project_exclusion.texts[0].filter)[0], "https://live.example.com/live"))
-      && strcontains(google_logging_project_exclusion.texts[0].filter, google_cloud_run_v2_service.live[0].name)
+      && strcontains(google_logging_project_exclusion.texts[0].filter, "service_name=\"${google_cloud_run_v2_service.live[0].name}\"")
+      && strcontains(google_logging_project_exclusion.texts[0].filter, "url_map_name=\"${google_compute_url_map.api[0].name}\"")
     )
     error_message = "the project's log keeps addresses that contain texts, or loses connections"
   }

@@ -23,7 +23,7 @@ run "all_off_by_default" {
       && length(google_kms_crypto_key_iam_member.agents) == 0
       && length(google_billing_budget.this) == 0
       && length(google_storage_bucket.page) == 0
-      && length(google_secret_manager_secret.hmac) == 0
+      && toset(keys(google_secret_manager_secret.this)) == toset(["log-key"])
       && length(google_storage_hmac_key.signer) == 0
       && length(google_compute_url_map.to_https) == 0
       && length(terraform_data.invoker_check) == 0

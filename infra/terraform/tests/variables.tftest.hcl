@@ -27,7 +27,7 @@ run "bad_values" {
     app_check                   = { app_id = "page", site_key = "" }
     build_region                = "global"
     busy_hours                  = { "Bad Name" = { from = 1, to = 2, min_instances = 1 } }
-    characters                  = { max_bundle_mib = 0.5 }
+    characters                  = { memory_mib = 0.5 }
     conversion_deadline_seconds = 9
     convert_concurrency         = 0
     convert_cpu                 = "3"
@@ -42,6 +42,7 @@ run "bad_values" {
     function_min_instances      = { api = -1 }
     labels                      = { "Cost Center" = "1" }
     log_level                   = "verbose"
+    max_bundle_bytes            = 1048575
     max_instances               = { api = 0 }
     max_text_characters         = 2001
     max_upload_bytes            = 1024
@@ -83,6 +84,7 @@ run "bad_values" {
     var.function_min_instances,
     var.labels,
     var.log_level,
+    var.max_bundle_bytes,
     var.max_instances,
     var.max_text_characters,
     var.max_upload_bytes,

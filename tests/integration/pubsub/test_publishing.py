@@ -22,7 +22,7 @@ from infra.local import names, provisioning
 from infra.local.addresses import choose_addresses
 from infra.local.memory_topics import Subscription
 from infra.local.options import CloudOptions
-from infra.local.processes import free_ports
+from infra.local.ports import Ports
 from shared.google.pubsub import PubSubPublisher
 from shared.http.push import push_app
 from shared.messages import ConversionMessage, PushMessage, parse_conversion_message
@@ -56,17 +56,17 @@ class Receiver:
 
 @asynccontextmanager
 async def served(app: Starlette) -> AsyncIterator[str]:
-
-    (port,) = free_ports(1)
-    config, stop = Config(), asyncio.Event()
-    config.bind = [f"127.0.0.1:{port}"]
-    config.graceful_timeout = 1.0
-    serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))  # type: ignore[arg-type]
-    try:
-        yield f"http://127.0.0.1:{port}/"
-    finally:
-        stop.set()
-        await serving
+    with Ports() as ports:
+        (port,) = ports.free(1)
+        config, stop = Config(), asyncio.Event()
+        config.bind = [f"127.0.0.1:{port}"]
+        config.graceful_timeout = 1.0
+        serving = asyncio.create_task(serve(app, config, shutdown_trigger=stop.wait))  # type: ignore[arg-type]
+        try:
+            yield f"http://127.0.0.1:{port}/"
+        finally:
+            stop.set()
+            await serving
 
 
 def a_subscription(endpoint: str) -> Subscription:
@@ -137,7 +137,8 @@ async def test_the_planned_subscriptions_can_be_made_again_for_another_local_clo
     pubsub_emulator: str,
 ) -> None:
     for seconds, acknowledgement in ((60, 90), (30, 60)):
-        addresses = choose_addresses(CloudOptions(), emulated=True)
+        with Ports() as ports:
+            addresses = choose_addresses(CloudOptions(), ports, emulated=True)
         planned = provisioning.plan_subscriptions(addresses, Timeouts(seconds))
         await subscribe(pubsub_emulator, *planned)
 

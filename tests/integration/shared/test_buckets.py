@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.cloud import storage
 
-from infra.local.processes import free_ports
+from infra.local.ports import Ports
 from shared.google.cloud_storage import CloudStorageBucket, Signer
 from shared.objects import ObjectExistsError, ObjectMissingError, StorageUnavailableError
 from tests.integration.storage.serving import (
@@ -338,7 +338,8 @@ async def test_connecting_asks_for_nothing_that_must_be_there(
 async def test_connecting_to_a_missing_server_fails_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (port,) = free_ports(1)
+    with Ports() as ports:
+        (port,) = ports.free(1)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
     client = storage.Client("p", credentials=AnonymousCredentials())
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import runpy
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
 from pydantic import SecretStr
 
+from functions.api import main
 from functions.api.main import Services, build, open_sign_in
 from functions.api.settings import ApiSettings, FirebaseAuth
 from infra.local.memory_voices import MemoryVoices
 from shared.characters import ManifestError
+from shared.http.function import TARGET_VARIABLE
 from tests.support.buckets import MemoryBucket
 from tests.support.messages import RecordingPublisher
 from tests.support.voices import a_waiting
@@ -116,6 +119,48 @@ async def test_a_voice_is_created_even_if_the_conversion_is_out_of_reach(
 def test_without_characters_there_is_no_api(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="at least one character bundle"):
         an_app(tmp_path)
+
+
+def start(monkeypatch: pytest.MonkeyPatch, characters: Path) -> None:
+    """Load the module as the Functions Framework does before it serves the function."""
+    variables = {
+        "PROJECT_ID": "p",
+        "ENVIRONMENT": "local",
+        "UPLOADS_BUCKET": "my-uploads",
+        "RESULTS_BUCKET": "my-results",
+        "SIGNING_KEY_FILE": "/key.json",
+        "CONVERSIONS_TOPIC": "conversions",
+        "CONVERT_URL": "http://127.0.0.1:1",
+        "CHARACTERS_DIR": str(characters),
+        TARGET_VARIABLE: "api",
+    }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    runpy.run_path(str(main.__file__))
+
+
+def test_the_api_starts_with_characters(monkeypatch: pytest.MonkeyPatch, characters: Path) -> None:
+    start(monkeypatch, characters)
+
+
+@pytest.mark.parametrize("manifest", [None, "{}", json.dumps(MANIFEST | {"id": "ada"})])
+def test_the_api_does_not_start_without_valid_characters_and_says_so_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    characters: Path,
+    manifest: str | None,
+) -> None:
+    path = characters / "mei" / "character.json"
+    path.unlink()
+    if manifest is not None:
+        path.write_text(manifest)
+
+    with pytest.raises(SystemExit) as end:
+        start(monkeypatch, characters)
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert end.value.code == 2
+    assert line.startswith(f"CHARACTERS_DIR={characters} is wrong: ")
 
 
 @pytest.mark.parametrize("firebase_auth", FirebaseAuth)

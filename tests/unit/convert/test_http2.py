@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from functions.convert.http2 import MOST_CONTROL_FRAMES, use_bounded_http2
-from infra.local.processes import free_ports
+from infra.local.ports import Ports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -49,16 +49,17 @@ async def served() -> AsyncIterator[int]:
     async def healthz(_request: Request) -> Response:
         return Response(status_code=204)
 
-    (port,) = free_ports(1)
-    config, stop = Config(), asyncio.Event()
-    config.bind = [f"127.0.0.1:{port}"]
-    app = cast("ASGIFramework", Starlette(routes=[Route("/healthz", healthz)]))
-    serving = asyncio.create_task(serve(app, config, shutdown_trigger=cast("Any", stop.wait)))
-    try:
-        yield port
-    finally:
-        stop.set()
-        await serving
+    with Ports() as ports:
+        (port,) = ports.free(1)
+        config, stop = Config(), asyncio.Event()
+        config.bind = [f"127.0.0.1:{port}"]
+        app = cast("ASGIFramework", Starlette(routes=[Route("/healthz", healthz)]))
+        serving = asyncio.create_task(serve(app, config, shutdown_trigger=cast("Any", stop.wait)))
+        try:
+            yield port
+        finally:
+            stop.set()
+            await serving
 
 
 async def connected(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

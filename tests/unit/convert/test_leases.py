@@ -189,7 +189,7 @@ async def test_a_dead_workers_voice_is_taken_over_at_the_end_of_its_lease() -> N
 
     taken = await take_lease(store, dead.voice.voice_id, an_upload(dead.voice.voice_id))
 
-    assert taken.attempt == 2
+    assert (taken.attempt, taken.voice.input) == (2, an_upload(dead.voice.voice_id))
     assert LEASE.total_seconds() <= loop_seconds() < LEASE.total_seconds() + 1
 
 

@@ -12,7 +12,8 @@ import time_machine
 
 from functions.convert.admission import Admission
 from functions.convert.characters import LoadedCharacter, unknown_character
-from functions.convert.worker import CharacterLateError, Worker
+from functions.convert.leases import take_lease
+from functions.convert.worker import CharacterLateError, Job, Worker
 from infra.local.memory_voices import MemoryVoices
 from shared import voice as voices_of
 from shared.http.push import AbandonedError, OverloadedError
@@ -359,7 +360,9 @@ def test_a_voice_that_fails_again_and_again_is_given_up_and_leaves_nothing(
         assert (len(stage.conversion.runs), stage.conversion.results) == (runs, set())
 
     run()
-    assert [entry["code"] for entry in book.of("conversion_failed")] == ["attempts_exhausted"]
+    (entry,) = book.of("conversion_failed")
+    assert entry["code"] == "attempts_exhausted"
+    assert f"{MOST_ATTEMPTS} attempts" in entry["message"]
 
 
 @in_virtual_time
@@ -415,7 +418,8 @@ def test_a_duplicate_for_a_finished_voice_is_acknowledged_and_changes_nothing(
         assert (await stage.voice(message), stage.conversion.runs) == (voice, [])
 
     run()
-    assert len(book.of("duplicate")) == 1
+    (entry,) = book.of("duplicate")
+    assert f"is {state}" in entry["reason"]
 
 
 @in_virtual_time
@@ -424,7 +428,8 @@ async def test_a_message_of_a_deleted_voice_is_acknowledged(book: LogBook) -> No
 
     await stage.worker.handle(conversion_message(a_waiting().voice_id))
 
-    assert (len(book.of("duplicate")), stage.conversion.runs) == (1, [])
+    (entry,) = book.of("duplicate")
+    assert ("there is no voice" in entry["reason"], stage.conversion.runs) == (True, [])
 
 
 @in_virtual_time
@@ -550,6 +555,40 @@ def test_the_recording_of_a_final_voice_is_discarded_also_when_its_message_comes
         for times in (1, 2):
             await stage.worker.handle(message)
             assert stage.conversion.recordings_discarded == times
+
+    run()
+
+
+@pytest.mark.parametrize(
+    ("voice", "end"),
+    [
+        (a_queued(), Status.DONE),
+        (EVERY_STATE["failed"](), Status.FAILED),
+        (replace(a_queued(), attempt=MOST_ATTEMPTS), Status.FAILED),
+    ],
+    ids=["converted", "final already", "given up"],
+)
+def test_who_waits_for_a_voice_is_told_its_end_before_its_recording_is_discarded(
+    voice: Voice, end: Status
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        message = await stage.add(voice)
+        told: list[tuple[Voice, int]] = []
+        job = Job(
+            voice.voice_id,
+            take=partial(take_lease, stage.voices, voice.voice_id, an_upload(voice.voice_id)),
+            turn=Admission(running=1, waiting=0).running,
+            run=cast("Conversion", stage.conversion).run,
+            ended=lambda final: told.append((final, stage.conversion.recordings_discarded)),
+        )
+
+        returned = await stage.worker.carry_out(job)
+
+        final = await stage.voice(message)
+        assert (final.status, returned, told) == (end, final, [(final, 0)])
+        assert stage.conversion.recordings_discarded == 1
 
     run()
 
@@ -1001,6 +1040,7 @@ async def test_a_character_that_was_loaded_quickly_excuses_no_late_conversion() 
     assert failed.error.code is ErrorCode.DEADLINE_EXCEEDED
 
 
+@in_virtual_time
 async def test_while_others_come_a_client_cannot_take_all_places() -> None:
     stage = Stage(running=2, waiting=8)
     stage.conversion.goes_on.clear()
@@ -1013,7 +1053,9 @@ async def test_while_others_come_a_client_cannot_take_all_places() -> None:
 
     for message in greedy[1:]:
         with pytest.raises(OverloadedError):
-            await stage.worker.handle(with_client(message))
+            # Otherwise it would wait for its turn.
+            async with asyncio.timeout(1):
+                await stage.worker.handle(with_client(message))
         assert (await stage.voice(message)).attempt == 0
     stage.conversion.goes_on.set()
     await asyncio.gather(*works)

@@ -3,12 +3,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
-from infra.local.processes import StartError, Supervisor, free_ports
+from infra.local.processes import (
+    AddressInUseError,
+    StartError,
+    Supervisor,
+    start_with_free_ports,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -62,7 +68,7 @@ async def test_the_children_of_a_process_are_stopped_with_it(
 
 
 async def test_a_process_is_ready_when_it_answers(supervisor: Supervisor) -> None:
-    (port,) = free_ports(1)
+    (port,) = supervisor.ports.free(1)
     process = await supervisor.start("server", python(SERVE, str(port)), os.environ)
 
     await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/")
@@ -73,12 +79,57 @@ async def test_a_process_is_ready_when_it_answers(supervisor: Supervisor) -> Non
 async def test_a_process_that_ends_while_starting_is_shown_with_its_last_words(
     supervisor: Supervisor,
 ) -> None:
-    (port,) = free_ports(1)
+    (port,) = supervisor.ports.free(1)
     program = "import sys; sys.exit('the key is missing')"
     process = await supervisor.start("server", python(program), os.environ)
 
     with pytest.raises(StartError, match=r"server ended while starting[\s\S]*the key is missing"):
         await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/")
+
+
+TAKEN = """
+import sys, time
+print("java.net.BindException: Address already in use", flush=True)
+sys.stdin.close() or time.sleep(float(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("lives_on_for", ["0", "1000"])
+async def test_a_process_whose_port_another_program_has_is_not_taken_for_ready(
+    supervisor: Supervisor, lives_on_for: str
+) -> None:
+    (port,) = supervisor.ports.free(1)
+    other = await supervisor.start("other", python(SERVE, str(port)), os.environ)
+    await supervisor.wait_until_ready(other, f"http://127.0.0.1:{port}/")
+    process = await supervisor.start("server", python(TAKEN, lives_on_for), os.environ)
+    while not process.log.read_text():  # noqa: ASYNC110 - another process sets no event
+        await asyncio.sleep(0.01)
+
+    with pytest.raises(AddressInUseError, match="server could not open its port"):
+        await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/")
+
+
+async def starts(taken: int, most: int) -> list[str]:
+    """Start what finds its port taken so often; return what happens."""
+    happened: list[str] = []
+
+    async def start(stack: AsyncExitStack) -> str:
+        happened.append("started")
+        stack.callback(happened.append, "stopped")
+        if happened.count("started") <= taken:
+            raise AddressInUseError
+        return "up"
+
+    async with AsyncExitStack() as stack:
+        happened.append(await start_with_free_ports(start, stack, most))
+    return happened
+
+
+async def test_servers_are_started_again_while_other_programs_take_their_ports() -> None:
+    assert await starts(0, most=1) == ["started", "up", "stopped"]
+    assert await starts(2, most=3) == [*2 * ["started", "stopped"], "started", "up", "stopped"]
+    with pytest.raises(AddressInUseError):
+        await starts(3, most=3)
 
 
 async def test_the_first_process_that_ends_is_named(supervisor: Supervisor) -> None:
@@ -131,7 +182,3 @@ async def test_a_signal_to_an_ended_process_is_not_an_error(supervisor: Supervis
 
     process.send_signal(15)
     await process.stop()
-
-
-def test_free_ports_differ() -> None:
-    assert len(set(free_ports(20))) == 20

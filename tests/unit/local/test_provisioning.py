@@ -15,6 +15,7 @@ from infra.local.environments import page_config
 from infra.local.keys import make_key, read_key
 from infra.local.memory_voices import MemoryVoices
 from infra.local.options import CloudOptions
+from infra.local.ports import Ports
 from infra.local.provisioning import plan_subscriptions
 from shared.timeouts import Timeouts
 
@@ -33,7 +34,8 @@ ADDRESSES = Addresses(
 
 @pytest.mark.parametrize("emulated", [True, False])
 def test_every_service_has_an_address_of_its_own(*, emulated: bool) -> None:
-    chosen = choose_addresses(CloudOptions(api_port=1024), emulated=emulated)
+    with Ports() as ports:
+        chosen = choose_addresses(CloudOptions(api_port=1024), ports, emulated=emulated)
 
     addresses = [one for one in astuple(chosen) if one is not None]
     assert len(set(addresses)) == (9 if emulated else 7)

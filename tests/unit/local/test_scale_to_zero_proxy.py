@@ -18,7 +18,7 @@ import pytest_asyncio
 from infra.local import scale_to_zero_proxy
 from infra.local.memory_topics import MemoryTopics, Subscription
 from infra.local.options import ROOT, LivenessProbe, Scaling
-from infra.local.processes import StartError, Supervisor, free_ports
+from infra.local.processes import StartError, Supervisor
 from tests.support import container
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ async def proxied(
     min_instances: int = 0,
     liveness: LivenessProbe = NEVER_PROBED,
 ) -> AsyncIterator[Proxied]:
-    (port,) = free_ports(1)
+    supervisor = Supervisor(folder)
+    (port,) = supervisor.ports.free(1)
     url, broken = f"http://127.0.0.1:{port}", folder / "broken"
     scaling = Scaling(idle_seconds, min_instances)
     command = scale_to_zero_proxy.command(
@@ -111,7 +112,6 @@ async def proxied(
         "BROKEN": str(broken),
         "STUCK": str(folder / "stuck"),
     }
-    supervisor = Supervisor(folder)
     try:
         process = await supervisor.start(
             "proxy", [*command, sys.executable, str(Path(container.__file__))], environment

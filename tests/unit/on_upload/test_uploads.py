@@ -224,7 +224,7 @@ async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -
     upload = await stage.add(voice := a_waiting())
     now = datetime.now(UTC)
 
-    with pytest.raises(NotLeasedYetError):
+    with pytest.raises(NotLeasedYetError, match=voice.voice_id):
         await stage.handler.handle(
             upload_notification(upload, metadata=LIVE, eventTime=now.isoformat())
         )
@@ -238,12 +238,14 @@ async def test_a_voice_that_live_is_about_to_lease_is_left_to_it(stage: Stage) -
 async def test_if_live_has_died_or_has_nothing_to_do_with_it_the_conversion_is_requested(
     stage: Stage, metadata: dict[str, str], age: timedelta
 ) -> None:
+    stage.voices = CrashingVoices(lambda: NOW)
     upload = await stage.add(voice := a_waiting())
-    moment = (datetime.now(UTC) - age).isoformat()
+    topic, moment = RecordingPublisher(), (NOW - age).isoformat()
+    handler = UploadHandler(stage.voices, topic, stage.open_bucket, never)
 
-    await stage.handler.handle(upload_notification(upload, metadata=metadata, eventTime=moment))
+    await handler.handle(upload_notification(upload, metadata=metadata, eventTime=moment))
 
-    assert len(stage.topic.published) == 1
+    assert len(topic.published) == 1
     assert (await stage.voice(voice.voice_id)).status is Status.QUEUED
 
 

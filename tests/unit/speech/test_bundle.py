@@ -323,7 +323,8 @@ def test_a_static_drawing_is_accepted_as_a_portrait(tmp_path: Path) -> None:
     [
         (SVG.format("<script>alert(1)</script>"), "found 'script'"),
         (SVG.format('<circle onclick="alert(1)"/>'), "found 'onclick'"),
-        (SVG.format('<image href="https://example.org/a.png"/>'), "found 'image'"),
+        (SVG.format('<image href="https://example.org/a.png"/>'), "found 'https://example"),
+        (SVG.format('<use href="https://example.org/a.svg"/>'), "found 'use'"),
         (SVG.format('<path fill="url(https://example.org/)"/>'), "no address outside"),
         (SVG.format("<foreignObject/>"), "found 'foreignObject'"),
         (SVG.format("<style>@import 'x'</style>"), "found 'style'"),

@@ -27,6 +27,12 @@ UNCHANGED = timedelta(seconds=300)
 UPLOAD_ENDS = timedelta(seconds=1200)
 
 
+def test_patience_is_set_in_seconds() -> None:
+    patience = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
+
+    assert patience == Patience(timedelta(minutes=5), timedelta(minutes=10))
+
+
 def test_a_waiting_voice_whose_event_was_lost_is_put_back() -> None:
     voice = a_waiting()
     upload = an_upload(voice.voice_id)

@@ -36,6 +36,11 @@ class TerraformModule:
         own = self.locals[f"environment_{deployable}"]
         return {**self.locals["environment_common"], **own}
 
+    def watched_events(self) -> set[str]:
+        """Return the events whose log entries alerts watch directly."""
+        alerts = str(self.of_type("google_monitoring_alert_policy"))
+        return set(re.findall(r'jsonPayload\.event="(\w+)"', alerts))
+
     def default(self, expression: str) -> Any:
         """Return the default of the variable that an expression is, None if it has none."""
         if found := re.fullmatch(r"(?:tostring\()?var\.(\w+)\)?", expression):

@@ -168,7 +168,8 @@ def test_terraform_and_the_code_plan_the_same_memory_for_fetched_characters(
 
     assert terraform.locals["fetched_conversion_mib"] == conversion
     assert terraform.locals["fetched_mib"] == (
-        "var.characters == null ? 0 : var.characters.memory_mib + var.characters.max_bundle_mib"
+        "var.characters == null ? 0"
+        " : var.characters.memory_mib + ceil(var.max_bundle_bytes / 1048576)"
     )
     assert terraform.locals["conversions_mib"].startswith(process)
     assert (needs.process, needs.conversion) == (

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -68,19 +69,28 @@ def logged_events(deployable: str) -> dict[str, set[str]]:
     """Return the fields that each event of a deployable is logged with."""
     events: dict[str, set[str]] = defaultdict(set)
     for path in sources(deployable):
-        for function in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        for event, fields in events_in(path):
+            events[event] |= fields
+    return events
+
+
+@cache
+def events_in(path: Path) -> list[tuple[str, set[str]]]:
+    """Return each event that a module logs, and the fields that it is logged with."""
+    events: list[tuple[str, set[str]]] = []
+    for function in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Dict):
                 continue
-            for node in ast.walk(function):
-                if not isinstance(node, ast.Dict):
-                    continue
-                fields = {
-                    str(key.value): value
-                    for key, value in zip(node.keys, node.values, strict=True)
-                    if isinstance(key, ast.Constant)
-                }
-                for event in texts(function, fields.get("event")):
-                    events[event] |= fields.keys() | added_fields(function)
+            fields = {
+                str(key.value): value
+                for key, value in zip(node.keys, node.values, strict=True)
+                if isinstance(key, ast.Constant)
+            }
+            named = texts(function, fields.get("event"))
+            events += [(event, fields.keys() | added_fields(function)) for event in named]
     return events
 
 
@@ -109,6 +119,13 @@ def test_a_log_based_metric_names_an_event_and_fields_that_the_code_logs(name: s
 
     assert metric["event"] in events
     assert wanted <= events[metric["event"]]
+
+
+def test_an_alert_watches_only_events_that_the_code_logs(terraform: TerraformModule) -> None:
+    watched = terraform.watched_events()
+
+    assert watched
+    assert watched <= logged_events("convert").keys()
 
 
 def test_the_stages_on_the_dashboard_are_those_that_the_code_measures(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
@@ -9,10 +10,14 @@ from starlette.routing import Route
 
 from functions.convert.app import create_app
 from functions.convert.characters import BuiltInCharacters
+from functions.convert.live.voicevox.app import Services, Settings, build
+from functions.convert.live.voicevox.memory import Presets, UserDictionary
+from functions.convert.live.voicevox.voices import Voices
 from functions.sweep.app import create_app as create_sweep
 from shared.http.push import push_app
 from shared.ports.tokens import TokenRefusedError
 from tests.unit.api.stage import Stage
+from tests.unit.terraform.reading import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -165,6 +170,26 @@ def test_beside_the_page_the_api_keeps_every_path_that_it_serves(
         for path in served
         if path not in kept and not any(path.startswith(one[:-1]) for one in kept if one[-1] == "*")
     ] == []
+
+
+def test_behind_the_load_balancer_every_route_of_voicevox_leads_to_live_and_no_other_does(
+    terraform: TerraformModule,
+) -> None:
+    routes = build(Settings("1"), Services(Voices([]), Presets(), UserDictionary())).routes
+    served = {re.sub(r"\{\w+\}$", "*", cast("Route", route).path) for route in routes}
+
+    assert set(terraform.locals["voicevox_paths"]) == served
+
+
+def test_no_path_of_voicevox_is_the_apis_the_pages_or_that_of_live(
+    terraform: TerraformModule, api: FastAPI
+) -> None:
+    page = {f"/{path.name}" for path in (ROOT / "web/page/public").iterdir()}
+    taken = page | {"/", "/index.html", "/config.json", "/assets", terraform.locals["live_path"]}
+    taken |= {route.path for route in api.routes if isinstance(route, APIRoute | Route)}
+    first_parts = {path.split("/")[1] for path in taken}
+
+    assert not {path.split("/")[1] for path in terraform.locals["voicevox_paths"]} & first_parts
 
 
 async def test_the_uptime_check_asks_a_route_that_answers_and_that_cloud_run_lets_through(

@@ -33,22 +33,26 @@ def test_a_chapter_says_what_it_means_where_to_look_and_what_to_do() -> None:
             assert heading in chapter, (title, heading)
 
 
-def test_the_runbook_names_only_subscriptions_and_services_that_exist(
+def test_the_runbook_names_only_subscriptions_services_and_buckets_that_exist(
     terraform: TerraformModule,
 ) -> None:
     text = (MODULE / "runbook.md").read_text()
     pubsub = (MODULE / "pubsub.tf").read_text()
     suffixes = set(re.findall(r"\$NAME-([\w-]+)", text))
     services = {name.removeprefix("${var.name}-") for name in terraform.locals["names"].values()}
+    buckets = {
+        body["name"].removeprefix("${var.project_id}-${var.name}-")
+        for body in terraform.of_type("google_storage_bucket").values()
+    }
     topics = {"uploads", "conversions"}
     subscriptions = {f"{topic}{end}" for topic in topics for end in ("", "-dead", "-dead-retained")}
 
     assert suffixes
-    assert suffixes <= services | subscriptions | {"log-key"}
+    assert suffixes <= services | subscriptions | buckets | {"log-key"}
     assert all(f'"${{var.name}}-${{each.key}}{end}"' in pubsub for end in ("", "-dead-retained"))
 
 
-def test_the_events_in_the_runbook_are_those_that_metrics_count(
+def test_the_events_in_the_runbook_are_those_that_metrics_count_or_alerts_watch(
     terraform: TerraformModule,
 ) -> None:
     text = (MODULE / "runbook.md").read_text()
@@ -57,4 +61,4 @@ def test_the_events_in_the_runbook_are_those_that_metrics_count(
     counted = {counter["event"] for counter in terraform.locals["counters"].values()}
 
     assert events
-    assert events <= counted
+    assert events <= counted | terraform.watched_events()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from functions.convert.admission import Slots
     from functions.convert.live.voicevox.memory import Presets, UserDictionary
     from functions.convert.live.voicevox.voices import Voices
 
@@ -46,8 +47,8 @@ class Settings:
 
     Attributes:
         version: of the service, as `GET /version` says it.
-        concurrency: how many texts are spoken at once.
-        backlog: how many more may wait; others are sent away with 503.
+        concurrency: how many texts are spoken at once, by all processes together.
+        backlog: how many more may wait in this process; others are sent away with 503.
         retry_after_seconds: when those may come again.
     """
 
@@ -59,17 +60,27 @@ class Settings:
 
 @dataclass(frozen=True)
 class Services:
-    """What the service speaks with."""
+    """What the service speaks with.
+
+    Attributes:
+        voices: that speak.
+        presets: that clients keep.
+        dictionary: the words that clients add.
+        slots: limit what several processes speak at once; None if there is only this one.
+    """
 
     voices: Voices
     presets: Presets
     dictionary: UserDictionary
+    slots: Slots | None = None
 
 
 def build(settings: Settings, services: Services) -> Starlette:
     """Build the application."""
     voices, presets, dictionary = services.voices, services.presets, services.dictionary
-    admission = Admission(running=settings.concurrency, waiting=settings.backlog)
+    admission = Admission(
+        running=settings.concurrency, waiting=settings.backlog, slots=services.slots
+    )
     return Starlette(
         routes=[
             *InfoRoutes(settings.version, voices).routes(),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
+    from functions.convert.admission import Slots
     from functions.convert.characters import LoadedCharacter
     from functions.convert.serving import ServingSettings
 
@@ -71,15 +72,20 @@ class Access:
 
 
 def compose(
-    characters: Mapping[str, LoadedCharacter], kept: Kept, config: ServingSettings, access: Access
+    characters: Mapping[str, LoadedCharacter],
+    kept: Kept,
+    config: ServingSettings,
+    access: Access,
+    slots: Slots | None = None,
 ) -> ASGIApp:
     """Build the application of one process.
 
     Args:
         characters: all that are loaded; those that take text are offered.
         kept: what clients leave.
-        config: how much one process does at once.
+        config: how much is done at once.
         access: who may call.
+        slots: limit what several processes do at once; None if there is only this one.
 
     Raises:
         BundleError: no character takes text.
@@ -87,12 +93,9 @@ def compose(
     speakers = offered_speakers(characters)
     if not speakers:
         raise BundleError(f"{config.characters_dir}: expected a character that takes text.")
-    served = Settings(
-        VERSION,
-        concurrency=config.share(config.concurrency),
-        backlog=config.share(config.backlog),
-    )
-    app = build(served, Services(Voices(speakers), kept.presets, kept.dictionary))
+    served = Settings(VERSION, concurrency=config.concurrency, backlog=config.backlog)
+    services = Services(Voices(speakers), kept.presets, kept.dictionary, slots)
+    app = build(served, services)
     return CORSMiddleware(
         AccessMiddleware(app, access.key, access.allowed_origins),
         allow_origins=access.allowed_origins,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework
     from starlette.types import ASGIApp
 
+    from functions.convert.admission import Slots
     from functions.convert.characters import LoadedCharacter
     from functions.convert.processes import Supervision
 
@@ -49,7 +50,17 @@ def build_app(
         BundleError: no character takes text.
     """
     key = None if config.voicevox_key is None else config.voicevox_key.get_secret_value()
-    return compose(characters, kept, config, Access(key, config.allowed_origins))
+    access = Access(key, config.allowed_origins)
+    return compose(characters, kept, config, access, _open_slots(config))
+
+
+def _open_slots(config: VoicevoxSettings) -> Slots | None:
+    if config.slots_dir is None:
+        return None
+    # Imported here, because Windows has no such locks; it runs one process.
+    from functions.convert.shared_slots import SharedSlots  # noqa: PLC0415
+
+    return SharedSlots(config.slots_dir, config.concurrency)
 
 
 def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
@@ -122,9 +133,13 @@ def run(config: VoicevoxSettings) -> None:
     from functions.convert import processes  # noqa: PLC0415
 
     with _own_folder() as folder:
-        weights = config.weights_dir or folder / "weights"
-        weights.mkdir(parents=True, exist_ok=True)
-        shared = {"weights_dir": weights, "data_dir": config.data_dir or folder / "data"}
+        shared = {
+            "weights_dir": config.weights_dir or folder / "weights",
+            "slots_dir": config.slots_dir or folder / "slots",
+            "data_dir": config.data_dir or folder / "data",
+        }
+        for each in shared.values():
+            each.mkdir(parents=True, exist_ok=True)
         processes.run(config.model_copy(update=shared), serve)
 
 

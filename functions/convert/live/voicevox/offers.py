@@ -8,6 +8,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from functions.convert.live.voicevox.voices import OfferedSample, OfferedSpeaker, OfferedStyle
+from speech.bundles.portraits import picture_in
 from speech.engines.style_bert_vits2.aivm import style_id
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _speakers_of(character: LoadedCharacter, engine: PhraseEngine) -> Iterable[O
 def _only_speaker(character: LoadedCharacter, engine: PhraseEngine) -> OfferedSpeaker:
     manifest = character.manifest
     number = str(uuid.uuid5(uuid.NAMESPACE_URL, f"urn:voice-avatar:character:{manifest.id}"))
-    icon = plain_png(manifest.preview.colour)
+    icon = _picture_of(manifest) or plain_png(manifest.preview.colour)
     style = OfferedStyle(
         style_id(number, 0), USUAL_STYLE, engine, 0, icon=icon, marking=character.marking
     )
@@ -72,6 +73,13 @@ def _speakers_in(
             for style in speaker.styles
         )
         yield OfferedSpeaker(speaker.uuid, speaker.name, facts.version, policy, icon, styles)
+
+
+def _picture_of(manifest: CharacterManifest) -> bytes | None:
+    """Return the picture in a character's portrait, if there is one: clients show no SVG."""
+    if manifest.preview.portrait is None:
+        return None
+    return picture_in((manifest.folder / manifest.preview.portrait).read_bytes())
 
 
 def _icon_of(media: StyleMedia) -> bytes:

@@ -30,6 +30,7 @@ class VoicevoxSettings(ServingSettings):
         data_dir: where presets and the user dictionary are kept; None keeps them until the end.
         weights_dir: where several processes keep the networks that they share; a folder of this
             run if None.
+        slots_dir: where several processes agree about who speaks; a folder of this run if None.
     """
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore")
@@ -44,3 +45,4 @@ class VoicevoxSettings(ServingSettings):
     voicevox_key: Key | None = None
     data_dir: Path | None = None
     weights_dir: Path | None = None
+    slots_dir: Path | None = None

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,11 +47,13 @@ class Desk:
 
     Args:
         folder: an empty one.
+        brought: the characters' folder of a desk with an encoder.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, brought: Path | None = None) -> None:
         self.folder = folder
         self.characters = folder / "characters"
+        self._brought = brought
 
     def file(self, name: str, content: bytes) -> str:
         path = self.folder / name
@@ -65,6 +68,11 @@ class Desk:
     def bring_encoder(self, *widths: int) -> int:
         return self.run("encoder", self.file("contentvec.onnx", encoder(widths or (256, 768))))
 
+    def have_encoder(self) -> None:
+        """Have what `bring_encoder` leaves, without another process that tries the encoder."""
+        assert self._brought is not None
+        shutil.copytree(self._brought, self.characters)
+
     def bring_voice(
         self, *files: str, measuring: Any = measured, more: tuple[str, ...] = ()
     ) -> int:
@@ -74,15 +82,22 @@ class Desk:
         )
 
 
+@pytest.fixture(scope="module")
+def brought(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    desk = Desk(tmp_path_factory.mktemp("desk"))
+    assert desk.bring_encoder() == 0
+    return desk.characters
+
+
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path, brought: Path) -> Desk:
+    return Desk(tmp_path, brought)
 
 
 def test_a_voice_with_encoder_and_index_becomes_a_character(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    desk.bring_encoder()
+    desk.have_encoder()
     voice = voice_bytes(Kind(channels=16))
     index = Index(width=256, sizes=(5, 4)).content()
 
@@ -115,7 +130,7 @@ def test_a_voice_with_encoder_and_index_becomes_a_character(
 
 
 def test_the_graphs_of_a_character_are_those_of_the_manifest(desk: Desk) -> None:
-    desk.bring_encoder()
+    desk.have_encoder()
     desk.bring_voice(desk.file("ada.onnx", voice_changer(Kind(channels=16)).content()))
 
     manifest = read_manifest(desk.characters / "ada")
@@ -148,7 +163,7 @@ def test_an_encoder_of_eight_bits_is_told_how_far_it_is_off(
 
 
 def test_a_pitch_model_is_added_and_used(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
-    desk.bring_encoder()
+    desk.have_encoder()
     content = pitch_model(219.5)
     sha256 = hashlib.sha256(content).hexdigest()
 
@@ -168,7 +183,7 @@ def test_a_pitch_model_is_not_made_smaller(desk: Desk, capsys: pytest.CaptureFix
 
 
 def test_a_visitor_may_be_moved_to_the_character_s_pitch(desk: Desk) -> None:
-    desk.bring_encoder()
+    desk.have_encoder()
 
     desk.bring_voice(desk.file("ada.pth", voice_bytes()), more=("--median-hz", "210"))
 
@@ -178,7 +193,7 @@ def test_a_visitor_may_be_moved_to_the_character_s_pitch(desk: Desk) -> None:
 
 
 def test_everything_is_asked_for_if_no_file_answers(desk: Desk) -> None:
-    desk.bring_encoder()
+    desk.have_encoder()
     asked = []
 
     def ask(question: str) -> str:
@@ -200,7 +215,7 @@ def broken(_folder: Path, _threads: int) -> TrialReport:
 def test_a_character_that_does_not_work_does_not_stay(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    desk.bring_encoder()
+    desk.have_encoder()
 
     assert desk.bring_voice(desk.file("ada.pth", voice_bytes()), measuring=broken) == 1
     assert "found silence" in capsys.readouterr().err
@@ -238,6 +253,7 @@ def test_a_character_that_does_not_work_does_not_stay(
         ({"ada.pth": voice_bytes()}, ("--encoder", "00"), "--encoder 00: expected at least 6"),
         ({"ada.pth": voice_bytes()}, ("--pitch-model", "00000000"), "expected one pitch model"),
         ({"ada.pth": voice_bytes()}, ("--as", "encoders"), "--as encoders: expected a new id"),
+        ({"ada.pth": voice_bytes()}, ("--portrait", "/no.png"), "no.png: expected a readable file"),
     ],
 )
 def test_what_cannot_become_a_character_is_refused_in_one_sentence(
@@ -247,7 +263,7 @@ def test_what_cannot_become_a_character_is_refused_in_one_sentence(
     more: tuple[str, ...],
     message: str,
 ) -> None:
-    desk.bring_encoder()
+    desk.have_encoder()
     capsys.readouterr()
 
     ended = desk.bring_voice(*(desk.file(*each) for each in files.items()), more=more)
@@ -281,7 +297,7 @@ def test_of_several_encoders_one_is_chosen(desk: Desk, capsys: pytest.CaptureFix
 
 
 def test_the_synthesizer_of_a_character_speaks(desk: Desk) -> None:
-    desk.bring_encoder()
+    desk.have_encoder()
     desk.bring_voice(desk.file("ada.pth", voice_bytes(Kind(has_pitch=False, channels=16))))
     session = onnxruntime.InferenceSession(desk.characters / "ada" / "synthesizer.onnx")
 
