@@ -288,7 +288,7 @@ class Disturbance:
 
     def __call__(self, batch: Batch) -> Batch:
         """Disturb what is heard; what is wanted stays."""
-        power = self._room(self._tract(batch.power))
+        power = self._room(self.tract(batch.power))
         power = self._band(self._noise(power))
         power = power * torch.exp(self._curve(len(power), 0.3))[:, None]
         clean = self._sometimes(len(power), CLEAN_SHARE)[:, None, None]
@@ -314,7 +314,7 @@ class Disturbance:
             :, 0
         ]
 
-    def _tract(self, power: Tensor) -> Tensor:
+    def tract(self, power: Tensor) -> Tensor:
         """Stretches the band axis by up to 13 % in three of five."""
         count = len(power)
         stretch = torch.exp((self._uniform(count, 1) - 0.5) * 0.26)

@@ -1,4 +1,4 @@
-"""The network in a bundle's graphs: its weights read out of them, and those of a decoder put in.
+"""The network in a bundle's graphs: its weights read out of them, and others put in.
 
 The exporter names every weight after its place in the network (`training.export`), large ones with
 `.half` behind it. Only the scale of the melody and the usual mel spectrum have no name of their own
@@ -18,8 +18,6 @@ from training.export import ExportError
 from training.features import BANDS
 from training.network import MEAN_PRIOR_FRAMES, Network
 
-DECODER = ("join.", "decoder.", "exit.", "cepstrum_")
-"""What a character that was trained from recordings has of its own; the rest hears."""
 _NETWORK, _STREAM, _HALF = "network.", "stream.", ".half"
 
 Values = dict[str, NDArray[Any]]
@@ -55,12 +53,12 @@ def load_network(file: Path) -> Network:
     return network.eval()
 
 
-def with_decoder(content: bytes, network: Network) -> bytes:
-    """Return a graph with another network's decoder; what hears and what synthesizes stay.
+def with_weights(content: bytes, network: Network) -> bytes:
+    """Return a graph with another network's weights; what synthesizes stays.
 
     Args:
         content: of `harmonic.onnx` or of `harmonic_stream.onnx`.
-        network: with the decoder.
+        network: with the weights and the same usual mel spectrum.
 
     Raises:
         ExportError: it is a graph of another kind.
@@ -69,11 +67,7 @@ def with_decoder(content: bytes, network: Network) -> bytes:
     values, state = _values(model), network.state_dict()
     mean, spread = _melody_scale(model)
     new: dict[str, Any] = {mean: network.melody_mean, spread: network.melody_spread}
-    new |= {
-        name: state[_place(name)].numpy()
-        for name in values
-        if _NETWORK in name and _place(name).startswith(DECODER)
-    }
+    new |= {name: state[_place(name)].numpy() for name in values if _NETWORK in name}
     for one in model.graph.initializer:
         if one.name in new:
             value: NDArray[Any] = np.asarray(new[one.name], values[one.name].dtype)

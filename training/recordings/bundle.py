@@ -10,7 +10,7 @@ from shared.characters import SCHEMA_VERSION, read_manifest
 from speech.importing.bundles import COLOUR, LIMITS, entry, owner_fields, write_files
 from speech.importing.consent import Consent
 from training.export import Melody
-from training.graph_weights import with_decoder
+from training.graph_weights import with_weights
 from training.network import OUTPUT_RATE
 from training.recordings.stages import Trained
 
@@ -35,8 +35,8 @@ def write_bundle(
         target: the bundle's folder.
         names: of the character.
         consent: of the voice's owner.
-        trained: the decoder, and how high the owner speaks.
-        base: the bundle whose encoder and synthesis are used, with all its graphs.
+        trained: the network, and how high the owner speaks.
+        base: the bundle whose graphs get the weights.
 
     Returns:
         The bundle's folder.
@@ -45,7 +45,7 @@ def write_bundle(
         VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
     """
     graphs = {
-        role: with_decoder((base / graph.file).read_bytes(), trained.network)
+        role: with_weights((base / graph.file).read_bytes(), trained.network)
         for role, graph in read_manifest(base).graphs.items()
     }
     write_files(target, _manifest(names, consent, trained.melody, graphs), graphs)

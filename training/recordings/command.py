@@ -45,7 +45,7 @@ class Places:
 
     Attributes:
         characters: the folder of the bundles.
-        base: the bundle whose encoder and synthesis are used.
+        base: the bundle whose network the training begins with.
         work: the folder for what trainings keep.
     """
 
@@ -88,7 +88,7 @@ def _parser(places: Places) -> argparse.ArgumentParser:
     parser.add_argument(
         "--others", type=Path, metavar="FOLDER",
         help="recordings of many other people, from which the character learns to ignore who"
-        " speaks (default: what Debian's packages brought)",
+        " speaks (default: the readers in training/people)",
     )  # fmt: skip
     parser.add_argument("--listen", action="store_true", help="write a page of samples to compare")
     parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (default: 1)")
@@ -118,7 +118,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
         progress.say(line)
     write_dropped(work.path / "dropped.txt", selection.dropped)
     trained_on, held_out = hold_out(selection)
-    others = work.kept("strangers", lambda: find_others(options.others, progress.say))
+    others = work.kept("strangers", lambda: find_others(options.others))
     effort = Effort(seed=options.seed)
     training = Training(
         load_network(places.base / GRAPH),

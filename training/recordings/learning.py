@@ -169,14 +169,28 @@ def fresh_decoder(network: Network, lessons: Sequence[Lesson], seed: int) -> Net
     return fresh
 
 
+@dataclass(frozen=True)
+class Part:
+    """The part of a network that a training changes.
+
+    Attributes:
+        parameters: of a network, always in the same order.
+        note: tells a distance, with a place for it.
+    """
+
+    parameters: Callable[[Network], list[nn.Parameter]]
+    note: str
+
+
 class Learner:
-    """One training of a decoder, with a checkpoint in a file that is replaced as it goes on.
+    """One training, with a checkpoint in a file that is replaced as it goes on.
 
     Args:
-        network: with the decoder; changed in place.
+        network: changed in place.
         plan: how long and how fast.
-        loss: of a network at a step, with the distance in dB.
+        loss: of a network at a step, with a distance to tell.
         file: the checkpoint.
+        part: what is learnt; the decoder if it is left out.
     """
 
     def __init__(
@@ -185,10 +199,12 @@ class Learner:
         plan: Plan,
         loss: Callable[[Network, int], tuple[Tensor, float]],
         file: Path,
+        part: Part | None = None,
     ) -> None:
         self._network, self._plan, self._loss, self._file = network, plan, loss, file
+        self._part = part or Part(decoder_parameters, "envelopes off by {:.2f} dB")
         self._average = copy.deepcopy(network)
-        self._learnt = list(decoder_parameters(network))
+        self._learnt = self._part.parameters(network)
         self._optimiser = torch.optim.AdamW(
             self._learnt, plan.rate, betas=(0.9, 0.98), weight_decay=1e-3
         )
@@ -200,7 +216,7 @@ class Learner:
         """Trains to the end of the plan; returns the network with averaged weights."""
         while self._step < self._plan.steps:
             distance = self._train_once()
-            report(self._step, self._plan.steps, f"envelopes off by {distance:.2f} dB")
+            report(self._step, self._plan.steps, self._part.note.format(distance))
             if self._step % _SAVE_EVERY == 0 or self._step == self._plan.steps:
                 self._save()
         return self._average.eval()
@@ -216,7 +232,7 @@ class Learner:
         self._step += 1
         keep = min(_AVERAGED, (1 + self._step) / (10 + self._step))
         with torch.no_grad():
-            pairs = zip(decoder_parameters(self._average), self._learnt, strict=True)
+            pairs = zip(self._part.parameters(self._average), self._learnt, strict=True)
             for average, current in pairs:
                 average.lerp_(current, 1 - keep)
         return distance

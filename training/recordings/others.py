@@ -1,21 +1,19 @@
 """Recordings of other people: to learn from, and to measure with."""
 
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.features import RATE
 from training.recordings.errors import RecordingsError
-from training.recordings.reading import Piece, find_recordings, read_pieces
+from training.recordings.reading import find_recordings, read_pieces
 from training.recordings.screening import Utterance, screen
-from training.sources.recordings import READERS, Reader, load
 
+SHIPPED = Path(__file__).resolve().parent.parent / "people"
+"""Sentences of readers of LibriSpeech; its README.md says whose."""
 TAUGHT_SECONDS = 1_000.0
 MOST_STRANGERS = 10
 _STRANGER_SECONDS = 20.0
 _TAUGHT_PER_FILE = 15.0
-_PROMPTS_EACH = 60
 
 
 @dataclass(frozen=True)
@@ -23,7 +21,7 @@ class Others:
     """Other people's speech.
 
     Attributes:
-        taught: what the decoder also learns to hear.
+        taught: what the encoder also learns to hear.
         strangers: whom it never hears, by name; they show what it does with anybody.
     """
 
@@ -31,8 +29,8 @@ class Others:
     strangers: dict[str, list[Utterance]]
 
 
-def find_others(folder: Path | None, say: Callable[[str], None]) -> Others:
-    """Read other people's recordings from a folder, or from what Debian's packages brought.
+def find_others(folder: Path | None) -> Others:
+    """Read other people's recordings from a folder, or those that come with the training.
 
     In a folder with folders in it each is a person, otherwise each file is.
 
@@ -41,10 +39,12 @@ def find_others(folder: Path | None, say: Callable[[str], None]) -> Others:
     """
     if folder is not None:
         return _part(_from_folder(folder))
-    people = _from_packages()
-    if not people:
-        say("no recordings of other people were found: --others FOLDER gives some to learn from")
-    return _part(people)
+    heard, strangers = (_from_folder(SHIPPED / part) for part in ("heard", "strangers"))
+    return Others(_all(heard.values()), strangers)
+
+
+def _all(people: Iterable[Sequence[Utterance]]) -> list[Utterance]:
+    return [utterance for utterances in people for utterance in utterances]
 
 
 def _part(people: dict[str, list[Utterance]]) -> Others:
@@ -71,7 +71,7 @@ def _first_seconds(utterances: Sequence[Utterance], wanted: float) -> list[Utter
 def _from_folder(folder: Path) -> dict[str, list[Utterance]]:
     people: dict[str, list[Utterance]] = {}
     for recording in find_recordings(folder):
-        person = recording.name.split("/")[0]
+        person = Path(recording.name).parts[0].removesuffix(recording.path.suffix)
         utterances = people.setdefault(person, [])
         if sum(utterance.seconds for utterance in utterances) >= max(
             _STRANGER_SECONDS, _TAUGHT_PER_FILE
@@ -83,18 +83,3 @@ def _from_folder(folder: Path) -> dict[str, list[Utterance]]:
         except RecordingsError:
             continue
     return {name: utterances for name, utterances in people.items() if utterances}
-
-
-def _from_packages() -> dict[str, list[Utterance]]:
-    if shutil.which("ffmpeg") is None:
-        return {}
-    people = {reader.name: _prompts(reader) for reader in READERS if reader.folder.is_dir()}
-    return {name: utterances for name, utterances in people.items() if utterances}
-
-
-def _prompts(reader: Reader) -> list[Utterance]:
-    files = sorted((*reader.folder.rglob("*.g722"), *reader.folder.rglob("*.wav")))
-    utterances: list[Utterance] = []
-    for file in files[:: max(1, len(files) // _PROMPTS_EACH)]:
-        utterances += screen(Piece(file.name, 0.0, load(file), RATE))[0]
-    return utterances

@@ -1,7 +1,7 @@
 """What the decoder learns from: content that the encoder hears, and the owner's envelopes."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import soxr
@@ -31,13 +31,16 @@ class Lesson:
     """One utterance as the decoder learns it; T frames of 10 ms.
 
     Attributes:
-        contents: float16 [T, 64] each: of the utterance as it is, then of disturbed versions.
+        mels: float16 [T, 80] each, what the encoder is given: of the utterance as it is, then of
+            disturbed versions.
+        contents: float16 [T, 64] each, what the encoder makes of them.
         log_f0: float32 [T], natural logarithm of Hz, 0 where unvoiced.
         speaking: bool [T], False in pauses.
         cepstra: float16 [T, 35], the speaker's own envelopes, as loud as Mei speaks; empty
             of those whose envelopes are not learnt.
     """
 
+    mels: list[NDArray[np.float16]]
     contents: list[NDArray[np.float16]]
     log_f0: Floats
     speaking: NDArray[np.bool_]
@@ -79,24 +82,36 @@ class Preparation:
         hertz, levels = analysis.track.hertz, analysis.levels
         log_f0 = np.log(np.where(hertz > 0, hertz, 1)).astype(np.float32)
         speaking = analysis.speech & (levels.frames > levels.speech - _AUDIBLE_DB)
-        contents = [self._hear(analysis.wave, len(hertz), 1.0)]
+        mels = [self._mel_of(analysis.wave, len(hertz), 1.0)]
         for version in range(self._versions):
             other = np.exp(self._random.uniform(-_MOST_SPEED, _MOST_SPEED)) if version % 2 else 1.0
             heard = soxr.resample(analysis.wave, RATE * other, RATE).astype(np.float32)
-            contents.append(self._hear(spoil(heard, self._random), len(hertz), float(other)))
-        return Lesson(contents, log_f0, speaking, cepstra.astype(np.float16))
+            mels.append(self._mel_of(spoil(heard, self._random), len(hertz), float(other)))
+        contents = [hear(self._network, mel) for mel in mels]
+        return Lesson(mels, contents, log_f0, speaking, cepstra.astype(np.float16))
 
-    def _hear(self, wave: Floats, frames: int, speed: float) -> NDArray[np.float16]:
+    def _mel_of(self, wave: Floats, frames: int, speed: float) -> NDArray[np.float16]:
         power = torch.from_numpy(np.exp(self._mel.log_power(wave, frames, speed)))[None]
         with torch.no_grad():
-            content = self._network.hear(self._network.normalise(power))[0]
-        return content.numpy().T.astype(np.float16)
+            return self._network.normalise(power)[0].numpy().astype(np.float16)
 
     def _loudness(self, analysis: Analysis) -> float:
         """Power of loud speech, as the network measures it when it hears."""
         frames = len(analysis.track.hertz)
         level = np.exp(self._mel.log_power(analysis.wave, frames)).mean(1)
         return float((level * level).sum() / max(float(level.sum()), 1e-12))
+
+
+def hear(network: Network, mel: NDArray[np.float16]) -> NDArray[np.float16]:
+    """The content [T, 64] that a network hears in a normalised mel spectrum [T, 80]."""
+    with torch.no_grad():
+        content = network.hear(torch.from_numpy(mel.astype(np.float32))[None])[0]
+    return content.numpy().T.astype(np.float16)
+
+
+def heard_by(network: Network, lessons: Sequence[Lesson]) -> list[Lesson]:
+    """The lessons with the content that another encoder hears in them."""
+    return [replace(one, contents=[hear(network, mel) for mel in one.mels]) for one in lessons]
 
 
 def _envelopes_by_rate(utterances: Sequence[Utterance]) -> dict[int, Envelopes]:

@@ -73,8 +73,8 @@ Turns anyone's speech into this voice, with the speaker's own melody and timing.
 | voice | {consent.owner} |
 | licence | {consent.licence}: {consent.terms_url} |
 | credit | {consent.credit} |
-| graph | `harmonic.onnx`: the encoder and synthesis of Mei, a decoder trained on the owner's \
-recordings |
+| graph | `harmonic.onnx`: the synthesis of Mei, her encoder after it learnt to ignore who speaks, \
+and a decoder trained on the owner's recordings |
 | trained with | {clock(selection.seconds)} minutes of speech, by `nox -s train -- --recordings` |
 
 ## Measured

@@ -1,5 +1,6 @@
 """From chosen utterances to a trained decoder, in stages that are kept."""
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,24 +10,26 @@ from torch import Tensor
 
 from training.export import Melody
 from training.network import Network
-from training.recordings import distillation
+from training.recordings import hearing
+from training.recordings.hearing import HearingLoss, as_before, encoder_parameters, nearest_of_owner
 from training.recordings.learning import (
     Batch,
     Disturber,
     Learner,
     Lessons,
     Objective,
+    Part,
     Plan,
     crop,
     fresh_decoder,
 )
-from training.recordings.preparation import Lesson, Preparation
+from training.recordings.preparation import Lesson, Preparation, heard_by
 from training.recordings.progress import Progress
 from training.recordings.screening import Utterance
 from training.recordings.work import WorkFolder
 from training.variance import widen
 
-_COMPENSATED, _COMPENSATED_AFTER_DISTILLATION = 0.8, 1.0
+_COMPENSATED = 0.8
 _COMPENSATED_WITH = 150
 _VERSIONS_OF_OTHERS = 1
 
@@ -50,12 +53,12 @@ class Effort:
 
     Attributes:
         plan: of the decoder.
-        distillation: of what comes after it if there are others.
+        hearing: of the encoder, if there are others.
         seed: of everything that is drawn.
     """
 
     plan: Plan = field(default_factory=Plan)
-    distillation: Plan = distillation.PLAN
+    hearing: Plan = hearing.PLAN
     seed: int = 1
 
     def quick(self) -> "Effort":
@@ -63,7 +66,7 @@ class Effort:
         return replace(
             self,
             plan=replace(self.plan, steps=20),
-            distillation=replace(self.distillation, steps=10),
+            hearing=replace(self.hearing, steps=10),
         )
 
 
@@ -95,11 +98,12 @@ class Training:
         """Train a decoder for the owner of the material."""
         torch.set_num_threads(1)
         owner = self.prepare(material.owner)
-        network, share = self.learn(owner), _COMPENSATED
+        base = self.base
         if material.others:
-            network = self.distil(network, owner, material.others)
-            share = _COMPENSATED_AFTER_DISTILLATION
-        compensate(network, owner, share)
+            base = self.learn_to_hear(owner, material.others)
+            owner = heard_by(base, owner)
+        network = self.learn(base, owner)
+        compensate(network, owner, _COMPENSATED)
         melody = np.concatenate([lesson.log_f0[lesson.log_f0 > 0] for lesson in owner])
         return Trained(network, Melody.of(melody))
 
@@ -112,8 +116,24 @@ class Training:
         )
         return [lesson for lesson in lessons if lesson.speaking.any() and lesson.log_f0.any()]
 
-    def learn(self, owner: Sequence[Lesson]) -> Network:
-        """A decoder that speaks the owner's envelopes."""
+    def learn_to_hear(self, owner: Sequence[Lesson], others: Sequence[Utterance]) -> Network:
+        """A network whose encoder hears others as it hears the owner."""
+        self.progress.begin("hearing others")
+        seed, plan = self.effort.seed, self.effort.hearing
+        preparation = Preparation(self.base, seed + 1, _VERSIONS_OF_OTHERS)
+        heard = self.work.kept(
+            "others", lambda: self._all(preparation.of_others(others), len(others))
+        )
+        answers = nearest_of_owner(owner, [one for one in heard if one.speaking.any()])
+        loss = HearingLoss(as_before(owner), answers, plan.batch, seed)
+        self.progress.begin("learning to ignore who speaks")
+        network = copy.deepcopy(self.base).train().requires_grad_(requires_grad=True)
+        part = Part(encoder_parameters, "{:.0%} of the content is wrong")
+        learner = Learner(network, plan, loss, self.work.path / "hearing.pt", part)
+        return learner.run(self.progress.report)
+
+    def learn(self, base: Network, owner: Sequence[Lesson]) -> Network:
+        """A decoder that speaks the owner's envelopes from what the base's encoder hears."""
         seed = self.effort.seed
         lessons, disturb, objective = Lessons(owner, seed), Disturber(seed), Objective()
 
@@ -123,25 +143,9 @@ class Training:
             return result
 
         self.progress.begin("learning the voice")
-        network = fresh_decoder(self.base, owner, seed)
+        network = fresh_decoder(base, owner, seed)
         learner = Learner(network, self.effort.plan, loss, self.work.path / "learner.pt")
         return learner.run(self.progress.report)
-
-    def distil(
-        self, network: Network, owner: Sequence[Lesson], others: Sequence[Utterance]
-    ) -> Network:
-        """The decoder after it has learnt to hear other people as it hears the owner."""
-        self.progress.begin("hearing others")
-        preparation = Preparation(self.base, self.effort.seed + 1, _VERSIONS_OF_OTHERS)
-        heard = self.work.kept(
-            "others", lambda: self._all(preparation.of_others(others), len(others))
-        )
-        taught = distillation.teach(network, owner, [one for one in heard if one.speaking.any()])
-        plan, seed = self.effort.distillation, self.effort.seed
-        loss = distillation.Distillation(owner, taught, plan.batch, seed)
-        self.progress.begin("learning from others")
-        student = distillation.student_of(network)
-        return Learner(student, plan, loss, self.work.path / "student.pt").run(self.progress.report)
 
     def _all(self, lessons: Iterator[Lesson], count: int) -> list[Lesson]:
         made = []

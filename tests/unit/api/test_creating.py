@@ -35,6 +35,7 @@ async def test_a_voice_is_created_with_everything_at_its_default(
     assert response.status_code == 201
     assert (voice.status, voice.character, voice.owner) == (Status.WAITING, "mei", None)
     assert voice.options == Options(None, OutputFormat.WAV, "audio/webm")
+    assert voice.client is not None
     assert created["document"] == f"voices/{voice_id}"
     assert [(e["voice"], e["character"]) for e in book.of("voice_created")] == [
         (logged_as(voice_id), "mei")

@@ -1040,6 +1040,7 @@ async def test_a_character_that_was_loaded_quickly_excuses_no_late_conversion() 
     assert failed.error.code is ErrorCode.DEADLINE_EXCEEDED
 
 
+@in_virtual_time
 async def test_while_others_come_a_client_cannot_take_all_places() -> None:
     stage = Stage(running=2, waiting=8)
     stage.conversion.goes_on.clear()
@@ -1052,7 +1053,9 @@ async def test_while_others_come_a_client_cannot_take_all_places() -> None:
 
     for message in greedy[1:]:
         with pytest.raises(OverloadedError):
-            await stage.worker.handle(with_client(message))
+            # Otherwise it would wait for its turn.
+            async with asyncio.timeout(1):
+                await stage.worker.handle(with_client(message))
         assert (await stage.voice(message)).attempt == 0
     stage.conversion.goes_on.set()
     await asyncio.gather(*works)

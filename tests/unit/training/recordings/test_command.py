@@ -15,8 +15,10 @@ from speech.engines.registry import ENGINES, build_engine
 from speech.importing.errors import VoiceFileError
 from tests.unit.training.recordings.conftest import CONSENT
 from training.quality.similarity import SpeakerEncoder
+from training.recordings import others
 from training.recordings.command import Places, main, measure
 from training.recordings.errors import RecordingsError
+from training.recordings.others import find_others
 
 ROOT = Path(__file__).parents[4]
 RATE = 16_000
@@ -102,3 +104,23 @@ def test_a_character_whose_training_kept_nothing_is_not_measured(tmp_path: Path)
     places = Places(tmp_path, ROOT / "characters" / "mei", tmp_path / "work")
     with pytest.raises(RecordingsError, match=r"--character ada: expected .* found none"):
         measure("ada", places, tmp_path, SpeakerEncoder())
+
+
+def test_without_a_folder_the_readers_that_come_along_are_the_others(
+    tmp_path: Path, man: Floats, write_wav: WriteWav, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wav(tmp_path / "heard" / "26.wav", man[: 8 * RATE], RATE)
+    write_wav(tmp_path / "strangers" / "367.wav", man[8 * RATE : 16 * RATE], RATE)
+    monkeypatch.setattr(others, "SHIPPED", tmp_path)
+    found = find_others(None)
+    assert {utterance.file for utterance in found.taught} == {"26.wav"}
+    assert list(found.strangers) == ["367"]
+
+
+def test_every_reader_that_comes_along_is_named() -> None:
+    people = ROOT / "training" / "people"
+    text = (people / "README.md").read_text("utf-8")
+    for part in ("heard", "strangers"):
+        rows = text.split(f"## {part}")[1].split("## ")[0]
+        named = {row.split("|")[1].strip() for row in rows.splitlines() if row.count("|") == 5}
+        assert {file.stem for file in (people / part).iterdir()} == named - {"reader", "---"}

@@ -1,6 +1,6 @@
 """A short training learns, and goes on as if it had never been stopped."""
 
-from dataclasses import replace
+import copy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,20 +17,26 @@ from training.network import HarmonicVoice, Network
 from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
 from training.quality.synthesis import synthesise
+from training.recordings import hearing
 from training.recordings.bundle import Names, write_bundle
-from training.recordings.distillation import teach
+from training.recordings.hearing import (
+    HearingLoss,
+    as_before,
+    encoder_parameters,
+    nearest_of_owner,
+)
 from training.recordings.learning import (
     Disturber,
     Learner,
     Lessons,
     Objective,
+    Part,
     Plan,
     Report,
-    crop,
     fresh_decoder,
     held_out_distance,
 )
-from training.recordings.preparation import Lesson, Preparation
+from training.recordings.preparation import Lesson, Preparation, heard_by
 from training.recordings.screening import Utterance
 from training.recordings.stages import Trained
 
@@ -123,26 +129,41 @@ def test_a_training_that_was_stopped_ends_as_one_that_was_not(
         assert torch.equal(value, resumed.state_dict()[name]), name
 
 
-def test_the_teacher_answers_the_owner_as_the_decoder_does(
-    base: Network, lessons: list[Lesson], monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def stranger(base: Network, man: Floats) -> list[Lesson]:
+    parts = man[: 20 * RATE].reshape(4, -1)
+    utterances = [Utterance("he.wav", 0.0, part, RATE) for part in parts]
+    return list(Preparation(base, seed=2, versions=1).of_others(utterances))
+
+
+def test_the_nearest_that_the_owner_says_to_what_the_owner_says_is_the_same(
+    lessons: list[Lesson], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The nearest frame of the owner's speech to a frame of it is the frame itself.
-    monkeypatch.setattr("training.recordings.distillation.NEIGHBOURS", 1)
-    lesson = lessons[0]
-    alone = replace(base_register(lesson, base), speaking=np.ones_like(lesson.speaking))
-    (taught,) = teach(base, [alone], [alone])
-    columns = crop(taught, 0, 0, len(taught.log_f0))
-    content, f0, voicing = (torch.from_numpy(column)[None] for column in columns[:3])
-    with torch.no_grad():
-        spoken, _ = base.speak(content, f0, voicing)
-    np.testing.assert_allclose(taught.cepstra, spoken[0].numpy(), atol=0.02)
+    monkeypatch.setattr(hearing, "NEIGHBOURS", 1)
+    (answer,) = nearest_of_owner(lessons, lessons[:1])
+    speaking = lessons[0].speaking
+    np.testing.assert_array_equal(answer.content[speaking], lessons[0].contents[0][speaking])
 
 
-def base_register(lesson: Lesson, base: Network) -> Lesson:
-    """The lesson at the height that the network expects."""
-    voiced = lesson.log_f0 > 0
-    moved = lesson.log_f0 - np.median(lesson.log_f0[voiced]) + base.melody_mean
-    return replace(lesson, log_f0=np.where(voiced, moved, 0).astype(np.float32))
+def test_the_encoder_learns_to_hear_a_stranger_as_the_owner(
+    base: Network, lessons: list[Lesson], stranger: list[Lesson], tmp_path: Path
+) -> None:
+    answers = nearest_of_owner(lessons, stranger)
+    loss = HearingLoss(as_before(lessons), answers[:3], batch=6, seed=1)
+    part = Part(encoder_parameters, "{:.2f}")
+    network = copy.deepcopy(base).train()
+    plan = Plan(steps=25, batch=6, rate=4e-4)
+    learnt = Learner(network, plan, loss, tmp_path / "hearing.pt", part).run(ignore)
+    held_out, speaking = answers[3].content.astype(np.float32), stranger[3].speaking
+
+    def wrong(encoder: Network) -> float:
+        (heard,) = heard_by(encoder, stranger[3:])
+        return float(np.square(heard.contents[0] - held_out)[speaking].mean())
+
+    assert wrong(learnt) < 0.85 * wrong(base)
+    for name, value in base.state_dict().items():
+        if name.startswith(("join", "decoder", "exit", "cepstrum")):
+            assert torch.equal(value, learnt.state_dict()[name]), name
 
 
 def test_lessons_are_as_loud_as_the_network_speaks(base: Network, lessons: list[Lesson]) -> None:
