@@ -95,6 +95,21 @@ class ErrorCode(StrEnum):
     UPLOAD_EXPIRED = "upload_expired"
 
 
+SUSPICIOUS: Final = frozenset(
+    {
+        ErrorCode.ATTEMPTS_EXHAUSTED,
+        ErrorCode.CONTENT_TYPE_MISMATCH,
+        ErrorCode.CORRUPT,
+        ErrorCode.DEADLINE_EXCEEDED,
+        ErrorCode.NO_AUDIO,
+        ErrorCode.TOO_COMPLEX,
+        ErrorCode.TOO_LARGE,
+        ErrorCode.UNSUPPORTED_FORMAT,
+    }
+)
+"""How recordings end that no recorder makes; silence and a wrong length are visitors' mistakes."""
+
+
 class OutputFormat(StrEnum):
     """The formats a result can have."""
 

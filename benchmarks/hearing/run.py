@@ -166,7 +166,7 @@ async def _ages(plan: Plan) -> Table:
     places = {"HEARINGS": str(max(plan.visitors))}
     with changed_environment(places):
         async with visited_cloud(embedded=plan.embedded) as visitors:
-            await _visit(visitors, 1, recording, plan.seconds, hear=True)
+            await _visit(visitors, 1, recording, hear=True)
             for count in plan.visitors:
                 row = await _row(visitors, count, recording, plan)
                 rows.append((count, *row))
@@ -191,7 +191,7 @@ async def _row(visitors: Visitors, count: int, recording: bytes, plan: Plan) -> 
     found: dict[bool, Sequence[Heard]] = {}
     for hear in (True, False):
         before = _cpu_of_live(visitors)
-        found[hear] = await _visit(visitors, count, recording, plan.seconds, hear=hear)
+        found[hear] = await _visit(visitors, count, recording, hear=hear)
         after = _cpu_of_live(visitors)
         spoken = count * plan.seconds
         costs.append(
@@ -207,12 +207,12 @@ def _cpu_of_live(visitors: Visitors) -> float | None:
 
 
 async def _visit(
-    visitors: Visitors, count: int, recording: bytes, seconds: float, *, hear: bool
+    visitors: Visitors, count: int, recording: bytes, *, hear: bool
 ) -> Sequence[Heard]:
     async def visit(number: int) -> Heard:
         await asyncio.sleep(number * _STAGGER_SECONDS)
         api = visitors.cloud.addresses.api
-        return await speak(visitors.client, api, recording, seconds, hear=hear)
+        return await speak(visitors.client, api, recording, hear=hear)
 
     return await asyncio.gather(*(visit(number) for number in range(count)))
 

@@ -7,6 +7,7 @@ machine; what a browser adds is measured by `tests/browser`.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from dataclasses import dataclass, field
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from shared.voice import Voice
 
 SPOKEN_SECONDS: Final = 5.0
+SLICE_SECONDS: Final = 0.1
+"""How much speech is in what a page sends at a time."""
+
 HURRIED_SECONDS: Final = 0.5
 """In how many seconds the recording of a single visitor is sent: the wait does not depend on it."""
 
@@ -90,13 +94,14 @@ class Speaking:
         self._visitor = Visitor(client, cloud.addresses.api, cloud.voices)
         self._client = client
         self._recording = webm(SPOKEN_SECONDS)
+        self._slice = math.ceil(len(self._recording) * SLICE_SECONDS / SPOKEN_SECONDS)
 
     async def live(self, waits: Waits, seconds: float = HURRIED_SECONDS) -> None:
         """Speak to `live`."""
         created = await self._visitor.create(Wish(), CONTENT_TYPE)
         offer = created["live"]
         async with LiveVisitor(offer["url"], offer["ticket"]) as visitor:
-            await visitor.speak(self._recording, CONTENT_TYPE, seconds=seconds)
+            await visitor.speak(self._recording, CONTENT_TYPE, seconds=seconds, piece=self._slice)
             ended = time.perf_counter()
             last = await visitor.end()
         if last is None or last["type"] != "done" or "sound" not in visitor.came_at:

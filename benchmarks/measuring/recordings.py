@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Final
+import math
+from typing import TYPE_CHECKING, Final, cast
 
 import av
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 SAMPLE_RATE: Final = 48_000
 CONTENT_TYPE: Final = "audio/webm;codecs=opus"
 _BITS_PER_SECOND: Final = 64_000
+_ROUNDING: Final = 1e-3
 
 
 def speech(seconds: float) -> npt.NDArray[np.float32]:
@@ -43,3 +45,20 @@ def webm(seconds: float) -> bytes:
         target.mux(stream.encode(frame))
         target.mux(stream.encode(None))
     return file.getvalue()
+
+
+def slices(recording: bytes, seconds: float) -> list[bytes]:
+    """Cut a recording as a recorder hands it out: every so often, all packets that are complete.
+
+    Bytes are not spread evenly over the time: equal parts would come up to a quarter of a second
+    too early or too late.
+    """
+    with av.open(io.BytesIO(recording), "r") as source:
+        packets = [packet for packet in source.demux(audio=0) if packet.pts is not None]
+    ends = [cast("int", packet.pos) for packet in packets[1:]] + [len(recording)]
+    cuts: dict[int, int] = {}
+    for packet, end in zip(packets, ends, strict=True):
+        spoken = float((packet.pts or 0) + (packet.duration or 0)) * float(packet.time_base)
+        cuts[math.ceil(spoken / seconds - _ROUNDING)] = end
+    begins = [0, *list(cuts.values())[:-1]]
+    return [recording[begin:end] for begin, end in zip(begins, cuts.values(), strict=True)]

@@ -27,13 +27,13 @@ MOST_CLIENTS: Final = 20_000
 
 WINDOW_SECONDS: Final = 60.0
 
-AT_ONCE: Final = 6
+AT_ONCE: Final = 12
 """One of so many of the requests of a minute may be sent at once.
 
 It is as much for a large network as for an address: what comes at once is what slows others down.
 """
 
-PATIENCE_SECONDS: Final = 3.0
+PATIENCE_SECONDS: Final = 5.0
 """How long the creation of a voice waits for its turn before it is refused.
 
 So a class behind one address, or a large network, is slowed down and not sent away. The visitor
@@ -53,7 +53,7 @@ FAILED_COSTS: Final = 10
 """As how many more requests a recording counts that failed as those of an attacker do."""
 
 MOST_PAUSE_SECONDS: Final = 5.0
-"""How long a client must wait at most because of recordings that failed; a network less.
+"""How much longer a client must wait at most because recordings failed; a network less.
 
 Others may have the same address, so its allowance becomes a tenth, but never nothing.
 """
@@ -65,7 +65,7 @@ class Limits:
     """Refuses clients that ask too often or wait too many times at once.
 
     Args:
-        per_minute: how many requests a minute a client may send, a sixth of them at once; 0 for
+        per_minute: how many requests a minute a client may send, a twelfth of them at once; 0 for
             no limit.
         waiting: how many of a client's requests may wait at the same time; 0 for no limit.
         trusted_proxies: how many of our own proxies have written into `X-Forwarded-For`.
@@ -146,7 +146,8 @@ class Limits:
     def charge(self, client: str) -> None:
         """Count a recording of a client that failed as those of an attacker do."""
         for kind, network in networks_of(client) if self._buckets else ():
-            pause = MOST_PAUSE_SECONDS / ALLOWANCES[kind]
+            # Beyond what requests that wait for their turn have taken in advance.
+            pause = self._patience + MOST_PAUSE_SECONDS / ALLOWANCES[kind]
             self._buckets[kind].charge(network, FAILED_COSTS, pause)
 
     def too_many_voices(self, most: int) -> Problem:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from shared.http.client_networks import ALLOWANCES, networks_of
+from shared.http.client_networks import networks_of
 from shared.ports.store import StoreUnavailableError, UnknownVoiceError, UnreadableVoiceError
-from shared.voice import ErrorCode, Status
+from shared.voice import SUSPICIOUS, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,20 +26,6 @@ if TYPE_CHECKING:
     from functions.api.limits import Limits
     from shared.ports.store import VoiceStore
     from shared.voice import Voice
-
-SUSPICIOUS: Final = frozenset(
-    {
-        ErrorCode.ATTEMPTS_EXHAUSTED,
-        ErrorCode.CONTENT_TYPE_MISMATCH,
-        ErrorCode.CORRUPT,
-        ErrorCode.DEADLINE_EXCEEDED,
-        ErrorCode.NO_AUDIO,
-        ErrorCode.TOO_COMPLEX,
-        ErrorCode.TOO_LARGE,
-        ErrorCode.UNSUPPORTED_FORMAT,
-    }
-)
-"""How recordings end that no recorder makes; silence and a wrong length are visitors' mistakes."""
 
 LOOKS: Final = 4
 """How many earlier voices are looked at for each new one; more than are created meanwhile."""
@@ -50,9 +36,6 @@ MOST_VOICES: Final = 20_000
 
 IN_PROGRESS_SECONDS: Final = 60.0
 """For how long a voice without an end counts; who gives a recording up need not tell us."""
-
-MOST_TIMES: Final = 2
-"""How many times the voices of one client a network may have without an end, whatever its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +54,8 @@ class Outcomes:
     Args:
         voices: the voices' documents.
         limits: what failed recordings count for.
-        in_progress: how many voices of the last minute one client may have without an end; 0 for no
-            limit, and then nothing is remembered.
+        in_progress: how many voices of the last minute one client, or its /48, may have without an
+            end; 0 for no limit, and then nothing is remembered.
         seconds: how long a voice can take to its end; older ones are forgotten.
         now: a clock in seconds that never goes back.
     """
@@ -111,10 +94,9 @@ class Outcomes:
             return
         self._forget_old()
         await asyncio.gather(*map(self._look_at, self._due(client)))
-        for kind, network in networks_of(client):
-            most = min(ALLOWANCES[kind], MOST_TIMES) * self._in_progress
-            if self._counts[network] >= most:
-                raise self._limits.too_many_voices(most)
+        # A large network may have no more than an address: all of them may be converted at once.
+        if any(self._counts[network] >= self._in_progress for _, network in networks_of(client)):
+            raise self._limits.too_many_voices(self._in_progress)
 
     def remember(self, client: str, voice_id: str) -> None:
         """Remember a voice that a client has created."""

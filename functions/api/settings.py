@@ -46,7 +46,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         upload_url_seconds: how long an upload address works.
         wait_seconds: how long a client waits for a conversion before it must ask again.
         rate_limit_per_minute: how many requests a minute one address may send to this instance,
-            a sixth of them at once; 0 for no limit.
+            a twelfth of them at once; 0 for no limit.
         waiting_per_client: how many requests of one address may wait for a conversion at the same
             time; 0 for no limit.
         trusted_proxies: how many proxies have written into `X-Forwarded-For`: 1 for Cloud Run

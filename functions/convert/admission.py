@@ -1,8 +1,9 @@
 """How much work an instance accepts: how many conversions run, and how many requests wait.
 
 A client that sends more than the instance can do must not keep others waiting. While others come,
-too, each has at most half as many places as conversions run, and what it sends beyond that is
-refused and comes again. A client that is alone has them all.
+too, each has at most half as many places as conversions run, and none right after a recording of it
+has failed as those of an attacker do. What it sends beyond that is refused and comes again. A
+client that is alone has all places at any time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 OTHERS_SECONDS: Final = 60.0
 """For how long after its last request a client counts among the others."""
+
+
+REST_SECONDS: Final = 1.0
+"""How long a client has no place after such a failure, while others come."""
 
 
 class Slots(Protocol):
@@ -57,6 +62,7 @@ class Admission:
         self._admitted_of: Counter[str] = Counter()
         # The last two clients suffice: one of them is not the client that asks.
         self._seen: dict[str, float] = {}
+        self._rests_until: dict[str, float] = {}
         self._running = slots or asyncio.Semaphore(running)
 
     @contextmanager
@@ -75,7 +81,7 @@ class Admission:
         if self._admitted >= self._most:
             raise OverloadedError(f"all {self._most} places are taken")
         if client is not None and self._has_its_share(client):
-            raise OverloadedError(f"all {self._most_of_one} places of this client are taken")
+            raise OverloadedError("all places of this client are taken, or it has to rest")
         counted = [] if client is None else [client]
         self._admitted += 1
         self._admitted_of.update(counted)
@@ -85,6 +91,14 @@ class Admission:
             self._admitted -= 1
             self._admitted_of.subtract(counted)
             self._admitted_of += Counter()  # forgets who has no place
+
+    def failed(self, client: str | None) -> None:
+        """Let a client rest whose recording has failed as those of an attacker do."""
+        if client is None:
+            return
+        now = self._now()
+        self._rests_until = {each: end for each, end in self._rests_until.items() if end > now}
+        self._rests_until[client] = now + REST_SECONDS
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -99,6 +113,9 @@ class Admission:
             del self._seen[next(iter(self._seen))]
 
     def _has_its_share(self, client: str) -> bool:
-        recently = self._now() - OTHERS_SECONDS
-        has_others = any(other != client and seen > recently for other, seen in self._seen.items())
-        return has_others and self._admitted_of[client] >= self._most_of_one
+        now = self._now()
+        has_others = any(
+            other != client and seen > now - OTHERS_SECONDS for other, seen in self._seen.items()
+        )
+        rests = self._rests_until.get(client, now) > now
+        return has_others and (rests or self._admitted_of[client] >= self._most_of_one)

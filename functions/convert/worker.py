@@ -26,6 +26,7 @@ from shared.logs import about_voice
 from shared.messages import parse_conversion_message
 from shared.ports.store import UnknownVoiceError, change
 from shared.voice import (
+    SUSPICIOUS,
     AttemptsExhaustedError,
     ErrorCode,
     ForbiddenTransitionError,
@@ -210,8 +211,12 @@ class Worker:
             await self._discard_uncommitted(lease.voice)
             raise
         except (asyncio.CancelledError, Exception) as error:
+            if isinstance(error, ResourceLimitError):
+                self._admission.failed(job.client)
             await lease.release(counts=_may_be_the_voices_own(error))
             raise
+        if isinstance(end, VoiceError) and end.code in SUSPICIOUS:
+            self._admission.failed(job.client)
         self.has_converted = True
         _log_end(lease, end, job.uploaded_at)
         return await self._end(job, lease.voice)

@@ -104,15 +104,27 @@ class LiveVisitor:
         await self._say("end", bytes=len(self._sent), sha256=digest)
 
     async def speak(
-        self, recording: bytes, content_type: str = "audio/webm", *, seconds: float = 0.0
+        self,
+        recording: bytes,
+        content_type: str = "audio/webm",
+        *,
+        seconds: float = 0.0,
+        piece: int = PIECE,
     ) -> None:
-        """Send a whole recording, spread evenly over so many seconds."""
+        """Send a whole recording, spread evenly over so many seconds.
+
+        Args:
+            recording: a file.
+            content_type: its media type.
+            seconds: how long it takes.
+            piece: how many bytes are sent at a time.
+        """
         await self.start(content_type)
         begin, loop = asyncio.get_running_loop().time(), asyncio.get_running_loop()
-        for sent in range(0, len(recording), PIECE):
+        for sent in range(0, len(recording), piece):
             due = begin + seconds * sent / len(recording)
             await asyncio.sleep(max(0.0, due - loop.time()))
-            await self.send(recording[sent : sent + PIECE])
+            await self.send(recording[sent : sent + piece])
         await asyncio.sleep(max(0.0, begin + seconds - loop.time()))
         await self.finish()
 

@@ -511,7 +511,7 @@ variable "quota" {
 }
 
 variable "rate_limit_per_minute" {
-  description = "Requests a minute that one address (an IPv6 /64) may send to the api, a sixth of them at once; a /56 has twice and a /48 four times as many. Recordings that fail as those of an attacker do count as ten more. Each instance counts for itself; with custom_domain the load balancer counts, too, for all together."
+  description = "Requests a minute that one address (an IPv6 /64) may send to the api, a twelfth of them at once; a /56 has twice and a /48 four times as many. Recordings that fail as those of an attacker do count as ten more. Each instance counts for itself; with custom_domain the load balancer counts, too, for all together."
   type        = number
   default     = 120
   nullable    = false

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
 
 AT_ONCE = 3
-PER_MINUTE = 6 * AT_ONCE
+PER_MINUTE = 12 * AT_ONCE
 
 
 async def test_a_full_container_refuses_messages_at_once_and_loses_none(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.api.client_names import ClientNames
-from functions.api.limits import MOST_PAUSE_SECONDS, WINDOW_SECONDS, Limits
+from functions.api.limits import MOST_PAUSE_SECONDS, PATIENCE_SECONDS, WINDOW_SECONDS, Limits
 from functions.api.outcomes import IN_PROGRESS_SECONDS, LOOKS, Outcomes
 from functions.api.problems import Problem
 from infra.local.memory_voices import MemoryVoices
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from shared.ports.store import Snapshot
     from shared.voice import Voice
 
-PER_MINUTE = 120
+PER_MINUTE = 240
 BURST = 20
 CLIENT, OTHER = "203.0.113.9", "203.0.113.10"
 HOSTILE = VoiceError(ErrorCode.TOO_COMPLEX, "It takes too much.")
@@ -156,8 +156,20 @@ async def test_a_client_that_only_sends_broken_recordings_sends_a_tenth(scene: S
             sent += 1
         scene.clock.seconds += 0.5
 
-    # 120 at once would be 1320 in ten minutes.
-    assert 100 <= sent <= 145
+    # Without this it would be 2420 in ten minutes.
+    assert 100 <= sent <= 265
+
+
+async def test_requests_that_wait_for_their_turn_do_not_hide_failures(scene: Scene) -> None:
+    buckets = scene.limits._buckets[""]  # noqa: SLF001 - as if many waited
+    buckets.charge(CLIENT, 1000, PATIENCE_SECONDS)
+    before = buckets.pause(CLIENT)
+
+    await scene.made(a_failed(HOSTILE))
+    await scene.outcomes.settle(CLIENT)
+
+    # Ten requests of 240 in a minute.
+    assert buckets.pause(CLIENT) == pytest.approx(before + 2.5)
 
 
 async def test_others_behind_the_same_address_still_get_in(scene: Scene) -> None:
@@ -166,7 +178,7 @@ async def test_others_behind_the_same_address_still_get_in(scene: Scene) -> None
         await scene.outcomes.settle(CLIENT)
     assert scene.requests_left() == 0
 
-    scene.clock.seconds += MOST_PAUSE_SECONDS
+    scene.clock.seconds += PATIENCE_SECONDS + MOST_PAUSE_SECONDS
 
     assert scene.requests_left() == 1
 
@@ -187,13 +199,14 @@ async def test_a_network_shares_what_its_clients_cost_and_another_one_does_not(
 async def test_a_48_is_slowed_down_for_a_quarter_of_the_time_of_one_address(
     scene: Scene,
 ) -> None:
-    for number in range(4):
+    for number in range(20):
         await scene.made(a_failed(HOSTILE), f"2001:db8:1:{number:x}00::/64")
-    await scene.outcomes.settle(NEIGHBOUR)
+    for _ in range(20 // LOOKS):
+        await scene.outcomes.settle(NEIGHBOUR)
 
     # More than the requests that a /48 may send at once: each counts as 10.
     assert scene.requests_left("2001:db8:1:ff00::/64") == 0
-    scene.clock.seconds += MOST_PAUSE_SECONDS / 4
+    scene.clock.seconds += PATIENCE_SECONDS + MOST_PAUSE_SECONDS / 4
     assert scene.requests_left("2001:db8:1:ff00::/64") == 1
 
 
@@ -208,14 +221,14 @@ async def test_only_so_many_voices_of_a_client_may_have_no_end(scene: Scene) -> 
     assert (refusal.value.status, refusal.value.code) == (429, "rate_limited")
 
 
-@pytest.mark.parametrize(("step", "most"), [(1, 2), (0x100, 2)])
-async def test_a_client_cannot_multiply_its_voices_by_its_networks(step: int, most: int) -> None:
+@pytest.mark.parametrize("step", [1, 0x100])
+async def test_a_client_cannot_multiply_its_voices_by_its_networks(step: int) -> None:
     scene = Scene(in_progress=2)
-    for number in range(2 * most):
+    for number in range(2):
         await scene.made(a_waiting(), f"2001:db8:1:{number * step:x}::/64")
 
-    with pytest.raises(Problem, match=f"{2 * most} voices"):
-        await scene.outcomes.settle(f"2001:db8:1:{2 * most * step:x}::/64")
+    with pytest.raises(Problem, match="2 voices"):
+        await scene.outcomes.settle(f"2001:db8:1:{2 * step:x}::/64")
 
 
 async def test_a_voice_that_was_given_up_counts_for_a_minute_and_is_still_looked_at() -> None:
@@ -312,7 +325,7 @@ async def test_a_voice_that_was_created_elsewhere_counts_for_nobody(scene: Scene
 
 class TestInTheApi:
     async def test_a_client_is_told_to_wait_after_failed_recordings(self, stage: Stage) -> None:
-        stage.limits = Limits(per_minute=72, patience=0, waiting=0, trusted_proxies=0)
+        stage.limits = Limits(per_minute=144, patience=0, waiting=0, trusted_proxies=0)
         stage.in_progress = 48
         async with stage.client() as client:
             await fail(stage, await create(client))

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from functions.convert.admission import OTHERS_SECONDS, Admission
+from functions.convert.admission import OTHERS_SECONDS, REST_SECONDS, Admission
 from shared.http.push import OverloadedError
 from tests.support.virtual_time import settle
 
@@ -76,7 +76,7 @@ def test_while_others_come_a_client_has_half_as_many_places_as_run() -> None:
     with ExitStack() as stack:
         assert taken(admission, stack, "honest", 1) == 1
         assert taken(admission, stack, "greedy", 20) == 2
-        with pytest.raises(OverloadedError, match="all 2 places of this client"):
+        with pytest.raises(OverloadedError, match="all places of this client"):
             stack.enter_context(admission.admit("greedy"))
         assert taken(admission, stack, "another", 20) == 2
 
@@ -124,3 +124,34 @@ def test_nothing_is_kept_of_clients_that_have_no_place() -> None:
 
     assert not admission._admitted_of  # noqa: SLF001 - it must not grow
     assert len(admission._seen) == 2  # noqa: SLF001 - likewise
+
+
+def test_after_a_failure_a_client_rests_while_others_come() -> None:
+    clock = Clock()
+    admission = Admission(running=4, waiting=8, now=clock)
+    with ExitStack() as stack:
+        taken(admission, stack, "honest", 1)
+        admission.failed("greedy")
+        admission.failed(None)
+
+        assert taken(admission, stack, "greedy", 1) == 0
+        assert taken(admission, stack, "another", 1) == 1
+        clock.seconds += REST_SECONDS
+        assert taken(admission, stack, "greedy", 1) == 1
+
+
+def test_after_a_failure_a_client_that_is_alone_goes_on() -> None:
+    admission = Admission(running=4, waiting=8)
+    admission.failed("a")
+    with ExitStack() as stack:
+        assert taken(admission, stack, "a", 20) == 12
+
+
+def test_nothing_is_kept_of_clients_that_have_rested() -> None:
+    clock = Clock()
+    admission = Admission(running=2, waiting=2, now=clock)
+    for number in range(100):
+        admission.failed(f"{number}")
+        clock.seconds += REST_SECONDS
+
+    assert len(admission._rests_until) == 1  # noqa: SLF001 - it must not grow

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -1060,6 +1060,30 @@ async def test_while_others_come_a_client_cannot_take_all_places() -> None:
     stage.conversion.goes_on.set()
     await asyncio.gather(*works)
     await stage.worker.handle(with_client(greedy[1]))
+
+
+@pytest.mark.parametrize(
+    ("error", "rests"),
+    [
+        (VoiceError(ErrorCode.TOO_COMPLEX, "Too much."), True),
+        (ResourceLimitError("killed"), True),
+        (VoiceError(ErrorCode.SILENT, "Silence."), False),
+        (None, False),
+    ],
+)
+async def test_after_a_hostile_recording_its_client_rests_while_others_come(
+    error: Exception | None, *, rests: bool
+) -> None:
+    stage = Stage()
+    await stage.worker.handle(_of_client("honest", await stage.add()))
+    stage.conversion.outcome = error
+    with suppress(ResourceLimitError):
+        await stage.worker.handle(_of_client("hostile", await stage.add()))
+    stage.conversion.outcome = None
+
+    await stage.worker.handle(_of_client("honest", await stage.add()))
+    with pytest.raises(OverloadedError) if rests else nullcontext():
+        await stage.worker.handle(_of_client("hostile", await stage.add()))
 
 
 def _of_client(client: str, message: PushMessage) -> PushMessage:

@@ -201,7 +201,7 @@ export class Page {
       const contentType = recordingType();
       if (contentType === null) throw new PageError("unsupported_browser");
       const hearing = this.#setup.hears ? new Hearing() : null;
-      const recorder = this.#startRecorder(contentType);
+      const recorder = this.#startRecorder(contentType, hearing !== null);
       void recorder.finished.catch(() => undefined).then(() => hearing?.stop());
       // What cannot be converted fails here, before the recording ends for the service.
       const judged = recorder.finished.then((recorded) => judge(recorded, this.#limits));
@@ -220,7 +220,7 @@ export class Page {
     });
   }
 
-  #startRecorder(contentType: string): Recorder {
+  #startRecorder(contentType: string, isHeard: boolean): Recorder {
     const { maxSeconds } = this.#limits;
     this.#ring.clear();
     this.#update({ scene: "start", notice: (w) => w.waitingForMicrophone });
@@ -228,6 +228,7 @@ export class Page {
     this.#recorder = new Recorder({
       contentType,
       maxSeconds,
+      isHeard,
       signal: this.#work.signal,
       onStart: () =>
         this.#update({ scene: "recording", notice: (w) => w.recordingStarted(String(maxSeconds)) }),

@@ -12,8 +12,10 @@ const TYPES = [
   "audio/webm",
 ] as const;
 
-/** Recorders hand out whole packets of about 60 ms. */
+/** Recorders hand out whole packets: Chromium, whose packets last 60 ms, two at a time. */
 const SLICE_MILLISECONDS = 100;
+/** For visitors who hear themselves: every packet at once. */
+const SHORT_SLICE_MILLISECONDS = 20;
 /** The recorder stops this much early, because encoders finish their current frame. */
 const MARGIN_SECONDS = 0.15;
 /** What is said in a longer time than this without a look at the meter may be missed by it. */
@@ -24,6 +26,8 @@ const METER_TOP_DB = -8;
 export interface RecorderOptions {
   readonly contentType: string;
   readonly maxSeconds: number;
+  /** Whether the visitor hears the character meanwhile, so that every packet is handed out at once. */
+  readonly isHeard: boolean;
   readonly signal: AbortSignal;
   readonly onStart: () => void;
   /** Level between 0 and 1, and seconds since the start; about once per frame. */
@@ -113,7 +117,7 @@ export class Recorder {
           options.onStart();
           tick();
         };
-        recorder.start(SLICE_MILLISECONDS);
+        recorder.start(options.isHeard ? SHORT_SLICE_MILLISECONDS : SLICE_MILLISECONDS);
       });
     } finally {
       cancelAnimationFrame(frame);
