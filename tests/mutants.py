@@ -179,10 +179,14 @@ def _outcome(wanted: Sequence[str]) -> Outcome:
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     wish = _parse(arguments)
-    _try_out(wish.mutants)
-    if late := [name for name, state in _states(wish.mutants).items() if state == "timeout"]:
-        # The machine may have been busy with something else.
-        _try_out(late)
+    try:
+        _try_out(wish.mutants)
+        if late := [name for name, state in _states(wish.mutants).items() if state == "timeout"]:
+            # The machine may have been busy with something else.
+            _try_out(late)
+    except subprocess.CalledProcessError as error:
+        # mutmut has said why.
+        return error.returncode
     outcome = _outcome(wish.mutants)
     report = outcome.report()
     report.show()

@@ -5,8 +5,8 @@ recordings to her voice takes half as long again and brings it no nearer to what
 of other people's recordings (7.4 dB between the long-term spectra instead of 7.0, both for the same
 words), so that only register, bandwidth and level are made alike here. With the settings in her
 manifest, 24 typed sentences have a median of 339 Hz and 12 a level of -12.9 dB in their loud parts;
-recordings of three synthetic speakers that were converted have 340 Hz and -13.2 dB. A speaker encoder
-hears them as alike (cosine 0.92) as it hears typed sentences beside each other (0.95).
+converted recordings of three synthetic speakers have 340 Hz and -13.2 dB. A speaker encoder hears
+them as nearly alike (cosine 0.92) as typed sentences beside each other (0.95).
 """
 
 from __future__ import annotations

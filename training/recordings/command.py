@@ -129,20 +129,21 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     trained = training.run(Material(trained_on, others.taught))
     english = options.name or options.character
     names = Names(options.character, english, options.name_ja or english)
-    write_bundle(target, names, consent, trained, places.base)
-    try:
-        progress.say(str(measure_speed(target, 1)))
-    except VoiceFileError:
-        # One bundle that does not work would keep the service from starting.
-        shutil.rmtree(target)
-        raise
+    # One bundle that does not work, or is not whole, would keep the service from starting: it is
+    # made elsewhere.
+    made = work.path / "bundle" / options.character
+    shutil.rmtree(made, ignore_errors=True)
+    write_bundle(made, names, consent, trained, places.base)
+    progress.say(str(measure_speed(made, 1)))
     progress.begin("measuring")
-    judging = Judge(target, trained_on, encoder)
+    judging = Judge(made, trained_on, encoder)
     judgement = judge(judging, held_out, others.strangers, progress.report)
-    write_card(target / "MODEL_CARD.md", english, selection, consent, judgement)
+    write_card(made / "MODEL_CARD.md", english, selection, consent, judgement)
     write_samples(work.listening, judgement)
     if options.listen:
         progress.say(f"listen: {write_page(work.listening, english, judgement)}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(made, target)
     progress.say(summary(judgement))
     progress.say(f"bundle: {target}; try it: nox -s demo -- --character {options.character}")
 
