@@ -42,7 +42,6 @@ run "bad_values" {
     function_min_instances      = { api = -1 }
     labels                      = { "Cost Center" = "1" }
     log_level                   = "verbose"
-    max_bundle_bytes            = 1048575
     max_instances               = { api = 0 }
     max_text_characters         = 2001
     max_upload_bytes            = 1024
@@ -84,7 +83,6 @@ run "bad_values" {
     var.function_min_instances,
     var.labels,
     var.log_level,
-    var.max_bundle_bytes,
     var.max_instances,
     var.max_text_characters,
     var.max_upload_bytes,
@@ -163,6 +161,7 @@ run "still_more_bad_values" {
     allowed_origins             = ["http://voice.example.com"]
     busy_hours                  = { noon = { days = "weekdays", from = 11, to = 13, min_instances = 1 } }
     conversion_deadline_seconds = 60.5
+    max_bundle_bytes            = 1048575
     recording_seconds           = { min = 10, max = 5 }
   }
 
@@ -171,6 +170,7 @@ run "still_more_bad_values" {
     var.allowed_origins,
     var.busy_hours,
     var.conversion_deadline_seconds,
+    var.max_bundle_bytes,
     var.recording_seconds,
   ]
 }
