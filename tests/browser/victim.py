@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import httpx
 import psutil
 
-from infra.local.processes import free_ports
+from infra.local.ports import Ports
 from tests.browser.endpoints import ROOT
 from tests.faults.barriers import VARIABLE
 
@@ -75,8 +75,12 @@ class Victim:
 @contextmanager
 def running_victim(cloud: Endpoints, log: Path) -> Iterator[Victim]:
     """Start the process beside the `live` of a local cloud, with the same surroundings."""
-    (port,) = free_ports(1)
-    with socket.create_server(("127.0.0.1", 0)) as listening, log.open("wb") as output:
+    with (
+        Ports() as ports,
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        log.open("wb") as output,
+    ):
+        (port,) = ports.free(1)
         judge = f"127.0.0.1:{listening.getsockname()[1]}"
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.live_with_barriers"],
@@ -92,7 +96,8 @@ def running_victim(cloud: Endpoints, log: Path) -> Iterator[Victim]:
             yield victim
         finally:
             victim.kill()
-            listening.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):
+                listening.shutdown(socket.SHUT_RDWR)
 
 
 def _surroundings(cloud: Endpoints) -> dict[str, str]:
