@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.browser.sounds import decode, median_pitch
+from tests.browser.victim import running_victim
 from tests.browser.visitor import BUSY
 
 if TYPE_CHECKING:
@@ -185,6 +186,44 @@ def test_a_socket_that_fails_costs_the_visitor_nothing(
     visitor.wait_for("done")
     _the_right_voice(visitor, cloud, tmp_path)
     assert uploads in (None, len(visitor.sent("PUT", cloud.storage)))
+
+
+@pytest.mark.parametrize("step", ["ready", "frames", "recording_stored", "before_done"])
+def test_a_killed_service_costs_the_visitor_nothing(
+    new_visitor: OpenPage, cloud: Endpoints, tmp_path: Path, step: str
+) -> None:
+    visitor = new_visitor()
+    with running_victim(cloud, tmp_path / "live.log") as victim:
+        # The last two are between `end` and `converted`, and between `converted` and `done`.
+        victim.dies_at = step
+
+        def watch(socket: WebSocket) -> None:
+            frames = 0
+
+            def note(message: str | bytes) -> None:
+                nonlocal frames
+                frames += isinstance(message, bytes)
+                if step == "ready" and '"ready"' in str(message):
+                    victim.kill()
+                if step == "frames" and frames == 5:
+                    victim.kill()
+
+            socket.on("framereceived", note)
+            socket.on("framesent", note)
+
+        visitor.page.on("websocket", watch)
+        visitor.page.route("**/api/v1/voices", victim.offer)
+        visitor.open()
+        visitor.speak(seconds=2)
+        visitor.wait_for("done")
+        assert victim.died.is_set()
+    _the_right_voice(visitor, cloud, tmp_path)
+    # The recording is uploaded where the service could not store it.
+    stored = [each.response() for each in visitor.sent("PUT", cloud.storage)]
+    accepted = [each for each in stored if each is not None and each.ok]
+    assert len(accepted) == (step in ("ready", "frames"))
+    # The browser says on the console that the service is gone.
+    visitor.complaints[:] = [each for each in visitor.complaints if victim.url not in each]
 
 
 def test_a_policy_that_forbids_sockets_costs_the_visitor_nothing(
