@@ -50,9 +50,9 @@ class TextTarget:
 
     @contextmanager
     def open(self) -> Iterator[Callable[[bytes], str]]:
-        """Load the front end once."""
+        """Load the front end and its dictionaries once."""
         front_end = FrontEnd()
-        front_end.write("Discord")
+        _read_text(front_end, "四月一日にDiscordで会いましょう。".encode())
         yield partial(_read_text, front_end)
 
 

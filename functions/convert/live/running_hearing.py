@@ -48,6 +48,9 @@ MOST_WAITING_BYTES: Final = 256 * 1024
 MOST_WAITING_SECONDS: Final = 0.5
 """How long decoded samples may wait to be converted; longer, and what is heard disturbs."""
 
+_HEAD_BYTES: Final = 1024
+"""How much of a recording is enough to tell its format, at the latest."""
+
 _LEAST_SECONDS: Final = 0.04
 _MOST_SECONDS: Final = 0.2
 """What is converted at once; recorders' packets have 20 or 60 ms."""
@@ -159,17 +162,34 @@ class RunningHearing:
         self._send(protocol.hearing_ended(reason))
 
     async def _hear(self) -> None:
-        head = await self._take()
-        async with self._tools.characters.using(self._voice.character) as character:
-            with await self._tools.decoder.open_stream(
-                head, limits=self._tools.limits, wall_seconds=self._tools.wall_seconds
-            ) as decoded:
+        decoded, head = await self._open()
+        with decoded:
+            async with self._tools.characters.using(self._voice.character) as character:
                 sending = asyncio.create_task(self._decode(decoded, head))
                 try:
                     await self._convert(decoded, character.engine)
                 finally:
                     sending.cancel()
                     await asyncio.gather(sending, return_exceptions=True)
+
+    async def _open(self) -> tuple[DecodedStream, bytes]:
+        """Begin to decode; recorders may hand out the first bytes one by one.
+
+        Returns:
+            What is decoded, and the bytes that have come until then.
+        """
+        head = b""
+        while True:
+            head += await self._take()
+            try:
+                decoded = await self._tools.decoder.open_stream(
+                    head, limits=self._tools.limits, wall_seconds=self._tools.wall_seconds
+                )
+            except VoiceError:
+                if len(head) >= _HEAD_BYTES:
+                    raise
+            else:
+                return decoded, head
 
     async def _take(self) -> bytes:
         piece = await self._incoming.get()

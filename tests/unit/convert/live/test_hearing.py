@@ -67,7 +67,9 @@ class FakeDecoder:
     def __init__(self) -> None:
         self.streams: list[FakeDecoded] = []
 
-    async def open_stream(self, _head: bytes, **_limits: Any) -> FakeDecoded:
+    async def open_stream(self, head: bytes, **_limits: Any) -> FakeDecoded:
+        if head.startswith(b"#") and len(head) < 3:
+            raise VoiceError(ErrorCode.UNSUPPORTED_FORMAT, "It may be anything.")
         self.streams.append(FakeDecoded())
         return self.streams[-1]
 
@@ -255,3 +257,26 @@ async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
         await hearing.aclose()
 
     assert loudest > 3000
+
+
+async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Stage) -> None:
+    hearing = stage.open()
+    for piece in (b"#", b"a", b"b"):
+        hearing.feed(piece)
+    first, _ = await stage.visitor.next()
+    await hearing.aclose()
+
+    assert first == 0
+    assert len(stage.decoder.streams) == 1
+
+
+async def test_a_long_beginning_of_no_known_format_is_not_heard(stage: Stage) -> None:
+    async def open_nothing(_head: bytes, **_limits: object) -> FakeDecoded:
+        raise VoiceError(ErrorCode.UNSUPPORTED_FORMAT, "It is nothing.")
+
+    stage.decoder.open_stream = open_nothing  # type: ignore[method-assign]
+    hearing = stage.open()
+    for _ in range(2):
+        hearing.feed(bytes(512))
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unavailable"}
+    await hearing.aclose()
