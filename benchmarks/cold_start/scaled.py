@@ -17,7 +17,12 @@ import psutil
 
 from benchmarks.cold_start.starting import bytecode_in
 from benchmarks.measuring.recordings import CONTENT_TYPE
-from benchmarks.measuring.voice_journeys import LISTENING_SECONDS, changed_environment, off_beat
+from benchmarks.measuring.voice_journeys import (
+    CONNECTIONS,
+    LISTENING_SECONDS,
+    changed_environment,
+    off_beat,
+)
 from infra.local.options import CloudOptions, Scaling
 from infra.local.starting import local_cloud
 from infra.local.visitor import Visitor, Wish
@@ -138,5 +143,5 @@ async def scaled_cloud() -> AsyncIterator[ScaledCloud]:
         stack.enter_context(changed_environment(compiled))
         options = CloudOptions(folder=folder, scaling=NEVER_IDLE)
         cloud = await stack.enter_async_context(local_cloud(options, note=print))
-        client = await stack.enter_async_context(httpx.AsyncClient())
+        client = await stack.enter_async_context(httpx.AsyncClient(limits=CONNECTIONS))
         yield ScaledCloud(cloud, client)

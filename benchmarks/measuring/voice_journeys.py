@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from shared.voice import Voice
 
 SPOKEN_SECONDS: Final = 3.0
+CONNECTIONS: Final = httpx.Limits(keepalive_expiry=2.0)
+"""Servers close connections that have been idle for 5 s; a request at that moment would fail."""
+
 AT_ONCE: Final = 8
 """How many visitors saturate the machine."""
 
@@ -145,7 +148,7 @@ async def visited_cloud(*, embedded: bool) -> AsyncIterator[Visitors]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
         options = CloudOptions(folder=folder)
         cloud = await stack.enter_async_context(local_cloud(options, embedded=embedded, note=print))
-        client = await stack.enter_async_context(httpx.AsyncClient())
+        client = await stack.enter_async_context(httpx.AsyncClient(limits=CONNECTIONS))
         yield Visitors(cloud, client)
 
 
