@@ -133,10 +133,10 @@ class Deliveries:
         attributes = message["attributes"]
         voice_id = attributes.get("voice_id") or attributes["objectId"]
         moments = self.moments[voice_id]
-        moments[f"published to {topic}"] = datetime.fromisoformat(
-            message["publishTime"]
-        ).timestamp()
-        moments[f"arrived from {topic}"] = time.time()
+        published = datetime.fromisoformat(message["publishTime"]).timestamp()
+        # The first: another message comes when the recording is emptied.
+        moments.setdefault(f"published to {topic}", published)
+        moments.setdefault(f"arrived from {topic}", time.time())
         self.messages[voice_id] += 1
         answer = await self._client.post(self._endpoints[topic], json=envelope, timeout=None)
         moments[f"answered to {topic}"] = time.time()

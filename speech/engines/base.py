@@ -75,6 +75,11 @@ class Stream(Protocol):
     the same samples. It knows only what came so far and is not what `Engine.convert` gives.
     """
 
+    @property
+    def wanted(self) -> int:
+        """How many samples more of the recording it needs, at least, before it gives any."""
+        ...
+
     def push(self, samples: Samples) -> Samples:
         """Take the next samples of the recording, float32 [N], and return what can be heard now.
 

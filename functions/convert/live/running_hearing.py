@@ -25,7 +25,7 @@ from shared.voice import VoiceError
 from speech.engines.base import ConversionOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
     from concurrent.futures import Executor
 
     from functions.convert.characters import Characters
@@ -51,9 +51,8 @@ MOST_WAITING_SECONDS: Final = 0.5
 _HEAD_BYTES: Final = 1024
 """How much of a recording is enough to tell its format, at the latest."""
 
-_LEAST_SECONDS: Final = 0.04
 _MOST_SECONDS: Final = 0.2
-"""What is converted at once; recorders' packets have 20 or 60 ms."""
+"""What is converted at once."""
 
 _FIRST_SAMPLE: Final = struct.Struct("<I")
 _FULL_SCALE: Final = 32_767
@@ -205,18 +204,28 @@ class RunningHearing:
 
     async def _convert(self, decoded: DecodedStream, engine: Engine) -> None:
         stream: Stream | None = None
+        waiting: list[Samples] = []
         to_heard_rate = _resampling(engine.sample_rate)
-        async for samples, rate in _batches(decoded):
+        async for piece in decoded.pieces():
             if stream is None:
                 options = ConversionOptions(pitch_shift=self._voice.options.pitch_shift)
                 # The first one loads a graph.
-                stream = await self._compute(partial(engine.open_stream, rate, options))
+                stream = await self._compute(
+                    partial(engine.open_stream, piece.sample_rate, options)
+                )
                 if stream is None:
                     self._end(HearingEnd.UNSUPPORTED)
                     return
-            async with _in_time():
-                heard = await self._compute(partial(stream.push, samples))
-            self._give(to_heard_rate(heard))
+            waiting.append(piece.samples)
+            # Changing threads for samples of which nothing can be heard yet would cost more than
+            # taking them later.
+            if sum(map(len, waiting)) < stream.wanted:
+                continue
+            for samples in _parts(waiting, round(_MOST_SECONDS * piece.sample_rate)):
+                async with _in_time():
+                    heard = await self._compute(partial(stream.push, samples))
+                self._give(to_heard_rate(heard))
+            waiting.clear()
 
     async def _compute(self, compute: Callable[[], _Computed]) -> _Computed:
         loop = asyncio.get_running_loop()
@@ -248,18 +257,11 @@ async def _in_time() -> AsyncIterator[None]:
         raise _ShortOfTimeError
 
 
-async def _batches(decoded: DecodedStream) -> AsyncIterator[tuple[Samples, int]]:
-    """Yield decoded samples, neither too few nor too many at once, and their sample rate."""
-    waiting: list[Samples] = []
-    async for piece in decoded.pieces():
-        waiting.append(piece.samples)
-        if sum(map(len, waiting)) < _LEAST_SECONDS * piece.sample_rate:
-            continue
-        samples = np.concatenate(waiting)
-        waiting.clear()
-        most = round(_MOST_SECONDS * piece.sample_rate)
-        for begin in range(0, len(samples), most):
-            yield samples[begin : begin + most], piece.sample_rate
+def _parts(pieces: Sequence[Samples], most: int) -> Iterator[Samples]:
+    """Join pieces, and cut them into parts of at most so many samples."""
+    samples = np.concatenate(pieces)
+    for begin in range(0, len(samples), most):
+        yield samples[begin : begin + most]
 
 
 def _resampling(rate: int) -> Callable[[Samples], Samples]:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import soxr
 from numpy.typing import NDArray
 
 from speech.engines.base import Samples
@@ -13,7 +12,8 @@ from speech.engines.gate import find_speech
 from speech.engines.levels import SpeechLevels, frame_power, levels_of
 from speech.engines.pitch import SpokenPitch, measure_pitch
 from speech.engines.running.history import History
-from speech.engines.samples import RESAMPLING_QUALITY, remove_rumble
+from speech.engines.running.incoming import open_resampler
+from speech.engines.samples import remove_rumble
 
 LAG = 3
 """Frames at the end of what came in that are not analysed yet: the filter against rumble needs
@@ -55,7 +55,7 @@ class RunningAnalysis:
     """
 
     def __init__(self, sample_rate: int) -> None:
-        self._resampler = _resampler(sample_rate)
+        self._resampler = open_resampler(sample_rate)
         self._raw = History(WAVE_FRAMES * HOP)
         self._wave = History(WAVE_FRAMES * HOP)
         self._tail = np.zeros(0, np.float32)
@@ -72,15 +72,18 @@ class RunningAnalysis:
         """How many whole frames have come in."""
         return self._raw.count // HOP
 
+    @property
+    def delay(self) -> int:
+        """How many samples of the recording must follow a frame, at least, before it counts."""
+        return self._resampler.delay
+
     def push(self, samples: Samples) -> None:
         """Take the next samples, at most a second of them."""
-        resampled = samples if self._resampler is None else self._resampler.resample_chunk(samples)
-        self._raw.append(resampled)
+        self._raw.append(self._resampler.push(samples))
 
     def end(self) -> None:
         """Take the end of the recording; only silence may follow."""
-        if self._resampler is not None:
-            self._raw.append(self._resampler.resample_chunk(np.zeros(0, np.float32), last=True))
+        self._raw.append(self._resampler.finish())
 
     def push_silence(self, frames: int) -> None:
         """Take so many silent frames after the end."""
@@ -142,11 +145,3 @@ class RunningAnalysis:
             change = float(np.clip(measured.median - self._pitch.median, -most, most))
             measured = replace(measured, median=self._pitch.median + change)
         self._pitch = measured
-
-
-def _resampler(sample_rate: int) -> soxr.ResampleStream | None:
-    if sample_rate == SAMPLE_RATE:
-        return None
-    return soxr.ResampleStream(
-        sample_rate, SAMPLE_RATE, 1, dtype="float32", quality=RESAMPLING_QUALITY
-    )

@@ -15,14 +15,14 @@ from speech.engines.running.voices import LOOKAHEAD, LOOKBACK, RunningVoice, Ste
 from speech.engines.samples import check_audio, converted_length
 
 _BLOCKS_PER_SECOND = 100
+_MOST_BLOCKS = 10  # that are analysed at once
 _AHEAD = LOOKAHEAD + 1  # frames that must have come in after those that are spoken
 
 
 class VoiceStream:
     """Converts speech while somebody speaks; see Stream.
 
-    What comes in is taken in blocks of 10 ms and spoken in steps of a few frames, so that how it is
-    cut makes no difference.
+    It speaks in steps of a few frames, so that how the recording is cut makes no difference.
 
     Args:
         voice: speaks the frames; of this stream alone.
@@ -52,29 +52,32 @@ class VoiceStream:
         self._analysis = RunningAnalysis(sample_rate)
         self._finish = RunningFinish(spoken_rate)
         self._block = sample_rate // _BLOCKS_PER_SECOND
-        self._waiting = np.zeros(0, np.float32)
         self._f0 = History(LOOKBACK + 1)
         self._voicing = History(LOOKBACK + 1)
         self._taken = 0
         self._given = 0
         self._spoken = 0
 
+    @property
+    def wanted(self) -> int:
+        """How many samples more it needs before it gives any; see Stream."""
+        frames = self._spoken + self._voice.frames + _AHEAD
+        return max(frames * self._block + self._analysis.delay - self._taken, 1)
+
     def push(self, samples: Samples) -> Samples:
         """Take the next samples; see Stream."""
         check_audio(samples)
         self._taken += len(samples)
-        waiting = np.concatenate([self._waiting, samples])
         heard = []
-        for begin in range(0, len(waiting) - self._block + 1, self._block):
-            self._analysis.push(waiting[begin : begin + self._block])
+        part = _MOST_BLOCKS * self._block
+        for begin in range(0, len(samples), part):
+            self._analysis.push(samples[begin : begin + part])
             heard += self._steps()
-        self._waiting = waiting[len(waiting) // self._block * self._block :]
         return self._give(heard)
 
     def finish(self) -> Samples:
         """Take the end; see Stream."""
         missing = converted_length(self._taken, *self._rates) - self._given
-        self._analysis.push(self._waiting)
         self._analysis.end()
         heard = self._steps()
         while sum(map(len, heard)) < missing:

@@ -44,6 +44,8 @@ export type * from "./types.js";
 
 const VOICES = "/api/v1/voices";
 const WATCH_SECONDS = 300;
+/** So long the audio may take over the socket after the document has said that the voice is done. */
+const AUDIO_SECONDS = 0.5;
 
 /** The client. Its only state is its configuration, so it can be shared. */
 export class VoiceAvatar {
@@ -156,6 +158,11 @@ export class VoiceAvatar {
       watched.catch(() => undefined);
       const sent = this.#send(voice, spoken, options, handed, scope.signal);
       const result = await Promise.race([watched, sent.then((early) => early ?? watched)]);
+      // The document may say first that the voice is done.
+      if (handed.awaitsAudio) {
+        const late = this.#around.pause(AUDIO_SECONDS, scope.signal);
+        await Promise.race([handed.received, sent.catch(() => null), late]);
+      }
       const { audio } = handed;
       return { voice, result: audio === null ? result : { ...result, audio } };
     } catch (error) {
@@ -258,6 +265,7 @@ export class VoiceAvatar {
         onHeard: options.onHeard,
         onHearingEnded: (reason: string) => options.onProgress?.({ step: "hearing_ended", reason }),
       };
+      handover.isLive = true;
       try {
         return await sendLive(
           voice.live,
@@ -269,6 +277,7 @@ export class VoiceAvatar {
         );
       } catch (error) {
         if (!(error instanceof LiveEnded)) throw error;
+        handover.isLive = false;
         if (error.stored) {
           handover.end();
           return null;
@@ -290,10 +299,23 @@ class Handover {
   /** The converted audio, if it came before the result. */
   audio: Blob | null = null;
   isOver = false;
+  /** A socket carries the recording; the converted audio comes back over it. */
+  isLive = false;
+  /** Resolves when the converted audio is there. */
+  readonly received: Promise<void>;
+  #receive: () => void = () => undefined;
   readonly #tell: ConvertOptions["onProgress"];
 
   constructor(tell: ConvertOptions["onProgress"]) {
     this.#tell = tell;
+    this.received = new Promise((resolve) => {
+      this.#receive = resolve;
+    });
+  }
+
+  /** The converted audio may still come over the socket. */
+  get awaitsAudio(): boolean {
+    return this.isLive && this.audio === null;
   }
 
   /** The service has the whole recording. */
@@ -306,6 +328,7 @@ class Handover {
   receive(audio: Blob): void {
     if (this.audio !== null) return;
     this.audio = audio;
+    this.#receive();
     this.#tell?.({ step: "converted", audio });
   }
 }

@@ -37,6 +37,7 @@ class Conversation {
   readonly network: FakeNetwork;
   readonly progress: ConvertProgress[] = [];
   readonly uploads: Blob[] = [];
+  readonly clock = new FakeClock();
   #speech!: ReadableStreamDefaultController<Blob>;
   readonly #stream = new ReadableStream<Blob>({ start: (speech) => void (this.#speech = speech) });
 
@@ -69,7 +70,7 @@ class Conversation {
         fetch: this.network.fetch,
         loadListen: this.firestore.load,
         openSocket: this.live.openSocket,
-        pause: new FakeClock().pause,
+        pause: this.clock.pause,
         put: async (_, recording) => {
           this.uploads.push(recording);
           await this.firestore.listened;
@@ -176,6 +177,28 @@ describe("a recording that comes in slices", () => {
     conversation.firestore.write({ status: "done", result: RESULT });
     expect(await (await outcome).result.audio?.text()).toBe("mp3");
     expect(socket.closedByClient).toBe(true);
+  });
+
+  test("has its audio although the document is done before it has come", async () => {
+    const conversation = new Conversation();
+    const outcome = conversation.start();
+    const socket = await conversation.speak();
+    conversation.firestore.write({ status: "done", result: RESULT });
+    await until(() => conversation.clock.pauses.includes(0.5));
+    socket.answer({ type: "converted", content_type: "audio/mpeg", bytes: 3 });
+    socket.answer(audio("mp3"));
+    expect(await (await outcome).result.audio?.text()).toBe("mp3");
+  });
+
+  test("is done without its audio when the socket keeps that back", async () => {
+    const conversation = new Conversation();
+    const outcome = conversation.start(
+      {},
+      { pause: new FakeClock((seconds) => seconds === 0.5).pause },
+    );
+    await conversation.speak();
+    conversation.firestore.write({ status: "done", result: RESULT });
+    expect((await outcome).result.audio).toBeUndefined();
   });
 
   test("is cut into messages that the service takes", async () => {

@@ -68,8 +68,10 @@ def open_stream(engine: Engine, rate: int = signals.RATE, seed: int = 0) -> Stre
     return stream
 
 
-def heard(engine: Engine, sound: NDArray[np.float32], *cuts: int) -> NDArray[np.float32]:
-    stream = open_stream(engine)
+def heard(
+    engine: Engine, sound: NDArray[np.float32], *cuts: int, rate: int = signals.RATE
+) -> NDArray[np.float32]:
+    stream = open_stream(engine, rate)
     pieces = [stream.push(sound[begin:end]) for begin, end in pairwise([0, *cuts, len(sound)])]
     return np.concatenate([*pieces, stream.finish()])
 
@@ -79,15 +81,16 @@ def words(seconds: float = 1.5) -> NDArray[np.float32]:
     return np.concatenate([signals.silence(0.2), spoken, signals.silence(0.3)])
 
 
-def test_a_recording_gives_the_same_samples_however_it_is_cut(engine: Engine) -> None:
+@pytest.mark.parametrize("rate", [16_000, 44_100, 48_000])
+def test_a_recording_gives_the_same_samples_however_it_is_cut(engine: Engine, rate: int) -> None:
     sound = words()
-    whole = heard(engine, sound)
+    whole = heard(engine, sound, rate=rate)
     random = np.random.default_rng(0)
     cuts = np.sort(random.integers(0, len(sound), 40)).tolist()
 
     assert np.abs(whole).max() > 0.05
-    assert np.array_equal(heard(engine, sound, *cuts), whole)
-    assert np.array_equal(heard(engine, sound, *range(1, 900, 7)), whole)
+    assert np.array_equal(heard(engine, sound, *cuts, rate=rate), whole)
+    assert np.array_equal(heard(engine, sound, *range(1, 900, 7), rate=rate), whole)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +115,24 @@ def test_what_came_in_is_heard_a_third_of_a_second_later(engine: Engine) -> None
         given += len(stream.push(sound[begin : begin + piece]))
         taken = min(begin + piece, len(sound)) / signals.RATE
         assert taken - given / OUTPUT_RATE <= LATEST_SECONDS
+
+
+@pytest.mark.parametrize("rate", [16_000, 48_000])
+def test_something_is_heard_as_soon_as_the_wanted_samples_have_come(
+    engine: Engine, rate: int
+) -> None:
+    stream = open_stream(engine, rate)
+    for _ in range(8):
+        assert not len(stream.push(np.zeros(stream.wanted - 1, np.float32)))
+        assert len(stream.push(np.zeros(1, np.float32))) > 0
+
+
+def test_nothing_is_heard_before_the_wanted_samples_have_come(engine: Engine) -> None:
+    stream, block = open_stream(engine, 44_100), np.zeros(441, np.float32)
+    for _ in range(8):
+        assert not len(stream.push(np.zeros(stream.wanted - 1, np.float32)))
+        while not len(stream.push(block)):
+            assert stream.wanted >= 1
 
 
 def test_silence_stays_silent(engine: Engine) -> None:
