@@ -22,7 +22,8 @@ def resampled(rate: int, sound: Samples, piece: int) -> Samples:
     resampler = open_resampler(rate)
     cuts = range(0, len(sound), piece)
     pieces = [resampler.push(sound[begin : begin + piece]) for begin in cuts]
-    return np.concatenate([*pieces, resampler.finish()])
+    found: Samples = np.concatenate([*pieces, resampler.finish()])
+    return found
 
 
 def tone(hertz: float, rate: int) -> Samples:
