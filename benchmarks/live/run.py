@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from shared.voice import Voice
 
 SPOKEN_SECONDS: Final = 5.0
-SLICE_SECONDS: Final = 0.1
+SLICE_SECONDS: Final = 0.25
 """How much speech is in what a page sends at a time."""
 
 HURRIED_SECONDS: Final = 0.5

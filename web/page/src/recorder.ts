@@ -12,9 +12,9 @@ const TYPES = [
   "audio/webm",
 ] as const;
 
-/** Recorders hand out whole packets: Chromium, whose packets last 60 ms, two at a time. */
-const SLICE_MILLISECONDS = 100;
-/** For visitors who hear themselves: every packet at once. */
+/** What is spoken after the last slice comes when the recorder stops, so short slices win nothing. */
+const SLICE_MILLISECONDS = 250;
+/** For visitors who hear themselves: every packet at once. Chromium's packets last 60 ms. */
 const SHORT_SLICE_MILLISECONDS = 20;
 /** The recorder stops this much early, because encoders finish their current frame. */
 const MARGIN_SECONDS = 0.15;

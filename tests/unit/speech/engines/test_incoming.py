@@ -27,7 +27,8 @@ def resampled(rate: int, sound: Samples, piece: int) -> Samples:
 
 
 def tone(hertz: float, rate: int) -> Samples:
-    return np.sin(2 * np.pi * hertz / rate * np.arange(rate)).astype(np.float32)
+    wave: Samples = np.sin(2 * np.pi * hertz / rate * np.arange(rate)).astype(np.float32)
+    return wave
 
 
 @pytest.mark.parametrize("rate", [16_000, 32_000, 44_100, 48_000])
