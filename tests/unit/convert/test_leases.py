@@ -486,11 +486,13 @@ async def test_an_error_of_the_work_passes_and_the_renewal_ends() -> None:
 async def test_a_finished_voice_has_its_result() -> None:
     store = Store()
     lease = await leased(store)
-    result = a_result(lease.voice.voice_id)
+    result, leased_at = a_result(lease.voice.voice_id), lease.voice.updated_at
 
+    await asyncio.sleep(1)
     await lease.finish(result, 2.5, {"decode": 1.0})
 
     done = await stored(store, lease)
+    assert done.updated_at - leased_at == timedelta(seconds=1)
     assert (done.status, done.result, done.timings) == (Status.DONE, result, {"decode": 1.0})
     assert (lease.voice, done.input and done.input.seconds) == (done, 2.5)
 
