@@ -63,6 +63,11 @@ class Places:
         return self.work / "data"
 
     @property
+    def has_data(self) -> bool:
+        """Whether there are any."""
+        return self.data.is_dir() and any(self.data.iterdir())
+
+    @property
     def cache(self) -> Path:
         """Held-out material and the phone recogniser."""
         return self.work / "quality"
@@ -170,6 +175,9 @@ def main(arguments: list[str] | None = None) -> int:
     work = options.work / "quick" if options.quick else options.work
     bundle = options.bundle or (work / "mei" if options.quick else BUNDLE)
     places = Places(work, bundle)
+    if "generate" not in steps and not places.has_data:
+        print(f"no data in {places.data}; first: python -m training generate", file=sys.stderr)
+        return 1
     for step in steps:
         print(f"== {step}", flush=True)
         if step == "export":
