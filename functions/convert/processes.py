@@ -4,10 +4,10 @@ Gunicorn starts the processes, replaces one that ends or sends no heartbeat, and
 Each process serves as a single one does (`main.serve`), so HTTP/2 works, too. The engines are made
 after the fork, because ONNX Runtime's sessions and gRPC's channels do not survive one.
 
-A process sends its first heartbeat when it begins. The next ones come from its event loop once it
-serves. So no heartbeat comes from a process that does not get ready, whose event loop is blocked,
-or that is stopped. After the timeout Gunicorn ends such a process with SIGABRT, and a second later
-with SIGKILL.
+A process has its first heartbeat before it is forked. The next ones come from its event loop once
+it serves. So no heartbeat comes from a process that does not get ready, whose event loop is
+blocked, or that is stopped. After the timeout Gunicorn ends such a process with SIGABRT, and a
+second later with SIGKILL.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Application(BaseApplication):
         chosen: dict[str, Any] = {
             "bind": f"{self._config.host}:{self._config.port}",
             "workers": self._config.processes,
-            "worker_class": _ConvertWorker,
+            "worker_class": ConvertWorker,
             "timeout": self._config.timeout,
             "graceful_timeout": self._config.graceful_timeout,
             "loglevel": self._config.log_level.lower(),
@@ -143,8 +143,13 @@ class _Application(BaseApplication):
         return lambda supervision: self._serve(self._config, supervision)
 
 
-class _ConvertWorker(Worker):
+class ConvertWorker(Worker):
     """One process."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)  # type: ignore[no-untyped-call] # Gunicorn is not typed
+        # Gunicorn never times out a worker without a heartbeat, and it may hang at once.
+        self.notify()  # type: ignore[no-untyped-call] # likewise
 
     def init_signals(self) -> None:
         """Install none of Gunicorn's handlers: `main.serve` handles SIGTERM and SIGINT."""
@@ -153,8 +158,6 @@ class _ConvertWorker(Worker):
 
     def run(self) -> None:
         """Serve until SIGTERM, or until the process has answered its share of requests."""
-        # Gunicorn never times out a worker that has not sent a heartbeat.
-        self.notify()  # type: ignore[no-untyped-call] # Gunicorn is not typed
         supervision = Supervision(
             # Duplicates, because both the server and Gunicorn close their sockets.
             [os.dup(one.fileno()) for one in self.sockets],
