@@ -402,7 +402,7 @@ test.each([
 
 test("a recorder is started, and its slices end when it stops", async () => {
   const recorder = Object.assign(new EventTarget(), {
-    start: (milliseconds: number) => expect(milliseconds).toBe(250),
+    start: (milliseconds: number) => expect(milliseconds).toBe(100),
   });
   const reader = record(recorder as unknown as MediaRecorder).getReader();
   const slice = new Blob(["a"]);
