@@ -126,14 +126,19 @@ class Barriers:
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
         with suppress(ConnectionError):
-            voice_id, point, note, pid = json.loads(await reader.readline())
-            reached = self._points[voice_id, point]
-            reached.notes.append(note)
-            reached.pids.append(pid)
-            async with self._changed:
-                self._changed.notify_all()
-            if reached.is_held:
-                await reached.gate.wait()
-            writer.write(_FAIL if reached.fails else _GO)
-            await writer.drain()
+            # Nothing comes from a process that was killed before it named the point.
+            if arrival := await reader.readline():
+                await self._answer(arrival, writer)
         writer.close()
+
+    async def _answer(self, arrival: bytes, writer: asyncio.StreamWriter) -> None:
+        voice_id, point, note, pid = json.loads(arrival)
+        reached = self._points[voice_id, point]
+        reached.notes.append(note)
+        reached.pids.append(pid)
+        async with self._changed:
+            self._changed.notify_all()
+        if reached.is_held:
+            await reached.gate.wait()
+        writer.write(_FAIL if reached.fails else _GO)
+        await writer.drain()
