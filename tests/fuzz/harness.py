@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import resource
 import signal
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from functions.convert.character_loading import return_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -240,11 +241,8 @@ def _strict(tally: Tally) -> Iterator[None]:
 
 
 def _forget_peak() -> None:
-    # Memory that was freed but is kept for later would hide what is taken from it. malloc_trim(3)
-    # is glibc's; another C library may not have it.
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+    # Memory that was freed but is kept for later would hide what is taken from it.
+    return_memory()
     # proc(5): where the kernel can, the peak begins anew at what is used now.
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", "ascii")
