@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from shared.characters import CharacterManifest
 from speech.bundles.bundle import Character
 from speech.bundles.contracts import Contract
+from speech.engines.ahead import Ahead
 from speech.engines.mapped_weights import MappedWeights
 from speech.engines.providers import Provider
 from speech.engines.sharing import Sharing
@@ -45,10 +46,12 @@ class ConversionOptions:
     Attributes:
         pitch_shift: semitones, or None for the character's pitch policy.
         seed: of the noise in the voice, 0 or more; the same seed gives the same samples.
+        ahead: what is converted already, for engines that convert ahead; it changes no sample.
     """
 
     pitch_shift: float | None = None
     seed: int = 0
+    ahead: Ahead | None = field(default=None, compare=False)
 
 
 class StageClock(Protocol):
@@ -136,6 +139,24 @@ class Engine(Protocol):
         Raises:
             VoiceError: the character cannot convert with these options.
         """
+
+
+@runtime_checkable
+class ConvertsAhead(Protocol):
+    """An engine that is so slow that it gains from converting a recording while it comes."""
+
+    def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
+        """Convert what is complete of a recording, up to a pause, for `options.ahead` to keep.
+
+        Args:
+            samples: what has come of it so far, mono float32 [N].
+            sample_rate: in Hz.
+            options: the same as for the whole recording.
+
+        Raises:
+            VoiceError: samples are not finite (`corrupt`).
+        """
+        ...
 
 
 class EngineBuilder(Protocol):

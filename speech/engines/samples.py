@@ -118,7 +118,8 @@ def remove_rumble(samples: Samples, sample_rate: int) -> Samples:
     # With half a step less than both averages need, corners lie half a sample before each step.
     around = width * step - step // 2
     padded = hold_edges(samples, around, steps * step - len(samples) + around)
-    means = padded.reshape(-1, step) @ np.full(step, 1 / step, np.float32)
+    # A matrix product would round in another way for another length.
+    means = np.add.reduce(padded.reshape(-1, step), axis=1) / np.float32(step)
     corners = _moving_average(_moving_average(means, width), width)[:, None]
     ramp = (np.arange(step, dtype=np.float32) + np.float32(0.5)) / np.float32(step)
     average = corners[:-1] + (corners[1:] - corners[:-1]) * ramp

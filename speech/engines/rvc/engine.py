@@ -1,5 +1,8 @@
 """The engine of an RVC voice: it turns a recording into the same sentence in that voice."""
 
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -24,15 +27,23 @@ from speech.engines.pitch import plan_pitch
 from speech.engines.rvc.filters import high_pass
 from speech.engines.rvc.loudness import loudness_gains
 from speech.engines.rvc.original import convert_as_original, divide_peak
-from speech.engines.rvc.pieces import PADDING, plan_pieces
+from speech.engines.rvc.pieces import PADDING, is_complete, plan_phrases
 from speech.engines.rvc.pitch import Contour, contour, fill_unvoiced, shift
 from speech.engines.rvc.settings import Parity
 from speech.engines.rvc.voice import Voice
-from speech.engines.samples import check_samples, converted_length, fit_length, resample
+from speech.engines.samples import (
+    check_audio,
+    check_samples,
+    converted_length,
+    fit_length,
+    resample,
+)
 
 # With so many samples more than its frames, a content encoder gives a feature for every two frames,
 # also for the last of an odd number.
 _TAIL = 240
+_PITCH_TAIL = 2  # frames of pitch that the longest wave needs more than its piece has
+_FINEST = float(1 << 20)
 _INT16 = np.float32(32_768)
 
 
@@ -45,6 +56,22 @@ class PitchModel(Protocol):
 
     def track(self, wave: Samples) -> Samples:
         """Follow it: float32 [N] at 16 kHz -> Hz, 0 where unvoiced, float32 [N // 160 + 1]."""
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What the pieces of a recording are made from.
+
+    Attributes:
+        heard: the recording without what lies below 48 Hz, float64 [160 T].
+        padded: the same with PADDING frames around it, and a little more at its end, float32.
+        hertz: gives the fundamental frequency of the first N frames, 0 where unvoiced, [N]; None
+            if the voice takes none.
+    """
+
+    heard: NDArray[np.float64]
+    padded: Samples
+    hertz: Callable[[int], Samples] | None
 
 
 def check_manifest(manifest: CharacterManifest) -> None:
@@ -99,7 +126,7 @@ class RvcEngine:
         stopwatch: StageClock | None = None,
     ) -> Samples:
         """Convert one recording; see Engine. A voice that takes no pitch cannot be steered."""
-        if options.pitch_shift is not None and self._voice.synthesizer.harmonics == 0:
+        if self._cannot_be_steered(options):
             raise VoiceError(
                 ErrorCode.INTERNAL,
                 f"{self._manifest.name.en} does not take a pitch; leave pitch_shift at auto.",
@@ -114,64 +141,110 @@ class RvcEngine:
         if not analysis.has_speech():
             return np.zeros(length, np.float32)
         with clock.stage("f0"):
-            told = self._contour(analysis, options)
+            source = self._source(analysis)
         with clock.stage("network"):
-            voice = self._speak(analysis, told, options)
+            voice = self._speak(source, analysis, options)
         with clock.stage("post"):
             return finish(voice, self.sample_rate, length, analysis, followed=0.0)
+
+    def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
+        """Convert the phrases that are complete; see ConvertsAhead."""
+        # A pitch model hears the whole recording; with less of it, it would hear something else.
+        is_whole = self._parity != "none" or self._pitch_model is not None
+        if is_whole or self._cannot_be_steered(options):
+            return
+        check_audio(samples)
+        analysis = analyse(samples, sample_rate, NoClock())
+        if not analysis.has_speech():
+            return
+        source = self._source(analysis)
+        for phrase in plan_phrases(analysis.speech, analysis.levels.frames):
+            if is_complete(phrase, len(analysis.speech)):
+                self._speak_phrase(phrase, source, options)
 
     def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
         """Return None: this engine converts only whole recordings."""
         del sample_rate, options
 
-    def _contour(self, analysis: Analysis, options: ConversionOptions) -> Contour | None:
-        """Plan the pitch of all T frames of a recording."""
+    def _cannot_be_steered(self, options: ConversionOptions) -> bool:
+        return options.pitch_shift is not None and self._voice.synthesizer.harmonics == 0
+
+    def _source(self, analysis: Analysis) -> "_Source":
+        """What the pieces of a recording are made from."""
+        heard = high_pass(divide_peak(analysis.wave))
+        padded = np.pad(heard, (PADDING * HOP, PADDING * HOP + _TAIL), mode="reflect")
+        # What comes later changes the filter's output before it, less and less: by less than this.
+        padded = np.rint(padded * _FINEST) / _FINEST
+        return _Source(heard, padded.astype(np.float32), self._hearing(analysis))
+
+    def _hearing(self, analysis: Analysis) -> Callable[[int], Samples] | None:
+        """Return what follows the fundamental frequency; None if the voice takes no pitch.
+
+        It is given a number of frames, N, and returns Hz, 0 where unvoiced, [N].
+        """
         if self._voice.synthesizer.harmonics == 0:
             return None
-        heard = self._track(analysis)
+        wave, model = analysis.wave, self._pitch_model
+        if model is None:
+            # The path through all frames may take another way through the first of them.
+            return lambda frames: track(wave[: frames * HOP]).hertz
+        heard = model.track(wave)[: len(analysis.speech)]
+        if not model.hears_voicing:
+            heard = np.where(analysis.track.hertz > 0, heard, np.float32(0))
+        return lambda frames: heard[:frames]
+
+    def _contour(self, hertz: Samples, options: ConversionOptions) -> Contour:
+        """Plan the pitch of all frames, with as many around them as the recording has."""
         pitch = self._manifest.pitch
         if pitch is None:
-            moved = shift(heard, options.pitch_shift or 0.0)
+            moved = shift(hertz, options.pitch_shift or 0.0)
         else:
-            voiced = heard > 0
-            moving = F0Track(heard, voiced.astype(np.float32))
+            voiced = hertz > 0
+            moving = F0Track(hertz, voiced.astype(np.float32))
             planned = plan_pitch(moving, pitch, options.pitch_shift)
             moved = np.where(voiced, planned, np.float32(0))
         if self._voice.options.unvoiced == "fill":
             moved = fill_unvoiced(moved)
-        return contour(moved)
+        return _pad(contour(moved))
 
-    def _track(self, analysis: Analysis) -> Samples:
-        """Follow the fundamental frequency: Hz, 0 where unvoiced, [T]."""
-        own = analysis.track.hertz
-        if self._pitch_model is None:
-            return own
-        heard = self._pitch_model.track(analysis.wave)[: len(own)]
-        if self._pitch_model.hears_voicing:
-            return heard
-        return np.where(own > 0, heard, np.float32(0))
-
-    def _speak(
-        self, analysis: Analysis, told: Contour | None, options: ConversionOptions
-    ) -> Samples:
-        """Speak all of a recording, piece by piece: float32 [T hop]."""
+    def _speak(self, source: "_Source", analysis: Analysis, options: ConversionOptions) -> Samples:
+        """Speak all of a recording, phrase by phrase: float32 [T hop]."""
         hop = self._voice.hop
         frames = len(analysis.speech)
-        pieces = plan_pieces(analysis.speech, analysis.levels.frames)
-        heard = high_pass(divide_peak(analysis.wave))
-        padded = np.pad(heard, (PADDING * HOP, PADDING * HOP + _TAIL), mode="reflect").astype(
-            np.float32
-        )
-        padded_contour = told and _pad(told)
-        random = default_rng(options.seed)
-        spoken = []
-        for piece in pieces:
-            wave = padded[piece.first * HOP : piece.last * HOP + _TAIL]
-            part = padded_contour and padded_contour.cut(piece.first, piece.last + 2)
-            audio = self._voice.speak(wave, part, random)
-            spoken.append((piece, audio[: (piece.last - piece.first) * hop]))
+        phrases = plan_phrases(analysis.speech, analysis.levels.frames)
+        spoken = [
+            part for phrase in phrases for part in self._speak_phrase(phrase, source, options)
+        ]
         voice = fit_length(join(spoken, hop)[PADDING * hop :], frames * hop)
-        return self._mix_loudness(voice, heard, pieces)
+        return self._mix_loudness(voice, source.heard, [piece for piece, _ in spoken])
+
+    def _speak_phrase(
+        self, phrase: Sequence[Chunk], source: "_Source", options: ConversionOptions
+    ) -> list[tuple[Chunk, Samples]]:
+        """Speak the pieces of a phrase.
+
+        How high somebody speaks is measured on what was said up to the phrase's end, so that a
+        phrase does not depend on what comes after it.
+        """
+        told = None
+        if source.hertz is not None:
+            told = self._contour(source.hertz(phrase[-1].end + _PITCH_TAIL), options)
+        return [(piece, self._speak_piece(piece, source, told, options)) for piece in phrase]
+
+    def _speak_piece(
+        self, piece: Chunk, source: "_Source", told: Contour | None, options: ConversionOptions
+    ) -> Samples:
+        wave = source.padded[piece.first * HOP : piece.last * HOP + _TAIL]
+        part = told and told.cut(piece.first, piece.last + _PITCH_TAIL)
+
+        def convert() -> Samples:
+            # Noise of its own, so that a piece does not depend on those before it.
+            spoken = self._voice.speak(wave, part, default_rng((options.seed, piece.begin)))
+            return spoken[: (piece.last - piece.first) * self._voice.hop]
+
+        if options.ahead is None:
+            return convert()
+        return options.ahead.piece(_digest(options.seed, piece.begin, wave, part), convert)
 
     def _mix_loudness(
         self, voice: Samples, heard: NDArray[np.float64], pieces: list[Chunk]
@@ -210,7 +283,17 @@ class RvcEngine:
 
 def _pad(told: Contour) -> Contour:
     """Reflect a contour as the recording is, with frames enough for the longest wave."""
-    around = (PADDING, PADDING + 2)
+    around = (PADDING, PADDING + _PITCH_TAIL)
     return Contour(
         np.pad(told.hertz, around, mode="reflect"), np.pad(told.coarse, around, mode="reflect")
     )
+
+
+def _digest(seed: int, begin: int, wave: Samples, told: Contour | None) -> bytes:
+    """Tell pieces apart that are made from something else."""
+    digest = hashlib.sha256(f"{seed} {begin} ".encode())
+    digest.update(wave.data)
+    if told is not None:
+        digest.update(told.hertz.data)
+        digest.update(told.coarse.data)
+    return digest.digest()

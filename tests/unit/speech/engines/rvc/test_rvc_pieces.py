@@ -5,14 +5,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from speech.engines.rvc.pieces import PADDING, plan_pieces
+from speech.engines.rvc.pieces import PADDING, plan_phrases
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from speech.engines.chunks import Chunk
+
 
 def spoken(*parts: tuple[int, bool]) -> NDArray[np.bool_]:
     return np.concatenate([np.full(frames, is_speech) for frames, is_speech in parts])
+
+
+def plan_pieces(
+    speech: NDArray[np.bool_], levels: NDArray[np.float32], longest: int
+) -> list[Chunk]:
+    return [piece for phrase in plan_phrases(speech, levels, longest) for piece in phrase]
 
 
 def own_frames(speech: NDArray[np.bool_], longest: int) -> list[tuple[int, int]]:
