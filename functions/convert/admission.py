@@ -64,6 +64,8 @@ class Admission:
         self._seen: dict[str, float] = {}
         self._rests_until: dict[str, float] = {}
         self._running = slots or asyncio.Semaphore(running)
+        self._few = running // 2
+        self._count = 0
 
     @contextmanager
     def admit(self, client: str | None = None) -> Iterator[None]:
@@ -104,7 +106,26 @@ class Admission:
     async def running(self) -> AsyncIterator[None]:
         """Wait until one more conversion may run, and count it while it does."""
         async with self._running:
-            yield
+            self._count += 1
+            try:
+                yield
+            finally:
+                self._count -= 1
+
+    @asynccontextmanager
+    async def running_ahead(self) -> AsyncIterator[bool]:
+        """Count one more conversion for which nobody waits yet, if few are running.
+
+        So half of the places stay free for those for which somebody waits.
+
+        Returns:
+            Whether it may run.
+        """
+        if self._count >= self._few:
+            yield False
+            return
+        async with self.running():
+            yield True
 
     def _see(self, client: str) -> None:
         self._seen.pop(client, None)

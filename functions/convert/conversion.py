@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from speech.audio.encoding import Encoded
     from speech.audio.marking import Marking
     from speech.audio.recording import DecodeLimits, Recording
+    from speech.engines.ahead import Ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ class Conversion:
         data: bytes,
         content_type: str,
         stages: Stages,
+        *,
+        ahead: Ahead | None = None,
     ) -> Made:
         """Convert a recording or speak a text; nothing is stored, and the voice need not be leased.
 
@@ -130,6 +133,7 @@ class Conversion:
             data: its recording, or its text.
             content_type: the media type that it was uploaded with.
             stages: is told every stage that begins.
+            ahead: what of it is converted already; it changes nothing of the result.
 
         Raises:
             VoiceError: the voice cannot be converted; trying again cannot help.
@@ -139,7 +143,8 @@ class Conversion:
             with stages.enter("decoding", timed_as="decode"):
                 recording = await self._decode(data, content_type)
             with stages.enter("converting"):
-                samples = await self._convert(voice, character, recording, stages.stopwatch)
+                options = conversion_options(voice, ahead)
+                samples = await _convert(character, recording, options, stages.stopwatch)
             seconds = round(recording.seconds, 3)
         else:
             with stages.enter("speaking", timed_as="speak"):
@@ -204,18 +209,6 @@ class Conversion:
             )
         return recording
 
-    async def _convert(
-        self, voice: Voice, character: LoadedCharacter, recording: Recording, watch: Stopwatch
-    ) -> npt.NDArray[np.float32]:
-        options = ConversionOptions(pitch_shift=voice.options.pitch_shift, seed=_seed(voice))
-        return await asyncio.to_thread(
-            character.engine.convert,
-            recording.samples,
-            recording.sample_rate,
-            options,
-            stopwatch=watch,
-        )
-
     async def _speak(
         self, voice: Voice, character: LoadedCharacter, text: bytes, speaking: Speaking
     ) -> npt.NDArray[np.float32]:
@@ -264,6 +257,23 @@ class Conversion:
         return await self._results.sign_download(
             name, lifetime=self._result_lifetime, filename=filename
         )
+
+
+def conversion_options(voice: Voice, ahead: Ahead | None = None) -> ConversionOptions:
+    """Return what the conversion of a voice asks for; every attempt asks for the same."""
+    return ConversionOptions(voice.options.pitch_shift, _seed(voice), ahead)
+
+
+async def _convert(
+    character: LoadedCharacter, recording: Recording, options: ConversionOptions, watch: Stopwatch
+) -> npt.NDArray[np.float32]:
+    return await asyncio.to_thread(
+        character.engine.convert,
+        recording.samples,
+        recording.sample_rate,
+        options,
+        stopwatch=watch,
+    )
 
 
 async def _encode(

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ class Ahead:
     def piece(self, source: bytes, convert: Callable[[], Samples]) -> Samples:
         """Return a converted piece; whoever asks first converts it, and the others wait.
 
+        If that fails, whoever waited converts it, too: it may have failed for want of memory.
+
         Args:
             source: a digest of all that the piece is made from.
             convert: makes it.
@@ -37,7 +40,9 @@ class Ahead:
             if begun is None:
                 mine = self._pieces[source] = Future[Samples]()
         if begun is not None:
-            return begun.result()
+            with suppress(Exception):
+                return begun.result()
+            return convert()
         try:
             mine.set_result(convert())
         except BaseException as error:

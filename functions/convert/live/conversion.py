@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from shared.ports.bucket import Bucket
     from shared.ports.store import Snapshot, VoiceStore
     from shared.voice import Input, Voice
+    from speech.engines.ahead import Ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,14 @@ class Recording:
         read_at: when that was, on the event loop's clock.
         data: the recording's bytes.
         content_type: its media type.
+        ahead: what of it was converted while it came, if anything was.
     """
 
     voice: Snapshot
     read_at: float
     data: bytes
     content_type: str
+    ahead: Ahead | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,12 @@ class Computation:
         async with borrowed as character, self._computing.admission.running():
             self._has_begun.set()
             return await self._computing.conversion.make(
-                voice, character, recording.data, recording.content_type, self.stages
+                voice,
+                character,
+                recording.data,
+                recording.content_type,
+                self.stages,
+                ahead=recording.ahead,
             )
 
     def _report(self, stage: str) -> None:

@@ -1,4 +1,4 @@
-"""What lets a visitor hear the character while speaking; `live` works without it, too."""
+"""What is done with a recording while it comes; `live` works without it, too."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared.voice import Voice
+    from speech.engines.ahead import Ahead
 
 
 class Hearing(Protocol):
@@ -33,4 +34,30 @@ class OpenHearing(Protocol):
             send: sends a message to the visitor, unless others still wait to be sent; returns
                 whether it is sent.
         """
+        ...
+
+
+class ConvertingAhead(Protocol):
+    """Converts what is complete of one recording while the rest of it comes.
+
+    Attributes:
+        made: keeps what was converted.
+    """
+
+    made: Ahead
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next bytes of the recording; returns at once and raises nothing."""
+        ...
+
+    async def aclose(self) -> None:
+        """Begin nothing more; what is being converted goes on."""
+        ...
+
+
+class ConvertAhead(Protocol):
+    """Begins to convert a recording while it comes."""
+
+    def __call__(self, voice: Voice) -> ConvertingAhead:
+        """Begin with a voice, if its character is slow enough to gain from it."""
         ...

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, cast
 from functions.convert.admission import Admission
 from functions.convert.live.app import LiveApp, create_app
 from functions.convert.live.conversion import Computing, LiveConversion
+from functions.convert.live.incoming import IncomingRecordings
 from functions.convert.live.intake import HeldBytes, Limits
+from functions.convert.live.running_ahead import AheadTools, ConversionsAhead
 from functions.convert.live.running_hearing import Hearings, HearingTools
 from functions.convert.live.service import Door, LiveService, ServiceLimits
 from functions.convert.live.session import Collaborators
@@ -81,12 +83,14 @@ def build(config: LiveSettings, services: Services) -> LiveApp:
     characters = lend_characters(config, tools, stores.open_characters)
     worker = Worker(stores.voices, characters, conversion, admission, deadline)
     computing = Computing(conversion, characters, admission)
+    recordings = _incoming_recordings(config, tools.decoder)
     shared = Collaborators(
         tickets=Tickets([key.get_secret_value() for key in config.live_ticket_keys]),
         voices=stores.voices,
         conversion=LiveConversion(stores.voices, stores.uploads, computing, worker),
         max_seconds=config.max_seconds,
-        open_hearing=services.open_hearing or _open_hearings(config, tools.decoder, characters),
+        open_hearing=services.open_hearing or _open_hearings(recordings, characters),
+        convert_ahead=_conversions_ahead(config, recordings, computing),
     )
     per_client = PlacesPerClient(config.sockets_per_client, config.trusted_proxies)
     door = Door(config.allowed_origins, config.sockets, per_client)
@@ -113,17 +117,34 @@ def _voicevox(config: LiveSettings, services: Services) -> ASGIApp | None:
     return compose(services.tools.characters, services.kept, config, access)
 
 
+def _incoming_recordings(config: LiveSettings, decoder: Decoder) -> IncomingRecordings | None:
+    """Return what decodes recordings while they come, if any may be."""
+    if config.hearings == 0:
+        return None
+    limits, seconds = config.decode_limits, config.listening_seconds
+    return IncomingRecordings(decoder, limits, seconds, config.hearings)
+
+
 def _open_hearings(
-    config: LiveSettings, decoder: Decoder, characters: Characters
+    recordings: IncomingRecordings | None, characters: Characters
 ) -> Hearings | None:
     """Return what lets visitors hear the character while they speak, if anybody may."""
-    if config.hearings == 0:
+    if recordings is None:
         return None
     # Threads of their own: complete recordings must not wait for what is only heard.
     executor = ThreadPoolExecutor(math.ceil(read_resources().cpus), "hearing")
-    limits, seconds = config.decode_limits, config.listening_seconds
-    tools = HearingTools(decoder, characters, executor, limits, seconds)
-    return Hearings(tools, config.hearings)
+    return Hearings(HearingTools(recordings, characters, executor))
+
+
+def _conversions_ahead(
+    config: LiveSettings, recordings: IncomingRecordings | None, computing: Computing
+) -> ConversionsAhead | None:
+    """Return what converts recordings while they come, if any may be decoded then."""
+    if recordings is None:
+        return None
+    executor = ThreadPoolExecutor(config.concurrency, "ahead")
+    tools = AheadTools(recordings, computing.characters, computing.admission, executor)
+    return ConversionsAhead(tools)
 
 
 async def serve(config: LiveSettings, services: Services) -> None:

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from functions.convert.characters import Characters
+    from functions.convert.live.incoming import IncomingRecording, IncomingRecordings
     from shared.voice import Voice
-    from speech.audio.decoding import Decoder
-    from speech.audio.recording import DecodeLimits
     from speech.audio.streaming import DecodedStream
     from speech.engines.base import Engine, Samples, Stream
 
@@ -42,14 +41,8 @@ _LOG = logging.getLogger(__name__)
 HEARD_RATE: Final = 24_000
 """Sample rate of what the visitor hears, in Hz."""
 
-MOST_WAITING_BYTES: Final = 256 * 1024
-"""How many bytes may wait to be decoded; with more, the instance is short of time."""
-
 MOST_WAITING_SECONDS: Final = 0.5
 """How long decoded samples may wait to be converted; longer, and what is heard disturbs."""
-
-_HEAD_BYTES: Final = 1024
-"""How much of a recording is enough to tell its format, at the latest."""
 
 _MOST_SECONDS: Final = 0.2
 """What is converted at once."""
@@ -63,42 +56,33 @@ class HearingTools:
     """What all hearings of an instance share.
 
     Attributes:
-        decoder: decodes recordings while they come.
+        recordings: decodes recordings while they come.
         characters: lends the characters.
         executor: its threads convert; conversions of complete recordings have others.
-        limits: of a recording.
-        wall_seconds: how long a recording may come.
     """
 
-    decoder: Decoder
+    recordings: IncomingRecordings
     characters: Characters
     executor: Executor
-    limits: DecodeLimits
-    wall_seconds: float
 
 
 class Hearings:
-    """Opens hearings, as many at once as there are places; see OpenHearing.
+    """Opens hearings, as long as recordings can be decoded while they come; see OpenHearing.
 
     Args:
         tools: what they share.
-        places: how many visitors may hear the character at once.
     """
 
-    def __init__(self, tools: HearingTools, places: int) -> None:
+    def __init__(self, tools: HearingTools) -> None:
         self._tools = tools
-        self._left = places
 
     def __call__(self, voice: Voice, send: Callable[[str | bytes], bool]) -> RunningHearing | None:
         """Open the hearing of one voice, or tell the visitor that there is no place."""
-        if self._left == 0:
+        recording = self._tools.recordings.open()
+        if recording is None:
             send(protocol.hearing_ended(HearingEnd.BUSY))
             return None
-        self._left -= 1
-        return RunningHearing(self._tools, voice, send, self._free)
-
-    def _free(self) -> None:
-        self._left += 1
+        return RunningHearing(self._tools, voice, recording, send)
 
 
 class RunningHearing:
@@ -107,36 +91,30 @@ class RunningHearing:
     Args:
         tools: what all of them share.
         voice: whose recording comes.
+        recording: its bytes; it is closed when this has ended.
         send: sends a message, unless others still wait to be sent; returns whether it is sent.
-        ended: is called when it has ended.
     """
 
     def __init__(
         self,
         tools: HearingTools,
         voice: Voice,
+        recording: IncomingRecording,
         send: Callable[[str | bytes], bool],
-        ended: Callable[[], None],
     ) -> None:
         self._tools = tools
         self._voice = voice
+        self._recording = recording
         self._send = send
-        self._incoming: asyncio.Queue[bytes] = asyncio.Queue()
-        self._waiting_bytes = 0
         self._given = 0
         self._task = asyncio.create_task(self._run())
-        self._task.add_done_callback(lambda _: ended())
+        self._task.add_done_callback(lambda _: recording.close())
 
     def feed(self, piece: bytes) -> None:
         """Take the next bytes of the recording; returns at once and raises nothing."""
-        if self._task.done():
-            return
-        self._waiting_bytes += len(piece)
-        if self._waiting_bytes > MOST_WAITING_BYTES:
+        if not self._task.done() and not self._recording.feed(piece):
             self._end(HearingEnd.BUSY)
             self._task.cancel()
-        else:
-            self._incoming.put_nowait(piece)
 
     async def aclose(self) -> None:
         """Stop; nothing is sent any more."""
@@ -161,46 +139,11 @@ class RunningHearing:
         self._send(protocol.hearing_ended(reason))
 
     async def _hear(self) -> None:
-        decoded, head = await self._open()
-        with decoded:
-            async with self._tools.characters.using(self._voice.character) as character:
-                sending = asyncio.create_task(self._decode(decoded, head))
-                try:
-                    await self._convert(decoded, character.engine)
-                finally:
-                    sending.cancel()
-                    await asyncio.gather(sending, return_exceptions=True)
-
-    async def _open(self) -> tuple[DecodedStream, bytes]:
-        """Begin to decode; recorders may hand out the first bytes one by one.
-
-        Returns:
-            What is decoded, and the bytes that have come until then.
-        """
-        head = b""
-        while True:
-            head += await self._take()
-            try:
-                decoded = await self._tools.decoder.open_stream(
-                    head, limits=self._tools.limits, wall_seconds=self._tools.wall_seconds
-                )
-            except VoiceError:
-                if len(head) >= _HEAD_BYTES:
-                    raise
-            else:
-                return decoded, head
-
-    async def _take(self) -> bytes:
-        piece = await self._incoming.get()
-        self._waiting_bytes -= len(piece)
-        return piece
-
-    async def _decode(self, decoded: DecodedStream, head: bytes) -> None:
-        await decoded.send(head)
-        while True:
-            piece = await self._incoming.get()
-            await decoded.send(piece)
-            self._waiting_bytes -= len(piece)
+        async with (
+            self._recording.decoded() as decoded,
+            self._tools.characters.using(self._voice.character) as character,
+        ):
+            await self._convert(decoded, character.engine)
 
     async def _convert(self, decoded: DecodedStream, engine: Engine) -> None:
         stream: Stream | None = None

@@ -24,7 +24,12 @@ from shared.voice import Status
 if TYPE_CHECKING:
     from functions.convert.conversion import Made
     from functions.convert.live.conversion import LiveConversion
-    from functions.convert.live.hearing import Hearing, OpenHearing
+    from functions.convert.live.hearing import (
+        ConvertAhead,
+        ConvertingAhead,
+        Hearing,
+        OpenHearing,
+    )
     from functions.convert.live.intake import Intake
     from functions.convert.live.outbox import Outbox
     from functions.convert.live.protocol import Start
@@ -45,6 +50,7 @@ class Collaborators:
         conversion: stores, leases and converts.
         max_seconds: the length of the longest recording.
         open_hearing: lets visitors hear the character while they speak; None if nobody can.
+        convert_ahead: begins to convert recordings while they come; None to wait for their end.
     """
 
     tickets: Tickets
@@ -52,6 +58,7 @@ class Collaborators:
     conversion: LiveConversion
     max_seconds: float
     open_hearing: OpenHearing | None = None
+    convert_ahead: ConvertAhead | None = None
 
 
 class Session:
@@ -70,6 +77,7 @@ class Session:
         self._read_at = 0.0
         self._hearing: Hearing | None = None
         self._wants_to_hear = False
+        self._ahead: ConvertingAhead | None = None
         self._told_at = 0.0
         self._is_stored = False
         self._is_answered = False
@@ -91,14 +99,14 @@ class Session:
             reading = asyncio.create_task(self._read(voice_id))
             try:
                 end = await self._intake.record(partial(self._take, reading))
-                await self._stop_hearing()
+                await self._stop_listeners()
                 if self._intake.is_complete(end):
                     return await self._recording(start, reading)
                 _LOG.warning("bytes are missing", extra={"event": "live_mismatch"})
                 self._retry(RetryReason.MISMATCH)
                 return None
             finally:
-                await self._stop_hearing()
+                await self._stop_listeners()
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
 
@@ -160,6 +168,10 @@ class Session:
                 self._outbox.offer(protocol.received(len(self._intake.data)))
 
     def _feed(self, voice: Voice, piece: bytes) -> None:
+        self._feed_hearing(voice, piece)
+        self._feed_ahead(voice, piece)
+
+    def _feed_hearing(self, voice: Voice, piece: bytes) -> None:
         if self._hearing is not None:
             self._hearing.feed(piece)
         elif self._wants_to_hear and self._shared.open_hearing is not None:
@@ -168,10 +180,19 @@ class Session:
             if self._hearing is not None:
                 self._hearing.feed(bytes(self._intake.data))
 
-    async def _stop_hearing(self) -> None:
+    def _feed_ahead(self, voice: Voice, piece: bytes) -> None:
+        if self._ahead is not None:
+            self._ahead.feed(piece)
+        elif self._shared.convert_ahead is not None:
+            self._ahead = self._shared.convert_ahead(voice)
+            self._ahead.feed(bytes(self._intake.data))
+
+    async def _stop_listeners(self) -> None:
         if self._hearing is not None:
             hearing, self._hearing = self._hearing, None
             await hearing.aclose()
+        if self._ahead is not None:
+            await self._ahead.aclose()
 
     async def _recording(self, start: Start, reading: asyncio.Task[Snapshot]) -> Recording | None:
         try:
@@ -180,7 +201,8 @@ class Session:
             self._retry_after(error)
             return None
         data = bytes(self._intake.data)
-        return Recording(voice, self._read_at, data, start.content_type)
+        ahead = None if self._ahead is None else self._ahead.made
+        return Recording(voice, self._read_at, data, start.content_type, ahead)
 
     def _note_stored(self) -> None:
         self._is_stored = True

@@ -48,6 +48,24 @@ async def test_so_many_run_and_the_others_wait_for_their_turn() -> None:
     assert most == 2
 
 
+async def test_what_nobody_waits_for_leaves_half_of_the_places_free() -> None:
+    admission = Admission(running=4, waiting=0)
+
+    async with admission.running(), admission.running_ahead() as first:
+        assert first
+        async with admission.running_ahead() as second:
+            assert not second
+        async with admission.running(), admission.running():
+            pass
+    async with admission.running_ahead() as again:
+        assert again
+
+
+async def test_a_single_place_is_for_those_who_wait() -> None:
+    async with Admission(running=1, waiting=0).running_ahead() as may_run:
+        assert not may_run
+
+
 class Clock:
     def __init__(self) -> None:
         self.seconds = 1000.0

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from functions.convert.characters import Characters, LoadedCharacter
     from functions.convert.conversion import Conversion
     from functions.convert.live.app import LiveApp
-    from functions.convert.live.hearing import OpenHearing
+    from functions.convert.live.hearing import ConvertAhead, OpenHearing
     from functions.convert.stopwatch import Stages
     from shared.ports.store import Snapshot
     from shared.voice import Voice
+    from speech.engines.ahead import Ahead
 
 SITE = "https://site.example"
 DATA = b"\x1aE\xdf\xa3" + bytes(range(256)) * 20
@@ -81,11 +82,20 @@ class FakeConversion:
         self.empty_error: Exception | None = None
         self.begun = asyncio.Event()
         self.discarded: list[str] = []
+        self.ahead: Ahead | None = None
 
     async def make(
-        self, voice: Voice, _character: object, data: bytes, content_type: str, stages: Stages
+        self,
+        voice: Voice,
+        _character: object,
+        data: bytes,
+        content_type: str,
+        stages: Stages,
+        *,
+        ahead: Ahead | None,
     ) -> Made:
         self.begun.set()
+        self.ahead = ahead
         with stages.enter("converting", timed_as="network"):
             await self.may_make.wait()
         if self.error is not None:
@@ -198,6 +208,7 @@ class Stage:
     max_messages: int = 100
     max_held_bytes: int = 50_000
     open_hearing: OpenHearing | None = None
+    convert_ahead: ConvertAhead | None = None
     voices: LoopVoices = field(default_factory=LoopVoices)
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
@@ -216,6 +227,7 @@ class Stage:
             conversion=LiveConversion(self.voices, self.uploads, computing, self.worker),
             max_seconds=10.0,
             open_hearing=self.open_hearing,
+            convert_ahead=self.convert_ahead,
         )
         self.door = Door((SITE,), self.sockets, PlacesPerClient(self.sockets_per_client, 1))
         each = Limits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)

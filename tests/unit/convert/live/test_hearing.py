@@ -14,6 +14,7 @@ import pytest
 
 from functions.convert.characters import BuiltInCharacters, LoadedCharacter
 from functions.convert.live import running_hearing
+from functions.convert.live.incoming import MOST_WAITING_BYTES, IncomingRecordings
 from functions.convert.live.running_hearing import Hearings, HearingTools
 from shared import voice as voices_of
 from shared.characters import read_manifest
@@ -135,10 +136,9 @@ class Stage:
         self.voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=NOW)
         character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
         characters = BuiltInCharacters({"mei": character})
-        tools = HearingTools(
-            cast("Decoder", self.decoder), characters, executor, DecodeLimits(), 30.0
-        )
-        self.hearings = Hearings(tools, places)
+        decoder = cast("Decoder", self.decoder)
+        recordings = IncomingRecordings(decoder, DecodeLimits(), 30.0, places)
+        self.hearings = Hearings(HearingTools(recordings, characters, executor))
 
     def open(self) -> running_hearing.RunningHearing:
         hearing = self.hearings(self.voice, self.visitor.send)
@@ -245,7 +245,7 @@ async def test_when_converting_takes_too_long_hearing_ends(
 
 async def test_when_too_much_waits_to_be_decoded_hearing_ends(stage: Stage) -> None:
     hearing = stage.open()
-    hearing.feed(bytes(running_hearing.MOST_WAITING_BYTES + 1))
+    hearing.feed(bytes(MOST_WAITING_BYTES + 1))
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
     await hearing.aclose()
 
@@ -259,8 +259,9 @@ async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
         stage = Stage(executor, FakeEngine())
         character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
         characters = BuiltInCharacters({"mei": character})
-        tools = HearingTools(decoder, characters, executor, DecodeLimits(), 30.0)
-        hearing = Hearings(tools, 1)(stage.voice, stage.visitor.send)
+        recordings = IncomingRecordings(decoder, DecodeLimits(), 30.0, 1)
+        tools = HearingTools(recordings, characters, executor)
+        hearing = Hearings(tools)(stage.voice, stage.visitor.send)
         assert hearing is not None
         for begin in range(0, len(data), 300):
             hearing.feed(data[begin : begin + 300])

@@ -16,6 +16,7 @@ from shared.ports.store import change
 from shared.recordings import LIVE
 from shared.voice import Status, new_voice_id
 from speech.audio.process_answer import ResourceLimitError
+from speech.engines.ahead import Ahead
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import ERROR, an_upload
@@ -636,3 +637,41 @@ class TestHearing:
         stage = Stage(open_hearing=open_hearing)
         client = await stage.speak(await stage.add()).ended()
         assert (client.messages[0]["hear"], client.sound) == (False, SOUND)
+
+
+class TestConvertingAhead:
+    @in_virtual_time
+    async def test_what_is_made_of_the_bytes_while_they_come_is_there_for_the_conversion(
+        self,
+    ) -> None:
+        fed, ends = bytearray(), []
+
+        class Keeper:
+            def __init__(self) -> None:
+                self.made = Ahead()
+
+            def feed(self, piece: bytes) -> None:
+                fed.extend(piece)
+
+            async def aclose(self) -> None:
+                ends.append(bytes(fed))
+
+        keepers: list[Keeper] = []
+
+        def begin(voice: Voice) -> Keeper:
+            assert voice.voice_id
+            keepers.append(Keeper())
+            return keepers[-1]
+
+        stage = Stage(convert_ahead=begin)
+        client = stage.start(await stage.add())
+        for begin_at in range(0, len(DATA), 1000):
+            client.send(DATA[begin_at : begin_at + 1000])
+            await settle()
+        client.send(an_end(DATA))
+        await client.ended()
+
+        (keeper,) = keepers
+        assert set(ends) == {DATA}
+        assert stage.conversion.ahead is keeper.made
+        assert client.sound == SOUND

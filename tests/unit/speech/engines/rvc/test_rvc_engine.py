@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from shared.characters import CharacterManifest, parse_manifest
 from shared.voice import VoiceError
+from speech.engines.ahead import Ahead
 from speech.engines.base import ConversionOptions
 from speech.engines.rvc.engine import RvcEngine
 from speech.engines.rvc.original import convert_as_original
 from speech.engines.rvc.retrieval import Retrieval
 from speech.engines.rvc.voice import Voice, VoiceOptions
+from speech.engines.samples import resample
 from tests.unit.speech import signals
 from tests.unit.speech.bundles import manifest
 from tests.unit.speech.engines.rvc import golden
@@ -185,6 +187,91 @@ def golden_voice() -> RvcEngine:
     return RvcEngine(
         character(sample_rate=40_000), Voice(Quiet(), synthesizer, None, VoiceOptions())
     )
+
+
+def phrases(count: int = 3) -> Array:
+    parts = []
+    for index in range(count):
+        parts += [word(110 + 15 * index, 0.5 + 0.3 * index), signals.silence(0.9)]
+    recording = np.concatenate(parts)[: -len(signals.silence(0.5))]
+    return recording + signals.level(signals.hiss(10), -60)[: len(recording)]
+
+
+def seconds_of(recording: Array, rate: int, seconds: float) -> Array:
+    return recording[: round(seconds * rate)]
+
+
+AUTO_PITCH = {"policy": "auto", "median_hz": 220.0, "log_std": 0.2, "low_hz": 80, "high_hz": 600}
+
+
+@pytest.mark.parametrize("unvoiced", ["zero", "fill"])
+@pytest.mark.parametrize("pitch", [None, AUTO_PITCH])
+@pytest.mark.parametrize("rate", [16_000, 48_000])
+def test_what_is_converted_ahead_changes_no_sample_and_is_not_converted_again(
+    rate: int, pitch: Any, unvoiced: Any
+) -> None:
+    recording = resample(phrases(), signals.RATE, rate)
+    voice = SineVoice()
+    engine = engine_of(voice, VoiceOptions(unvoiced=unvoiced), pitch=pitch)
+    whole = engine.convert(recording, rate, ConversionOptions(seed=7))
+    all_pieces = len(voice.waves)
+
+    options = ConversionOptions(seed=7, ahead=Ahead())
+    for seconds in (0.4, 1.4, 2.0, 3.1):
+        engine.convert_ahead(seconds_of(recording, rate, seconds), rate, options)
+    made_ahead = len(voice.waves) - all_pieces
+    converted = engine.convert(recording, rate, options)
+
+    assert (all_pieces, made_ahead, len(voice.waves)) == (3, 2, all_pieces + 3)
+    np.testing.assert_array_equal(converted, whole)
+
+
+def test_pieces_of_another_recording_or_seed_are_not_taken() -> None:
+    engine = engine_of(SineVoice())
+    ahead = Ahead()
+    engine.convert_ahead(phrases(), signals.RATE, ConversionOptions(seed=7, ahead=ahead))
+    another = phrases() * np.float32(0.5)
+
+    for recording, seed in ((another, 7), (phrases(), 8)):
+        converted = engine.convert(recording, signals.RATE, ConversionOptions(None, seed, ahead))
+        alone = engine.convert(recording, signals.RATE, ConversionOptions(seed=seed))
+        np.testing.assert_array_equal(converted, alone)
+
+
+def test_a_phrase_that_may_go_on_is_not_converted_ahead() -> None:
+    voice = SineVoice()
+
+    engine_of(voice).convert_ahead(
+        np.concatenate([word(), signals.silence(0.3)]),
+        signals.RATE,
+        ConversionOptions(ahead=Ahead()),
+    )
+
+    assert voice.waves == []
+
+
+@pytest.mark.parametrize("recording", [signals.silence(2), np.full(40_000, 0.1, np.float32)])
+def test_nothing_is_converted_ahead_where_nobody_speaks(recording: Array) -> None:
+    voice = SineVoice()
+
+    engine_of(voice).convert_ahead(recording, signals.RATE, ConversionOptions(ahead=Ahead()))
+
+    assert voice.waves == []
+
+
+def test_what_needs_the_whole_recording_is_not_converted_ahead() -> None:
+    voice, options = SineVoice(), ConversionOptions(ahead=Ahead())
+    parts = Voice(voice, voice, None, VoiceOptions())
+    with_model = RvcEngine(character(), parts, Fixed(300, hears_voicing=True))
+    as_original = RvcEngine(character(), parts, parity="classic")
+    silent_voice = SineVoice(harmonics=0)
+
+    with_model.convert_ahead(phrases(), signals.RATE, options)
+    as_original.convert_ahead(phrases(), signals.RATE, options)
+    steered = ConversionOptions(pitch_shift=3, ahead=Ahead())
+    engine_of(silent_voice).convert_ahead(phrases(), signals.RATE, steered)
+
+    assert voice.waves == silent_voice.waves == []
 
 
 def test_unvoiced_frames_are_passed_as_0_or_filled() -> None:

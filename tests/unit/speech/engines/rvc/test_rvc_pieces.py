@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from speech.engines.rvc.pieces import PADDING, plan_phrases
+from speech.engines.rvc.pieces import PADDING, is_complete, plan_phrases
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,12 +38,24 @@ def test_a_piece_begins_and_ends_with_the_speech() -> None:
 
 @pytest.mark.parametrize(
     ("pause", "expected"),
-    [(2 * PADDING - 1, [(0, 50 + 2 * PADDING - 1 + 50)]), (90, [(0, 50), (140, 190)])],
+    [(40, [(0, 140)]), (50, [(0, 50), (100, 150)])],
 )
-def test_only_a_pause_longer_than_two_paddings_is_left_out(
-    pause: int, expected: list[tuple[int, int]]
-) -> None:
+def test_only_a_long_pause_is_left_out(pause: int, expected: list[tuple[int, int]]) -> None:
     assert own_frames(spoken((50, True), (pause, False), (50, True)), 1_000) == expected
+
+
+def test_phrases_begin_and_end_on_a_grid_and_within_the_recording() -> None:
+    assert own_frames(spoken((17, False), (36, True), (93, False), (8, True)), 1_000) == [
+        (10, 60),
+        (140, 154),
+    ]
+
+
+def test_a_phrase_is_complete_when_what_follows_belongs_to_another_one() -> None:
+    (phrase,) = plan_phrases(spoken((100, True)), np.zeros(100, np.float32))
+
+    assert not is_complete(phrase, 100 + 51)
+    assert is_complete(phrase, 100 + 52)
 
 
 def test_every_piece_has_its_context_on_both_sides() -> None:
