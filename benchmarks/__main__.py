@@ -35,6 +35,7 @@ MODULES: Final = {
     "text": "benchmarks.text.run",
     "hearing": "benchmarks.hearing.run",
     "live": "benchmarks.live.run",
+    "ahead": "benchmarks.ahead.run",
     "capacity": "benchmarks.capacity.run",
 }
 """The module of each benchmark; its `run` takes `Options` and returns a `Report`.

@@ -35,12 +35,17 @@ def speech(seconds: float) -> npt.NDArray[np.float32]:
 
 def webm(seconds: float) -> bytes:
     """Return a recording of so much speech."""
+    return encoded(speech(seconds))
+
+
+def encoded(samples: npt.NDArray[np.float32]) -> bytes:
+    """Return a recording of these samples, mono at `SAMPLE_RATE`."""
     file = io.BytesIO()
     with av.open(file, "w", format="webm") as target:
         stream = target.add_stream("libopus", rate=SAMPLE_RATE, layout="mono")
         stream.bit_rate = _BITS_PER_SECOND
         # The encoder takes what comes from here as one frame after another.
-        frame = av.AudioFrame.from_ndarray(speech(seconds)[None], format="flt", layout="mono")
+        frame = av.AudioFrame.from_ndarray(samples[None], format="flt", layout="mono")
         frame.sample_rate = SAMPLE_RATE
         target.mux(stream.encode(frame))
         target.mux(stream.encode(None))

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import av
+import httpx
 import numpy as np
+import pytest
 
+from benchmarks.measuring.recordings import CONTENT_TYPE, SAMPLE_RATE, encoded, speech
+from functions.convert.characters import LoadedCharacter
+from infra.local.live_visitor import LiveVisitor
+from infra.local.options import CloudOptions
+from infra.local.starting import local_cloud
+from shared.voice import OutputFormat
+from speech.audio.decoding import Decoder
+from speech.audio.encoding import encode
+from speech.audio.recording import DecodeLimits
+from speech.bundles.reading import load_character
+from speech.engines.base import ConversionOptions, SessionSettings
+from speech.engines.registry import ENGINES, build_engine
 from tests.integration.served import run
 from tests.unit.speech.importing.encoders import encoder
 
@@ -43,17 +59,23 @@ def importing(*arguments: object) -> None:
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
-def test_the_demo_answers_in_a_voice_that_was_imported_with_two_commands(tmp_path: Path) -> None:
-    characters = tmp_path / "characters"
+@pytest.fixture(scope="module")
+def characters(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of characters with a voice that was imported with two commands."""
+    folder = tmp_path_factory.mktemp("imported")
+    characters = folder / "characters"
     shutil.copytree(ROOT / "characters" / "mei", characters / "mei")
-    (tmp_path / "encoder.onnx").write_bytes(encoder())
-    (tmp_path / "consent.toml").write_text(CONSENT)
-    output = tmp_path / "demo.wav"
-
-    importing("encoder", tmp_path / "encoder.onnx", "--into", characters)
+    (folder / "encoder.onnx").write_bytes(encoder())
+    (folder / "consent.toml").write_text(CONSENT)
+    importing("encoder", folder / "encoder.onnx", "--into", characters)
     files = (VOICES / "v2-f0-40k.pth", VOICES / "v2.index")
-    consent = ("--consent", tmp_path / "consent.toml")
+    consent = ("--consent", folder / "consent.toml")
     importing("import", *files, "--as", "ada", *consent, "--into", characters)
+    return characters
+
+
+def test_the_demo_answers_in_a_voice_that_was_imported(characters: Path, tmp_path: Path) -> None:
+    output = tmp_path / "demo.wav"
     variables = {"CHARACTERS_DIR": str(characters)}
     arguments = ("--embedded", "--character", "ada", "--output", output)
     finished = run("demo", *arguments, variables=variables)
@@ -65,3 +87,50 @@ def test_the_demo_answers_in_a_voice_that_was_imported_with_two_commands(tmp_pat
         assert stream.rate == 40_000
         frames = [frame.to_ndarray() for frame in container.decode(audio=0)]
     assert np.abs(np.concatenate(frames, axis=1)).max() > 1000
+
+
+async def test_a_phrase_that_is_converted_while_the_visitor_speaks_changes_no_byte(
+    characters: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("CHARACTERS_DIR", str(characters))
+    caplog.set_level("INFO")
+
+    def is_converted_ahead() -> bool:
+        return any(getattr(each, "event", "") == "converted_ahead" for each in caplog.records)
+
+    phrase, pause = speech(1.2), np.zeros(round(1.2 * SAMPLE_RATE), np.float32)
+    recording = encoded(np.concatenate([phrase, pause, phrase]))
+    options = CloudOptions(folder=tmp_path)
+    async with local_cloud(options, embedded=True, note=lambda _: None) as cloud:
+        async with httpx.AsyncClient(base_url=cloud.addresses.api) as client:
+            wish = {"content_type": CONTENT_TYPE, "character": "ada"}
+            created = (await client.post("/api/v1/voices", json=wish)).raise_for_status().json()
+        async with LiveVisitor(created["live"]["url"], created["live"]["ticket"]) as visitor:
+            await visitor.start(CONTENT_TYPE)
+            half = 2 * len(recording) // 3
+            await visitor.send(recording[:half])
+            for at in range(half, len(recording), 50):
+                if not is_converted_ahead():
+                    await asyncio.sleep(0.1)
+                await visitor.send(recording[at : at + 50])
+            assert is_converted_ahead()
+            await visitor.finish()
+            assert (await visitor.end() or {})["type"] == "done"
+
+    assert visitor.sound == await _converted_as_a_whole(
+        characters / "ada", recording, seed=zlib.crc32(created["voice_id"].encode())
+    )
+
+
+async def _converted_as_a_whole(bundle: Path, recording: bytes, seed: int) -> bytes:
+    character = load_character(bundle, ENGINES)
+    engine = build_engine(character, SessionSettings())
+    async with Decoder() as decoder:
+        decoded = await decoder.decode(recording, limits=DecodeLimits())
+    options = ConversionOptions(seed=seed)
+    samples = engine.convert(decoded.samples, decoded.sample_rate, options)
+    marking = LoadedCharacter(character.manifest, engine).marking
+    return encode(samples, engine.sample_rate, OutputFormat.WAV, marking).data

@@ -94,6 +94,8 @@ class ConversionsAhead:
                         sample_rate,
                         options,
                     )
+                    extra = {"event": "converted_ahead", "seconds": len(samples) / sample_rate}
+                    _LOG.info("converted what is complete", extra=extra)
 
 
 class RunningAhead:

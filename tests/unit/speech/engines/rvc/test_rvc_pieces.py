@@ -38,7 +38,7 @@ def test_a_piece_begins_and_ends_with_the_speech() -> None:
 
 @pytest.mark.parametrize(
     ("pause", "expected"),
-    [(40, [(0, 140)]), (50, [(0, 50), (100, 150)])],
+    [(39, [(0, 139)]), (50, [(0, 50), (100, 150)])],
 )
 def test_only_a_long_pause_is_left_out(pause: int, expected: list[tuple[int, int]]) -> None:
     assert own_frames(spoken((50, True), (pause, False), (50, True)), 1_000) == expected
