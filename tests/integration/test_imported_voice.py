@@ -19,8 +19,6 @@ import pytest
 from benchmarks.measuring.recordings import CONTENT_TYPE, SAMPLE_RATE, encoded, speech
 from functions.convert.characters import LoadedCharacter
 from infra.local.live_visitor import LiveVisitor
-from infra.local.options import CloudOptions
-from infra.local.starting import local_cloud
 from shared.voice import OutputFormat
 from speech.audio.decoding import Decoder
 from speech.audio.encoding import encode
@@ -28,7 +26,7 @@ from speech.audio.recording import DecodeLimits
 from speech.bundles.reading import load_character
 from speech.engines.base import ConversionOptions, SessionSettings
 from speech.engines.registry import ENGINES, build_engine
-from tests.integration.served import run
+from tests.integration.served import run, served_cloud
 from tests.unit.speech.importing.encoders import encoder
 
 if TYPE_CHECKING:
@@ -89,23 +87,19 @@ def test_the_demo_answers_in_a_voice_that_was_imported(characters: Path, tmp_pat
     assert np.abs(np.concatenate(frames, axis=1)).max() > 1000
 
 
+@pytest.mark.emulators
 async def test_a_phrase_that_is_converted_while_the_visitor_speaks_changes_no_byte(
-    characters: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    characters: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CHARACTERS_DIR", str(characters))
-    caplog.set_level("INFO")
 
     def is_converted_ahead() -> bool:
-        return any(getattr(each, "event", "") == "converted_ahead" for each in caplog.records)
+        return '"converted_ahead"' in (tmp_path / "logs" / "live.log").read_text("utf-8")
 
     phrase, pause = speech(1.2), np.zeros(round(1.2 * SAMPLE_RATE), np.float32)
     recording = encoded(np.concatenate([phrase, pause, phrase]))
-    options = CloudOptions(folder=tmp_path)
-    async with local_cloud(options, embedded=True, note=lambda _: None) as cloud:
-        async with httpx.AsyncClient(base_url=cloud.addresses.api) as client:
+    with served_cloud(tmp_path, "--emulators") as here:
+        async with httpx.AsyncClient(base_url=here["api"]) as client:
             wish = {"content_type": CONTENT_TYPE, "character": "ada"}
             created = (await client.post("/api/v1/voices", json=wish)).raise_for_status().json()
         async with LiveVisitor(created["live"]["url"], created["live"]["ticket"]) as visitor:

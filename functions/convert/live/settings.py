@@ -46,8 +46,9 @@ class LiveSettings(ConverterSettings):
         sockets: how many WebSockets may be open at once.
         sockets_per_client: how many of them may be one client's; 0 for no limit.
         trusted_proxies: how many proxies have written into `X-Forwarded-For`; as for the api.
-        hearings: how many visitors may hear the character while they speak, at once; 0 for nobody.
-            The default is four for each CPU.
+        hearings: how many recordings may be decoded while they come, at once, so that visitors hear
+            the character or slow characters are converted ahead; 0 for none. The default is four
+            for each CPU.
         max_messages: how many messages a client may send in one connection.
         max_held_bytes: how many bytes of recordings all connections together may hold in memory.
     """
