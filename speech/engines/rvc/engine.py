@@ -43,7 +43,7 @@ from speech.engines.samples import (
 # also for the last of an odd number.
 _TAIL = 240
 _PITCH_TAIL = 2  # frames of pitch that the longest wave needs more than its piece has
-_FINEST = float(1 << 20)
+_FINEST = float(1 << 20)  # steps of a sample of full scale
 _INT16 = np.float32(32_768)
 
 
@@ -149,9 +149,9 @@ class RvcEngine:
 
     def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
         """Convert the phrases that are complete; see ConvertsAhead."""
-        # A pitch model hears the whole recording; with less of it, it would hear something else.
-        is_whole = self._parity != "none" or self._pitch_model is not None
-        if is_whole or self._cannot_be_steered(options):
+        # With less of the recording, a pitch model would hear something else in its beginning.
+        needs_all = self._parity != "none" or self._pitch_model is not None
+        if needs_all or self._cannot_be_steered(options):
             return
         check_audio(samples)
         analysis = analyse(samples, sample_rate, NoClock())
@@ -173,7 +173,7 @@ class RvcEngine:
         """What the pieces of a recording are made from."""
         heard = high_pass(divide_peak(analysis.wave))
         padded = np.pad(heard, (PADDING * HOP, PADDING * HOP + _TAIL), mode="reflect")
-        # What comes later changes the filter's output before it, less and less: by less than this.
+        # The filter runs backward, too: what comes later changes its output by less than this step.
         padded = np.rint(padded * _FINEST) / _FINEST
         return _Source(heard, padded.astype(np.float32), self._hearing(analysis))
 
@@ -186,7 +186,7 @@ class RvcEngine:
             return None
         wave, model = analysis.wave, self._pitch_model
         if model is None:
-            # The path through all frames may take another way through the first of them.
+            # Not cut out of a track of all frames: later ones can change the path through these.
             return lambda frames: track(wave[: frames * HOP]).hertz
         heard = model.track(wave)[: len(analysis.speech)]
         if not model.hears_voicing:

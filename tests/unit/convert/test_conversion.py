@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 
 from functions.convert.characters import LoadedCharacter
-from functions.convert.conversion import Conversion
+from functions.convert.conversion import Conversion, conversion_options
 from functions.convert.stopwatch import Stages, Stopwatch, process_age_ms
 from shared import voice as voices_of
 from shared.media import TEXT_CONTENT_TYPE, Container
 from shared.objects import ObjectFacts, StorageUnavailableError
 from shared.voice import ErrorCode, Options, OutputFormat, Speaking, Voice, VoiceError
 from speech.audio.recording import DecodeLimits, Recording
+from speech.engines.ahead import Ahead
+from speech.engines.base import ConversionOptions
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.voices import NOW, an_upload, is_sentence
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from speech.audio.decoding import Decoder
-    from speech.engines.base import ConversionOptions, Samples, StageClock
+    from speech.engines.base import Samples, StageClock
     from speech.engines.speaking import PhraseEngine, SpeechOptions
 
 SPEECH = b"an encoded recording"
@@ -382,6 +384,23 @@ async def test_every_voice_has_noise_of_its_own_and_the_same_in_each_attempt(sta
 
     one, other, again = (options.seed for options in stage.engine.asked)
     assert one == again != other
+
+
+async def test_what_was_converted_ahead_is_there_for_the_conversion_and_was_asked_for_alike(
+    stage: Stage,
+) -> None:
+    voice, ahead = stage.voice(pitch_shift=3), Ahead()
+    options = conversion_options(voice, ahead)
+
+    await stage.conversion.make(
+        voice, stage.character, SPEECH, "audio/webm", Stages(stage.stages.append), ahead=ahead
+    )
+    await stage.run(voice)
+
+    with_it, without = stage.engine.asked
+    assert with_it.ahead is options.ahead is ahead
+    assert without.ahead is None
+    assert with_it == without == options == ConversionOptions(3, options.seed)
 
 
 async def test_a_recording_is_emptied_so_that_its_address_stays_used(stage: Stage) -> None:
