@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from functions.convert.characters import Characters
-    from functions.convert.live.hearing import OpenHearing
+    from functions.convert.live.listeners import OpenHearing
     from functions.convert.live.voicevox.composition import Kept
     from speech.audio.decoding import Decoder
 

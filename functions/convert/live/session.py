@@ -24,13 +24,13 @@ from shared.voice import Status
 if TYPE_CHECKING:
     from functions.convert.conversion import Made
     from functions.convert.live.conversion import LiveConversion
-    from functions.convert.live.hearing import (
+    from functions.convert.live.intake import Intake
+    from functions.convert.live.listeners import (
         ConvertAhead,
         ConvertingAhead,
         Hearing,
         OpenHearing,
     )
-    from functions.convert.live.intake import Intake
     from functions.convert.live.outbox import Outbox
     from functions.convert.live.protocol import Start
     from shared.live_tickets import Tickets

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from functions.convert.characters import Characters, LoadedCharacter
     from functions.convert.conversion import Conversion
     from functions.convert.live.app import LiveApp
-    from functions.convert.live.hearing import ConvertAhead, OpenHearing
+    from functions.convert.live.listeners import ConvertAhead, OpenHearing
     from functions.convert.stopwatch import Stages
     from shared.ports.store import Snapshot
     from shared.voice import Voice
