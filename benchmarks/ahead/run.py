@@ -17,9 +17,15 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import psutil
 
-from benchmarks.measuring.recordings import CONTENT_TYPE, SAMPLE_RATE, encoded, speech
+from benchmarks.measuring.processes import cpu_seconds
+from benchmarks.measuring.recordings import (
+    CONTENT_TYPE,
+    SAMPLE_RATE,
+    SLICE_SECONDS,
+    encoded,
+    speech,
+)
 from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.voice_journeys import changed_environment, visited_cloud
 from benchmarks.rvc.bundle import CHARACTER, write_characters
@@ -34,9 +40,6 @@ if TYPE_CHECKING:
 
     from benchmarks.measuring.report import Cell, Options
     from infra.local.cloud import LocalCloud
-
-SLICE_SECONDS: Final = 0.25
-"""How much speech is in what a page sends at a time."""
 
 PAUSE_SECONDS: Final = 1.0
 
@@ -112,12 +115,7 @@ class Speaking:
         return Wait(time.perf_counter() - ended, self._cpu("convert") - before)
 
     def _cpu(self, service: str) -> float:
-        family = [psutil.Process(self._cloud.pids[service])]
-        family += family[0].children(recursive=True)
-        times = [process.cpu_times() for process in family]
-        return sum(
-            each.user + each.system + each.children_user + each.children_system for each in times
-        )
+        return cpu_seconds(self._cloud.pids[service])
 
 
 async def run(options: Options) -> Report:

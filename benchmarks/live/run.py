@@ -15,9 +15,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import psutil
 
-from benchmarks.measuring.recordings import CONTENT_TYPE, webm
+from benchmarks.measuring.processes import cpu_seconds
+from benchmarks.measuring.recordings import CONTENT_TYPE, SLICE_SECONDS, webm
 from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.voice_journeys import visited_cloud
 from infra.local.live_visitor import LiveVisitor
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from shared.voice import Voice
 
 SPOKEN_SECONDS: Final = 5.0
-SLICE_SECONDS: Final = 0.25
-"""How much speech is in what a page sends at a time."""
-
 HURRIED_SECONDS: Final = 0.5
 """In how many seconds the recording of a single visitor is sent: the wait does not depend on it."""
 
@@ -172,16 +169,8 @@ async def _measure(
 
 
 def _cpu_seconds(cloud: LocalCloud) -> dict[str, float]:
-    """Return the processor time of both converters so far, with their children that have ended."""
-    found = {}
-    for name in ("live", "convert"):
-        family = [psutil.Process(cloud.pids[name])]
-        family += family[0].children(recursive=True)
-        times = [process.cpu_times() for process in family]
-        found[name] = sum(
-            each.user + each.system + each.children_user + each.children_system for each in times
-        )
-    return found
+    """Return the processor time of both converters so far."""
+    return {name: cpu_seconds(cloud.pids[name]) for name in ("live", "convert")}
 
 
 def _report(waits: dict[str, Waits], cpu: dict[str, float], crowds: dict[int, Waits]) -> Report:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 SAMPLE_RATE: Final = 48_000
 CONTENT_TYPE: Final = "audio/webm;codecs=opus"
+SLICE_SECONDS: Final = 0.25
+"""How much speech is in what a page sends at a time, where nobody hears the character meanwhile."""
+
 _BITS_PER_SECOND: Final = 64_000
 _ROUNDING: Final = 1e-3
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
+from benchmarks.measuring.processes import cpu_seconds, family
 from infra.local.options import ROOT
 from infra.local.processes import Supervisor
 
@@ -35,25 +36,15 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """Return what its processes have taken so far, those included that have ended."""
-        total = 0.0
-        for process in self._processes():
-            with suppress(psutil.NoSuchProcess):
-                times = process.cpu_times()
-                own = times.user + times.system
-                total += own + times.children_user + times.children_system
-        return total
+        return cpu_seconds(self.pid)
 
     def megabytes(self) -> float:
         """Return the memory of its processes; what they share counts once for all of them."""
         total = 0
-        for process in self._processes():
+        for process in family(self.pid):
             with suppress(psutil.NoSuchProcess):
                 total += process.memory_full_info().pss
         return total / 1e6
-
-    def _processes(self) -> Sequence[psutil.Process]:
-        first = psutil.Process(self.pid)
-        return (first, *first.children(recursive=True))
 
 
 def python(module: str, *arguments: str) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import psutil
 
+from benchmarks.measuring.processes import cpu_seconds
 from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.voice_journeys import running_emulators, told_of_emulators, visited_cloud
 from benchmarks.pipeline.delivery import Deliveries
@@ -242,15 +242,7 @@ class ProcessorTime:
         return {name: (now - self._before[name]) / voices for name, now in self._now().items()}
 
     def _now(self) -> dict[str, float]:
-        return {name: _milliseconds_of(pid) for name, pid in self._pids.items()}
-
-
-def _milliseconds_of(pid: int) -> float:
-    process = psutil.Process(pid)
-    times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
-    return 1000 * sum(
-        each.user + each.system + each.children_user + each.children_system for each in times
-    )
+        return {name: 1000 * cpu_seconds(pid) for name, pid in self._pids.items()}
 
 
 def overhead_table(ways: Mapping[str, Measured]) -> Table:
