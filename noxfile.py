@@ -75,7 +75,8 @@ def tests(session: nox.Session) -> None:
     # Three at a time, also on two processors: many of them wait for processes to start or for
     # leases to end. Those that wait longest are in the first folders, so the order stays.
     parallel = ("-n", "3", "--no-loadscope-reorder")
-    coverage = ("--cov", "--cov-report=term:skip-covered")
+    # As pages: a table of a hundred files would push what failed off the screen.
+    coverage = ("--cov", "--cov-report=html:.coverage-pages")
     environment.python("-m", "pytest", *parallel, *coverage, *ignored, *session.posargs)
 
 
@@ -262,7 +263,7 @@ class Environment:
         stamp = self._folder / "installed.txt"
         if stamp.is_file() and stamp.read_text() == wanted:
             return
-        run, quiet = self._session.run, ("--quiet", "--disable-pip-version-check")
+        run, quiet = self._session.run, ("-qq", "--disable-pip-version-check")
         virtualenv = (sys.executable, "-m", "virtualenv", "--quiet", "--clear")
         run(*virtualenv, str(self._folder), external=True)
         locked = ("-r", requirements, "-c", CONSTRAINTS)
