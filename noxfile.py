@@ -97,7 +97,7 @@ def lint(session: nox.Session) -> None:
     environment.python("-m", "ruff", "format", "--check", ".")
     environment.python("-m", "mypy")
     environment.python("-m", "infra.audit", success_codes=[0, could_not_check])
-    npm(session, "ci", "--no-audit", "--no-fund")
+    install_npm_packages(session)
     npm(session, "run", "lint")
     npm(session, "test")
 
@@ -291,12 +291,21 @@ def npm(session: nox.Session, *arguments: str) -> bool:
     return True
 
 
+def install_npm_packages(session: nox.Session) -> None:
+    """Install the packages of client and page unless the lock file is the one of the last time."""
+    wanted, stamp = digest_of([WEB / "package-lock.json"]), WEB / "node_modules" / ".installed"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    if npm(session, "ci", "--no-audit", "--no-fund"):
+        stamp.write_text(wanted)
+
+
 def build_page(session: nox.Session) -> None:
     """Build the page if its sources have changed since the last build."""
     wanted, stamp = digest_of(page_sources()), WEB / "page" / "dist" / ".built"
     if stamp.is_file() and stamp.read_text() == wanted:
         return
-    npm(session, "ci", "--no-audit", "--no-fund")
+    install_npm_packages(session)
     if npm(session, "run", "build"):
         stamp.write_text(wanted)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ class Session:
             if "--clear" in command:
                 for path in folder.iterdir():
                     path.unlink()
+
+    def chdir(self, _folder: Path) -> nullcontext[None]:
+        return nullcontext()
 
     def take(self) -> list[str]:
         """Return the modules that were run since the last time."""
@@ -76,6 +80,25 @@ def test_an_environment_that_is_made_anew_keeps_no_package(noxfile: Any, tmp_pat
     noxfile.Environment(session, "lint", folder=tmp_path)
 
     assert not dropped.exists()
+
+
+def test_npm_packages_are_installed_again_only_for_another_lock_file(
+    noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noxfile, "WEB", tmp_path)
+    monkeypatch.setattr(noxfile.shutil, "which", lambda name: name)
+    session, lock = Session(), tmp_path / "package-lock.json"
+    (tmp_path / "node_modules").mkdir()
+    install = ("npm", "ci", "--no-audit", "--no-fund")
+
+    lock.write_text("{}")
+    noxfile.install_npm_packages(session)
+    noxfile.install_npm_packages(session)
+    assert session.commands == [install]
+
+    lock.write_text('{"name": "changed"}')
+    noxfile.install_npm_packages(session)
+    assert session.commands == [install, install]
 
 
 def test_the_running_python_identifies_the_environment(noxfile: Any) -> None:
