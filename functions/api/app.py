@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Response
@@ -17,7 +18,7 @@ from functions.api.routes import create_router
 from shared.http.trace import TraceMiddleware
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
     from functions.api.routes import Dependencies
@@ -30,12 +31,20 @@ def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> 
         dependencies: what the endpoints depend on.
         allowed_origins: the web sites whose pages may call it.
     """
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        # A function is not told its end; a server of the local cloud is.
+        yield
+        await dependencies.warm_up.aclose()
+
     app = FastAPI(
         title="Voice Avatar",
         version="1",
         description="Speak a sentence and hear it in a character's voice.",
         docs_url=None,
         redoc_url=None,
+        lifespan=lifespan,
     )
     describe(app)
     router = create_router(dependencies)

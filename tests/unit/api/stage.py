@@ -124,6 +124,7 @@ class Stage:
     bucket: CharacterBucket | None = None
     container: Container = field(default_factory=Container)
     live: LiveOffer | None = None
+    warm_up_client: httpx.AsyncClient | None = None
 
     def app(self) -> FastAPI:
         characters = {
@@ -150,12 +151,12 @@ class Stage:
             max_characters=MAX_CHARACTERS,
         )
         outcomes = Outcomes(self.voices, self.limits, in_progress=self.in_progress, seconds=1200.0)
-        client = httpx.AsyncClient(transport=httpx.MockTransport(self.container))
+        self.warm_up_client = httpx.AsyncClient(transport=httpx.MockTransport(self.container))
         dependencies = Dependencies(
             voices=self.voices,
             intake=intake,
             texts=texts,
-            warm_up=WarmUp(client, "http://convert.test/warmup", NoIdentity()),
+            warm_up=WarmUp(self.warm_up_client, "http://convert.test/warmup", NoIdentity()),
             sign_in=SignIn(self.verifier),
             app_check=AppCheck(self.app_check),
             limits=self.limits,

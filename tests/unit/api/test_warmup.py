@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
     from pathlib import Path
 
+    from tests.unit.api.stage import Stage
+
 
 class SlowContainer:
     """A real server that reads requests at once and answers when the test allows it."""
@@ -213,6 +215,17 @@ async def test_a_closing_api_cancels_its_warm_up() -> None:
         assert warm_up._under_way == {}  # noqa: SLF001 - it ends unseen
         container.answers.set()
     await WarmUp(httpx.AsyncClient(), "http://x.test/", NoIdentity()).aclose()
+
+
+async def test_a_server_that_stops_closes_the_warm_ups_connections(stage: Stage) -> None:
+    app = stage.app()
+    client = stage.warm_up_client
+    assert client is not None
+
+    async with app.router.lifespan_context(app):
+        assert not client.is_closed
+
+    assert client.is_closed
 
 
 class TokenServer:
