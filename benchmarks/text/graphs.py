@@ -21,8 +21,9 @@ from onnx import TensorProto, helper, load_model_from_string
 from benchmarks.rvc.graphs import Sketch
 from functions.convert.live.voicevox.offers import plain_png
 from infra.local.options import ROOT
-from shared.characters import ENCODERS
+from shared.characters import ENCODERS, MANIFEST
 from speech.engines.style_bert_vits2.encoder import VOCABULARY
+from speech.importing.bundles import entry, preview, write_files
 from speech.importing.wide_convolutions import widen_convolutions
 
 if TYPE_CHECKING:
@@ -68,29 +69,21 @@ def _write(folder: Path, bert_file: Path, voice: bytes) -> None:
     digest = hashlib.sha256(encoder).hexdigest()
     (folder / ENCODERS).mkdir()
     (folder / ENCODERS / f"{digest}.onnx").hardlink_to(bert_file)
-    bundle = folder / CHARACTER
-    bundle.mkdir()
-    (bundle / "synthesis.onnx").write_bytes(voice)
-    said = json.loads((ROOT / "characters" / "mei" / "character.json").read_text("utf-8"))
-    graphs = {
-        "bert": {"file": "bert.onnx", "sha256": digest, "bytes": len(encoder)},
-        "synthesis": {
-            "file": "synthesis.onnx",
-            "sha256": hashlib.sha256(voice).hexdigest(),
-            "bytes": len(voice),
-        },
-    }
-    said |= {
+    fields = json.loads((ROOT / "characters" / "mei" / MANIFEST).read_text("utf-8"))
+    fields |= {
         "id": CHARACTER,
         "engine": "style_bert_vits2",
         "sample_rate": SAMPLE_RATE,
-        "graphs": graphs,
+        "graphs": {
+            "bert": {"file": "bert.onnx", "sha256": digest, "bytes": len(encoder)},
+            "synthesis": entry("synthesis", voice),
+        },
         "pitch": None,
         "takes": "text",
         "text": None,
-        "preview": {"colour": "#5b6abf", "portrait": None},
+        "preview": preview(None),
     }
-    (bundle / "character.json").write_text(json.dumps(said), "utf-8")
+    write_files(folder / CHARACTER, fields, {"synthesis": voice})
 
 
 def bert(layers: int = LAYERS) -> bytes:
