@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-import psutil
-
+from benchmarks.measuring.processes import family
 from infra.local.addresses import Addresses
 from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE, deployable_environments
 from infra.local.keys import make_key
@@ -172,6 +171,5 @@ def _is_ready(port: int) -> bool:
 
 def _cpu_seconds(pid: int) -> float:
     """Return the processor time of a process and those it has started."""
-    process = psutil.Process(pid)
-    times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+    times = [each.cpu_times() for each in family(pid)]
     return sum(each.user + each.system for each in times)

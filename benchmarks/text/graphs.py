@@ -12,18 +12,17 @@ import hashlib
 import io
 import json
 import math
-import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from onnx import TensorProto, helper, load_model_from_string
 
+from benchmarks.measuring.characters import write_beside_mei
 from benchmarks.rvc.graphs import Sketch
 from functions.convert.live.voicevox.offers import plain_png
-from infra.local.options import ROOT
-from shared.characters import ENCODERS, MANIFEST
+from shared.characters import ENCODERS
 from speech.engines.style_bert_vits2.encoder import VOCABULARY
-from speech.importing.bundles import entry, preview, write_files
+from speech.importing.bundles import entry
 from speech.importing.wide_convolutions import widen_convolutions
 
 if TYPE_CHECKING:
@@ -63,27 +62,20 @@ def write_characters(folder: Path, layers: int = LAYERS) -> None:
 
 
 def _write(folder: Path, bert_file: Path, voice: bytes) -> None:
-    folder.mkdir()
-    shutil.copytree(ROOT / "characters" / "mei", folder / "mei")
     encoder = bert_file.read_bytes()
     digest = hashlib.sha256(encoder).hexdigest()
-    (folder / ENCODERS).mkdir()
+    (folder / ENCODERS).mkdir(parents=True)
     (folder / ENCODERS / f"{digest}.onnx").hardlink_to(bert_file)
-    fields = json.loads((ROOT / "characters" / "mei" / MANIFEST).read_text("utf-8"))
-    fields |= {
-        "id": CHARACTER,
+    fields = {
         "engine": "style_bert_vits2",
         "sample_rate": SAMPLE_RATE,
+        "takes": "text",
         "graphs": {
             "bert": {"file": "bert.onnx", "sha256": digest, "bytes": len(encoder)},
             "synthesis": entry("synthesis", voice),
         },
-        "pitch": None,
-        "takes": "text",
-        "text": None,
-        "preview": preview(None),
     }
-    write_files(folder / CHARACTER, fields, {"synthesis": voice})
+    write_beside_mei(folder, CHARACTER, fields, {"synthesis": voice})
 
 
 def bert(layers: int = LAYERS) -> bytes:
