@@ -75,8 +75,10 @@ def tests(session: nox.Session) -> None:
     # Three at a time, also on two processors: many of them wait for processes to start or for
     # leases to end. Those that wait longest are in the first folders, so the order stays.
     parallel = ("-n", "3", "--no-loadscope-reorder")
-    # As pages: a table of a hundred files would push what failed off the screen.
-    coverage = ("--cov", "--cov-report=html:.coverage-pages")
+    # As pages, because a table of a hundred files would push what failed off the screen. They take
+    # some seconds, so a run of some tests writes none.
+    pages = "" if session.posargs else "html:.coverage-pages"
+    coverage = ("--cov", f"--cov-report={pages}")
     environment.python("-m", "pytest", *parallel, *coverage, *ignored, *session.posargs)
 
 
@@ -261,7 +263,7 @@ class Environment:
     def _install(self, requirements: str, interpreter: str) -> None:
         wanted = f"{interpreter}\n{digest_of([ROOT / CONSTRAINTS, *REQUIREMENTS])}\n"
         stamp = self._folder / "installed.txt"
-        if stamp.is_file() and stamp.read_text() == wanted:
+        if holds(stamp, wanted):
             return
         run, quiet = self._session.run, ("-qq", "--disable-pip-version-check")
         virtualenv = (sys.executable, "-m", "virtualenv", "--quiet", "--clear")
@@ -279,6 +281,11 @@ def digest_of(paths: list[Path]) -> str:
     return digest.hexdigest()
 
 
+def holds(stamp: Path, wanted: str) -> bool:
+    """Return whether a file exists and has this content."""
+    return stamp.is_file() and stamp.read_text() == wanted
+
+
 def npm(session: nox.Session, *arguments: str) -> bool:
     """Run npm for the client and the page if npm is installed; return whether it is."""
     program = shutil.which("npm")
@@ -294,7 +301,7 @@ def npm(session: nox.Session, *arguments: str) -> bool:
 def install_npm_packages(session: nox.Session) -> None:
     """Install the packages of client and page unless the lock file is the one of the last time."""
     wanted, stamp = digest_of([WEB / "package-lock.json"]), WEB / "node_modules" / ".installed"
-    if stamp.is_file() and stamp.read_text() == wanted:
+    if holds(stamp, wanted):
         return
     if npm(session, "ci", "--no-audit", "--no-fund"):
         stamp.write_text(wanted)
@@ -303,7 +310,7 @@ def install_npm_packages(session: nox.Session) -> None:
 def build_page(session: nox.Session) -> None:
     """Build the page if its sources have changed since the last build."""
     wanted, stamp = digest_of(page_sources()), WEB / "page" / "dist" / ".built"
-    if stamp.is_file() and stamp.read_text() == wanted:
+    if holds(stamp, wanted):
         return
     install_npm_packages(session)
     if npm(session, "run", "build"):
