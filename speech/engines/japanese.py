@@ -19,7 +19,7 @@ import numpy as np
 
 from shared.characters import MANIFEST
 from speech.bundles.bundle import BundleError
-from speech.engines.delivery import Piece, deliver, trim
+from speech.engines.delivery import Piece, deliver
 from speech.engines.prosody import change_pitch
 from speech.engines.samples import resample
 from speech.engines.speaking import (
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
 _FULL_SCALE = 32_768.0
 _LOUDEST = 4.0  # twice the highest peak of usual sentences
-_FEWEST_LABELS = 3
 _SILENCES = ("-sil+", "-pau+")
-_BREATH_SECONDS, _SENTENCE_SECONDS = 0.25, 0.45
+# The first is the pause that VOICEVOX makes at a comma.
+_BREATH_SECONDS, _SENTENCE_SECONDS = 0.3, 0.45
 _SETTINGS = {"semitones": 0.0, "gain": 1.0}
 _SLOWEST, _FASTEST = 0.25, 4.0
 
@@ -118,18 +118,18 @@ class HtsVoice:
         """Speak full-context labels: float32 [samples] at the voice's sample rate.
 
         Args:
-            labels: with silence at both ends.
+            labels: of the sounds alone, without the silence around them: the voice takes what is
+                asked of its tempo from long states first, and silence would give most of it.
             speed: how fast, 1 for the voice's own.
             semitones: by how much higher.
         """
         wave = self._synthesise(labels, speed, semitones)
-        if len(labels) <= _FEWEST_LABELS or np.abs(wave).max(initial=0.0) <= _LOUDEST:
+        if len(labels) == 1 or np.abs(wave).max(initial=0.0) <= _LOUDEST:
             return wave
         # The voice's filter is not stable: it grows without bound on a vowel held for seconds.
         middle = len(labels) // 2
-        halves = ((*labels[:middle], labels[-1]), (labels[0], *labels[middle:]))
-        spoken = (self.synthesise(half, speed, semitones) for half in halves)
-        return np.concatenate([trim(half, self.sample_rate) for half in spoken])
+        halves = (labels[:middle], labels[middle:])
+        return np.concatenate([self.synthesise(half, speed, semitones) for half in halves])
 
     def _synthesise(self, labels: Sequence[str], speed: float, semitones: float) -> Samples:
         try:
@@ -235,7 +235,7 @@ class JapaneseEngine:
         return deliver(pieces, self._sample_rate, options)
 
     def _breathe(self, labels: Sequence[str], speed: float, options: SpeechOptions) -> Samples:
-        wave = self._voice.synthesise(labels, speed, self._semitones + options.pitch)
+        wave = self._voice.synthesise(labels[1:-1], speed, self._semitones + options.pitch)
         spoken = resample(wave, self._voice.sample_rate, self._sample_rate) * self._gain
         return change_pitch(spoken, self._sample_rate, 0.0, options.intonation)
 

@@ -79,5 +79,12 @@ def test_a_silent_piece_gives_only_the_silence_after_it() -> None:
 def test_silence_is_trimmed_but_soft_beginnings_stay() -> None:
     silence = np.zeros(300, np.float32)
 
-    assert len(trim(np.concatenate([silence, tone(1), silence]), RATE)) == 540
+    # Ten milliseconds stay on either side.
+    assert len(trim(np.concatenate([silence, tone(1), silence]), RATE)) == 520
     assert len(trim(silence, RATE)) == 0
+
+
+def test_hiss_beside_speech_is_silence() -> None:
+    hiss = np.random.default_rng(1).normal(0, 5e-4, 300).astype(np.float32)
+
+    assert len(trim(np.concatenate([hiss, tone(0.5), hiss]), RATE)) == 520

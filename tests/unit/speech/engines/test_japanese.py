@@ -87,7 +87,31 @@ def test_the_volume_scales_the_samples(engine: JapaneseEngine) -> None:
 def test_longer_pauses_make_a_longer_sentence(engine: JapaneseEngine) -> None:
     usual, long = (len(whole(engine, pause=value)) for value in (1.0, 3.0))
 
-    assert (long - usual) / RATE == pytest.approx(0.5, abs=0.01)
+    assert (long - usual) / RATE == pytest.approx(0.6, abs=0.01)
+
+
+@pytest.mark.parametrize("silence", [0.0, 0.5])
+def test_the_silence_at_both_ends_is_as_long_as_asked(
+    engine: JapaneseEngine, silence: float
+) -> None:
+    wave = whole(engine, silence_before=silence, silence_after=silence)
+
+    begin, end = quiet_ends(wave)
+    assert (begin / RATE, end / RATE) == pytest.approx((silence, silence), abs=0.02)
+
+
+def test_a_pause_at_a_comma_is_as_long_as_that_of_voicevox(engine: JapaneseEngine) -> None:
+    _, second, _ = engine.speak("今日は、いい天気です。", SpeechOptions())
+
+    assert quiet_ends(second)[0] / RATE == pytest.approx(0.3, abs=0.02)
+
+
+def quiet_ends(wave: NDArray[np.float32]) -> tuple[int, int]:
+    """How many samples at either end lie below what can be heard beside speech."""
+    frame = 48
+    levels = np.sqrt(np.mean(np.square(wave[: len(wave) // frame * frame].reshape(-1, frame)), 1))
+    heard = np.flatnonzero(levels > 1e-3)
+    return int(heard[0]) * frame, len(wave) - (int(heard[-1]) + 1) * frame
 
 
 def test_each_breath_comes_as_soon_as_it_is_ready(engine: JapaneseEngine) -> None:
