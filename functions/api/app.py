@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Response
-from fastapi.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
@@ -15,6 +14,7 @@ from functions.api.body_limit import BodyLimitMiddleware
 from functions.api.documentation import FramingMiddleware, describe
 from functions.api.origins import OriginMiddleware
 from functions.api.routes import create_router
+from shared.http.origins import AllowedOriginsMiddleware
 from shared.http.trace import TraceMiddleware
 
 if TYPE_CHECKING:
@@ -58,12 +58,9 @@ def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> 
     problems.install(app, router.routes)
     app.add_middleware(OriginMiddleware, allowed_origins=allowed_origins)
     app.add_middleware(
-        CORSMiddleware,
-        allow_origins=allowed_origins,
-        allow_methods=["GET", "POST", "PUT", "DELETE"],
-        allow_headers=["Authorization", "Content-Type", app_check.HEADER],
-        expose_headers=["Retry-After"],
-        max_age=3600,
+        AllowedOriginsMiddleware,
+        allowed=allowed_origins,
+        headers=["Authorization", "Content-Type", app_check.HEADER],
     )
     app.add_middleware(FramingMiddleware)
     app.add_middleware(TraceMiddleware)

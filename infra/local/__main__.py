@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from infra.local.batch import UsageError, plan_jobs, run_batch
 from infra.local.cloud import published_endpoints
@@ -146,11 +147,26 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
     _add_scaling(parser)
     parser.add_argument("--port", type=int, default=None, help="port of the api and the page")
+    text = (
+        "a site whose pages may use the services, such as http://localhost:5173; may be repeated; "
+        "every site on this machine if it is left out"
+    )
+    parser.add_argument("--origin", dest="origins", action="append", type=_origin, help=text)
     text = "accept requests about voices only from the page, as with Firebase App Check"
     parser.add_argument("--app-check", action="store_true", help=text)
     text = "folder for endpoints.json and the logs"
     parser.add_argument("--folder", type=Path, default=ROOT / ".local", help=text)
     parser.set_defaults(command=_serve)
+
+
+def _origin(text: str) -> str:
+    """Return an origin (RFC 6454) as browsers write it."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/"):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no origin: write scheme, host and port, such as http://localhost:5173"
+        )
+    return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
 def _pitch_shift(text: str) -> float | None:
@@ -225,6 +241,8 @@ async def _live(parsed: argparse.Namespace) -> int:
 
 async def _serve(parsed: argparse.Namespace) -> int:
     options = CloudOptions(parsed.folder, api_port=parsed.port, scaling=_scaling(parsed))
+    if parsed.origins:
+        options = replace(options, page_origins=tuple(parsed.origins))
     if (WEB_ROOT / "index.html").is_file():
         options = replace(options, web_root=WEB_ROOT, app_check=parsed.app_check)
     elif parsed.app_check:

@@ -43,10 +43,9 @@ class Addresses:
         """Where clients open a WebSocket to `live`, None where it is not started."""
         return None if self.live is None else f"ws{self.live.removeprefix('http')}{LIVE_PATH}"
 
-    @property
-    def origins(self) -> tuple[str, str]:
-        """The origins that the page can be opened from."""
-        return self.api, self.api.replace("127.0.0.1", "localhost")
+    def origins(self, options: CloudOptions) -> tuple[str, ...]:
+        """The origins whose pages may use the services; the local cloud's own page has two."""
+        return self.api, self.api.replace("127.0.0.1", "localhost"), *options.page_origins
 
 
 def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> Addresses:

@@ -97,7 +97,7 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
         servers.start(deployables.dead_letter(), addresses.dead_letter)
         servers.start(deployables.sweep(), addresses.sweep)
         await servers.wait_until_ready(client)
-        await provisioning.make_buckets(client, addresses.storage, addresses.origins)
+        await provisioning.make_buckets(client, addresses.storage, addresses.origins(options))
 
         keeping = keep_alive(addresses.convert, options.liveness, converter.restart)
         await stack.enter_async_context(running_in_background(keeping))

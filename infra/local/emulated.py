@@ -164,9 +164,8 @@ class _Starter:
             async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
                 pubsub = f"http://{self._addresses.pubsub}"
                 await provisioning.make_subscriptions(client, pubsub, subscriptions)
-                await provisioning.make_buckets(
-                    client, self._addresses.storage, self._addresses.origins
-                )
+                origins = self._addresses.origins(self._options)
+                await provisioning.make_buckets(client, self._addresses.storage, origins)
         except httpx.HTTPError as error:
             raise StartError(f"buckets and topics could not be made: {error}") from error
 

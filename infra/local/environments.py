@@ -81,7 +81,7 @@ def page_config(addresses: Addresses, app_check_token: str | None = None) -> dic
 def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path) -> dict[str, str]:
     environment = {
         "CONVERT_URL": addresses.convert,
-        "ALLOWED_ORIGINS": ",".join(addresses.origins),
+        "ALLOWED_ORIGINS": ",".join(addresses.origins(options)),
         "WAIT_SECONDS": str(options.wait_seconds),
         "RATE_LIMIT_PER_MINUTE": str(options.rate_limit_per_minute),
         "WAITING_PER_CLIENT": "0",
@@ -118,7 +118,7 @@ def _live_environment(options: CloudOptions, addresses: Addresses) -> dict[str, 
         "PORT": str(port_of(addresses.live or addresses.convert)),
         "VOICEVOX": "on",
         "CONCURRENCY": str(options.concurrency),
-        "ALLOWED_ORIGINS": ",".join(addresses.origins),
+        "ALLOWED_ORIGINS": ",".join(addresses.origins(options)),
         "LIVE_TICKET_KEYS": names.LIVE_TICKET_KEY,
         # Here every visitor has the same address, and a benchmark brings many.
         "SOCKETS": "200",

@@ -13,6 +13,9 @@ ROOT: Final = Path(__file__).parents[2]
 
 RULES: Final = ROOT / "infra" / "firestore.rules"
 
+LOCAL_ORIGINS: Final = ("http://localhost:*", "http://127.0.0.1:*")
+"""Every site that a developer serves on this machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
@@ -65,6 +68,7 @@ class CloudOptions:
         app_check: whether the api requires App Check tokens. The local cloud signs one and gives it
             to its page.
         web_root: folder of the built page, or None to serve none.
+        page_origins: the sites whose pages may use the services, beside the local cloud's own page.
         api_port: the api's port; a free one if None.
         scaling: how the conversion container starts and stops; None to keep it running.
         liveness: how the conversion container is asked whether it still works.
@@ -86,6 +90,7 @@ class CloudOptions:
     patience_seconds: int = 300
     app_check: bool = False
     web_root: Path | None = None
+    page_origins: tuple[str, ...] = LOCAL_ORIGINS
     api_port: int | None = None
     scaling: Scaling | None = None
     liveness: LivenessProbe = field(default_factory=LivenessProbe)

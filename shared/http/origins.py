@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from starlette.middleware.cors import CORSMiddleware
+
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
+
+    from starlette.types import ASGIApp
 
 ANY: Final = "*"
 """Stands for every web site in a list of allowed origins."""
+
+ANY_PORT: Final = ":*"
+"""Ends an allowed origin whose port does not matter: `http://localhost:*`."""
 
 
 def is_allowed_origin(origin: str, host: str | None, allowed: Collection[str]) -> bool:
@@ -20,4 +28,34 @@ def is_allowed_origin(origin: str, host: str | None, allowed: Collection[str]) -
         host: the request's header `Host`; pages from there are always allowed.
         allowed: the allowed origins.
     """
-    return ANY in allowed or origin in allowed or urlsplit(origin).netloc == host
+    if ANY in allowed or origin in allowed or urlsplit(origin).netloc == host:
+        return True
+    pattern = _any_port_pattern(allowed)
+    return pattern is not None and re.fullmatch(pattern, origin) is not None
+
+
+class AllowedOriginsMiddleware(CORSMiddleware):
+    """ASGI middleware: lets pages of the allowed origins read the answers (CORS).
+
+    Args:
+        app: serves the requests.
+        allowed: the allowed origins.
+        headers: the request headers that pages may send.
+    """
+
+    def __init__(self, app: ASGIApp, allowed: Collection[str], headers: Sequence[str]) -> None:
+        super().__init__(
+            app,
+            allow_origins=[origin for origin in allowed if not origin.endswith(ANY_PORT)],
+            allow_origin_regex=_any_port_pattern(allowed),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=headers,
+            expose_headers=["Retry-After"],
+            max_age=3600,
+        )
+
+
+def _any_port_pattern(allowed: Collection[str]) -> str | None:
+    """Return a regular expression for the origins whose port does not matter, None without any."""
+    origins = [each.removesuffix(ANY_PORT) for each in allowed if each.endswith(ANY_PORT)]
+    return "|".join(rf"{re.escape(origin)}(:[0-9]+)?" for origin in origins) or None

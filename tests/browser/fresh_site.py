@@ -1,24 +1,35 @@
-"""A new Vite project that installs the client from its tarball."""
+"""The example page of `web/example`, outside of this repository and with the client's tarball."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import subprocess
-from pathlib import Path
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+import httpx
+
+from infra.local.ports import Ports
+from tests.browser.endpoints import ROOT
+
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
+    from collections.abc import Iterator
+    from pathlib import Path
 
-WEB: Final = Path(__file__).parents[2] / "web"
+WEB: Final = ROOT / "web"
+_START_SECONDS: Final = 60.0
+_SOURCES: Final = ("index.html", "package.json", "tsconfig.json", "vite-env.d.ts")
 
-_INDEX: Final = """<!doctype html>
-<title>A fresh site</title>
-<script type="module" src="/main.ts"></script>
+_CHECK_PAGE: Final = """<!doctype html>
+<title>What tests call</title>
+<script type="module" src="/check.ts"></script>
 """
 
-_MAIN: Final = """
+_CHECK: Final = """
 import { VoiceAvatar, type VoiceAvatarConfig, type VoiceResult } from "@voice-avatar/client";
 import { listenIn } from "@voice-avatar/client/firestore";
 
@@ -38,23 +49,16 @@ window.convert = async (site, audio, contentType) => {
 };
 """
 
-_TYPESCRIPT: Final = {
-    "compilerOptions": {
-        "target": "ES2022",
-        "lib": ["ES2022", "DOM"],
-        "module": "ESNext",
-        "moduleResolution": "Bundler",
-        "strict": True,
-        "noEmit": True,
-        # As in Vite's own templates: the SDK's types name what no browser has yet.
-        "skipLibCheck": True,
-    },
-    "include": ["main.ts"],
-}
+
+def readme_example() -> str:
+    """Return the README's example for a page."""
+    readme = (ROOT / "README.md").read_text()
+    (example,) = re.findall(r"^```ts\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    return str(example)
 
 
 class FreshSite:
-    """A built site.
+    """A new Vite project.
 
     Args:
         folder: the project's folder; it must not lie in this repository, whose packages Node.js
@@ -64,41 +68,54 @@ class FreshSite:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def install_and_build(self) -> None:
-        """Pack the client, install the tarball in a new project, check its types and build it."""
-        versions = json.loads((WEB / "package.json").read_text())["devDependencies"]
-        package = {
-            "name": "fresh-site",
-            "private": True,
-            "type": "module",
-            "dependencies": {"@voice-avatar/client": f"file:{self._pack()}"},
-            "devDependencies": {name: versions[name] for name in ("typescript", "vite")},
-        }
-        (self._folder / "package.json").write_text(json.dumps(package))
-        (self._folder / "tsconfig.json").write_text(json.dumps(_TYPESCRIPT))
-        (self._folder / "index.html").write_text(_INDEX)
-        (self._folder / "main.ts").write_text(_MAIN)
-        _npm(self._folder, "install", "--no-audit", "--no-fund", "--prefer-offline")
-        _npm(self._folder, "exec", "--", "tsc")
-        _npm(self._folder, "exec", "--", "vite", "build", "--base", "/fresh-site/")
+    def install(self) -> None:
+        """Copy the example with the README's code, install the client's tarball, check types."""
+        for name in _SOURCES:
+            shutil.copy(WEB / "example" / name, self._folder)
+        (self._folder / "main.ts").write_text(readme_example())
+        (self._folder / "check.html").write_text(_CHECK_PAGE)
+        (self._folder / "check.ts").write_text(_CHECK)
+        _npm(self._folder, "install", "--no-audit", "--no-fund", "--prefer-offline", self._pack())
+        _npm(self._folder, "run", "types")
 
-    def open(self, page: Page, origin: str) -> None:
-        """Open the site at an origin that the api allows."""
-        # A page that the test answers counts as one of the public internet, which needs permission
-        # to speak to this machine's services.
-        page.context.grant_permissions(["local-network-access"], origin=origin)
-        page.route(f"{origin}/fresh-site/**", self._answer)
-        page.goto(f"{origin}/fresh-site/index.html")
-        page.wait_for_function("window.convert !== undefined")
+    @contextmanager
+    def served(self, api: str) -> Iterator[int]:
+        """Serve the project with Vite; return its port.
+
+        Args:
+            api: address of the api that the pages call.
+        """
+        vite = self._folder / "node_modules" / ".bin" / "vite"
+        with Ports() as ports:
+            (port,) = ports.free(1)
+            address = ("--host", "127.0.0.1", "--port", str(port), "--strictPort")
+            process = subprocess.Popen(
+                [vite, *address],
+                cwd=self._folder,
+                env=os.environ | {"VITE_API": api},
+                stdout=subprocess.DEVNULL,
+            )
+        try:
+            _wait(process, f"http://127.0.0.1:{port}/")
+            yield port
+        finally:
+            process.terminate()
+            process.wait()
 
     def _pack(self) -> str:
         target = ("--pack-destination", str(self._folder))
         (packed,) = json.loads(_npm(WEB / "client", "pack", "--json", "--silent", *target))
-        return str(packed["filename"])
+        return f"./{packed['filename']}"
 
-    def _answer(self, route: Route) -> None:
-        name = route.request.url.partition("/fresh-site/")[2]
-        route.fulfill(path=self._folder / "dist" / name)
+
+def _wait(process: subprocess.Popen[bytes], url: str) -> None:
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        with suppress(httpx.TransportError):
+            if httpx.get(url).is_success:
+                return
+        time.sleep(0.05)
+    raise RuntimeError("Vite did not start")
 
 
 def _npm(folder: Path, *arguments: str) -> str:

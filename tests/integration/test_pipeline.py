@@ -180,6 +180,25 @@ def test_a_signed_address_works_only_as_signed(endpoints: dict[str, Any]) -> Non
     assert upload(created, recording).status_code == 412
 
 
+def test_pages_of_any_site_on_this_machine_may_convert_and_pages_of_others_may_not(
+    endpoints: dict[str, Any],
+) -> None:
+    signed = create(endpoints)["upload"]
+    asked = {"POST": f"{endpoints['api']}/api/v1/voices", signed["method"]: signed["url"]}
+    for method, url in asked.items():
+        told = {
+            origin: requests.options(
+                url,
+                headers={"Origin": origin, "Access-Control-Request-Method": method},
+                timeout=SECONDS,
+            ).headers.get("access-control-allow-origin")
+            for origin in ("http://localhost:5173", "https://stranger.example")
+        }
+        assert told["http://localhost:5173"] in ("http://localhost:5173", "*")
+        # Whoever has a signed address may use it.
+        assert told["https://stranger.example"] in ((None,) if method == "POST" else (None, "*"))
+
+
 def test_an_erased_voice_is_gone_with_its_recording_and_result(endpoints: dict[str, Any]) -> None:
     created = create(endpoints)
     upload(created, SAMPLE.read_bytes())

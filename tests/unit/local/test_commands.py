@@ -53,6 +53,8 @@ def test_every_command_may_choose_between_emulators_and_memory(
         (("convert", "a", "--pitch-shift", "high"), "high"),
         (("demo", "--embedded", "--emulators"), "not allowed with"),
         (("serve", "--port", "http"), "http"),
+        (("serve", "--origin", "localhost:5173"), "write scheme, host and port"),
+        (("serve", "--origin", "http://localhost:5173/shop"), "write scheme, host and port"),
         (("serve", "--scale-to-zero", "soon"), "soon"),
         (("serve", "--scale-to-zero", "5", "--min-instances", "2"), "2"),
     ],
@@ -106,3 +108,9 @@ def test_unavailable_scaling_is_refused_in_one_sentence_before_the_start(
 ) -> None:
     assert main([command, *arguments]) == 2
     assert capsys.readouterr().err == f"error: {complaint}\n"
+
+
+def test_serve_takes_several_origins_as_browsers_write_them() -> None:
+    found = parsed("serve", "--origin", "http://LOCALHOST:5173/", "--origin", "https://a.example")
+
+    assert found.origins == ["http://localhost:5173", "https://a.example"]

@@ -13,12 +13,14 @@ export class Api {
   readonly #token: () => Promise<string | null>;
   readonly #attest: (() => Promise<string>) | null;
   readonly #fetch: typeof fetch;
+  readonly #origin: string | null;
 
   constructor(config: VoiceAvatarConfig, around: Surroundings) {
     this.address = config.api.replace(/\/+$/, "");
     this.#token = config.token ?? (() => Promise.resolve(null));
     this.#attest = attestation(config, around);
     this.#fetch = around.fetch;
+    this.#origin = around.origin;
   }
 
   /** Returns the answer's JSON object; throws the problem that the API answers. */
@@ -58,10 +60,16 @@ export class Api {
       return await this.#fetch(url, { ...init, ...anonymous });
     } catch (cause) {
       init.signal?.throwIfAborted();
-      const message = `${new URL(url, "https://relative.invalid").host} could not be reached.`;
-      throw new VoiceAvatarError("network", message, { cause });
+      throw new VoiceAvatarError("network", unreachable(url, this.#origin), { cause });
     }
   }
+}
+
+/** To a script, a service that refuses its page looks like one that is not there. */
+function unreachable(url: string, origin: string | null): string {
+  const { host, origin: other } = new URL(url, origin ?? "https://relative.invalid");
+  const refused = `, or does not allow pages of ${origin}: its setting ALLOWED_ORIGINS lists the sites`;
+  return `${host} could not be reached${origin === null || other === origin ? "" : refused}.`;
 }
 
 /** Returns what gets App Check tokens; null if none is configured. */

@@ -5,6 +5,8 @@ import { pause } from "./waiting.js";
 
 export interface Surroundings {
   readonly fetch: typeof fetch;
+  /** The origin of the page, null outside of one. */
+  readonly origin: string | null;
   /** Resolves to the Firestore listener; called only when a Firebase project is configured. */
   readonly loadListen: (firebase: FirebaseConfig, emulator: string | null) => Promise<Listen>;
   /** Resolves to what gets App Check's tokens; called before the first request that needs one. */
@@ -22,6 +24,7 @@ export interface Surroundings {
 
 export const BROWSER: Surroundings = {
   fetch: (input, init) => fetch(input, init),
+  origin: "location" in globalThis ? location.origin : null,
   loadListen: async (firebase, emulator) =>
     (await import("./firestoreListener.js")).createListen(firebase, emulator),
   loadAppCheck: async (firebase, appCheck) =>

@@ -84,6 +84,20 @@ describe("createVoice", () => {
     expect(error).toMatchObject({ code: "network", message: "api.example could not be reached." });
   });
 
+  test("says that an unreachable service may have refused a page of another site", async () => {
+    const network = new FakeNetwork({ [POST]: new TypeError("Failed to fetch") });
+    const there = { fetch: network.fetch, origin: "http://localhost:5173" };
+    const error = await failure(client(there).createVoice(OPTIONS));
+    expect(error).toMatchObject({ code: "network" });
+    expect(error).toHaveProperty(
+      "message",
+      expect.stringContaining("does not allow pages of http://localhost:5173"),
+    );
+    const atHome = { fetch: network.fetch, origin: "https://api.example" };
+    const message = "api.example could not be reached.";
+    expect(await failure(client(atHome).createVoice(OPTIONS))).toMatchObject({ message });
+  });
+
   test("refuses an answer that the API does not promise", async () => {
     const network = new FakeNetwork({ [POST]: json(201, { voice_id: VOICE_ID }) });
     const error = await failure(client({ fetch: network.fetch }).createVoice(OPTIONS));

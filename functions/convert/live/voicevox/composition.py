@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from starlette.middleware.cors import CORSMiddleware
-
 from functions.convert.live.voicevox.access import AccessMiddleware
 from functions.convert.live.voicevox.app import Services, Settings, build
 from functions.convert.live.voicevox.kept_file import KeptFile
 from functions.convert.live.voicevox.memory import Presets, UserDictionary
 from functions.convert.live.voicevox.offers import offered_speakers
 from functions.convert.live.voicevox.voices import Voices
+from shared.http.origins import AllowedOriginsMiddleware
 from speech.bundles.bundle import BundleError
 from speech.text.front_end import FrontEnd
 
@@ -96,10 +95,8 @@ def compose(
     served = Settings(VERSION, concurrency=config.concurrency, backlog=config.backlog)
     services = Services(Voices(speakers), kept.presets, kept.dictionary, slots)
     app = build(served, services)
-    return CORSMiddleware(
+    return AllowedOriginsMiddleware(
         AccessMiddleware(app, access.key, access.allowed_origins),
-        allow_origins=access.allowed_origins,
-        allow_methods=["GET", "POST", "PUT", "DELETE"],
-        allow_headers=["Authorization", "Content-Type", "X-API-Key"],
-        expose_headers=["Retry-After"],
+        access.allowed_origins,
+        ["Authorization", "Content-Type", "X-API-Key"],
     )
