@@ -29,8 +29,12 @@ def write_wav(
     XMP in a `_PMX` chunk (XMP specification part 3, RIFF files). Both come before the samples, so
     that whoever reads a stream reads them first.
     """
-    pcm = to_pcm16(samples).tobytes()
-    description = _description(sample_rate, samples.ndim, marking)
+    return wav_file(to_pcm16(samples).tobytes(), sample_rate, samples.ndim, marking)
+
+
+def wav_file(pcm: bytes, sample_rate: int, channels: int, marking: Marking | None = None) -> bytes:
+    """Return PCM of 16 bits as a WAV file; see write_wav."""
+    description = _description(sample_rate, channels, marking)
     return _chunk(b"RIFF", b"WAVE" + description + _chunk(b"data", pcm))
 
 

@@ -19,6 +19,8 @@ _COMMA = ","
 _QUESTION = "?"
 _USUAL_PAUSE_SECONDS = 0.3
 _LOWEST_PITCH = 0.25
+_SLOWEST, _FASTEST = 0.25, 4.0
+_FAST_MORA_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 0.45
 
 
 def query_of(phrases: Sequence[AccentPhrase], text: str) -> models.AudioQuery:
@@ -114,6 +116,21 @@ def options_of(query: models.AudioQuery, style: int, seed: int = 0) -> SpeechOpt
         style=style,
         seed=seed,
     )
+
+
+def least_seconds(query: models.AudioQuery) -> float:
+    """Estimate how long a query is at least, from what it says, before anything is spoken.
+
+    Silences and pauses count at their full length, morae at that of fast speech.
+    """
+    options = options_of(query, 0)
+    speed = min(max(options.speed, _SLOWEST), _FASTEST)
+    morae = [mora for phrase in query.accent_phrases for mora in phrase.moras]
+    signs = sum(mora.vowel == _PAUSE for mora in morae)
+    pauses = signs + sum(phrase.pause_mora is not None for phrase in query.accent_phrases)
+    sounds = len(morae) - signs
+    spoken = _FAST_MORA_SECONDS * sounds + _LONGEST_PAUSE_SECONDS * options.pause * pauses
+    return options.silence_before + options.silence_after + spoken / speed
 
 
 def speak(

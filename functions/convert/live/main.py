@@ -102,10 +102,10 @@ def build(config: LiveSettings, services: Services) -> LiveApp:
         await service.drain(config.finishing_seconds)
         await worker.drain()
 
-    return create_app(service, worker, tools.decoder, drain, _voicevox(config, services))
+    return create_app(service, worker, tools.decoder, drain, _voicevox(config, services, admission))
 
 
-def _voicevox(config: LiveSettings, services: Services) -> ASGIApp | None:
+def _voicevox(config: LiveSettings, services: Services, admission: Admission) -> ASGIApp | None:
     """Return the routes of VOICEVOX, if they are offered."""
     if services.kept is None:
         return None
@@ -113,8 +113,19 @@ def _voicevox(config: LiveSettings, services: Services) -> ASGIApp | None:
     from functions.convert.live.voicevox.composition import Access, compose  # noqa: PLC0415
 
     key = None if config.voicevox_key is None else config.voicevox_key.get_secret_value()
-    access = Access(key, config.allowed_origins)
-    return compose(services.tools.characters, services.kept, config, access)
+    names = () if config.host == "127.0.0.1" else ("*",)
+    access = Access(key, config.allowed_origins, names)
+    is_alone = config.voicevox_alone is Switch.ON
+    characters = services.tools.characters
+    return compose(
+        characters,
+        services.kept,
+        config,
+        access,
+        admission,
+        max_seconds=config.max_speech_seconds,
+        is_alone=is_alone,
+    )
 
 
 def _incoming_recordings(config: LiveSettings, decoder: Decoder) -> IncomingRecordings | None:

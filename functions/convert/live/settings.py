@@ -40,6 +40,8 @@ class LiveSettings(ConverterSettings):
 
     Attributes:
         voicevox: whether the routes of VOICEVOX are served, too.
+        voicevox_alone: whether no other instance serves clients of VOICEVOX, so that this one keeps
+            their presets and words; otherwise requests that change them answer 501.
         voicevox_key: the key that their requests must carry; None if everybody may call them.
         allowed_origins: the web sites whose pages may open a WebSocket; the same as the api's.
         live_ticket_keys: the secret keys of the tickets, separated by commas; all of them verify.
@@ -54,6 +56,7 @@ class LiveSettings(ConverterSettings):
     """
 
     voicevox: Switch = Switch.OFF
+    voicevox_alone: Switch = Switch.OFF
     voicevox_key: Key | None = None
     allowed_origins: CommaSeparated = ()
     live_ticket_keys: Annotated[TicketKeys, Field(min_length=1)]

@@ -8,6 +8,7 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Route
 
+from functions.convert.admission import Admission
 from functions.convert.app import create_app
 from functions.convert.characters import BuiltInCharacters
 from functions.convert.live.voicevox.app import Services, Settings, build
@@ -175,7 +176,9 @@ def test_beside_the_page_the_api_keeps_every_path_that_it_serves(
 def test_behind_the_load_balancer_every_route_of_voicevox_leads_to_live_and_no_other_does(
     terraform: TerraformModule,
 ) -> None:
-    routes = build(Settings("1"), Services(Voices([]), Presets(), UserDictionary())).routes
+    admission = Admission(running=1, waiting=0)
+    services = Services(Voices([]), Presets(), UserDictionary(), admission)
+    routes = build(Settings("1"), services).routes
     served = {re.sub(r"\{\w+\}$", "*", cast("Route", route).path) for route in routes}
 
     assert set(terraform.locals["voicevox_paths"]) == served

@@ -6,7 +6,9 @@ import base64
 import binascii
 import hmac
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -29,12 +31,22 @@ class AccessMiddleware:
         app: what is protected.
         key: what requests must carry; None if everybody may call.
         allowed_origins: the web sites whose pages may call.
+        allowed_hosts: the names under which requests may come that carry no key, `*` for all;
+            addresses and `localhost` always may. A page of another site can give its own name this
+            machine's address, and then call under that name (DNS rebinding).
     """
 
-    def __init__(self, app: ASGIApp, key: str | None, allowed_origins: Collection[str]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        key: str | None,
+        allowed_origins: Collection[str],
+        allowed_hosts: Collection[str] = ("*",),
+    ) -> None:
         self._app = app
         self._key = key
         self._allowed_origins = frozenset(allowed_origins)
+        self._allowed_hosts = frozenset(allowed_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -43,6 +55,9 @@ class AccessMiddleware:
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
+        if self._key is None and not self._is_own(headers.get("host", "")):
+            detail = "Host not allowed; ask the operator to add it to ALLOWED_HOSTS."
+            return JSONResponse({"detail": detail}, HTTPStatus.MISDIRECTED_REQUEST)
         origin = headers.get("origin")
         if origin is not None and not is_allowed_origin(
             origin, headers.get("host"), self._allowed_origins
@@ -57,6 +72,20 @@ class AccessMiddleware:
             return None
         challenge = {"WWW-Authenticate": 'Basic realm="voicevox"'}
         return JSONResponse({"detail": "Not authenticated"}, HTTPStatus.UNAUTHORIZED, challenge)
+
+    def _is_own(self, host: str) -> bool:
+        name = urlsplit(f"//{host}").hostname or ""
+        return "*" in self._allowed_hosts or name in self._allowed_hosts or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    if name == "localhost":
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _key_of(authorization: str) -> str:

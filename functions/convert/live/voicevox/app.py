@@ -6,7 +6,7 @@ answers 501.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -14,19 +14,19 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
-from functions.convert.admission import Admission
 from functions.convert.live.voicevox.dictionary_routes import DictionaryRoutes
 from functions.convert.live.voicevox.errors import exception_handlers
 from functions.convert.live.voicevox.info_routes import InfoRoutes
 from functions.convert.live.voicevox.preset_routes import PresetRoutes
 from functions.convert.live.voicevox.query_routes import QueryRoutes
+from functions.convert.live.voicevox.synthesis import SpeechLimits, Synthesis
 from functions.convert.live.voicevox.synthesis_routes import SynthesisRoutes
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from functions.convert.admission import Slots
+    from functions.convert.admission import Admission
     from functions.convert.live.voicevox.memory import Presets, UserDictionary
     from functions.convert.live.voicevox.voices import Voices
 
@@ -40,6 +40,15 @@ _LEFT_OUT = (
     "/synthesis_morphing",
 )
 
+_CHANGES = (
+    "/add_preset",
+    "/delete_preset",
+    "/import_user_dict",
+    "/update_preset",
+    "/user_dict_word",
+    "/user_dict_word/{number}",
+)
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -47,14 +56,15 @@ class Settings:
 
     Attributes:
         version: of the service, as `GET /version` says it.
-        concurrency: how many texts are spoken at once, by all processes together.
-        backlog: how many more may wait in this process; others are sent away with 503.
-        retry_after_seconds: when those may come again.
+        limits: of what is spoken.
+        is_alone: whether there is no other instance, so that presets and words can be kept; if not,
+            requests that change them answer 501.
+        retry_after_seconds: when clients may come again that are sent away with 503.
     """
 
     version: str
-    concurrency: int = 2
-    backlog: int = 8
+    limits: SpeechLimits = field(default_factory=SpeechLimits)
+    is_alone: bool = True
     retry_after_seconds: int = 1
 
 
@@ -66,29 +76,29 @@ class Services:
         voices: that speak.
         presets: that clients keep.
         dictionary: the words that clients add.
-        slots: limit what several processes speak at once; None if there is only this one.
+        admission: how much is done at once in this process, and how much may wait.
     """
 
     voices: Voices
     presets: Presets
     dictionary: UserDictionary
-    slots: Slots | None = None
+    admission: Admission
 
 
 def build(settings: Settings, services: Services) -> Starlette:
     """Build the application."""
     voices, presets, dictionary = services.voices, services.presets, services.dictionary
-    admission = Admission(
-        running=settings.concurrency, waiting=settings.backlog, slots=services.slots
-    )
+    synthesis = Synthesis(services.admission, settings.limits)
+    left_out = _LEFT_OUT if settings.is_alone else (*_LEFT_OUT, *_CHANGES)
     return Starlette(
         routes=[
+            *(Route(path, _left_out, methods=["DELETE", "POST", "PUT"]) for path in left_out),
             *InfoRoutes(settings.version, voices).routes(),
             *QueryRoutes(voices, presets, dictionary).routes(),
-            *SynthesisRoutes(voices, admission).routes(),
+            *SynthesisRoutes(voices, synthesis).routes(),
             *PresetRoutes(presets).routes(),
             *DictionaryRoutes(dictionary).routes(),
-            *(Route(path, _left_out, methods=["GET", "POST"]) for path in _LEFT_OUT),
+            *(Route(path, _left_out) for path in _LEFT_OUT),
         ],
         exception_handlers=exception_handlers(settings.retry_after_seconds),
     )

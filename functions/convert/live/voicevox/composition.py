@@ -10,6 +10,8 @@ from functions.convert.live.voicevox.app import Services, Settings, build
 from functions.convert.live.voicevox.kept_file import KeptFile
 from functions.convert.live.voicevox.memory import Presets, UserDictionary
 from functions.convert.live.voicevox.offers import offered_speakers
+from functions.convert.live.voicevox.slow_readers import SlowReadersMiddleware
+from functions.convert.live.voicevox.synthesis import SpeechLimits
 from functions.convert.live.voicevox.voices import Voices
 from shared.http.origins import AllowedOriginsMiddleware
 from speech.bundles.bundle import BundleError
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from functions.convert.admission import Slots
+    from functions.convert.admission import Admission
     from functions.convert.characters import LoadedCharacter
     from functions.convert.serving import ServingSettings
 
@@ -64,10 +66,12 @@ class Access:
     Attributes:
         key: what requests must carry; None if everybody may call.
         allowed_origins: the web sites whose pages may call.
+        allowed_hosts: the names under which requests without a key may come, `*` for all.
     """
 
     key: str | None
     allowed_origins: tuple[str, ...]
+    allowed_hosts: tuple[str, ...] = ("*",)
 
 
 def compose(
@@ -75,16 +79,21 @@ def compose(
     kept: Kept,
     config: ServingSettings,
     access: Access,
-    slots: Slots | None = None,
+    admission: Admission,
+    *,
+    max_seconds: float,
+    is_alone: bool = True,
 ) -> ASGIApp:
     """Build the application of one process.
 
     Args:
         characters: all that are loaded; those that take text are offered.
         kept: what clients leave.
-        config: how much is done at once.
+        config: whose folder of characters an error names.
         access: who may call.
-        slots: limit what several processes do at once; None if there is only this one.
+        admission: how much this process does at once, whoever asks for it.
+        max_seconds: the longest speech of one request.
+        is_alone: whether no other instance serves the same clients.
 
     Raises:
         BundleError: no character takes text.
@@ -92,11 +101,11 @@ def compose(
     speakers = offered_speakers(characters)
     if not speakers:
         raise BundleError(f"{config.characters_dir}: expected a character that takes text.")
-    served = Settings(VERSION, concurrency=config.concurrency, backlog=config.backlog)
-    services = Services(Voices(speakers), kept.presets, kept.dictionary, slots)
-    app = build(served, services)
+    services = Services(Voices(speakers), kept.presets, kept.dictionary, admission)
+    served = Settings(VERSION, SpeechLimits(max_seconds), is_alone=is_alone)
+    app = SlowReadersMiddleware(build(served, services))
     return AllowedOriginsMiddleware(
-        AccessMiddleware(app, access.key, access.allowed_origins),
+        AccessMiddleware(app, access.key, access.allowed_origins, access.allowed_hosts),
         access.allowed_origins,
         ["Authorization", "Content-Type", "X-API-Key"],
     )

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from functions.convert.live.voicevox.memory import FullError
+from functions.convert.live.voicevox.synthesis import ClientLeftError
 from functions.convert.live.voicevox.waves import WavesError
 from shared.http.push import OverloadedError
 from speech.engines.speaking import TextError
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     Handler = Callable[[Request, Exception], Awaitable[Response]]
+
+
+_CLIENT_CLOSED_REQUEST = 499  # nginx's; nobody is there to read it
 
 
 class UnusableParameterError(HTTPException):
@@ -68,7 +72,12 @@ def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handle
         FullError: _unusable,
         WavesError: _unusable,
         OverloadedError: busy,
+        ClientLeftError: _gone,
     }
+
+
+async def _gone(_: Request, __: Exception) -> Response:
+    return Response(status_code=_CLIENT_CLOSED_REQUEST)
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

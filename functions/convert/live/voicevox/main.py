@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+from functions.convert.admission import Admission
 from functions.convert.character_loading import build_character, return_memory
 from functions.convert.live.voicevox.composition import Access, Kept, compose
 from functions.convert.live.voicevox.settings import VoicevoxSettings
@@ -50,8 +51,13 @@ def build_app(
         BundleError: no character takes text.
     """
     key = None if config.voicevox_key is None else config.voicevox_key.get_secret_value()
-    access = Access(key, config.allowed_origins)
-    return compose(characters, kept, config, access, _open_slots(config))
+    access = Access(key, config.allowed_origins, config.allowed_hosts)
+    admission = Admission(
+        running=config.concurrency, waiting=config.backlog, slots=_open_slots(config)
+    )
+    return compose(
+        characters, kept, config, access, admission, max_seconds=config.max_speech_seconds
+    )
 
 
 def _open_slots(config: VoicevoxSettings) -> Slots | None:

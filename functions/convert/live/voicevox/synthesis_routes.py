@@ -5,36 +5,34 @@ from __future__ import annotations
 import asyncio
 import io
 import zipfile
-from contextlib import AsyncExitStack
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import numpy as np
 from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from functions.convert.live.voicevox.parameters import read_body, read_flag, read_style
+from functions.convert.live.voicevox.synthesis import Speech, too_long
 from functions.convert.live.voicevox.waves import connect_waves
-from speech.audio.wav import begin_wav, to_pcm16, write_wav
+from speech.audio.wav import begin_wav, wav_file
 from speech.voicevox import queries
 from speech.voicevox.models import AudioQuery
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from numpy.typing import NDArray
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from functions.convert.admission import Admission
+    from functions.convert.live.voicevox.synthesis import Synthesis
     from functions.convert.live.voicevox.voices import OfferedStyle, Voices
 
 _QUERIES = TypeAdapter(list[AudioQuery])
 _WAVES = TypeAdapter(list[str])
 _MOST_QUERIES = 32
-_CLIENT_CLOSED_REQUEST = 499  # nginx's; nobody is there to read it
 
 
 class SynthesisRoutes:
@@ -42,12 +40,12 @@ class SynthesisRoutes:
 
     Args:
         voices: that speak.
-        admission: how much is spoken at once, and how much may wait.
+        synthesis: that speaks.
     """
 
-    def __init__(self, voices: Voices, admission: Admission) -> None:
+    def __init__(self, voices: Voices, synthesis: Synthesis) -> None:
         self._voices = voices
-        self._admission = admission
+        self._synthesiser = synthesis
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -70,27 +68,16 @@ class SynthesisRoutes:
     async def _stream(
         self, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool
     ) -> Response:
-        """Answer each sentence as soon as it is spoken, in a WAV file of unknown length.
-
-        Raises:
-            OverloadedError: as many requests as may be here are here.
-        """
-        async with AsyncExitStack() as turn:
-            turn.enter_context(self._admission.admit())
-            await turn.enter_async_context(self._admission.running())
-            pieces = await _begin(query, style, raise_questions=raise_questions)
-            first = await asyncio.to_thread(next, pieces, None)
-            rest_of_turn = turn.pop_all()
+        """Answer each sentence as soon as it is spoken, in a WAV file of unknown length."""
+        self._check([query])
+        stream = await self._synthesiser.stream(_speech(query, style, raise_questions))
 
         async def sound() -> AsyncIterator[bytes]:
-            channels = 2 if query.output_stereo else 1
-            yield begin_wav(query.output_sampling_rate, channels, style.marking)
-            piece = first
-            while piece is not None:
-                yield to_pcm16(piece).tobytes()
-                piece = await asyncio.to_thread(next, pieces, None)
+            yield begin_wav(query.output_sampling_rate, _channels(query), style.marking)
+            async for pcm in stream.read():
+                yield pcm
 
-        return _Sound(sound(), rest_of_turn.aclose)
+        return _Sound(sound(), lambda: self._synthesiser.close(stream))
 
     async def _connect_waves(self, request: Request) -> Response:
         waves = _WAVES.validate_json(await read_body(request))
@@ -110,7 +97,7 @@ class SynthesisRoutes:
             )
         questions = read_flag(request, "enable_interrogative_upspeak", default=True)
         waves = await self._speak(request, asked, style, raise_questions=questions)
-        return Response(_zip(waves), media_type="application/zip")
+        return Response(await asyncio.to_thread(_zip, waves), media_type="application/zip")
 
     async def _speak(
         self,
@@ -120,38 +107,50 @@ class SynthesisRoutes:
         *,
         raise_questions: bool,
     ) -> list[bytes]:
-        """Speak queries when it is their turn, for as long as somebody listens.
+        """Speak queries when it is their turn, for as long as somebody listens: WAV files."""
+        self._check(asked)
+        speeches = [_speech(query, style, raise_questions) for query in asked]
+        spoken = await self._synthesiser.speak(speeches, request.is_disconnected)
+
+        def write() -> list[bytes]:
+            return [
+                wav_file(pcm, query.output_sampling_rate, _channels(query), style.marking)
+                for pcm, query in zip(spoken, asked, strict=True)
+            ]
+
+        return await asyncio.to_thread(write)
+
+    def _check(self, asked: Sequence[AudioQuery]) -> None:
+        """Refuse what is too long before anything is made.
 
         Raises:
-            OverloadedError: as many requests as may be here are here.
+            TextError: together the queries ask for more than is spoken at once.
         """
-        with self._admission.admit():
-            async with self._admission.running():
-                return [
-                    await _say(request, query, style, raise_questions=raise_questions)
-                    for query in asked
-                ]
+        limits = self._synthesiser.limits
+        least = [queries.least_seconds(query) for query in asked]
+        size = sum(
+            2 * seconds * query.output_sampling_rate * _channels(query)
+            for seconds, query in zip(least, asked, strict=True)
+        )
+        if sum(least) > limits.seconds or size > limits.bytes:
+            raise too_long(limits.seconds)
 
 
-async def _say(
-    request: Request, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool
-) -> bytes:
-    """Speak one query, piece by piece, so that a client that left stops it."""
-    speak = await _begin(query, style, raise_questions=raise_questions)
-    pieces: list[NDArray[np.float32]] = []
-    while not await request.is_disconnected():
-        piece = await asyncio.to_thread(next, speak, None)
-        if piece is None:
-            rate = query.output_sampling_rate
-            return write_wav(np.concatenate(pieces), rate, style.marking)
-        pieces.append(piece)
-    raise HTTPException(_CLIENT_CLOSED_REQUEST, "The client closed the connection.")
+def _channels(query: AudioQuery) -> int:
+    return 2 if query.output_stereo else 1
+
+
+def _speech(query: AudioQuery, style: OfferedStyle, raise_questions: bool) -> Speech:  # noqa: FBT001
+    begin = partial(
+        queries.speak, style.engine, query, style.engine_style, raise_questions=raise_questions
+    )
+    return Speech(begin, query.output_sampling_rate)
 
 
 class _Sound(StreamingResponse):
     """A WAV file that is sent while it is made; `end` is called however that ends."""
 
-    def __init__(self, content: AsyncIterator[bytes], end: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, content: AsyncIterator[bytes], end: Callable[[], None]) -> None:
         super().__init__(content, media_type="audio/wav")
         self._end = end
 
@@ -159,16 +158,7 @@ class _Sound(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            await self._end()
-
-
-async def _begin(
-    query: AudioQuery, style: OfferedStyle, *, raise_questions: bool
-) -> Iterator[NDArray[np.float32]]:
-    """Begin to speak a query; each piece is computed when it is asked for."""
-    return await asyncio.to_thread(
-        queries.speak, style.engine, query, style.engine_style, raise_questions=raise_questions
-    )
+            self._end()
 
 
 def _zip(waves: Sequence[bytes]) -> bytes:

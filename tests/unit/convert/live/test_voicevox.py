@@ -15,9 +15,18 @@ import numpy as np
 import pyopenjtalk
 import pytest
 
+from functions.convert.admission import Admission
 from functions.convert.live.voicevox.app import Services, Settings, build
 from functions.convert.live.voicevox.memory import Presets, UserDictionary
+from functions.convert.live.voicevox.slow_readers import PIECE_BYTES, SlowReadersMiddleware
+from functions.convert.live.voicevox.synthesis import (
+    SlowReaderError,
+    Speech,
+    SpeechLimits,
+    Synthesis,
+)
 from functions.convert.live.voicevox.voices import OfferedSpeaker, OfferedStyle, Voices
+from shared.http.push import OverloadedError
 from speech.engines.japanese import HtsVoice, JapaneseEngine
 from speech.text.english import EnglishReader, read_words
 
@@ -48,7 +57,7 @@ def services() -> Iterator[Services]:
     )
     styles = (OfferedStyle(STYLE, "ノーマル", engine, 0),)
     speaker = OfferedSpeaker(UUID, "メイ", "1.0.0", "CC BY 3.0", b"\x89PNG", styles)
-    yield Services(Voices([speaker]), Presets(), dictionary)
+    yield Services(Voices([speaker]), Presets(), dictionary, Admission(running=2, waiting=8))
     dictionary.close()
 
 
@@ -256,8 +265,9 @@ async def test_more_than_fits_is_sent_away(services: Services) -> None:
     slow = SlowEngine(services.voices.speakers[0].styles[0].engine)
     offered = replace(services.voices.speakers[0].styles[0], engine=slow)
     voices = Voices([replace(services.voices.speakers[0], styles=(offered,))])
-    settings = replace(SETTINGS, concurrency=1, backlog=1)
-    async with client_of(build(settings, replace(services, voices=voices))) as client:
+    admission = Admission(running=1, waiting=1)
+    served = replace(services, voices=voices, admission=admission)
+    async with client_of(build(SETTINGS, served)) as client:
         body = await query(client, "はい。")
         send = [
             asyncio.create_task(client.post("/synthesis", params={"speaker": STYLE}, json=body))
@@ -276,8 +286,8 @@ async def test_more_than_fits_is_sent_away(services: Services) -> None:
 async def test_a_streamed_answer_is_the_same_speech_and_gives_its_place_back(
     services: Services,
 ) -> None:
-    settings = replace(SETTINGS, concurrency=1, backlog=0)
-    async with client_of(build(settings, services)) as client:
+    served = replace(services, admission=Admission(running=1, waiting=0))
+    async with client_of(build(SETTINGS, served)) as client:
         body = await query(client, "はい。いいえ。")
         usual: Query = {"speaker": STYLE}
         asked = usual | {"stream": "true"}
@@ -315,6 +325,181 @@ async def test_a_client_that_leaves_stops_its_synthesis(services: Services) -> N
     await app(scope | {"query_string": f"speaker={STYLE}".encode()}, receive, send)
 
     assert engine.pieces == 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"speedScale": 0.01, "postPhonemeLength": 20.0},
+        {"speedScale": 0.001, "prePhonemeLength": 30.0},
+        {"speedScale": 0.01, "prePhonemeLength": 100.0, "accent_phrases": []},
+        {"pauseLength": 100.0, "pauseLengthScale": 100.0},
+        {"outputSamplingRate": 192_000, "outputStereo": True, "postPhonemeLength": 90.0},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("route", ["/synthesis", "/synthesis?stream=true", "/multi_synthesis"])
+async def test_no_query_gets_more_speech_than_the_limit(
+    services: Services, route: str, asked: dict[str, Any]
+) -> None:
+    engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
+    offered = replace(services.voices.speakers[0].styles[0], engine=engine)
+    voices = Voices([replace(services.voices.speakers[0], styles=(offered,))])
+    async with client_of(build(SETTINGS, replace(services, voices=voices))) as client:
+        body = await query(client, "はい、いいえ。") | asked
+        sent = [body] if route == "/multi_synthesis" else body
+        answer = await client.post(route, params={"speaker": STYLE}, json=sent)
+
+    assert answer.status_code == 422
+    assert "Send it in parts" in answer.text
+    assert engine.pieces == 0
+
+
+async def test_queries_of_one_request_share_the_limit(services: Services) -> None:
+    async with client_of(build(SETTINGS, services)) as client:
+        body = await query(client, "はい。") | {"postPhonemeLength": 90.0}
+        sent = [body] * 4
+        answer = await client.post("/multi_synthesis", params={"speaker": STYLE}, json=sent)
+
+    assert answer.status_code == 422
+
+
+async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit(services: Services) -> None:
+    engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
+    offered = replace(services.voices.speakers[0].styles[0], engine=engine)
+    voices = Voices([replace(services.voices.speakers[0], styles=(offered,))])
+    settings = replace(SETTINGS, limits=SpeechLimits(seconds=14.5))
+    async with client_of(build(settings, replace(services, voices=voices))) as client:
+        body = await query(client, "ここが一つ目。" * 12)
+        answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+
+    assert answer.status_code == 422
+    assert 1 <= engine.pieces < 12
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        "POST /add_preset",
+        "POST /delete_preset",
+        "POST /import_user_dict",
+        "POST /update_preset",
+        "POST /user_dict_word",
+        "PUT /user_dict_word/x",
+    ],
+)
+async def test_one_of_several_instances_keeps_nothing(services: Services, route: str) -> None:
+    async with client_of(build(replace(SETTINGS, is_alone=False), services)) as client:
+        answer = await client.request(*route.split())
+        presets, words = await client.get("/presets"), await client.get("/user_dict")
+
+    assert answer.status_code == 501
+    assert (presets.json(), words.json()) == ([], {})
+
+
+async def test_a_slow_reader_keeps_nobody_waiting(services: Services) -> None:
+    settings = replace(SETTINGS, limits=SpeechLimits(buffered_bytes=20_000))
+    served = replace(services, admission=Admission(running=1, waiting=0))
+    app = build(settings, served)
+    async with client_of(app) as client:
+        body = await query(client, "一つ目の文です。二つ目の文です。三つ目の文です。")
+        heard = asyncio.Event()
+        reading = asyncio.create_task(read_slowly(app, body, heard))
+        await heard.wait()
+        async with asyncio.timeout(10):
+            answer = await spoken_when_there_is_a_place(client, body)
+        reading.cancel()
+
+    assert answer.status_code == 200
+
+
+async def spoken_when_there_is_a_place(
+    client: httpx.AsyncClient, body: dict[str, Any]
+) -> httpx.Response:
+    while True:
+        answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+        if answer.status_code != 503:
+            return answer
+        await asyncio.sleep(0.02)
+
+
+async def read_slowly(app: Starlette, body: dict[str, Any], heard: asyncio.Event) -> None:
+    """Ask for a stream, and take nothing after its beginning."""
+    messages = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
+
+    async def receive() -> dict[str, Any]:
+        message = next(messages, None)
+        if message is None:
+            await asyncio.Event().wait()
+        return message or {}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            heard.set()
+            await asyncio.Event().wait()
+
+    scope = {"type": "http", "method": "POST", "path": "/synthesis", "headers": []}
+    await app(scope | {"query_string": f"speaker={STYLE}&stream=1".encode()}, receive, send)
+
+
+async def test_a_stream_that_nobody_reads_gives_its_place_to_another(services: Services) -> None:
+    clock = iter(range(0, 10_000, 10))
+    synthesis = Synthesis(services.admission, SpeechLimits(streams=1), lambda: next(clock))
+    speech = Speech(lambda: iter([np.zeros(100, np.float32)] * 3), 24_000)
+
+    unread = await synthesis.stream(speech)
+    read = await synthesis.stream(speech)
+
+    assert b"".join([piece async for piece in read.read()]) == bytes(600)
+    with pytest.raises(SlowReaderError):
+        [piece async for piece in unread.read()]
+
+
+async def test_streams_that_are_read_are_not_taken_away(services: Services) -> None:
+    synthesis = Synthesis(services.admission, SpeechLimits(streams=1), lambda: 0.0)
+    speech = Speech(lambda: iter([np.zeros(100, np.float32)]), 24_000)
+
+    first = await synthesis.stream(speech)
+    with pytest.raises(OverloadedError):
+        await synthesis.stream(speech)
+    synthesis.close(first)
+
+    assert (await synthesis.stream(speech)).has_room
+
+
+async def test_an_answer_that_nobody_reads_ends() -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(100_000)})
+
+    sent = []
+
+    async def send(message: Any) -> None:
+        sent.append(len(message.get("body", b"")))
+        if len(sent) > 2:
+            await asyncio.Event().wait()
+
+    served = SlowReadersMiddleware(app, unread_seconds=0.05)
+    async with asyncio.timeout(10):
+        await served({"type": "http"}, asyncio.Event().wait, send)  # type: ignore[arg-type]
+
+    assert sent == [0, PIECE_BYTES, PIECE_BYTES]
+
+
+async def test_the_pieces_of_a_body_are_the_body() -> None:
+    whole = bytes(range(256)) * 300
+    pieces = []
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.body", "body": whole})
+
+    async def send(message: Any) -> None:
+        pieces.append(message)
+
+    await SlowReadersMiddleware(app)({"type": "http"}, asyncio.Event().wait, send)  # type: ignore[arg-type]
+
+    assert b"".join(piece["body"] for piece in pieces) == whole
+    assert [piece.get("more_body", False) for piece in pieces] == [True, True, False]
 
 
 class CountingEngine:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -17,6 +18,7 @@ from functions.convert.live.voicevox.access import AccessMiddleware
 from functions.convert.live.voicevox.composition import Kept
 from functions.convert.live.voicevox.memory import UserDictionary
 from functions.convert.live.voicevox.offers import plain_png
+from functions.convert.live.voicevox.settings import VoicevoxSettings
 from functions.convert.live.voicevox.waves import WavesError, connect_waves
 from speech.audio.wav import write_wav
 from speech.text.dictionary import make_word
@@ -32,11 +34,14 @@ KEY = "0123456789abcdef"
 BASIC = base64.b64encode(f"bot:{KEY}".encode()).decode()
 
 
-async def status(headers: dict[str, str], key: str | None = KEY) -> int:
+async def status(
+    headers: dict[str, str], key: str | None = KEY, hosts: tuple[str, ...] = ("*",)
+) -> int:
     async def answer(_: object) -> PlainTextResponse:
         return PlainTextResponse("in")
 
-    app = AccessMiddleware(Starlette(routes=[Route("/", answer)]), key, ("https://site.example",))
+    sites = ("https://site.example",)
+    app = AccessMiddleware(Starlette(routes=[Route("/", answer)]), key, sites, hosts)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://voice.test") as client:
         return (await client.get("/", headers=headers)).status_code
@@ -65,6 +70,30 @@ async def test_requests_need_the_key_and_pages_an_allowed_site(
 async def test_without_a_key_everybody_may_call_but_pages_of_other_sites() -> None:
     assert await status({}, key=None) == 200
     assert await status({"Origin": "https://other.example"}, key=None) == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1:50021", 200),
+        ("[::1]:50021", 200),
+        ("localhost:50021", 200),
+        ("192.168.0.7", 200),
+        ("engine:50021", 200),
+        ("attacker.example:50021", 421),
+        ("", 421),
+        ("localhost.attacker.example", 421),
+    ],
+)
+async def test_a_page_cannot_call_under_a_name_of_its_own(host: str, expected: int) -> None:
+    assert await status({"Host": host}, key=None, hosts=("engine",)) == expected
+    assert await status({"Host": host, "X-API-Key": KEY}, hosts=("engine",)) == 200
+
+
+def test_others_reach_the_service_by_default_only_if_they_need_a_key() -> None:
+    assert VoicevoxSettings().host == "127.0.0.1"
+    assert VoicevoxSettings(voicevox_key=SecretStr(KEY)).host == "0.0.0.0"  # noqa: S104
+    assert VoicevoxSettings(host="10.0.0.1").host == "10.0.0.1"
 
 
 def a_preset(number: int = -1) -> Preset:
