@@ -16,7 +16,7 @@ from infra.local.batch import UsageError, plan_jobs, run_batch
 from infra.local.cloud import published_endpoints
 from infra.local.demo import run_demo
 from infra.local.emulators import EmulatorsMissingError
-from infra.local.options import ROOT, CloudOptions, Scaling
+from infra.local.options import ROOT, VOICEVOX_PORT, CloudOptions, Scaling
 from infra.local.processes import StartError
 from infra.local.saying import run_text
 from infra.local.starting import local_cloud
@@ -147,6 +147,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
     _add_scaling(parser)
     parser.add_argument("--port", type=int, default=None, help="port of the api and the page")
+    text = f"port of the routes of VOICEVOX; {VOICEVOX_PORT}, VOICEVOX's own, if it is left out"
+    parser.add_argument("--voicevox-port", type=int, default=VOICEVOX_PORT, help=text)
     text = (
         "a site whose pages may use the services, such as http://localhost:5173; may be repeated; "
         "every site on this machine if it is left out"
@@ -240,7 +242,12 @@ async def _live(parsed: argparse.Namespace) -> int:
 
 
 async def _serve(parsed: argparse.Namespace) -> int:
-    options = CloudOptions(parsed.folder, api_port=parsed.port, scaling=_scaling(parsed))
+    options = CloudOptions(
+        parsed.folder,
+        api_port=parsed.port,
+        voicevox_port=parsed.voicevox_port,
+        scaling=_scaling(parsed),
+    )
     if parsed.origins:
         options = replace(options, page_origins=tuple(parsed.origins))
     if (WEB_ROOT / "index.html").is_file():
@@ -252,11 +259,17 @@ async def _serve(parsed: argparse.Namespace) -> int:
             endpoints = cloud.endpoints()
             _say(f"the page: {endpoints['page'] or 'not built (see README.md)'}")
             _say(f"the api:  {endpoints['api']}/docs")
-            _say(f"VOICEVOX: {endpoints['voicevox']}")
+            _say(f"VOICEVOX: {endpoints['voicevox']}{_other_port(endpoints, parsed)}")
             _say(f"for other programs: {path}   (Ctrl-C stops everything)")
             name = await cloud.crashed()
     _say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")
     return 1
+
+
+def _other_port(endpoints: Mapping[str, object], parsed: argparse.Namespace) -> str:
+    if str(endpoints["voicevox"]).endswith(f":{parsed.voicevox_port}"):
+        return ""
+    return f" (another program has port {parsed.voicevox_port})"
 
 
 def _say(sentence: str) -> None:

@@ -53,6 +53,9 @@ def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> 
     *numbers, firestore, pubsub = ports.free(9)
     if options.api_port is not None:
         numbers[0] = options.api_port
+    if options.voicevox_port is not None and ports.keep(options.voicevox_port):
+        # The service `live` serves them beside the WebSocket.
+        numbers[-1] = options.voicevox_port
     api, on_upload, convert, dead_letter, sweep, storage, live = map(_url, numbers)
     return Addresses(
         api=api,

@@ -13,6 +13,9 @@ ROOT: Final = Path(__file__).parents[2]
 
 RULES: Final = ROOT / "infra" / "firestore.rules"
 
+VOICEVOX_PORT: Final = 50_021
+"""Where clients of VOICEVOX look for an engine unless they are told otherwise."""
+
 LOCAL_ORIGINS: Final = ("http://localhost:*", "http://127.0.0.1:*")
 """Every site that a developer serves on this machine."""
 
@@ -70,6 +73,7 @@ class CloudOptions:
         web_root: folder of the built page, or None to serve none.
         page_origins: the sites whose pages may use the services, beside the local cloud's own page.
         api_port: the api's port; a free one if None.
+        voicevox_port: the port of the routes of VOICEVOX; a free one if None or if it is taken.
         scaling: how the conversion container starts and stops; None to keep it running.
         liveness: how the conversion container is asked whether it still works.
     """
@@ -92,6 +96,7 @@ class CloudOptions:
     web_root: Path | None = None
     page_origins: tuple[str, ...] = LOCAL_ORIGINS
     api_port: int | None = None
+    voicevox_port: int | None = None
     scaling: Scaling | None = None
     liveness: LivenessProbe = field(default_factory=LivenessProbe)
 

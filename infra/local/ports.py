@@ -42,6 +42,20 @@ class Ports:
             self.close()
         return ports
 
+    def keep(self, port: int) -> bool:
+        """Keep a certain port; return False if another program has it."""
+        keeper = socket.socket()
+        try:
+            keeper.bind(("127.0.0.1", port))
+        except OSError:
+            keeper.close()
+            return False
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._keepers.append(keeper)
+        if sys.platform != "linux":
+            self.close()
+        return True
+
     def close(self) -> None:
         """Keep no port any longer."""
         while self._keepers:

@@ -124,6 +124,7 @@ def _voicevox(config: LiveSettings, services: Services, admission: Admission) ->
         access,
         admission,
         max_seconds=config.max_speech_seconds,
+        numbers=config.voicevox_speakers,
         is_alone=is_alone,
     )
 

@@ -43,6 +43,8 @@ class LiveSettings(ConverterSettings):
         voicevox_alone: whether no other instance serves clients of VOICEVOX, so that this one keeps
             their presets and words; otherwise requests that change them answer 501.
         voicevox_key: the key that their requests must carry; None if everybody may call them.
+        voicevox_speakers: by which further numbers clients of VOICEVOX may ask for a character,
+            each NUMBER=CHARACTER, separated by commas.
         allowed_origins: the web sites whose pages may open a WebSocket; the same as the api's.
         live_ticket_keys: the secret keys of the tickets, separated by commas; all of them verify.
         sockets: how many WebSockets may be open at once.
@@ -58,6 +60,7 @@ class LiveSettings(ConverterSettings):
     voicevox: Switch = Switch.OFF
     voicevox_alone: Switch = Switch.OFF
     voicevox_key: Key | None = None
+    voicevox_speakers: CommaSeparated = ()
     allowed_origins: CommaSeparated = ()
     live_ticket_keys: Annotated[TicketKeys, Field(min_length=1)]
     sockets: Annotated[int, Field(ge=1, le=1000)] = 40

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import stat
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING
@@ -41,6 +42,21 @@ def test_every_service_has_an_address_of_its_own(*, emulated: bool) -> None:
     assert len(set(addresses)) == (9 if emulated else 7)
     assert chosen.api == "http://127.0.0.1:1024"
     assert (chosen.firestore is not None, chosen.pubsub is not None) == (emulated, emulated)
+
+
+def test_the_routes_of_voicevox_have_the_port_that_bots_expect_unless_it_is_taken() -> None:
+    with socket.socket() as program:
+        program.bind(("127.0.0.1", 0))
+        port = program.getsockname()[1]
+        options = CloudOptions(voicevox_port=port)
+        with Ports() as ports:
+            taken = choose_addresses(options, ports, emulated=False)
+        program.close()
+        with Ports() as ports:
+            free = choose_addresses(options, ports, emulated=False)
+
+    assert taken.live != f"http://127.0.0.1:{port}"
+    assert free.live == f"http://127.0.0.1:{port}"
 
 
 def test_every_topic_is_pushed_where_it_belongs_and_dead_letters_are_seen() -> None:

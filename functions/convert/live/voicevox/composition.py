@@ -9,7 +9,7 @@ from functions.convert.live.voicevox.access import AccessMiddleware
 from functions.convert.live.voicevox.app import Services, Settings, build
 from functions.convert.live.voicevox.kept_file import KeptFile
 from functions.convert.live.voicevox.memory import Presets, UserDictionary
-from functions.convert.live.voicevox.offers import offered_speakers
+from functions.convert.live.voicevox.offers import aliases_of, offered_speakers
 from functions.convert.live.voicevox.slow_readers import SlowReadersMiddleware
 from functions.convert.live.voicevox.synthesis import SpeechLimits
 from functions.convert.live.voicevox.voices import Voices
@@ -18,7 +18,7 @@ from speech.bundles.bundle import BundleError
 from speech.text.front_end import FrontEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from starlette.types import ASGIApp
@@ -82,6 +82,7 @@ def compose(
     admission: Admission,
     *,
     max_seconds: float,
+    numbers: Iterable[str] = (),
     is_alone: bool = True,
 ) -> ASGIApp:
     """Build the application of one process.
@@ -93,15 +94,17 @@ def compose(
         access: who may call.
         admission: how much this process does at once, whoever asks for it.
         max_seconds: the longest speech of one request.
+        numbers: by which further numbers clients may ask for a character, each NUMBER=CHARACTER.
         is_alone: whether no other instance serves the same clients.
 
     Raises:
-        BundleError: no character takes text.
+        BundleError: no character takes text, or one that a number names.
     """
     speakers = offered_speakers(characters)
     if not speakers:
         raise BundleError(f"{config.characters_dir}: expected a character that takes text.")
-    services = Services(Voices(speakers), kept.presets, kept.dictionary, admission)
+    voices = Voices(speakers, aliases_of(numbers, characters))
+    services = Services(voices, kept.presets, kept.dictionary, admission)
     served = Settings(VERSION, SpeechLimits(max_seconds), is_alone=is_alone)
     app = SlowReadersMiddleware(build(served, services))
     return AllowedOriginsMiddleware(

@@ -56,7 +56,13 @@ def build_app(
         running=config.concurrency, waiting=config.backlog, slots=_open_slots(config)
     )
     return compose(
-        characters, kept, config, access, admission, max_seconds=config.max_speech_seconds
+        characters,
+        kept,
+        config,
+        access,
+        admission,
+        max_seconds=config.max_speech_seconds,
+        numbers=config.voicevox_speakers,
     )
 
 

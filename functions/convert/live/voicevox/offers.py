@@ -8,6 +8,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from functions.convert.live.voicevox.voices import OfferedSample, OfferedSpeaker, OfferedStyle
+from speech.bundles.bundle import BundleError
 from speech.bundles.portraits import picture_in
 from speech.engines.style_bert_vits2.aivm import style_id
 
@@ -33,6 +34,37 @@ def offered_speakers(characters: Mapping[str, LoadedCharacter]) -> list[OfferedS
         if character.text_engine is not None
         for speaker in _speakers_of(character, character.text_engine)
     ]
+
+
+def aliases_of(entries: Iterable[str], characters: Mapping[str, LoadedCharacter]) -> dict[int, int]:
+    """Read which further numbers a client may ask for.
+
+    Args:
+        entries: each NUMBER=CHARACTER, such as `3=mei`.
+        characters: that are offered.
+
+    Returns:
+        The ids of styles: the first of each character.
+
+    Raises:
+        BundleError: an entry has another form, or no character takes text that has this id.
+    """
+    first = {
+        name: next(iter(_speakers_of(character, character.text_engine))).styles[0].id
+        for name, character in characters.items()
+        if character.text_engine is not None
+    }
+    aliases = {}
+    for entry in entries:
+        number, _, name = entry.partition("=")
+        if not number.isdecimal() or name not in first:
+            known = ", ".join(first)
+            raise BundleError(
+                f"VOICEVOX_SPEAKERS: expected NUMBER=CHARACTER with one of {known},"
+                f" found {entry!r}."
+            )
+        aliases[int(number)] = first[name]
+    return aliases
 
 
 def _speakers_of(character: LoadedCharacter, engine: PhraseEngine) -> Iterable[OfferedSpeaker]:

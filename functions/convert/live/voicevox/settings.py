@@ -36,6 +36,9 @@ class VoicevoxSettings(ServingSettings):
         allowed_hosts: the names under which requests without a key may come, beside addresses and
             `localhost`; `*` for all.
         voicevox_key: the key that requests must carry; None if everybody may call the service.
+        voicevox_speakers: by which further numbers clients may ask for a character, each
+            NUMBER=CHARACTER, separated by commas: bots know the numbers of another engine.
+        backlog: how many texts wait in line in each process.
         data_dir: where presets and the user dictionary are kept; None keeps them until the end.
         weights_dir: where several processes keep the networks that they share; a folder of this
             run if None.
@@ -45,6 +48,8 @@ class VoicevoxSettings(ServingSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore")
 
     voicevox_key: Key | None = None
+    voicevox_speakers: CommaSeparated = ()
+    backlog: Annotated[int, Field(ge=0, le=1000)] = 64
     port: Annotated[int, Field(ge=1, le=65535)] = 50_021
     workers: Annotated[int, Field(ge=1, le=32)] = Field(default_factory=usual_workers)
     concurrency: Annotated[int, Field(ge=1, le=64)] = Field(

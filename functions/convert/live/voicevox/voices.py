@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -102,17 +103,22 @@ class Voices:
 
     Args:
         speakers: in the order in which they are listed.
+        aliases: the ids of styles by further numbers, as bots know them that were written for
+            another engine.
     """
 
-    def __init__(self, speakers: Sequence[OfferedSpeaker]) -> None:
+    def __init__(
+        self, speakers: Sequence[OfferedSpeaker], aliases: Mapping[int, int] = MappingProxyType({})
+    ) -> None:
         self.speakers = tuple(speakers)
+        self._aliases = aliases
         self._styles: Mapping[int, OfferedStyle] = {
             style.id: style for speaker in speakers for style in speaker.styles
         }
 
     def find_style(self, style_id: int) -> OfferedStyle | None:
-        """Find a style by its number; None if there is none."""
-        return self._styles.get(style_id)
+        """Find a style by its number or an alias of it; None if there is none."""
+        return self._styles.get(style_id) or self._styles.get(self._aliases.get(style_id, style_id))
 
     def find_speaker(self, uuid: str) -> OfferedSpeaker | None:
         """Find a speaker; None if there is none."""

@@ -7,6 +7,7 @@ import threading
 import wave
 import zipfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ import pytest
 from functions.convert.admission import Admission
 from functions.convert.live.voicevox.app import Services, Settings, build
 from functions.convert.live.voicevox.memory import Presets, UserDictionary
+from functions.convert.live.voicevox.offers import aliases_of
+from functions.convert.live.voicevox.settings import VoicevoxSettings
 from functions.convert.live.voicevox.slow_readers import PIECE_BYTES, SlowReadersMiddleware
 from functions.convert.live.voicevox.synthesis import (
     SlowReaderError,
@@ -27,6 +30,7 @@ from functions.convert.live.voicevox.synthesis import (
 )
 from functions.convert.live.voicevox.voices import OfferedSpeaker, OfferedStyle, Voices
 from shared.http.push import OverloadedError
+from speech.bundles.bundle import BundleError
 from speech.engines.japanese import HtsVoice, JapaneseEngine
 from speech.text.english import EnglishReader, read_words
 
@@ -107,6 +111,31 @@ async def test_speakers_are_listed_with_their_styles(client: httpx.AsyncClient) 
     assert speaker["styles"] == [{"name": "ノーマル", "id": STYLE, "type": "talk"}]
     assert (info["policy"], info["portrait"]) == ("CC BY 3.0", "iVBORw==")
     assert info["style_infos"][0]["id"] == STYLE
+
+
+async def test_a_bot_may_ask_by_the_number_of_another_engine(services: Services) -> None:
+    voices = Voices(services.voices.speakers, {3: STYLE})
+    async with client_of(build(SETTINGS, replace(services, voices=voices))) as client:
+        known = await client.post("/audio_query", params={"text": TEXT, "speaker": 3})
+        unknown = await client.post("/audio_query", params={"text": TEXT, "speaker": 4})
+
+    assert (known.status_code, unknown.status_code) == (200, 404)
+
+
+@pytest.mark.parametrize("entry", ["three=mei", "3", "3=nobody", "=mei"])
+def test_a_number_for_no_character_is_refused(entry: str) -> None:
+    with pytest.raises(BundleError, match="expected NUMBER=CHARACTER"):
+        aliases_of([entry], {})
+
+
+async def test_twenty_sentences_at_once_wait_in_line(services: Services) -> None:
+    admission = Admission(running=1, waiting=VoicevoxSettings().backlog)
+    async with client_of(build(SETTINGS, replace(services, admission=admission))) as client:
+        body = await query(client, "はい。")
+        ask = partial(client.post, "/synthesis", params={"speaker": STYLE}, json=body)
+        answers = await asyncio.gather(*(ask() for _ in range(20)))
+
+    assert {answer.status_code for answer in answers} == {200}
 
 
 async def test_a_speaker_is_ready_at_once(client: httpx.AsyncClient) -> None:
