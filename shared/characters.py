@@ -134,7 +134,8 @@ class Licence(_Strict):
 
     name: Annotated[str, Text(200)]
     spdx: Annotated[str, Text(64, "an SPDX licence identifier")]
-    url: HttpsAddress
+    url: HttpsAddress | None = None
+    """Where it stands; null for a voice that nobody but its owner may use."""
     text: Annotated[str, Text(30_000)] | None = None
     """The whole text, where the address alone might not last."""
 
@@ -236,8 +237,8 @@ class Manifest(_Strict):
     credit: Annotated[str, Text(300)]
     """The line that must be shown wherever the voice is used."""
     licence: Licence
-    terms_url: HttpsAddress
-    """Where the terms of use stand."""
+    terms_url: HttpsAddress | None = None
+    """Where the terms of use stand; null for a voice that nobody but its owner may use."""
     consent: Annotated[str, Text(2_000)]
     """The statement by which the voice's owner agreed."""
     contact: Annotated[str, Form(f"^({_HTTPS}|{_MAILTO})$", 300, "an https or mailto address")]

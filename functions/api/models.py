@@ -142,7 +142,7 @@ class Licence(_Model):
     """A licence."""
 
     name: str
-    url: str
+    url: str | None
 
 
 class SecondsLimits(_Model):
@@ -174,7 +174,7 @@ class CharacterFacts(_Model):
     name: Text
     credit: str
     licence: Licence
-    terms_url: str
+    terms_url: str | None
     colour: str
     portrait_url: str | None
     takes: Literal["speech", "text", "both"]

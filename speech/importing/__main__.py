@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from speech.bundles.trial import TrialReport
-    from speech.importing.consent import Ask
+    from speech.importing.consent import Ask, Consent
     from speech.importing.sample import Sample
 
 CHARACTERS = Path("characters")
@@ -197,7 +197,7 @@ def _import_text_voice(options: argparse.Namespace, ask: Ask, trials: Trials) ->
     if options.portrait is not None:
         voice = replace(voice, portrait=_portrait(options.portrait))
     encoder = EncoderStore(options.into).choose(ENCODER_WIDTH, options.encoder)
-    consent = read_consent(options.consent) if options.consent else ask_consent(ask)
+    consent = _consent(options, ask)
     name = options.name or voice.read.facts.name
     folder = options.into / options.character
     names = (options.name_ja or name, name)
@@ -216,6 +216,12 @@ def _try(folder: Path, options: argparse.Namespace, trials: Trials) -> Tried:
         raise
 
 
+def _consent(options: argparse.Namespace, ask: Ask) -> Consent:
+    if options.consent:
+        return read_consent(options.consent)
+    return ask_consent(ask, options.samples_into / f"{options.character}-consent.json")
+
+
 def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
     if [path.suffix.lower() for path in options.files] == [SUFFIX]:
         return _import_text_voice(options, ask, trials)
@@ -231,7 +237,7 @@ def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
     store, model = EncoderStore(options.into), options.pitch_model
     encoder = store.choose(voice.features, options.encoder)
     pitch_model = None if model is None else store.choose_pitch_model(model)
-    consent = read_consent(options.consent) if options.consent else ask_consent(ask)
+    consent = _consent(options, ask)
     name = options.name or options.character
     wishes = Wishes(
         character=options.character,

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
@@ -31,17 +37,35 @@ def _text(most: int) -> Any:
 
 
 Text = Annotated[str, _text(300)]
-Https = Annotated[str, StringConstraints(pattern=r"^https://[^\s/]+(/\S*)?$", max_length=300)]
+_HTTPS = r"https://[^\s/]+(/\S*)?"
+_EMAIL = r"[^\s@:/]+@[^\s@]+"
+
+
+def _with_scheme(answer: object) -> object:
+    """Write a plain e-mail address as manifests do."""
+    if isinstance(answer, str) and re.fullmatch(_EMAIL, answer.strip()):
+        return f"mailto:{answer.strip()}"
+    return answer
+
+
+Https = Annotated[str, StringConstraints(pattern=rf"^{_HTTPS}$", max_length=300)]
 Contact = Annotated[
     str,
-    StringConstraints(pattern=r"^(https://[^\s/]+(/\S*)?|mailto:[^\s@]+@[^\s@]+)$", max_length=300),
+    StringConstraints(pattern=rf"^({_HTTPS}|mailto:[^\s@]+@[^\s@]+)$", max_length=300),
+    BeforeValidator(_with_scheme),
 ]
+PRIVATE = "private"
+"""The licence of a voice that nobody but its owner may use; it needs no terms."""
+
+
+_REFUSED = "a voice of a minor, or of a public figure without their consent, is not imported"
 
 
 class Consent(BaseModel):
     """The statement of a voice's owner; nothing in it may be left empty.
 
-    The licence is an SPDX identifier whose text stands at `terms_url`, or has its whole text here.
+    The licence is an SPDX identifier whose text stands at `terms_url`, or has its whole text here,
+    or is `private`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -55,7 +79,8 @@ class Consent(BaseModel):
     """The licence's name, or its SPDX identifier."""
     licence_text: Annotated[str, _text(30_000)] | None = None
     """The whole text of a licence without an SPDX identifier."""
-    terms_url: Https
+    terms_url: Https | None = Field(default=None, validate_default=True)
+    """Where the terms stand; None only for a private voice."""
     credit: Text
     """The line that must be shown wherever the voice is used."""
     source: Text
@@ -71,31 +96,41 @@ class Consent(BaseModel):
         description="The voice is that of no public figure without their consent, and of no minor."
     )
 
+    @field_validator("terms_url")
+    @classmethod
+    def _stand_somewhere(cls, address: str | None, info: ValidationInfo) -> str | None:
+        if address is None and info.data.get("licence") != PRIVATE:
+            raise ValueError("every licence but that of a private voice has terms")
+        return address
+
     @model_validator(mode="after")
     def _is_given(self) -> Self:
         if not self.no_public_figure_no_minor:
-            raise ValueError(
-                "a voice of a minor, or of a public figure without their consent, is not imported"
-            )
+            raise ValueError(_REFUSED)
         return self
 
     @property
     def spdx(self) -> str:
         """The SPDX identifier; one of the reserved kind where the licence has none."""
-        return "LicenseRef-voice" if self.licence_text else self.licence
+        if self.licence_text:
+            return "LicenseRef-voice"
+        return "LicenseRef-private" if self.licence == PRIVATE else self.licence
 
 
 QUESTIONS: Mapping[str, str] = {
-    "owner": "Who owns the voice (yourself, a named person, a character and its rights holder)?",
+    "owner": "Who owns the voice: yourself, a named person, or a character and its rights holder?",
     "consent": (
         "How has the owner agreed to the training, to a conversion service and to this use, and"
         " where is that kept?"
     ),
-    "licence": "Under which licence may the voice be used (SPDX identifier or name)?",
+    "licence": (
+        "Under which licence may the voice be used? An SPDX identifier or a name;"
+        f" {PRIVATE} if nobody but you may use it."
+    ),
     "terms_url": "At which https address do the terms stand?",
     "credit": "Which line must be shown wherever the voice is used?",
-    "source": "Where does the file come from (address or who made it)?",
-    "contact": "Where is a use objected to (https or mailto address)?",
+    "source": "Where do the recordings or the file come from: an address, or who made them?",
+    "contact": "Where is a use objected to: an e-mail address, or an https address?",
     "commercial": "Is commercial use allowed (yes/no)?",
     "redistribution": "May the voice be passed on (yes/no)?",
     "adult": "Is use in adult content allowed (yes/no)?",
@@ -104,8 +139,19 @@ QUESTIONS: Mapping[str, str] = {
         "Is it the voice of no minor, and of no public figure without their consent (yes/no)?"
     ),
 }
+EXAMPLES: Mapping[str, str] = {
+    "owner": "Ada Example (myself)",
+    "consent": "It is my own voice; I agreed on 2026-11-01, and keep that in consent.txt",
+    "licence": f"CC-BY-4.0, or {PRIVATE}",
+    "terms_url": "https://creativecommons.org/licenses/by/4.0/",
+    "credit": "Voice: Ada Example",
+    "source": "recorded by myself",
+    "contact": "ada@example.org",
+}
 _ANSWERS = {"yes": True, "y": True, "no": False, "n": False}
-_YES_OR_NO = ("commercial", "redistribution", "adult", "politics", "no_public_figure_no_minor")
+_USES = ("commercial", "redistribution", "adult", "politics")
+_YES_OR_NO = (*_USES, "no_public_figure_no_minor")
+_MOST_TRIES = 5
 
 
 def read_consent(path: Path) -> Consent:
@@ -136,20 +182,82 @@ def read_consent(path: Path) -> Consent:
     return _checked(answers, path.name)
 
 
-def ask_consent(ask: Ask) -> Consent:
-    """Ask for every answer.
+_FIELDS: Mapping[str, TypeAdapter[Any]] = {
+    name: TypeAdapter(
+        Annotated[(info.annotation, *info.metadata)]  # type: ignore[arg-type]  # each is a type
+        if info.metadata
+        else info.annotation
+    )
+    for name, info in Consent.model_fields.items()
+}
+
+
+def ask_consent(ask: Ask, draft: Path | None = None) -> Consent:
+    """Ask for every answer until it can be used.
 
     Args:
         ask: shows a question and returns the answer.
+        draft: keeps the answers until all are there, so that whoever stops goes on with them; None
+            keeps none.
 
     Raises:
-        VoiceFileError: an answer is empty or wrong.
+        VoiceFileError: nobody answers, or the answers stay wrong.
     """
-    answers: dict[str, object] = {}
+    answers = _read_draft(draft)
     for name, question in QUESTIONS.items():
-        answer = ask(question).strip()
-        answers[name] = _ANSWERS.get(answer.lower()) if name in _YES_OR_NO else answer
-    return _checked(answers, "consent")
+        if answers.get("licence") == PRIVATE:
+            # Nobody else may use it, so there is nothing to allow.
+            answers |= {"terms_url": None, **dict.fromkeys(_USES, False)}
+        if name not in answers:
+            answers[name] = _ask_one(ask, name, question)
+            _write_draft(draft, answers)
+    consent = _checked(answers, "consent")
+    if draft is not None:
+        draft.unlink(missing_ok=True)
+    return consent
+
+
+def _ask_one(ask: Ask, name: str, question: str) -> object:
+    complaint = ""
+    for _ in range(_MOST_TRIES):
+        text = ask(complaint + question).strip()
+        answer = _ANSWERS.get(text.lower()) if name in _YES_OR_NO else text
+        if name == "licence" and text.lower() == PRIVATE:
+            answer = PRIVATE
+        try:
+            checked: object = _FIELDS[name].validate_python(answer)
+        except ValidationError:
+            expected = (
+                "yes or no" if name in _YES_OR_NO else f"for example: {EXAMPLES.get(name, '')}"
+            )
+            complaint = f"This cannot be used; expected {expected}.\n"
+            continue
+        if name == "no_public_figure_no_minor" and not checked:
+            raise VoiceFileError(f"consent: field '{name}': {_REFUSED}.")
+        return checked
+    raise VoiceFileError(f"consent: field '{name}': expected an answer to: {question}")
+
+
+def _read_draft(draft: Path | None) -> dict[str, object]:
+    if draft is None or not draft.is_file():
+        return {}
+    try:
+        kept = json.loads(draft.read_text("utf-8"))
+    except ValueError:
+        return {}
+    answers: dict[str, object] = {}
+    for name in QUESTIONS.keys() & kept.keys():
+        with suppress(ValidationError):
+            answers[name] = _FIELDS[name].validate_python(kept[name])
+    return answers
+
+
+def _write_draft(draft: Path | None, answers: dict[str, object]) -> None:
+    if draft is None:
+        return
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    draft.touch(mode=0o600)
+    draft.write_text(json.dumps(answers), "utf-8")
 
 
 def ask_at_terminal(question: str) -> str:

@@ -187,7 +187,7 @@ def _consent(file: Path | None, work: WorkFolder, ask: Ask) -> Consent:
         return read_consent(file)
     if kept.exists():
         return read_consent(kept)
-    consent = ask_consent(ask)
+    consent = ask_consent(ask, work.path / "consent-draft.json")
     kept.write_text(json.dumps(consent.model_dump(), ensure_ascii=False))
     return consent
 

@@ -71,7 +71,7 @@ Turns anyone's speech into this voice, with the speaker's own melody and timing.
 | | |
 |---|---|
 | voice | {consent.owner} |
-| licence | {consent.licence}: {consent.terms_url} |
+| licence | {": ".join(filter(None, (consent.licence, consent.terms_url)))} |
 | credit | {consent.credit} |
 | graph | `harmonic.onnx`: the synthesis of Mei, her encoder after it learnt to ignore who speaks, \
 and a decoder trained on the owner's recordings |

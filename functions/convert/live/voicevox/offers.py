@@ -123,7 +123,8 @@ def _samples_of(media: StyleMedia) -> tuple[OfferedSample, ...]:
 
 
 def _policy(manifest: CharacterManifest, licence: str | None) -> str:
-    lines = [manifest.credit, f"{manifest.licence.name}: {manifest.terms_url}", licence or ""]
+    terms = ": ".join(filter(None, (manifest.licence.name, manifest.terms_url)))
+    lines = [manifest.credit, terms, licence or ""]
     return "\n\n".join(line for line in lines if line)
 
 

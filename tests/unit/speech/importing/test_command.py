@@ -12,6 +12,7 @@ import pytest
 from shared.characters import read_manifest
 from speech.bundles.trial import TrialReport
 from speech.importing.__main__ import Trials, main
+from speech.importing.consent import EXAMPLES, QUESTIONS
 from speech.importing.errors import VoiceFileError
 from speech.importing.sample import Sample
 from tests.unit.speech.importing.encoders import encoder, pitch_model
@@ -198,12 +199,15 @@ def test_everything_is_asked_for_if_no_file_answers(desk: Desk) -> None:
 
     def ask(question: str) -> str:
         asked.append(question)
-        return ""
+        name = next(key for key, value in QUESTIONS.items() if value == question)
+        return EXAMPLES.get(name, "no") if name != "licence" else "CC-BY-4.0"
 
     voice = desk.file("ada.pth", voice_bytes())
     arguments = ["import", voice, "--as", "ada", "--into", str(desk.characters)]
+    samples = ["--samples-into", str(desk.characters / "samples")]
 
-    assert main(arguments, ask, Trials(measured, sampled)) == 1
+    # The last answer is that it is the voice of a minor.
+    assert main([*arguments, *samples], ask, Trials(measured, sampled)) == 1
     assert len(asked) == 12
     assert not (desk.characters / "ada").exists()
 

@@ -92,8 +92,7 @@ def test_every_answer_is_asked_for() -> None:
 
     def ask(question: str) -> str:
         asked.append(question)
-        name = next(key for key, value in QUESTIONS.items() if value == question)
-        return {True: "yes", False: "no"}.get(ANSWERS[name]) or str(ANSWERS[name])
+        return answered(question)
 
     consent = ask_consent(ask)
 
@@ -105,3 +104,63 @@ def test_every_answer_is_asked_for() -> None:
 def test_an_answer_that_says_nothing_is_refused(answer: str) -> None:
     with pytest.raises(VoiceFileError):
         ask_consent(lambda _question: answer)
+
+
+def test_a_wrong_answer_is_asked_for_again_with_an_example() -> None:
+    asked: list[str] = []
+    wrong = iter(["", "ftp://x", "ada at example"])
+
+    def ask(question: str) -> str:
+        asked.append(question)
+        name = next(key for key, value in QUESTIONS.items() if question.endswith(value))
+        if name == "contact":
+            return next(wrong, "ada@example.org")
+        return {True: "yes", False: "no"}.get(ANSWERS[name]) or str(ANSWERS[name])
+
+    assert ask_consent(ask).contact == "mailto:ada@example.org"
+    again = [question for question in asked if question.startswith("This cannot be used")]
+    assert len(again) == 3
+    assert all("for example: ada@example.org" in question for question in again)
+
+
+def test_answers_are_kept_for_whoever_stops(tmp_path: Path) -> None:
+    draft = tmp_path / "consents" / "ada.json"
+
+    def stop(question: str) -> str:
+        if question == QUESTIONS["contact"]:
+            raise KeyboardInterrupt
+        return answered(question)
+
+    with pytest.raises(KeyboardInterrupt):
+        ask_consent(stop, draft)
+    asked = []
+
+    def go_on(question: str) -> str:
+        asked.append(question)
+        return answered(question)
+
+    consent = ask_consent(go_on, draft)
+
+    assert asked == list(QUESTIONS.values())[6:]
+    assert consent.model_dump(exclude_none=True) == ANSWERS
+    assert not draft.exists()
+
+
+def test_a_private_voice_needs_no_web_address_and_allows_nothing() -> None:
+    asked = []
+
+    def ask(question: str) -> str:
+        asked.append(question)
+        return "Private" if question == QUESTIONS["licence"] else answered(question)
+
+    consent = ask_consent(ask)
+
+    assert QUESTIONS["terms_url"] not in asked
+    assert QUESTIONS["commercial"] not in asked
+    assert (consent.terms_url, consent.spdx) == (None, "LicenseRef-private")
+    assert not any((consent.commercial, consent.redistribution, consent.adult, consent.politics))
+
+
+def answered(question: str) -> str:
+    name = next(key for key, value in QUESTIONS.items() if value == question)
+    return {True: "yes", False: "no"}.get(ANSWERS[name]) or str(ANSWERS[name])
