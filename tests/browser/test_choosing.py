@@ -33,6 +33,7 @@ def test_one_of_many_characters_is_found_by_its_name_and_chosen_with_the_keyboar
     assert visitor.page.evaluate(_VIOLATIONS) == []
     visitor.page.keyboard.press("Enter")
     assert visitor.text("h1").replace("\n", " ") == "Your words, in Sena 14\u2019s voice."
+    visitor.page.click("#credit summary")
     assert "Voice of Sena 14" in visitor.text("#credit")
     visitor.page.focus("#search")
     visitor.page.fill("#search", "nobody is called that")
@@ -65,7 +66,7 @@ def test_a_typed_text_is_spoken_as_it_is_wanted_and_can_be_deleted(
     visitor.press()
     # Nothing has been typed: the field says so, and nothing is sent.
     assert visitor.page.evaluate("document.activeElement.id") == "text"
-    visitor.page.click("summary")
+    visitor.page.click(".wishes summary")
     visitor.page.fill("#wish-speed", "1.5")
     visitor.page.fill("#text", "おはようございます、メイです。")
     assert visitor.text("#text-left").startswith("15 of ")
@@ -88,3 +89,38 @@ def test_a_typed_text_is_spoken_as_it_is_wanted_and_can_be_deleted(
     assert visitor.problem() == "There is nothing to be said."
     visitor.press()
     assert visitor.page.evaluate("document.activeElement.id") == "text"
+
+
+def test_a_character_that_cannot_speak_text_says_so_and_is_marked(open_page: OpenPage) -> None:
+    visitor = open_page(microphone=None)
+    visitor.page.check("[name=mode][value=type]", force=True)
+    visitor.page.fill("#text", "おはようございます。")
+    visitor.page.check("[name=character][value=ned]", force=True)
+    assert visitor.text("#status").startswith("Ned cannot speak typed text.")
+    assert visitor.page.is_disabled("#main")
+    assert visitor.page.input_value("#text") == "おはようございます。"
+    marks = visitor.page.locator(".inability:visible").all_inner_texts()
+    assert "no typed text" in marks
+    assert "no typed text" in visitor.page.inner_text(".card:has([value=ned])")
+    assert "no typed text" not in visitor.page.inner_text(".card:has([value=mei])")
+    visitor.page.check("[name=character][value=mei]", force=True)
+    assert visitor.text("#status") == ""
+    visitor.press()
+    visitor.wait_for("done")
+
+
+def test_another_text_is_spoken_with_the_main_button(open_page: OpenPage) -> None:
+    visitor = open_page(microphone=None)
+    visitor.page.check("[name=mode][value=type]", force=True)
+    visitor.page.fill("#text", "おはようございます。")
+    visitor.press()
+    visitor.wait_for("done")
+    visitor.page.fill("#text", "おやすみなさい。")
+    assert visitor.page.get_attribute("#main", "aria-label") == "Say it"
+    visitor.press()
+    visitor.wait_for("busy")
+    visitor.wait_for("done")
+    assert [wish["text"] for wish in visitor.wishes()] == [
+        "おはようございます。",
+        "おやすみなさい。",
+    ]

@@ -206,6 +206,33 @@ def test_the_pitch_can_be_set_by_hand_and_the_same_recording_converted_again(
     assert wishes == ["auto", -5]
 
 
+def test_a_result_stays_with_its_speaker_and_another_character_is_one_button_away(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    visitor = open_page()
+    visitor.page.check("[name=character][value=mei]", force=True)
+    visitor.speak(seconds=4)
+    visitor.wait_for("done")
+    shown = _speaker(visitor)
+    visitor.page.check("[name=character][value=ned]", force=True)
+    assert _speaker(visitor) == shown
+    assert [shown["headline"], shown["label"]] == ["You, as Mei.", "Mei"]
+    assert "/mei/" in shown["portrait"]
+    assert visitor.download(tmp_path).name.startswith("mei-")
+    assert visitor.text("#convert-again") == "Hear it as Ned"
+    visitor.page.click("#convert-again")
+    visitor.wait_for("busy")
+    visitor.wait_for("done")
+    shown = _speaker(visitor)
+    assert [shown["headline"], shown["label"]] == ["You, as Ned.", "Ned"]
+    assert "/ned/" in shown["portrait"]
+    assert not visitor.page.is_visible("#convert-again")
+    path = visitor.download(tmp_path)
+    assert path.name.startswith("ned-")
+    assert median_pitch(decode(path)) < 180
+    assert [wish["character"] for wish in visitor.wishes()] == ["mei", "ned"]
+
+
 def test_escape_while_recording_erases_the_voice(open_page: OpenPage, cloud: Endpoints) -> None:
     visitor = open_page()
     visitor.press()
@@ -255,6 +282,8 @@ def test_everything_works_with_the_keyboard_alone(open_page: OpenPage) -> None:
     visitor = open_page()
     visitor.page.focus("#language")
     visitor.page.keyboard.press("Tab")
+    assert visitor.page.evaluate("document.activeElement.name") == "mode"
+    visitor.page.keyboard.press("Tab")
     assert visitor.page.evaluate("document.activeElement.id") == "main"
     visitor.page.keyboard.press("Enter")
     visitor.wait_for("recording")
@@ -287,6 +316,17 @@ _STATUSES = ("waiting", "queued", "converting", "done")
 
 def _seconds(visitor: Visitor, row: str) -> float:
     return float(visitor.text(f"{row} .length").split()[0])
+
+
+def _speaker(visitor: Visitor) -> dict[str, str]:
+    """Return what tells whose voice the result has."""
+    return {
+        "headline": visitor.text("h1"),
+        "label": visitor.text("#converted .who"),
+        "portrait": visitor.page.get_attribute("#face img", "src") or "",
+        "button": (visitor.page.get_attribute("#main", "aria-label") or "").partition(": ")[2],
+        "colour": visitor.page.evaluate("document.documentElement.style.cssText"),
+    }
 
 
 def _status(cloud: Endpoints, voice_id: str) -> int:

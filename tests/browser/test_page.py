@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import itertools
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 import pytest
@@ -82,11 +84,64 @@ def test_nothing_is_cut_off_on_a_phone(open_page: OpenPage, width: int, locale: 
     assert _overflow(visitor) == []
 
 
+@pytest.mark.parametrize("locale", ["en-GB", "ja-JP"])
+@pytest.mark.parametrize(("width", "height"), [(320, 568), (375, 667)])
+def test_the_first_screen_of_a_phone_has_what_the_visitor_needs_next(
+    open_page: OpenPage, width: int, height: int, locale: str
+) -> None:
+    visitor = open_page(viewport={"width": width, "height": height}, locale=locale)
+    for seen in ("#mode", "#main", "#file-hint"):
+        assert _box(visitor, seen).bottom <= height
+    assert _box(visitor, "#file-hint").top - _box(visitor, "#main").bottom < 0.14 * height
+    visitor.page.check("[name=mode][value=type]", force=True)
+    assert _box(visitor, "#typing").bottom <= _box(visitor, "#main").top
+    assert _box(visitor, "#main").bottom <= height
+    visitor.page.check("[name=mode][value=speak]", force=True)
+
+    def look_at_the_countdown(_: str) -> None:
+        icon = _box(visitor, "#main .icon")
+        assert _box(visitor, "#countdown").bottom <= icon.top
+
+    held = visitor.holding_upload(lambda: visitor.speak(seconds=2, meanwhile=look_at_the_countdown))
+    labels = visitor.page.locator("#stages li:visible span")
+    rights = [label.bounding_box() for label in labels.all()]
+    for one, other in itertools.pairwise(rights):
+        assert one is not None
+        assert other is not None
+        assert one["x"] + one["width"] < other["x"]
+    held.go_on()
+    visitor.wait_for("done")
+    visitor.page.evaluate("scrollTo(0, 0)")
+    assert _box(visitor, "#comparison").bottom <= height
+    if width == 375:
+        assert _box(visitor, "#download").bottom <= height
+
+
+@pytest.mark.parametrize(("width", "height"), [(320, 568), (1280, 820)])
+def test_no_button_covers_the_portrait(open_page: OpenPage, width: int, height: int) -> None:
+    visitor = open_page(viewport={"width": width, "height": height})
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+    face, button = _box(visitor, "#face"), _box(visitor, "#main")
+    apart = math.dist(face.centre, button.centre)
+    assert apart >= (face.bottom - face.top) / 2 + (button.bottom - button.top) / 2
+
+
+def test_credits_are_folded_and_in_the_pages_language(open_page: OpenPage) -> None:
+    visitor = open_page(locale="ja-JP")
+    folded = visitor.page.locator(".character details").first
+    assert folded.locator("summary").inner_text() == "クレジット"
+    assert not folded.locator("p").is_visible()
+    folded.locator("summary").click()
+    assert "利用規約" in folded.locator("p").inner_text()
+
+
 def test_credit_licence_and_terms_are_shown_before_the_recording(
     open_page: OpenPage, cloud: Endpoints
 ) -> None:
     character = httpx.get(f"{cloud.api}/api/v1/characters").json()["characters"][0]
     visitor = open_page()
+    visitor.page.click(".character summary")
     shown = visitor.page.inner_text(".character")
     assert character["name"]["en"] in shown
     assert character["credit"] in shown
@@ -114,6 +169,7 @@ def test_markup_in_the_services_answers_is_shown_as_text(
     visitor = new_visitor()
     visitor.answer("**/api/v1/characters", "GET", json=characters)
     visitor.open()
+    visitor.page.click(".character summary")
     assert "<img src=x onerror=alert(1)>" in visitor.text(".character")
     assert visitor.page.locator("a[href^=javascript]").count() == 0
 
@@ -138,6 +194,26 @@ def test_the_policy_blocks_scripts_and_connections_of_other_origins(open_page: O
 
 def test_the_pages_own_javascript_is_small(page_size: str) -> None:
     assert "bytes compressed" in page_size
+
+
+class _Box(NamedTuple):
+    """Where an element is, in CSS pixels of the window."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def centre(self) -> tuple[float, float]:
+        return (self.left + self.right) / 2, (self.top + self.bottom) / 2
+
+
+def _box(visitor: Visitor, selector: str) -> _Box:
+    box = visitor.page.locator(selector).bounding_box()
+    assert box is not None, selector
+    left, top = box["x"], box["y"]
+    return _Box(left, top, left + box["width"], top + box["height"])
 
 
 def _violations(visitor: Visitor) -> list[Any]:

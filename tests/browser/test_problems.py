@@ -28,6 +28,29 @@ def test_a_refused_microphone(open_page: OpenPage) -> None:
     assert visitor.text("#main-label") == "Try again"
 
 
+def test_who_has_no_microphone_types_instead(open_page: OpenPage) -> None:
+    visitor = open_page(permission="denied")
+    visitor.page.check("[name=character][value=ned]", force=True)
+    visitor.press()
+    assert visitor.problem() == "The microphone is blocked."
+    assert visitor.page.is_visible("#mode")
+    assert not visitor.page.is_visible("#again")
+    visitor.page.click("#type-instead")
+    visitor.wait_for("start")
+    assert visitor.page.evaluate("document.activeElement.id") == "text"
+    # Ned cannot speak a text, so somebody else has been chosen.
+    assert visitor.page.is_checked("[name=character][value=mei]")
+    visitor.page.check("[name=mode][value=speak]", force=True)
+    visitor.press()
+    assert visitor.problem() == "The microphone is blocked."
+    visitor.page.check("[name=mode][value=type]", force=True)
+    visitor.wait_for("start")
+    assert visitor.text("#main-label") == "Say it"
+    visitor.page.fill("#text", "おはようございます。")
+    visitor.press()
+    visitor.wait_for("done")
+
+
 def test_no_microphone(open_page: OpenPage) -> None:
     visitor = open_page(microphone=None)
     visitor.press()
@@ -103,6 +126,8 @@ def test_going_offline_in_the_middle_loses_nothing(open_page: OpenPage) -> None:
     assert visitor.problem() == "The connection broke off."
     assert visitor.page.is_visible("#own .play")
     visitor.answer_truly()
+    # Another recording would break off, too.
+    assert not visitor.page.is_visible("#again")
     visitor.context.set_offline(offline=False)
     visitor.wait_for("done")
     # The SDK asks an image elsewhere whether there is a network at all; the policy forbids it.
@@ -169,6 +194,7 @@ def test_a_service_that_cannot_be_reached_at_first(new_visitor: OpenPage) -> Non
     visitor.page.route("**/api/v1/characters", lambda route: route.abort())
     visitor.page.goto(visitor.cloud.page)
     assert visitor.problem() == "The service cannot be reached."
+    assert not visitor.page.is_visible("#again")
     visitor.answer_truly()
     visitor.press()
     visitor.wait_for("start")

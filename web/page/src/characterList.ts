@@ -1,6 +1,7 @@
 /** The list of characters to choose from: a few with their credits, or many to search through. */
 import type { Character } from "@voice-avatar/client";
 import { element, part } from "./elements.js";
+import { type Mode, takes } from "./modes.js";
 import type { Words } from "./words.js";
 
 /** More than so many are shown close together, with a search field. */
@@ -12,6 +13,8 @@ interface Entry {
   readonly character: Character;
   readonly card: HTMLElement;
   readonly choice: HTMLInputElement;
+  /** Says what the character cannot do. */
+  readonly inability: HTMLElement;
   /** What the search looks through. */
   readonly text: string;
 }
@@ -59,8 +62,25 @@ export class CharacterList {
     return chosen ?? wished ?? this.#characters[0] ?? null;
   }
 
-  render(words: Words): void {
+  get characters(): readonly Character[] {
+    return this.#characters;
+  }
+
+  choose({ id }: Character): void {
+    const chosen = this.#entries.find(({ character }) => character.id === id);
+    if (chosen !== undefined) chosen.choice.checked = true;
+    this.#wished = id;
+  }
+
+  /** Shows the characters, and which of them cannot do what the visitor wants. */
+  render(words: Words, mode: Mode): void {
     if (this.#words !== words) this.#build(words);
+    for (const { character, card, inability } of this.#entries) {
+      const isAble = takes(character, mode);
+      card.classList.toggle("unable", !isAble);
+      inability.hidden = isAble;
+      inability.textContent = mode === "type" ? words.speechOnly : words.textOnly;
+    }
     this.#showCredit(words);
   }
 
@@ -117,7 +137,7 @@ export class CharacterList {
     const key = `${words.language} ${character?.id}`;
     if (!isShown || this.#credit.dataset["of"] === key) return;
     this.#credit.dataset["of"] = key;
-    this.#credit.replaceChildren(...credit(character, words));
+    this.#credit.replaceChildren(foldedCredit(character, words));
   }
 }
 
@@ -148,16 +168,25 @@ function entry(
   const choice = element("input", "");
   Object.assign(choice, { type: "radio", name: "character", value: character.id, checked: chosen });
   const label = element("label", "card");
-  label.append(choice, portrait(character, name), element("span", "name", name));
+  const inability = element("span", "inability small");
+  const named = element("span", "named");
+  named.append(element("span", "name", name), inability);
+  label.append(choice, portrait(character, name), named);
   const card = element("div", "character");
   card.append(label);
   if (withCredit) {
-    const facts = element("p", "small");
-    facts.append(...credit(character, words));
-    card.append(facts);
+    card.append(foldedCredit(character, words));
   }
   const text = folded([...Object.values(character.name), character.id, character.credit].join(" "));
-  return { character, card, choice, text };
+  return { character, card, choice, inability, text };
+}
+
+function foldedCredit(character: Character, words: Words): HTMLElement {
+  const details = element("details", "credits small");
+  const facts = element("p", "");
+  facts.append(...credit(character, words));
+  details.append(element("summary", "", words.credits), facts);
+  return details;
 }
 
 function credit(character: Character, words: Words): (string | HTMLElement)[] {

@@ -11,12 +11,13 @@ import type {
 import { part } from "./elements.js";
 import { fileName } from "./files.js";
 import { Hearing } from "./hearing.js";
+import type { Mode } from "./modes.js";
 import { Playback } from "./playback.js";
-import { PageError, type Problem, problemOf } from "./problems.js";
+import { isOfTheMicrophone, PageError, type Problem, problemOf } from "./problems.js";
 import { Recorder, recordingType } from "./recorder.js";
 import { Ring, TICKS } from "./ring.js";
 import { Roster } from "./roster.js";
-import { type Mode, pageLimits, Setup } from "./setup.js";
+import { pageLimits, Setup } from "./setup.js";
 import { contentTypeOf, decode, judge, measure, outline, type Sound } from "./sound.js";
 import {
   initialState,
@@ -65,6 +66,7 @@ export class Page {
   #take: Take | null = null;
   #voice: AnnouncedVoice | null = null;
   #usedSetup = "";
+  #usedText = "";
   #retry: (() => Promise<void>) | null = null;
 
   /** `canHear`: whether the service lets visitors hear the character while they speak. */
@@ -104,8 +106,8 @@ export class Page {
   }
 
   #update(change: Partial<State>): void {
-    const { character, mode } = this.#setup;
-    this.#state = { ...this.#state, ...change, character, wanted: mode };
+    const { character, mode, hasModes } = this.#setup;
+    this.#state = { ...this.#state, ...change, character, hasModes, wanted: mode };
     if (this.#state.scene === "start") this.#state = { ...this.#state, mode };
     this.#setup.render(this.#state.words);
     this.#view.render(this.#state);
@@ -115,6 +117,7 @@ export class Page {
     part("#main", HTMLButtonElement).addEventListener("click", () => void this.#pressed());
     part("#again", HTMLButtonElement).addEventListener("click", () => void this.#anew());
     part("#convert-again", HTMLButtonElement).addEventListener("click", () => void this.#again());
+    part("#type-instead", HTMLButtonElement).addEventListener("click", () => this.#type());
     part("#delete", HTMLButtonElement).addEventListener("click", () => void this.#delete());
     for (const side of ["own", "converted"] as const) {
       part(`#${side} button`, HTMLButtonElement).addEventListener("click", () =>
@@ -132,8 +135,7 @@ export class Page {
   /** Takes a file instead of a recording, unless the page is busy. */
   async takeFile(file: File): Promise<void> {
     if (!["start", "done", "problem"].includes(this.#state.scene)) return;
-    if (this.#setup.character?.takes === "text") return;
-    this.#setup.speak();
+    this.#setup.choose("speak");
     this.#forget("speak");
     await this.#attempt(async (signal) => {
       const take = { blob: file, contentType: contentTypeOf(file) };
@@ -149,22 +151,37 @@ export class Page {
     if (scene === "start") await this.#begin();
     else if (scene === "recording") this.#recorder?.stop();
     else if (scene === "busy") this.#cancel();
+    else if (scene === "done" && this.#state.wantsAnother) await this.#begin();
     else if (scene === "done") this.#playback.toggle("converted");
-    else if (scene === "problem") await (this.#retry ?? (() => this.#anew()))();
+    else if (scene === "problem") await this.#recover();
   }
 
   async #begin(): Promise<void> {
     await (this.#setup.mode === "type" ? this.#say() : this.#record());
   }
 
+  /** Tries again, or does what the visitor has chosen since it failed. */
+  async #recover(): Promise<void> {
+    if (this.#setup.mode !== this.#state.mode) await this.#begin();
+    else await (this.#retry ?? (() => this.#anew()))();
+  }
+
+  /** Lets the visitor type instead of speaking. */
+  #type(): void {
+    this.#setup.choose("type");
+    this.#start();
+    this.#setup.typing.focus();
+  }
+
   /** Another recording, or another text. */
   async #anew(): Promise<void> {
-    if (this.#setup.mode === "speak") {
+    const { mode, isPossible, typing } = this.#setup;
+    if (mode === "speak" && isPossible) {
       await this.#record();
       return;
     }
     this.#start();
-    this.#setup.typing.focus();
+    if (mode === "type") typing.focus();
   }
 
   /** The same recording or text, as it is wanted now. */
@@ -288,6 +305,7 @@ export class Page {
   ): Promise<void> {
     const { character, pitchShift, summary } = this.#setup;
     this.#usedSetup = summary;
+    this.#update({ speaker: character });
     const shown: Promise<void>[] = [];
     const { result } = await this.#client.convert(recording, {
       contentType,
@@ -310,14 +328,21 @@ export class Page {
 
   /** Lets the character speak what the visitor has typed. */
   async #say(): Promise<void> {
-    const { character, typing, summary, mode } = this.#setup;
-    const ready = ["start", "done", "problem"].includes(this.#state.scene) && mode === "type";
+    const { character, typing, summary, mode, isPossible } = this.#setup;
+    const isIdle = ["start", "done", "problem"].includes(this.#state.scene);
+    const ready = isIdle && mode === "type" && isPossible;
     if (!ready || !typing.check(character, this.#state.words)) return;
     this.#forget("type");
     this.#usedSetup = summary;
+    this.#usedText = typing.text;
     this.#ring.clear();
     this.#ring.turn(TURNED.queued);
-    this.#update({ scene: "busy", stage: "queued", notice: (w) => w.stageQueued });
+    this.#update({
+      scene: "busy",
+      speaker: character,
+      stage: "queued",
+      notice: (w) => w.stageQueued,
+    });
     await this.#attempt(async (signal) => {
       const { result } = await this.#client.speak(typing.text, {
         ...typing.wishes,
@@ -356,7 +381,8 @@ export class Page {
       converted: sound,
       canDelete: true,
       setupChanged: false,
-      download: { address, name: fileName(this.#setup.character?.id ?? "voice", blob.type) },
+      wantsAnother: false,
+      download: { address, name: fileName(this.#state.speaker?.id ?? "voice", blob.type) },
       notice: SILENCE,
     });
   }
@@ -444,9 +470,20 @@ export class Page {
   }
 
   #setupChanged(): void {
-    const { mode, summary } = this.#setup;
-    const canRepeat = mode === "type" || this.#take !== null;
-    this.#update({ setupChanged: canRepeat && summary !== this.#usedSetup });
+    const { mode, summary, isPossible, character, typing } = this.#setup;
+    const { scene, problem, speaker } = this.#state;
+    // Whoever types does without the microphone.
+    if (scene === "problem" && isOfTheMicrophone(problem) && mode === "type") this.#start();
+    const wantsAnother =
+      mode !== this.#state.mode || (mode === "type" && typing.text !== this.#usedText);
+    const canRepeat = isPossible && !wantsAnother;
+    this.#update({
+      setupChanged: canRepeat && summary !== this.#usedSetup,
+      wantsAnother,
+      notice: SILENCE,
+    });
+    if (scene === "done" && character?.id !== speaker?.id)
+      part("#repeat", HTMLElement).scrollIntoView({ block: "nearest" });
   }
 
   #offline(): void {

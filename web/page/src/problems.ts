@@ -53,6 +53,15 @@ const HOPELESS: ReadonlySet<ProblemKey> = new Set([
   "wrong_character",
 ]);
 
+/** Errors of the microphone: whoever types does without it. */
+const OF_THE_MICROPHONE: ReadonlySet<ProblemKey> = new Set([
+  "microphone_refused",
+  "no_microphone",
+  "microphone_busy",
+  "insecure",
+  "unsupported_browser",
+]);
+
 export interface Problem {
   readonly key: ProblemKey;
   /** The code, for visitors who ask for help; null where the sentence says everything. */
@@ -67,6 +76,10 @@ export function problemOf(error: unknown): Problem {
     return { key: "server", code: String(error), hopeless: false };
   const key = SENTENCES[error.code] ?? "server";
   return { key, code: key === "server" ? error.code : null, hopeless: isHopeless(key) };
+}
+
+export function isOfTheMicrophone(problem: Problem | null): boolean {
+  return problem !== null && OF_THE_MICROPHONE.has(problem.key);
 }
 
 function isHopeless(key: ProblemKey): boolean {

@@ -2,22 +2,21 @@
 import type { Character } from "@voice-avatar/client";
 import { CharacterList } from "./characterList.js";
 import { part } from "./elements.js";
+import { type Mode, takes } from "./modes.js";
 import { Typing } from "./typing.js";
 import type { Words } from "./words.js";
-
-/** Whether the visitor speaks or types. */
-export type Mode = "speak" | "type";
 
 export class Setup {
   readonly typing: Typing;
   readonly #form = part("#setup", HTMLFormElement);
   readonly #list = new CharacterList();
-  readonly #mode = part("#mode", HTMLElement);
   readonly #semitones = part("#semitones", HTMLElement);
   readonly #shift = part("#shift", HTMLInputElement);
   readonly #shiftValue = part("#shift-value", HTMLOutputElement);
 
   readonly #canHear: boolean;
+  /** Whether the visitor has chosen between speaking and typing; until then the character decides. */
+  #hasChosen = false;
 
   /** `canHear`: whether the service lets visitors hear the character while they speak. */
   constructor(
@@ -27,6 +26,10 @@ export class Setup {
     this.#canHear = canHear;
     this.typing = new Typing(events.onSay);
     this.#form.addEventListener("input", events.onChange);
+    part("#ask", HTMLElement).addEventListener("input", ({ target }) => {
+      this.#hasChosen ||= target instanceof HTMLInputElement;
+      events.onChange();
+    });
     this.#form.addEventListener("submit", (event) => event.preventDefault());
   }
 
@@ -39,11 +42,23 @@ export class Setup {
     return this.#list.character;
   }
 
-  /** What the visitor wants, if the character can do it. */
+  /** What the visitor wants, whether or not the character can do it. */
   get mode(): Mode {
-    const takes = this.character?.takes ?? "speech";
-    if (takes === "both") return this.#value("mode") === "type" ? "type" : "speak";
-    return takes === "text" ? "type" : "speak";
+    if (!this.#hasChosen) return takes(this.character, "speak") ? "speak" : "type";
+    return this.#value("mode") === "type" ? "type" : "speak";
+  }
+
+  /** Whether the character can do what the visitor wants. */
+  get isPossible(): boolean {
+    return takes(this.character, this.mode);
+  }
+
+  /** Whether some character takes speech, and some character text. */
+  get hasModes(): boolean {
+    const { characters } = this.#list;
+    return (["speak", "type"] as const).every((mode) =>
+      characters.some((each) => takes(each, mode)),
+    );
   }
 
   /** `"auto"`, or semitones. */
@@ -63,15 +78,19 @@ export class Setup {
     return JSON.stringify([this.character?.id, mode, wishes]);
   }
 
-  /** Chooses speaking, for visitors who bring a file while they could type. */
-  speak(): void {
-    part("[name=mode][value=speak]", HTMLInputElement, this.#form).checked = true;
+  /** Chooses for the visitor; a character that cannot do it is replaced by the first that can. */
+  choose(mode: Mode): void {
+    this.#hasChosen = true;
+    part(`[name=mode][value=${mode}]`, HTMLInputElement).checked = true;
+    const able = this.#list.characters.find((each) => takes(each, mode));
+    if (!this.isPossible && able !== undefined) this.#list.choose(able);
   }
 
   render(words: Words): void {
-    this.#list.render(words);
-    const types = this.mode === "type";
-    this.#mode.hidden = this.character?.takes !== "both";
+    const { mode } = this;
+    part(`[name=mode][value=${mode}]`, HTMLInputElement).checked = true;
+    this.#list.render(words, mode);
+    const types = mode === "type";
     for (const place of this.#form.querySelectorAll<HTMLElement>("[data-mode]"))
       place.hidden = (place.dataset["mode"] === "type") !== types;
     part("#hear", HTMLElement).hidden = types || !this.#canHear;

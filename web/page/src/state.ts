@@ -1,7 +1,7 @@
 /** What the page shows at one moment. */
 import type { Character } from "@voice-avatar/client";
+import type { Mode } from "./modes.js";
 import type { Problem } from "./problems.js";
-import type { Mode } from "./setup.js";
 import type { Sound } from "./sound.js";
 import type { Words } from "./words.js";
 
@@ -19,12 +19,16 @@ export const SILENCE: Notice = () => "";
 
 /** What belongs to one recording or text. */
 interface Attempt {
+  /** Whose voice the result has, or will have. */
+  readonly speaker: Character | null;
   readonly problem: Problem | null;
   /** Whether the same recording can be sent again. */
   readonly canRetry: boolean;
   readonly canDelete: boolean;
   /** Whether character or wishes differ from those of the result that is shown. */
   readonly setupChanged: boolean;
+  /** Whether the visitor has typed another text, or wants to speak instead of typing or the reverse. */
+  readonly wantsAnother: boolean;
   readonly own: Sound | null;
   readonly converted: Sound | null;
   readonly download: { readonly address: string; readonly name: string } | null;
@@ -34,7 +38,10 @@ interface Attempt {
 export interface State extends Attempt {
   readonly scene: Scene;
   readonly words: Words;
+  /** The chosen character. */
   readonly character: Character | null;
+  /** Whether there are characters that take speech and characters that take text. */
+  readonly hasModes: boolean;
   /** How the result that is shown, or on its way, was asked for. */
   readonly mode: Mode;
   /** What the visitor wants to do next. */
@@ -46,10 +53,12 @@ export interface State extends Attempt {
 
 /** Before anything has been recorded or typed. */
 export const NOTHING_YET: Attempt = {
+  speaker: null,
   problem: null,
   canRetry: false,
   canDelete: false,
   setupChanged: false,
+  wantsAnother: false,
   own: null,
   converted: null,
   download: null,
@@ -62,6 +71,7 @@ export function initialState(words: Words): State {
     scene: "loading",
     words,
     character: null,
+    hasModes: false,
     mode: "speak",
     wanted: "speak",
     stage: "uploading",

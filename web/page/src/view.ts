@@ -2,6 +2,8 @@
 import type { Character } from "@voice-avatar/client";
 import { part } from "./elements.js";
 import { nameOf } from "./characterList.js";
+import { takes } from "./modes.js";
+import { isOfTheMicrophone } from "./problems.js";
 import { pageLimits } from "./setup.js";
 import { type Scene, type Side, type Stage, STAGES, type State } from "./state.js";
 import type { Sound } from "./sound.js";
@@ -12,7 +14,7 @@ export class View {
   readonly #lead = part("#lead", HTMLElement);
   readonly #status = part("#status", HTMLElement);
   readonly #ring = part("#ring", HTMLElement);
-  readonly #face = part("#face", HTMLImageElement);
+  readonly #face = part("#face", HTMLElement);
   readonly #main = part("#main", HTMLButtonElement);
   readonly #mainIcon = part("#main-icon", SVGUseElement);
   readonly #countdown = part("#countdown", HTMLElement);
@@ -35,13 +37,13 @@ export class View {
     this.#renderProblem(state);
     this.#renderComparison(state);
     this.#renderActions(state);
-    const chooses =
-      ["start", "recording", "done"].includes(scene) || state.problem?.key === "unknown_character";
+    this.#renderAsk(state);
+    const chooses = ["start", "recording", "done", "problem"].includes(scene);
     show("#setup", chooses && state.character !== null);
     part("#setup", HTMLElement).inert = scene === "recording";
     show("#file-hint", state.wanted === "speak" && (scene === "start" || scene === "problem"));
-    setText(this.#status, state.notice(words));
-    this.#colour(state.character);
+    setText(this.#status, state.notice(words) || inability(state));
+    this.#colour(speakerOf(state));
   }
 
   /** Seconds left, above the button; screen readers get them from the status line. */
@@ -59,8 +61,19 @@ export class View {
     setText(button, words.otherLanguage);
   }
 
-  #renderHead({ scene, words, character, mode, problem }: State): void {
-    const name = nameOf(character, words);
+  /** Speaking or typing, and the field to type in. */
+  #renderAsk({ scene, hasModes, wanted }: State): void {
+    const asks = ["start", "recording", "done", "problem"].includes(scene);
+    show("#ask", asks && (hasModes || wanted === "type"));
+    show("#mode", hasModes);
+    show("#typing", wanted === "type");
+    part("#ask", HTMLElement).inert = scene === "recording";
+    document.body.dataset["wanted"] = wanted;
+  }
+
+  #renderHead(state: State): void {
+    const { scene, words, character, mode, wanted, problem } = state;
+    const name = nameOf(speakerOf(state), words);
     const limits = pageLimits(character);
     const number = new Intl.NumberFormat(words.language);
     const types = mode === "type";
@@ -68,7 +81,7 @@ export class View {
       loading: [words.loading, ""],
       start: [
         words.headlineStart(name),
-        types
+        wanted === "type"
           ? words.leadType
           : words.leadStart(number.format(limits.minSeconds), number.format(limits.maxSeconds)),
       ],
@@ -84,35 +97,26 @@ export class View {
   }
 
   #renderMain(state: State): void {
-    const { scene, words, wanted, playing, canRetry, character } = state;
-    const begin =
-      wanted === "type" ? (["say", words.say] as const) : (["record", words.record] as const);
-    const playback =
-      playing === "converted" ? (["pause", words.pause] as const) : (["play", words.play] as const);
-    const over = wanted === "type" ? (["say", words.typeAgain] as const) : begin;
-    const retry = canRetry ? (["again", words.tryAgain] as const) : over;
-    const looks: Record<Scene, readonly [string, string]> = {
-      loading: ["record", ""],
-      start: begin,
-      recording: ["stop", words.stop],
-      busy: ["cancel", words.cancel],
-      done: playback,
-      problem: retry,
-    };
-    const [icon, label] = looks[scene];
-    this.#main.disabled = scene === "loading";
+    const { scene, words, wanted, playing, character } = state;
+    const [icon, label] = look(state);
+    const begins = scene === "start" || scene === "problem" || state.wantsAnother;
+    this.#main.disabled = scene === "loading" || (begins && !takes(character, wanted));
     this.#mainIcon.setAttribute("href", `#icon-${icon}`);
     setText(this.#mainLabel, label);
     this.#countdown.hidden = scene !== "recording";
-    const name = nameOf(character, words);
-    const spoken =
-      scene === "done" && (playing === "converted" ? words.pauseOf(name) : words.playOf(name));
+    const speaker = speakerOf(state);
+    const name = nameOf(speaker, words);
+    const plays = scene === "done" && !state.wantsAnother;
+    const spoken = plays && (playing === "converted" ? words.pauseOf(name) : words.playOf(name));
     this.#main.setAttribute("aria-label", spoken || label);
     this.#ring.toggleAttribute("data-busy", scene === "busy");
-    const withFace = scene === "done" && character?.portraitUrl != null;
-    if (withFace && this.#face.src !== character.portraitUrl)
-      this.#face.src = character.portraitUrl;
-    this.#face.hidden = !withFace;
+    this.#renderFace(scene === "done" ? (speaker?.portraitUrl ?? null) : null);
+  }
+
+  #renderFace(portrait: string | null): void {
+    const image = part("img", HTMLImageElement, this.#face);
+    if (portrait !== null && image.src !== portrait) image.src = portrait;
+    this.#face.hidden = portrait === null;
   }
 
   #renderStages({ scene, mode, stage }: State): void {
@@ -137,8 +141,9 @@ export class View {
     show("#problem-code", problem.code !== null);
   }
 
-  #renderComparison({ scene, words, character, own, converted, playing }: State): void {
-    const name = nameOf(character, words);
+  #renderComparison(state: State): void {
+    const { scene, words, own, converted, playing } = state;
+    const name = nameOf(speakerOf(state), words);
     const visible =
       ["busy", "done", "problem"].includes(scene) && (own !== null || converted !== null);
     show("#comparison", visible);
@@ -147,17 +152,20 @@ export class View {
   }
 
   #renderActions(state: State): void {
-    const { scene, words, wanted, download, canDelete, canRetry, setupChanged } = state;
-    const types = wanted === "type";
+    const { scene, words, wanted, download, setupChanged } = state;
     const done = scene === "done";
-    const problem = scene === "problem";
-    show("#actions", done || (problem && (canRetry || canDelete)));
+    const canDelete = state.canDelete && (done || scene === "problem");
+    const begins = canBeginAnew(state);
+    const types = canTypeInstead(state);
+    show("#actions", done || begins || types || canDelete);
     show("#download", done && download !== null);
-    show("#again", done || (problem && canRetry));
-    setText(part("#again", HTMLElement), types ? words.typeAgain : words.recordAgain);
-    show("#convert-again", done && setupChanged);
-    setText(part("#convert-again", HTMLElement), types ? words.sayAgain : words.convertAgain);
-    show("#delete", canDelete && (done || problem));
+    show("#again", begins);
+    const again = wanted === "type" ? words.typeAgain : words.recordAgain;
+    setText(part("#again", HTMLElement), again);
+    show("#type-instead", types);
+    show("#repeat", done && setupChanged);
+    setText(part("#convert-again", HTMLElement), repetition(state));
+    show("#delete", canDelete);
     this.#offerDownload(download);
   }
 
@@ -175,6 +183,54 @@ export class View {
     if (!/^#[0-9a-f]{6}$/i.test(colour)) return;
     document.documentElement.style.setProperty("--accent", colour);
   }
+}
+
+/** The main button's icon and label. */
+function look(state: State): readonly [string, string] {
+  const { scene, words, wanted, mode, playing, canRetry, wantsAnother } = state;
+  const types = wanted === "type";
+  const looks: Record<Scene, readonly [string, string]> = {
+    loading: ["record", ""],
+    start: types ? ["say", words.say] : ["record", words.record],
+    recording: ["stop", words.stop],
+    busy: ["cancel", words.cancel],
+    done: playing === "converted" ? ["pause", words.pause] : ["play", words.play],
+    problem: types && wanted === mode ? ["say", words.typeAgain] : ["record", words.record],
+  };
+  if (scene === "done" && wantsAnother) return looks.start;
+  if (scene !== "problem") return looks[scene];
+  if (wanted !== mode) return looks.start;
+  return canRetry ? ["again", words.tryAgain] : looks.problem;
+}
+
+/** Whether another recording or text is offered beside what is shown. */
+function canBeginAnew({ scene, canRetry, wanted, own, problem }: State): boolean {
+  if (scene !== "problem") return scene === "done";
+  // Where nothing can be reached, another recording would fail as the last one did.
+  const isReachable = problem?.key !== "network" && problem?.key !== "page";
+  return canRetry && isReachable && (wanted === "type" || own !== null);
+}
+
+function canTypeInstead({ scene, problem, hasModes, wanted }: State): boolean {
+  return scene === "problem" && isOfTheMicrophone(problem) && hasModes && wanted === "speak";
+}
+
+/** Whose voice is shown: that of the result as long as there is one, then the chosen character's. */
+function speakerOf({ scene, speaker, character }: State): Character | null {
+  return scene === "busy" || scene === "done" ? (speaker ?? character) : character;
+}
+
+/** Why the chosen character cannot do what the visitor wants, if that is so. */
+function inability({ scene, character, wanted, words }: State): string {
+  if (scene === "recording" || scene === "busy" || takes(character, wanted)) return "";
+  const name = nameOf(character, words);
+  return wanted === "type" ? words.cannotType(name) : words.cannotSpeak(name);
+}
+
+/** What the same recording or text can be made into. */
+function repetition({ words, wanted, character, speaker }: State): string {
+  if (character?.id !== speaker?.id) return words.hearAs(nameOf(character, words));
+  return wanted === "type" ? words.sayAgain : words.convertAgain;
 }
 
 /** Marks how much of a waveform has been played. */

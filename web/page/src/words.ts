@@ -44,6 +44,14 @@ const en = {
   tryAgain: "Try again",
   recordAgain: "Record again",
   convertAgain: "Convert again",
+  hearAs: (name: string) => `Hear it as ${name}`,
+  typeInstead: "Type instead",
+  cannotSpeak: (name: string) =>
+    `${name} only speaks typed text. Type, or choose another character.`,
+  cannotType: (name: string) =>
+    `${name} cannot speak typed text. Speak, or choose another character.`,
+  textOnly: "typed text only",
+  speechOnly: "no typed text",
   download: "Download",
   deleteNow: "Delete now",
   deleted: "Deleted. Nothing of it is kept.",
@@ -56,6 +64,7 @@ const en = {
   charactersFound: (count: string) =>
     count === "0" ? "No character is called that." : `Found: ${count}`,
   terms: "Terms of use",
+  credits: "Credits",
   pitch: "Pitch",
   pitchAuto: "Automatic",
   pitchByHand: "By hand",
@@ -204,6 +213,14 @@ const ja: Words = {
   tryAgain: "もう一度",
   recordAgain: "録音し直す",
   convertAgain: "この設定で変換し直す",
+  hearAs: (name) => `${name}の声で聞く`,
+  typeInstead: "文を入力する",
+  cannotSpeak: (name) =>
+    `${name}は入力した文だけを話します。文を入力するか、別のキャラクターを選んでください。`,
+  cannotType: (name) =>
+    `${name}は入力した文を話せません。録音するか、別のキャラクターを選んでください。`,
+  textOnly: "入力した文のみ",
+  speechOnly: "文の入力は不可",
   download: "ダウンロード",
   deleteNow: "今すぐ削除",
   deleted: "削除しました。データは残っていません。",
@@ -216,6 +233,7 @@ const ja: Words = {
   charactersFound: (count) =>
     count === "0" ? "見つかりませんでした。" : `${count}人見つかりました`,
   terms: "利用規約",
+  credits: "クレジット",
   pitch: "声の高さ",
   pitchAuto: "自動",
   pitchByHand: "手動",
