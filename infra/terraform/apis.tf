@@ -17,11 +17,11 @@ locals {
       "secretmanager.googleapis.com",
       "storage.googleapis.com",
     ],
-    var.app_check == null ? [] : ["firebaseappcheck.googleapis.com"],
+    var.app_check == null ? [] : ["firebaseappcheck.googleapis.com", "recaptchaenterprise.googleapis.com"],
     var.custom_domain == null ? [] : ["compute.googleapis.com"],
     var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
     var.kms_key == null ? [] : ["cloudkms.googleapis.com"],
-    var.monthly_budget == null ? [] : ["billingbudgets.googleapis.com"],
+    var.monthly_budget == null ? [] : ["billingbudgets.googleapis.com", "cloudbilling.googleapis.com"],
   ))
 
   # Agents that exist only once something asks for them, and that IAM members below name.

@@ -49,6 +49,11 @@ resource "google_identity_platform_config" "this" {
       enabled           = var.firebase_authentication.email
       password_required = true
     }
+
+    # Google answers with this block in any case: without it here, every plan would show a difference.
+    phone_number {
+      enabled = false
+    }
   }
 
   depends_on = [time_sleep.apis]

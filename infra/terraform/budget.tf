@@ -37,5 +37,12 @@ resource "google_billing_budget" "this" {
     }
   }
 
+  lifecycle {
+    precondition {
+      condition     = try(length(data.google_project.this.billing_account) > 0, false)
+      error_message = "monthly_budget needs the project's billing account, and Terraform cannot see it. Enable the API that says it (gcloud services enable cloudbilling.googleapis.com --project=${var.project_id}), and link an account if there is none (gcloud billing projects link); or set monthly_budget to null."
+    }
+  }
+
   depends_on = [time_sleep.apis]
 }

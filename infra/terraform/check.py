@@ -1,4 +1,4 @@
-"""Checks the Terraform module and its examples: formatting, validity and their own tests.
+"""Checks the Terraform module, the deployment and the example: formatting, validity, tests.
 
 Where a provider registry can be reached, the real providers check them. Elsewhere a schema check
 takes their place: a program that takes a folder, and with `--var-file` the values for a trial plan,
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[2]
 MODULE: Final = ROOT / "infra/terraform"
-FOLDERS: Final = (MODULE, MODULE / "examples/minimal", MODULE / "examples/full")
+FULL: Final = MODULE / "examples/full"
+FOLDERS: Final = (MODULE, MODULE / "deployment", FULL)
 TRIAL: Final = MODULE / "tests/trial.tfvars"
 REGISTRY: Final = "https://registry.terraform.io/.well-known/terraform.json"
 REGISTRY_SECONDS: Final = 5.0
@@ -141,8 +142,10 @@ def _check_with_stand_in(program: Path, run: Run) -> int:
     print(f"No provider registry answers; checking with the schema check {program.name}.")
     environment = {"CHECK_TERRAFORM_PYTHON": sys.executable}
     for folder in FOLDERS:
-        values = ["--var-file", str(TRIAL)] if folder == MODULE else []
-        code = run([str(program), *values, str(folder)], environment)
+        values = [] if folder == FULL else ["--var-file", str(TRIAL)]
+        # The newest schemas that can be had without a registry are of an older version than the
+        # module asks for; README.md says what was compared beside them.
+        code = run([str(program), "--any-version", *values, str(folder)], environment)
         if code == NOT_CHECKED:
             print(f"NOT CHECKED: the schema check could not run in {folder.relative_to(ROOT)}.")
             return NOT_CHECKED

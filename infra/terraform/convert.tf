@@ -24,6 +24,9 @@ locals {
   # Where the characters' networks run, and which variant of the image that needs.
   provider = var.convert_gpu == null ? "cpu" : "cuda"
 
+  # One warm instance costs little without a GPU; with one, the operator says the number.
+  min_instances = coalesce(var.min_instances, var.convert_gpu == null ? 1 : 0)
+
   # What Cloud Run gives to so many CPUs, in a second generation instance.
   memory_mib_of_cpus = {
     "1" = { least = 512, most = 4096 }
@@ -42,7 +45,8 @@ locals {
   # The processes and their conversions at once, each with the most that decoding any recording may
   # take; functions/convert/planning.py and speech/audio/recording.py calculate the same.
   conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))
-  conversions_mib    = (175 + local.fetched_mib) * ceil(tonumber(var.convert_cpu) / 4) + local.conversion_mib * local.convert_concurrency
+  process_mib        = 175 + local.fetched_mib
+  conversions_mib    = local.process_mib * ceil(tonumber(var.convert_cpu) / 4) + local.conversion_mib * local.convert_concurrency
   convert_memory_mib = tonumber(regex("^[0-9]+", var.convert_memory)) * (endswith(var.convert_memory, "Gi") ? 1024 : 1)
 }
 
@@ -110,11 +114,12 @@ data "google_artifact_registry_docker_image" "convert" {
 }
 
 resource "google_cloud_run_v2_service" "convert" {
-  name                = local.names.convert
-  project             = var.project_id
-  location            = var.region
-  custom_audiences    = [local.audiences.convert]
-  deletion_protection = var.deletion_protection
+  name             = local.names.convert
+  project          = var.project_id
+  location         = var.region
+  custom_audiences = [local.audiences.convert]
+  # It holds no data, and a protected service that failed to start could not be replaced.
+  deletion_protection = false
   description         = "Converts voices"
   # The api warms it up from outside any network of the project, so IAM alone keeps the door.
   ingress              = "INGRESS_TRAFFIC_ALL"
@@ -124,7 +129,7 @@ resource "google_cloud_run_v2_service" "convert" {
   # At the service, not at the revision: a new revision then replaces warm instances one by one,
   # and the busy hours can raise it without one.
   scaling {
-    min_instance_count = var.min_instances
+    min_instance_count = local.min_instances
   }
 
   # Said outright, so that an apply undoes a rollback that was made by hand.
@@ -240,7 +245,7 @@ resource "google_cloud_run_v2_service" "convert" {
 
   lifecycle {
     precondition {
-      condition     = var.max_instances.convert >= max(concat([var.min_instances], [for hours in values(var.busy_hours) : hours.min_instances])...)
+      condition     = var.max_instances.convert >= max(concat([local.min_instances], [for hours in values(var.busy_hours) : hours.min_instances])...)
       error_message = "max_instances.convert is smaller than min_instances or than the min_instances of some busy_hours: raise it, or lower those."
     }
 
@@ -255,6 +260,16 @@ resource "google_cloud_run_v2_service" "convert" {
     }
 
     precondition {
+      condition     = var.convert_gpu == null || contains(var.gpu_regions, var.region)
+      error_message = "Cloud Run has no ${coalesce(var.convert_gpu, "GPU")} in ${var.region} that this module knows of, only in ${join(", ", var.gpu_regions)}: choose one of these regions, add the region to gpu_regions if Google offers it there by now, or set convert_gpu to null."
+    }
+
+    precondition {
+      condition     = var.convert_gpu == null || var.max_instances.convert <= var.quota.gpus
+      error_message = "max_instances.convert would let the converter have ${var.max_instances.convert} GPUs in ${var.region}, and quota says that the project has ${var.quota.gpus}. Lower max_instances.convert, or let Google grant more (NvidiaL4GpuAllocNoZonalRedundancyPerProjectRegion of run.googleapis.com) and write that into quota.gpus."
+    }
+
+    precondition {
       condition     = local.convert_memory_mib >= local.conversions_mib
       error_message = "${local.convert_concurrency} conversions at once may need ${local.conversions_mib} MiB, ${local.conversion_mib} MiB each with this max_upload_bytes, recording_seconds.max and characters, and convert_memory is ${var.convert_memory}: raise convert_memory, or lower convert_concurrency, the sizes in characters or what a recording may be."
     }
@@ -265,7 +280,13 @@ resource "google_cloud_run_v2_service" "convert" {
     }
   }
 
-  depends_on = [time_sleep.accounts, time_sleep.key_users]
+  # A revision that may not read its secrets does not start.
+  depends_on = [
+    google_secret_manager_secret_iam_member.reads_hmac,
+    google_secret_manager_secret_iam_member.reads_log_key,
+    time_sleep.accounts,
+    time_sleep.key_users,
+  ]
 }
 
 locals {
@@ -281,7 +302,7 @@ locals {
     {
       for name, hours in var.busy_hours : "${name}-end" => {
         cron          = hours.to == 24 ? "59 23 * * ${hours.days}" : "0 ${hours.to} * * ${hours.days}"
-        min_instances = var.min_instances
+        min_instances = local.min_instances
         time_zone     = hours.time_zone
       }
     },

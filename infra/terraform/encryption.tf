@@ -1,3 +1,12 @@
+# Remembers the key of the first apply, because the key of a database cannot be changed.
+resource "terraform_data" "first_kms_key" {
+  input = coalesce(var.kms_key, "none")
+
+  lifecycle {
+    ignore_changes = [input]
+  }
+}
+
 locals {
   key_users = var.kms_key == null ? {} : {
     artifact_registry = google_project_service_identity.this["artifactregistry.googleapis.com"].member

@@ -16,6 +16,13 @@ resource "google_firestore_database" "this" {
     }
   }
 
+  lifecycle {
+    precondition {
+      condition     = terraform_data.first_kms_key.output == coalesce(var.kms_key, "none")
+      error_message = "kms_key was ${terraform_data.first_kms_key.output} when this was applied first, and Google cannot change the key of a database: Terraform would delete it with all voices. Set kms_key to what it was (null for none), or destroy everything and apply again (docs/deploy.md)."
+    }
+  }
+
   depends_on = [time_sleep.apis, time_sleep.key_users]
 }
 

@@ -46,6 +46,10 @@ locals {
     "/validate_kana",
     "/version",
   ]
+  # One process, whatever the number of CPUs: a recording comes to the memory of one.
+  live_concurrency     = local.conversions_per_cpu * try(tonumber(var.live.cpu), 1)
+  live_conversions_mib = local.process_mib + local.conversion_mib * local.live_concurrency
+
   voicevox_url = local.has_voicevox ? "https://${local.live_host}" : null
 
   # How many visitors may hear the character for each CPU, unless `live.hearings` says how many; the
@@ -57,7 +61,7 @@ locals {
 
   environment_live = {
     ALLOWED_ORIGINS         = join(",", local.origins)
-    CONCURRENCY             = tostring(local.conversions_per_cpu * try(tonumber(var.live.cpu), 1))
+    CONCURRENCY             = tostring(local.live_concurrency)
     HEARINGS                = tostring(coalesce(try(var.live.hearings, null), local.hearings_per_cpu * try(tonumber(var.live.cpu), 1)))
     MAX_BUNDLE_BYTES        = tostring(var.max_bundle_bytes)
     MAX_SECONDS             = tostring(var.recording_seconds.max)
@@ -102,9 +106,8 @@ resource "google_secret_manager_secret_version" "live_tickets" {
     random_password.live_ticket[tostring(var.live.key_rotation)].result,
   ])
 
-  lifecycle {
-    create_before_destroy = true
-  }
+  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
+  deletion_policy = "ABANDON"
 }
 
 resource "google_secret_manager_secret_iam_member" "reads_live_tickets" {
@@ -130,9 +133,8 @@ resource "google_secret_manager_secret_version" "voicevox" {
   secret      = google_secret_manager_secret.this["voicevox"].id
   secret_data = random_password.voicevox[0].result
 
-  lifecycle {
-    create_before_destroy = true
-  }
+  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
+  deletion_policy = "ABANDON"
 }
 
 resource "google_secret_manager_secret_iam_member" "reads_voicevox" {
@@ -164,10 +166,11 @@ resource "google_storage_bucket_iam_member" "live_creates_results" {
 resource "google_cloud_run_v2_service" "live" {
   count = local.live
 
-  name                = local.names.live
-  project             = var.project_id
-  location            = var.region
-  deletion_protection = var.deletion_protection
+  name     = local.names.live
+  project  = var.project_id
+  location = var.region
+  # As for convert. A service that can be replaced can be switched off in an incident, too.
+  deletion_protection = false
   description         = "Converts voices while visitors speak"
   ingress             = var.custom_domain == null ? "INGRESS_TRAFFIC_ALL" : "INGRESS_TRAFFIC_INTERNAL_LOAD_BALANCER"
   # Visitors' browsers open the connections: a ticket of the api is what lets them in.
@@ -252,6 +255,18 @@ resource "google_cloud_run_v2_service" "live" {
     }
   }
 
+  lifecycle {
+    precondition {
+      condition     = local.live_memory_mib >= local.memory_mib_of_cpus[var.live.cpu].least && local.live_memory_mib <= local.memory_mib_of_cpus[var.live.cpu].most
+      error_message = "Cloud Run does not give ${var.live.memory} to ${var.live.cpu} CPUs: set live.memory to ${local.memory_mib_of_cpus[var.live.cpu].least}Mi to ${local.memory_mib_of_cpus[var.live.cpu].most}Mi, or change live.cpu."
+    }
+
+    precondition {
+      condition     = local.live_memory_mib >= local.live_conversions_mib
+      error_message = "${local.live_concurrency} conversions at once in an instance of live may need ${local.live_conversions_mib} MiB, ${local.conversion_mib} MiB each with this max_upload_bytes, recording_seconds.max and characters, and live.memory is ${var.live.memory}: raise live.memory, or lower live.cpu, the sizes in characters or what a recording may be."
+    }
+  }
+
   depends_on = [
     google_secret_manager_secret_iam_member.reads_hmac,
     google_secret_manager_secret_iam_member.reads_live_tickets,
@@ -270,9 +285,13 @@ resource "google_compute_region_network_endpoint_group" "live" {
   region                = var.region
   network_endpoint_type = "SERVERLESS"
 
+  # Its name only: if this waited for the service, the service would also go after the URL map's change,
+  # and a failed one could not be replaced, because Terraform would create the new one first.
   cloud_run {
-    service = google_cloud_run_v2_service.live[0].name
+    service = local.names.live
   }
+
+  depends_on = [time_sleep.apis]
 }
 
 resource "google_compute_backend_service" "live" {
@@ -281,7 +300,7 @@ resource "google_compute_backend_service" "live" {
   name                  = local.names.live
   project               = var.project_id
   load_balancing_scheme = "EXTERNAL_MANAGED"
-  security_policy       = google_compute_security_policy.api[0].id
+  security_policy       = one(google_compute_security_policy.api[*].id)
 
   backend {
     group = google_compute_region_network_endpoint_group.live[0].id
@@ -290,5 +309,10 @@ resource "google_compute_backend_service" "live" {
   log_config {
     enable      = true
     sample_rate = 0.1
+  }
+
+  # Google refuses to delete what the URL map still names: it goes after the map's change.
+  lifecycle {
+    create_before_destroy = true
   }
 }

@@ -1,6 +1,7 @@
 # A domain of one's own and a limit per visitor, in front of the api. Off without custom_domain.
 locals {
   load_balancer = var.custom_domain == null ? 0 : 1
+  cloud_armor   = var.cloud_armor ? local.load_balancer : 0
   api_paths     = ["/api/*", "/docs", "/docs/*", "/healthz", "/openapi.json"]
 }
 
@@ -28,7 +29,7 @@ resource "google_compute_region_network_endpoint_group" "api" {
 
 resource "google_compute_security_policy" "api" {
   # checkov:skip=CKV_GCP_73:the services are Python, there is no Log4j to protect
-  count = local.load_balancer
+  count = local.cloud_armor
 
   name        = local.names.api
   project     = var.project_id
@@ -71,6 +72,11 @@ resource "google_compute_security_policy" "api" {
     }
   }
 
+  # Google refuses to delete what a backend still uses: it goes after the backends' change.
+  lifecycle {
+    create_before_destroy = true
+  }
+
   depends_on = [time_sleep.apis]
 }
 
@@ -80,7 +86,7 @@ resource "google_compute_backend_service" "api" {
   name                  = local.names.api
   project               = var.project_id
   load_balancing_scheme = "EXTERNAL_MANAGED"
-  security_policy       = google_compute_security_policy.api[0].id
+  security_policy       = one(google_compute_security_policy.api[*].id)
 
   backend {
     group = google_compute_region_network_endpoint_group.api[0].id

@@ -9,6 +9,9 @@ resource "random_password" "log_key" {
 resource "google_secret_manager_secret_version" "log_key" {
   secret      = google_secret_manager_secret.this["log-key"].id
   secret_data = random_password.log_key.result
+
+  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
+  deletion_policy = "ABANDON"
 }
 
 # Whoever logs: the functions and the container.

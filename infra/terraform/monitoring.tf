@@ -211,6 +211,11 @@ resource "google_monitoring_notification_channel" "email" {
   type         = "email"
   labels       = { email_address = each.value }
 
+  # Google refuses to delete a channel that an alert still names: it goes after the alerts' change.
+  lifecycle {
+    create_before_destroy = true
+  }
+
   depends_on = [time_sleep.apis]
 }
 

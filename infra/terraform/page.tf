@@ -111,6 +111,11 @@ resource "google_compute_backend_bucket" "page" {
     cache_mode = "USE_ORIGIN_HEADERS"
   }
 
+  # As for the backend of live.
+  lifecycle {
+    create_before_destroy = true
+  }
+
   depends_on = [time_sleep.apis]
 }
 

@@ -21,6 +21,9 @@ resource "google_secret_manager_secret_version" "hmac" {
 
   secret      = google_secret_manager_secret.this["hmac"].id
   secret_data = google_storage_hmac_key.signer[0].secret
+
+  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
+  deletion_policy = "ABANDON"
 }
 
 resource "google_secret_manager_secret_iam_member" "reads_hmac" {

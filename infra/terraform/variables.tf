@@ -117,6 +117,13 @@ variable "characters" {
   }
 }
 
+variable "cloud_armor" {
+  description = "Whether the load balancer of custom_domain limits the requests of each address (US$ 7 a month and US$ 0.75 per million requests). A project on a free trial has a quota of 0 for SECURITY_POLICIES: set this to false there. The api limits requests in any case."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
 variable "conversion_deadline_seconds" {
   description = "How long one conversion may take. All other timeouts follow from it."
   type        = number
@@ -153,7 +160,7 @@ variable "convert_cpu" {
 }
 
 variable "convert_gpu" {
-  description = "GPU of each instance of the conversion container, \"nvidia-l4\"; null for none. It needs convert_cpu = \"4\" and convert_memory = \"16Gi\" or more, a region that has it, and a quota for it. With convert_image, that image must be the variant with CUDA."
+  description = "GPU of each instance of the conversion container, \"nvidia-l4\"; null for none. It needs convert_cpu = \"4\" and convert_memory = \"16Gi\" or more, an explicit min_instances, a region that has it (gpu_regions), and a quota for it (quota.gpus). With convert_image, that image must be the variant with CUDA."
   type        = string
   default     = null
 
@@ -198,7 +205,7 @@ variable "custom_domain" {
 }
 
 variable "deletion_protection" {
-  description = "Whether a destroy is refused for the database, the buckets that are not empty and the conversion service."
+  description = "Whether a destroy is refused for the database and for buckets that are not empty. The services hold no data and are never protected."
   type        = bool
   default     = true
   nullable    = false
@@ -275,8 +282,20 @@ variable "function_min_instances" {
   }
 }
 
+variable "gpu_regions" {
+  description = "Regions in which Cloud Run has the GPU of convert_gpu; a plan elsewhere is refused. Add to it what Google has added since."
+  type        = set(string)
+  default     = ["asia-south1", "asia-southeast1", "europe-west1", "europe-west4", "us-central1", "us-east4"]
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for region in var.gpu_regions : can(regex("^[a-z]+-[a-z]+[0-9]+$", region))])
+    error_message = "gpu_regions holds something that is not a region; write regions such as \"europe-west4\"."
+  }
+}
+
 variable "kms_key" {
-  description = "Cloud KMS key that everything is encrypted with, projects/P/locations/REGION/keyRings/R/cryptoKeys/K; null uses Google's keys."
+  description = "Cloud KMS key that everything is encrypted with, projects/P/locations/REGION/keyRings/R/cryptoKeys/K; null uses Google's keys. Choose before the first apply: Google cannot change the key of the database and of the images' repository, so a later change is refused. The way to another key is a destroy and a new apply."
   type        = string
   default     = null
 
@@ -408,14 +427,18 @@ variable "max_upload_bytes" {
 }
 
 variable "min_instances" {
-  description = "Warm instances of the conversion container at any hour; 0 lets it scale to nothing and relies on the warm-up alone."
+  description = "Warm instances of the conversion container at any hour; 0 lets it scale to nothing and relies on the warm-up alone. null: 1 without a GPU. With convert_gpu write the number, because each costs about US$ 750 a month, used or not."
   type        = number
-  default     = 1
-  nullable    = false
+  default     = null
 
   validation {
-    condition     = var.min_instances >= 0 && var.min_instances <= 1000 && floor(var.min_instances) == var.min_instances
-    error_message = "min_instances must be a whole number from 0 to 1000."
+    condition     = var.min_instances == null || try(var.min_instances >= 0 && var.min_instances <= 1000 && floor(var.min_instances) == var.min_instances, false)
+    error_message = "min_instances must be a whole number from 0 to 1000, or null for 1."
+  }
+
+  validation {
+    condition     = var.convert_gpu == null || var.min_instances != null
+    error_message = "min_instances must be written with convert_gpu: an instance with a GPU that waits costs about US$ 750 a month. Set min_instances to 0 unless you want to pay for that."
   }
 }
 
@@ -496,17 +519,18 @@ variable "public_api" {
 }
 
 variable "quota" {
-  description = "The project's quota for Cloud Run in the region: CPUs (CpuAllocPerProjectRegion) and GiB of memory (MemAllocPerProjectRegion). The defaults are what many new projects have; older projects have more."
+  description = "The project's quota for Cloud Run in the region: CPUs (CpuAllocPerProjectRegion) and GiB of memory (MemAllocPerProjectRegion), and L4 GPUs (NvidiaL4GpuAllocNoZonalRedundancyPerProjectRegion). The defaults are what many new projects have; older projects have more."
   type = object({
     cpus       = optional(number, 20)
+    gpus       = optional(number, 3)
     memory_gib = optional(number, 40)
   })
   default  = {}
   nullable = false
 
   validation {
-    condition     = var.quota.cpus >= 1 && var.quota.memory_gib >= 1
-    error_message = "quota must be 1 CPU and 1 GiB or more; gcloud beta quotas info describe CpuAllocPerProjectRegion --service=run.googleapis.com --project=PROJECT shows what the project has."
+    condition     = var.quota.cpus >= 1 && var.quota.memory_gib >= 1 && var.quota.gpus >= 0
+    error_message = "quota must be 1 CPU, 1 GiB and 0 GPUs or more; gcloud beta quotas info describe CpuAllocPerProjectRegion --service=run.googleapis.com --project=PROJECT shows what the project has."
   }
 }
 

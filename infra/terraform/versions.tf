@@ -8,12 +8,12 @@ terraform {
     }
     google = {
       source  = "hashicorp/google"
-      version = ">= 6.50, < 8"
+      version = ">= 7.15, < 8"
     }
-    # Only for google_project_service_identity, which the google provider does not have in 6.50.
+    # Only for google_project_service_identity, which the google provider does not have.
     google-beta = {
       source  = "hashicorp/google-beta"
-      version = ">= 6.50, < 8"
+      version = ">= 7.15, < 8"
     }
     random = {
       source  = "hashicorp/random"

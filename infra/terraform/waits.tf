@@ -19,6 +19,9 @@ resource "time_sleep" "accounts" {
     google_project_iam_member.build_logs,
     google_project_iam_member.build_sources,
     google_secret_manager_secret_iam_member.reads_hmac,
+    google_secret_manager_secret_iam_member.reads_live_tickets,
+    google_secret_manager_secret_iam_member.reads_log_key,
+    google_secret_manager_secret_iam_member.reads_voicevox,
     google_service_account_iam_member.signs_for_itself,
     google_storage_bucket_iam_member.build_sources,
   ]

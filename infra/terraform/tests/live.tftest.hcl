@@ -53,6 +53,12 @@ run "on" {
     error_message = "browsers cannot reach live, or it runs as somebody else"
   }
 
+  # The runbook switches it off in an incident, and a protected service would refuse that.
+  assert {
+    condition     = !google_cloud_run_v2_service.live[0].deletion_protection
+    error_message = "live cannot be switched off"
+  }
+
   assert {
     condition = (
       google_cloud_run_v2_service.live[0].template[0].max_instance_request_concurrency == 30
@@ -190,4 +196,42 @@ run "with_the_routes_of_voicevox" {
     )
     error_message = "the project's log keeps addresses that contain texts, or loses connections"
   }
+}
+
+run "characters_that_do_not_fit_into_its_memory" {
+  command = plan
+
+  variables {
+    characters     = {}
+    convert_memory = "5Gi"
+    live           = { memory = "4782Mi" }
+  }
+
+  expect_failures = [google_cloud_run_v2_service.live]
+}
+
+run "characters_that_fit" {
+  command = plan
+
+  variables {
+    characters     = {}
+    convert_memory = "5Gi"
+    live           = { memory = "4783Mi" }
+  }
+
+  assert {
+    condition     = google_cloud_run_v2_service.live[0].template[0].containers[0].resources[0].limits["memory"] == "4783Mi"
+    error_message = "live does not get its memory"
+  }
+}
+
+run "eight_cpus_without_their_memory" {
+  command = plan
+
+  variables {
+    live  = { cpu = "8", max_instances = 1, memory = "4095Mi" }
+    quota = { cpus = 40, memory_gib = 40 }
+  }
+
+  expect_failures = [google_cloud_run_v2_service.live]
 }

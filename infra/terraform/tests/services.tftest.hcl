@@ -21,6 +21,12 @@ run "defaults" {
     error_message = "min_instances does not reach the service"
   }
 
+  # A service that failed to start is replaced by the next apply, which a protected one refuses.
+  assert {
+    condition     = !google_cloud_run_v2_service.convert.deletion_protection
+    error_message = "a failed first deployment of the converter could not be repaired"
+  }
+
   assert {
     condition     = google_cloud_run_v2_service.convert.template[0].scaling[0].min_instance_count == null
     error_message = "minimum instances are set at the revision too"
@@ -322,6 +328,7 @@ run "a_gpu" {
     convert_gpu    = "nvidia-l4"
     convert_memory = "16Gi"
     max_instances  = { convert = 2 }
+    min_instances  = 0
   }
 
   assert {
@@ -350,7 +357,39 @@ run "a_gpu_beside_too_few_cpus" {
   command = plan
 
   variables {
-    convert_gpu = "nvidia-l4"
+    convert_gpu   = "nvidia-l4"
+    max_instances = { convert = 2 }
+    min_instances = 0
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+run "a_gpu_where_there_is_none" {
+  command = plan
+
+  variables {
+    convert_cpu    = "4"
+    convert_gpu    = "nvidia-l4"
+    convert_memory = "16Gi"
+    gpu_regions    = ["us-central1"]
+    max_instances  = { convert = 2 }
+    min_instances  = 0
+  }
+
+  expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+run "more_gpus_than_the_quota" {
+  command = plan
+
+  variables {
+    convert_cpu    = "4"
+    convert_gpu    = "nvidia-l4"
+    convert_memory = "16Gi"
+    max_instances  = { convert = 4 }
+    min_instances  = 0
+    quota          = { cpus = 100, memory_gib = 100 }
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]

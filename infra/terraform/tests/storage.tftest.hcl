@@ -59,7 +59,6 @@ run "database" {
     condition = (
       google_firestore_database.this.delete_protection_state == "DELETE_PROTECTION_ENABLED"
       && google_firestore_database.this.deletion_policy == "DELETE"
-      && google_cloud_run_v2_service.convert.deletion_protection
       && !google_storage_bucket.uploads.force_destroy
       && !google_storage_bucket.results.force_destroy
     )
@@ -93,7 +92,6 @@ run "without_deletion_protection" {
     condition = (
       google_firestore_database.this.delete_protection_state == "DELETE_PROTECTION_DISABLED"
       && google_firestore_database.this.deletion_policy == "DELETE"
-      && !google_cloud_run_v2_service.convert.deletion_protection
       && google_storage_bucket.uploads.force_destroy
       && google_storage_bucket.results.force_destroy
     )
@@ -176,4 +174,15 @@ run "too_little_memory_for_fetched_characters" {
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+# Google cannot change the key of a database: Terraform would delete it and create an empty one.
+run "a_key_for_a_database_that_was_made_without_one" {
+  command = plan
+
+  variables {
+    kms_key = "projects/demo-project/locations/europe-west1/keyRings/ring/cryptoKeys/key"
+  }
+
+  expect_failures = [google_firestore_database.this]
 }

@@ -31,7 +31,6 @@ run "bad_values" {
     conversion_deadline_seconds = 9
     convert_concurrency         = 0
     convert_cpu                 = "3"
-    convert_gpu                 = "nvidia-h100"
     convert_image               = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert:latest"
     convert_memory              = "1"
     custom_domain               = "https://voice.example.com"
@@ -40,6 +39,7 @@ run "bad_values" {
     firebase_authentication     = { anonymous = false }
     firestore_location          = "eu"
     function_min_instances      = { api = -1 }
+    gpu_regions                 = ["us-central1-a"]
     labels                      = { "Cost Center" = "1" }
     log_level                   = "verbose"
     max_instances               = { api = 0 }
@@ -72,7 +72,6 @@ run "bad_values" {
     var.conversion_deadline_seconds,
     var.convert_concurrency,
     var.convert_cpu,
-    var.convert_gpu,
     var.convert_image,
     var.convert_memory,
     var.custom_domain,
@@ -81,6 +80,7 @@ run "bad_values" {
     var.firebase_authentication,
     var.firestore_location,
     var.function_min_instances,
+    var.gpu_regions,
     var.labels,
     var.log_level,
     var.max_instances,
@@ -324,5 +324,30 @@ run "a_rotation_of_keys_backwards" {
 
   expect_failures = [
     var.live,
+  ]
+}
+
+run "a_gpu_that_there_is_not" {
+  command = plan
+
+  variables {
+    convert_gpu   = "nvidia-h100"
+    min_instances = 0
+  }
+
+  expect_failures = [
+    var.convert_gpu,
+  ]
+}
+
+run "a_gpu_that_is_paid_for_unasked" {
+  command = plan
+
+  variables {
+    convert_gpu = "nvidia-l4"
+  }
+
+  expect_failures = [
+    var.min_instances,
   ]
 }

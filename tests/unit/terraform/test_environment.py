@@ -46,7 +46,7 @@ EXAMPLES = {
     r'^google_service_account\.this\["\w+"\]\.email$': "somebody@a-project.iam.gserviceaccount.com",
     r'^try\(google_service_account\.this\["live"\]\.email, ""\)$': "live@a-project.example.com",
     r"^tostring\(try\(var\.live\.sockets, 1\)\)$": "40",
-    r"^tostring\(local\.conversions_per_cpu \* try\(tonumber\(var\.live\.cpu\), 1\)\)$": "4",
+    r"^tostring\(local\.(convert|live)_concurrency\)$": "4",
     r"^tostring\(coalesce\(try\(var\.live\.hearings, null\), ": "8",
     r"^google_storage_bucket\.\w+\.name$": "a-project-voice-avatar-bucket",
     r"^google_pubsub_topic\.\w+\[\"\w+\"\]\.name$": "voice-avatar-topic",
@@ -56,7 +56,6 @@ EXAMPLES = {
     r"^local\.audiences\.\w+$": "https://receiver.example.com",
     r"^tostring\(local\.timeouts\.conversion_deadline\)$": "60",
     r"^tostring\(local\.patience\)$": "300",
-    r"^tostring\(local\.convert_concurrency\)$": "4",
     r"^tostring\(local\.trusted_proxies\)$": "1",
     r"^var\.project_id$": "a-project",
     r'^join\(",", local\.origins\)$': "https://voice.example.com",
@@ -164,14 +163,17 @@ def test_terraform_and_the_code_plan_the_same_memory_for_fetched_characters(
 ) -> None:
     needs = memory_needs(DecodeLimits(), fetched=100 * MIB)
     conversion = f"var.characters == null ? 0 : {FETCHED_CONVERSION_BYTES // MIB}"
-    process = f"({PROCESS_BYTES // MIB} + local.fetched_mib) * ceil("
+    process = f"{PROCESS_BYTES // MIB} + local.fetched_mib"
 
     assert terraform.locals["fetched_conversion_mib"] == conversion
     assert terraform.locals["fetched_mib"] == (
         "var.characters == null ? 0"
         " : var.characters.memory_mib + ceil(var.max_bundle_bytes / 1048576)"
     )
-    assert terraform.locals["conversions_mib"].startswith(process)
+    assert terraform.locals["process_mib"] == process
+    assert terraform.locals["conversions_mib"].startswith("local.process_mib * ceil(")
+    # live is one process.
+    assert terraform.locals["live_conversions_mib"].startswith("local.process_mib + ")
     assert (needs.process, needs.conversion) == (
         PROCESS_BYTES + 100 * MIB,
         FETCHED_CONVERSION_BYTES,
@@ -205,7 +207,7 @@ def test_the_default_container_has_the_memory_of_its_hostile_conversions(
     )
     at_once = terraform.locals["conversions_per_cpu"] * cpus
 
-    assert terraform.locals["conversions_mib"].startswith(f"({PROCESS_BYTES // MIB} + local.")
+    assert terraform.locals["process_mib"].startswith(f"{PROCESS_BYTES // MIB} + ")
     assert PROCESS_BYTES + at_once * memory_needs(limits).conversion <= memory * MIB
 
 

@@ -11,13 +11,13 @@ from tests.unit.terraform.reading import MODULE, ROOT, plain
 if TYPE_CHECKING:
     from pathlib import Path
 
-EXAMPLES = ("minimal", "full")
+ROOTS = ("deployment", "examples/full")
 GUIDE = ROOT / "docs/deploy.md"
 PAGE = ROOT / "web/page"
 
 
-def read_example(name: str) -> dict[str, Any]:
-    with (MODULE / "examples" / name / "main.tf").open() as file:
+def read_root(name: str) -> dict[str, Any]:
+    with (MODULE / name / "main.tf").open() as file:
         content: dict[str, Any] = plain(hcl2.load(file))
     return content
 
@@ -26,9 +26,9 @@ def names(blocks: list[dict[str, Any]]) -> set[str]:
     return {name for block in blocks for name in block}
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", ROOTS)
 def test_a_person_who_is_signed_in_uses_the_quota_of_the_project(name: str) -> None:
-    providers = read_example(name)["provider"]
+    providers = read_root(name)["provider"]
 
     assert names(providers) == {"google", "google-beta"}
     for block in providers:
@@ -38,14 +38,11 @@ def test_a_person_who_is_signed_in_uses_the_quota_of_the_project(name: str) -> N
 
 
 @pytest.mark.parametrize(("guide", "typed_in"), [(GUIDE, ROOT), (PAGE / "README.md", PAGE)])
-def test_the_page_is_built_with_the_output_of_the_applied_example(
-    guide: Path, typed_in: Path
-) -> None:
+def test_the_page_is_built_with_the_output_of_the_deployment(guide: Path, typed_in: Path) -> None:
     asked = re.findall(
         r"PAGE_CONFIG=\$\(terraform -chdir=(\S+) output -raw (\w+)\) &&", guide.read_text()
     )
 
-    assert [(typed_in / folder).resolve() for folder, _ in asked] == [MODULE / "examples/minimal"]
+    assert [(typed_in / folder).resolve() for folder, _ in asked] == [MODULE / "deployment"]
     assert [output for _, output in asked] == ["page_configuration"]
-    assert "page_configuration" in names(read_example("minimal")["output"])
     assert "PAGE_CONFIG=$PAGE_CONFIG npm run build" in guide.read_text()

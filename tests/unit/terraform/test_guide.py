@@ -18,7 +18,7 @@ import pytest
 from tests.unit.terraform.reading import MODULE, ROOT, plain
 
 GUIDE = ROOT / "docs/deploy.md"
-MINIMAL = "infra/terraform/examples/minimal"
+DEPLOYMENT = "infra/terraform/deployment"
 SECTIONS = (
     "Deploying to Google Cloud",
     "Page and api under a domain of your own",
@@ -80,7 +80,7 @@ class Followed:
 
     def settings(self) -> dict[str, Any]:
         """Return what the operator's file says in the end."""
-        with (self.checkout / MINIMAL / "terraform.tfvars").open() as file:
+        with (self.checkout / DEPLOYMENT / "terraform.tfvars").open() as file:
             values: dict[str, Any] = plain(hcl2.load(file))
         return values
 
@@ -99,7 +99,7 @@ def commands(section: str) -> str:
 def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
     folder = tmp_path_factory.mktemp("guide")
     checkout = folder / "checkout"
-    for needed in (MINIMAL, "infra/local/samples"):
+    for needed in (DEPLOYMENT, "infra/local/samples"):
         ignored = shutil.ignore_patterns(".terraform*", "*.tfvars*", "*.tfstate*")
         shutil.copytree(ROOT / needed, checkout / needed, ignore=ignored)
     (checkout / "web").mkdir()
@@ -136,7 +136,7 @@ def test_no_apply_needs_a_variable_on_its_command_line(followed: Followed) -> No
     applies = followed.of("terraform", "apply")
 
     assert len(applies) >= 4
-    assert {(call.folder, call.arguments) for call in applies} == {(MINIMAL, "apply")}
+    assert {(call.folder, call.arguments) for call in applies} == {(DEPLOYMENT, "apply")}
     assert not [call for call in followed.of("terraform") if "-var" in call.arguments]
 
 
@@ -147,15 +147,15 @@ def test_everything_that_an_apply_needs_is_written_down_before_the_first_one(
 
     assert settings["project_id"] == "my-voice-avatar"
     assert settings["region"] == "us-central1"
-    assert settings["origin"] == "https://my-voice-avatar.web.app"
-    with (MODULE / "examples/minimal/main.tf").open() as file:
+    assert settings["allowed_origins"] == ["https://my-voice-avatar.web.app"]
+    with (MODULE / "deployment/variables.tf").open() as file:
         variables = {
             name: body
             for block in plain(hcl2.load(file))["variable"]
             for name, body in block.items()
         }
     required = {name for name, body in variables.items() if "default" not in body}
-    assert required == {"project_id", "region", "origin"}
+    assert required == {"project_id", "region", "allowed_origins"}
     assert settings.keys() <= variables.keys()
 
 
@@ -171,8 +171,8 @@ def test_the_operator_decides_no_more_than_project_billing_region_and_origin() -
 
 
 def test_the_region_has_no_default_that_a_later_apply_could_fall_back_to() -> None:
-    for example in ("minimal", "full"):
-        with (MODULE / "examples" / example / "main.tf").open() as file:
+    for example in ("deployment/variables.tf", "examples/full/main.tf"):
+        with (MODULE / example).open() as file:
             blocks = plain(hcl2.load(file))["variable"]
         (region,) = [block["region"] for block in blocks if "region" in block]
         assert "default" not in region, example
@@ -189,7 +189,7 @@ def test_terraform_is_let_in_before_its_first_apply(followed: Followed) -> None:
     assert "serviceusage.googleapis.com" in order[enabled]
     assert order.index("gcloud auth application-default login") < first
     assert enabled < order.index("terraform init") < first
-    assert {call.folder for call in followed.of("terraform", "init")} == {MINIMAL}
+    assert {call.folder for call in followed.of("terraform", "init")} == {DEPLOYMENT}
 
 
 def test_the_project_is_billed_to_the_account_that_was_chosen(followed: Followed) -> None:
@@ -226,7 +226,7 @@ def test_under_a_domain_the_page_is_built_for_its_own_origin_before_the_apply(
     config = json.loads((followed.checkout / "web/built-with.json").read_text())
 
     assert config == {"api": "https://voice.example.com", "firebase": {}}
-    assert followed.settings()["domain"] == "voice.example.com"
+    assert followed.settings()["custom_domain"] == "voice.example.com"
     order = [f"{call.program} {call.arguments}" for call in followed.calls]
     last_build = len(order) - 1 - order[::-1].index("npm run build")
     assert "terraform apply" in order[last_build:]
@@ -265,11 +265,11 @@ def test_what_is_imported_is_at_an_address_that_the_module_has() -> None:
 
 def test_the_operators_lock_file_is_kept_and_state_is_not_committed() -> None:
     paths = {
-        f"{MINIMAL}/.terraform.lock.hcl": False,
-        f"{MINIMAL}/terraform.tfstate": True,
-        f"{MINIMAL}/terraform.tfstate.backup": True,
-        f"{MINIMAL}/terraform.tfvars": True,
-        f"{MINIMAL}/.build/api.zip": True,
+        f"{DEPLOYMENT}/.terraform.lock.hcl": False,
+        f"{DEPLOYMENT}/terraform.tfstate": True,
+        f"{DEPLOYMENT}/terraform.tfstate.backup": True,
+        f"{DEPLOYMENT}/terraform.tfvars": True,
+        f"{DEPLOYMENT}/.build/api.zip": True,
         "infra/terraform/tests/trial.tfvars": False,
     }
     rules = (ROOT / ".gitignore").read_text().splitlines()

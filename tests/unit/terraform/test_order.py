@@ -140,9 +140,12 @@ def test_what_cannot_go_while_it_is_used_goes_after_the_next_one_came(
     }
 
     assert first == {
+        "google_compute_backend_bucket",
+        "google_compute_backend_service",
         "google_compute_managed_ssl_certificate",
+        "google_compute_security_policy",
         "google_firebaserules_ruleset",
-        "google_secret_manager_secret_version",
+        "google_monitoring_notification_channel",
     }
 
 

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import base64
+import json
 import re
+import shutil
+import subprocess
+import textwrap
 from typing import TYPE_CHECKING
 
 from tests.unit.terraform.reading import MODULE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.terraform.reading import TerraformModule
 
 
@@ -38,7 +45,8 @@ def test_the_runbook_names_only_subscriptions_services_and_buckets_that_exist(
 ) -> None:
     text = (MODULE / "runbook.md").read_text()
     pubsub = (MODULE / "pubsub.tf").read_text()
-    suffixes = set(re.findall(r"\$NAME-([\w-]+)", text))
+    named = text.replace("$TOPIC", "uploads") + text.replace("$TOPIC", "conversions")
+    suffixes = set(re.findall(r"\$NAME-([\w-]+)", named))
     services = {name.removeprefix("${var.name}-") for name in terraform.locals["names"].values()}
     buckets = {
         body["name"].removeprefix("${var.project_id}-${var.name}-")
@@ -62,3 +70,73 @@ def test_the_events_in_the_runbook_are_those_that_metrics_count_or_alerts_watch(
 
     assert events
     assert events <= counted | terraform.watched_events()
+
+
+# A pull gives the next file of a folder; publishing notes its arguments.
+GCLOUD = """\
+#!/bin/sh
+case "$*" in
+    *"subscriptions pull"*)
+        case "$*" in *"--limit 100 --auto-ack"*) ;; *) exit 3 ;; esac
+        next="$(ls "$PULLS" | head -n 1)"
+        if [ -n "$next" ]; then cat "$PULLS/$next"; rm "$PULLS/$next"; else echo "[]"; fi ;;
+    *"topics publish"*) printf '%s\\n' "$*" >> "$PUBLISHED" ;;
+esac
+"""
+
+
+def test_more_than_a_hundred_dead_letters_are_published_again_oldest_first(tmp_path: Path) -> None:
+    (block,) = [
+        block
+        for block in re.findall(r"(?:^ {4}.*\n)+", chapters()["Dead letters"], re.MULTILINE)
+        if "topics publish" in block
+    ]
+    pulls = tmp_path / "pulls"
+    pulls.mkdir()
+    # Out of order, with an empty pull in between and one message that was delivered twice.
+    for number, batch in enumerate([range(200, 240), [], range(100, 200), range(101), []]):
+        received = [
+            {
+                "ackId": "a",
+                "message": {
+                    "attributes": {
+                        "objectId": f"o{index}",
+                        "CloudPubSubDeadLetterSourceDeliveryCount": "30",
+                    },
+                    "data": base64.b64encode(f"message {index}".encode()).decode(),
+                    "messageId": f"m{index}",
+                    "publishTime": f"2026-01-01T00:{index // 60:02}:{index % 60:02}Z",
+                },
+            }
+            for index in batch
+        ]
+        (pulls / str(number)).write_text(json.dumps(received))
+    (gcloud := tmp_path / "gcloud").write_text(GCLOUD)
+    gcloud.chmod(0o755)
+    bash = shutil.which("bash")
+    assert bash
+
+    subprocess.run(
+        [bash, "-eu", "-o", "pipefail", "-c", textwrap.dedent(block)],
+        cwd=tmp_path,
+        env={
+            "NAME": "voice-avatar",
+            "PATH": f"{tmp_path}:/usr/local/bin:/usr/bin:/bin",
+            "PROJECT": "demo-project",
+            "PUBLISHED": str(tmp_path / "published"),
+            "PULLS": str(pulls),
+        },
+        check=True,
+    )
+
+    assert (tmp_path / "published").read_text().splitlines() == [
+        "pubsub topics publish voice-avatar-uploads --project demo-project "
+        f"--message message {index} --attribute objectId=o{index}"
+        for index in range(240)
+    ]
+
+
+def test_the_runbook_says_where_terraform_runs() -> None:
+    head = (MODULE / "runbook.md").read_text().partition("\n## ")[0]
+
+    assert "`infra/terraform/deployment`" in head

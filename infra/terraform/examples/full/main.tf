@@ -9,11 +9,11 @@ terraform {
   required_providers {
     google = {
       source  = "hashicorp/google"
-      version = ">= 6.50, < 8"
+      version = ">= 7.15, < 8"
     }
     google-beta = {
       source  = "hashicorp/google-beta"
-      version = ">= 6.50, < 8"
+      version = ">= 7.15, < 8"
     }
   }
 

@@ -1,0 +1,54 @@
+# Written by python -m infra.terraform.generated; change the module's variables.tf instead.
+
+module "voice_avatar" {
+  source = "../"
+
+  alert_emails                = var.alert_emails
+  allowed_origins             = var.allowed_origins
+  api_concurrency             = var.api_concurrency
+  app_check                   = var.app_check
+  build_region                = var.build_region
+  busy_hours                  = var.busy_hours
+  characters                  = var.characters
+  cloud_armor                 = var.cloud_armor
+  conversion_deadline_seconds = var.conversion_deadline_seconds
+  convert_concurrency         = var.convert_concurrency
+  convert_cpu                 = var.convert_cpu
+  convert_gpu                 = var.convert_gpu
+  convert_image               = var.convert_image
+  convert_memory              = var.convert_memory
+  custom_domain               = var.custom_domain
+  deletion_protection         = var.deletion_protection
+  delivery_attempts           = var.delivery_attempts
+  domain_restricted_sharing   = var.domain_restricted_sharing
+  error_rate_objective        = var.error_rate_objective
+  firebase_authentication     = var.firebase_authentication
+  firestore_location          = var.firestore_location
+  function_min_instances      = var.function_min_instances
+  gpu_regions                 = var.gpu_regions
+  kms_key                     = var.kms_key
+  labels                      = var.labels
+  live                        = var.live
+  log_level                   = var.log_level
+  max_bundle_bytes            = var.max_bundle_bytes
+  max_instances               = var.max_instances
+  max_text_characters         = var.max_text_characters
+  max_upload_bytes            = var.max_upload_bytes
+  min_instances               = var.min_instances
+  monthly_budget              = var.monthly_budget
+  name                        = var.name
+  notification_channels       = var.notification_channels
+  page                        = var.page
+  project_id                  = var.project_id
+  public_api                  = var.public_api
+  quota                       = var.quota
+  rate_limit_per_minute       = var.rate_limit_per_minute
+  recording_seconds           = var.recording_seconds
+  region                      = var.region
+  result_url_seconds          = var.result_url_seconds
+  signing                     = var.signing
+  upload_url_seconds          = var.upload_url_seconds
+  wait_objective_seconds      = var.wait_objective_seconds
+  wait_seconds                = var.wait_seconds
+  waiting_per_client          = var.waiting_per_client
+}

@@ -1,0 +1,46 @@
+# Written by python -m infra.terraform.generated; change the module's outputs.tf instead.
+
+output "api_url" {
+  description = "Where the api answers."
+  value       = module.voice_avatar.api_url
+}
+
+output "buckets" {
+  description = "Names of the buckets for recordings, results and, if there is one, characters."
+  value       = module.voice_avatar.buckets
+}
+
+output "convert_image" {
+  description = "The conversion container's image, with its digest."
+  value       = module.voice_avatar.convert_image
+}
+
+output "dashboard" {
+  description = "Where the dashboard is."
+  value       = module.voice_avatar.dashboard
+}
+
+output "load_balancer_address" {
+  description = "What the custom domain's A record must point to; null without one."
+  value       = module.voice_avatar.load_balancer_address
+}
+
+output "page_configuration" {
+  description = "Content of the page's config.json."
+  value       = module.voice_avatar.page_configuration
+}
+
+output "page_url" {
+  description = "URL of the page; null if the module does not host it."
+  value       = module.voice_avatar.page_url
+}
+
+output "topics" {
+  description = "Names of the topics and of the dead-letter topics."
+  value       = module.voice_avatar.topics
+}
+
+output "voicevox_url" {
+  description = "What clients of VOICEVOX take as the engine's address; null without live.voicevox."
+  value       = module.voice_avatar.voicevox_url
+}

@@ -1,0 +1,307 @@
+# Written by python -m infra.terraform.generated; infra/terraform/pairs.py says what it tries.
+
+mock_provider "archive" {}
+mock_provider "google" {
+  source = "./tests/mocks"
+}
+mock_provider "google-beta" {
+  source = "../tests/mocks-beta"
+}
+mock_provider "random" {}
+mock_provider "time" {}
+
+variables {
+  allowed_origins = ["https://www.example.com"]
+  convert_cpu     = "4"
+  convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+  convert_memory  = "16Gi"
+  max_instances   = { convert = 3 }
+  min_instances   = 0
+  project_id      = "demo-project"
+  quota           = { cpus = 100, memory_gib = 200 }
+  region          = "europe-west1"
+}
+
+run "state_01" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
+  }
+}
+
+run "state_02" {}
+
+run "state_03" {
+  variables {
+    alert_emails   = ["operator@example.com"]
+    characters     = {}
+    convert_gpu    = "nvidia-l4"
+    custom_domain  = "voice.example.com"
+    live           = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget = 50
+    page           = { folder = "../tests/page" }
+  }
+}
+
+run "state_04" {
+  variables {
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    signing                 = "hmac"
+  }
+}
+
+run "state_05" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    characters              = {}
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+  }
+}
+
+run "state_06" {
+  variables {
+    alert_emails   = ["operator@example.com"]
+    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters     = {}
+    convert_gpu    = "nvidia-l4"
+    custom_domain  = "voice.example.com"
+    monthly_budget = 50
+    page           = { folder = "../tests/page" }
+    signing        = "hmac"
+  }
+}
+
+run "state_07" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+  }
+}
+
+run "state_08" {
+  variables {
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
+  }
+}
+
+run "state_09" {
+  variables {
+    alert_emails   = ["operator@example.com"]
+    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters     = {}
+    convert_gpu    = "nvidia-l4"
+    live           = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget = 50
+    signing        = "hmac"
+  }
+}
+
+run "state_10" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    characters              = {}
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
+  }
+}
+
+run "state_11" {
+  variables {
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
+  }
+}
+
+run "state_12" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    characters              = {}
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    page                    = { folder = "../tests/page" }
+  }
+}
+
+run "state_13" {
+  variables {
+    alert_emails   = ["operator@example.com"]
+    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    live           = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget = 50
+    signing        = "hmac"
+  }
+}
+
+run "state_14" {
+  variables {
+    alert_emails  = ["operator@example.com"]
+    characters    = {}
+    convert_gpu   = "nvidia-l4"
+    custom_domain = "voice.example.com"
+    live          = { cpu = "4", memory = "16Gi", voicevox = true }
+    page          = { folder = "../tests/page" }
+  }
+}
+
+run "state_15" {
+  variables {
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
+  }
+}
+
+run "state_16" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    convert_gpu             = "nvidia-l4"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    signing                 = "hmac"
+  }
+}
+
+run "state_17" {
+  variables {
+    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters     = {}
+    convert_gpu    = "nvidia-l4"
+    custom_domain  = "voice.example.com"
+    live           = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget = 50
+    page           = { folder = "../tests/page" }
+  }
+}
+
+run "state_18" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
+    firebase_authentication = {}
+    signing                 = "hmac"
+  }
+}
+
+run "state_19" {
+  variables {
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
+  }
+}
+
+run "state_20" {
+  variables {
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    characters              = {}
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+  }
+}
+
+run "state_21" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    page                    = { folder = "../tests/page" }
+  }
+}
+
+run "state_22" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    characters              = {}
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
+  }
+}
+
+run "state_23" {
+  variables {
+    alert_emails = ["operator@example.com"]
+    busy_hours   = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters   = {}
+    live         = { cpu = "4", memory = "16Gi", voicevox = true }
+    signing      = "hmac"
+  }
+}
+
+run "state_24" {
+  variables {
+    alert_emails = ["operator@example.com"]
+    app_check    = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    characters   = {}
+    convert_gpu  = "nvidia-l4"
+    live         = { cpu = "4", memory = "16Gi", voicevox = true }
+    signing      = "hmac"
+  }
+}
