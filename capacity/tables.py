@@ -44,8 +44,14 @@ class Table:
         for index, column in enumerate(self.columns):
             table.add_column(column, justify="right" if index else "left", no_wrap=not index)
         for row in self.rows:
-            table.add_row(*row)
+            table.add_row(*(_emphasised(cell) for cell in row))
         return table
+
+
+def _emphasised(cell: str) -> str:
+    """Return a cell in the terminal's form of emphasis instead of Markdown's."""
+    plain = cell.removeprefix("**").removesuffix("**")
+    return cell if plain == cell else f"[bold]{plain}[/bold]"
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
 """The interactive description of the api at `/docs`, and the header that forbids framing.
 
 FastAPI's own page at `/docs` loads whatever version of its scripts a public server gives out. Here
-script and style have a version and a digest, and the browser runs nothing that differs from it
-(W3C Subresource Integrity).
+script and style come with the package `fastapi-offline` and are served by the api itself, so that
+the page runs nothing else and works without the internet.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.responses import HTMLResponse
+from starlette.staticfiles import StaticFiles
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-_SWAGGER_UI: Final = "https://cdn.jsdelivr.net/npm/swagger-ui-dist@5.35.0"
-_SCRIPT_DIGEST: Final = "sha384-gjRm0bEPMeTmMh5jT2cHccIwCUZSTd8YC+j0d0sXw0MdGEfScduGpSyF3ZSSLkX9"
-_STYLE_DIGEST: Final = "sha384-WlYgdmXYOOBWL5apwjDEZwN+U3HmXSSu5R6V5aGxEcf7z+KuRNwBhoxKVN1i3D5I"
 
 _START: Final = 'SwaggerUIBundle({url: "openapi.json", dom_id: "#description"});'
 
@@ -26,9 +23,9 @@ _PAGE: Final = f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title>Voice Avatar: the API</title>
-<link rel="stylesheet" href="{_SWAGGER_UI}/swagger-ui.css" integrity="{_STYLE_DIGEST}" crossorigin>
+<link rel="stylesheet" href="docs/static/swagger-ui.css">
 <main id="description"></main>
-<script src="{_SWAGGER_UI}/swagger-ui-bundle.js" integrity="{_SCRIPT_DIGEST}" crossorigin></script>
+<script src="docs/static/swagger-ui-bundle.js"></script>
 <script>{_START}</script>
 </html>
 """
@@ -40,6 +37,8 @@ def describe(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def documentation() -> HTMLResponse:
         return HTMLResponse(_PAGE)
+
+    app.mount("/docs/static", StaticFiles(packages=[("fastapi_offline", "static")]))
 
 
 class FramingMiddleware:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from shared.voice import ErrorCode, VoiceError
@@ -34,8 +34,13 @@ class LoadedCharacter:
 
     @property
     def marking(self) -> Marking:
-        """What is written into its results."""
+        """What is written into its conversions."""
         return Marking(self.manifest.id, self.manifest.name.en, self.manifest.credit)
+
+    @property
+    def text_marking(self) -> Marking:
+        """What is written into texts that it speaks."""
+        return replace(self.marking, is_from_text=True)
 
 
 class Characters(Protocol):

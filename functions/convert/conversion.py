@@ -151,8 +151,9 @@ class Conversion:
                 samples = await self._speak(voice, character, data, voice.options.speaking)
             seconds = None
         with stages.enter("encoding", timed_as="encode"):
-            encoded = await _encode(samples, character, voice)
-        return Made(encoded, character.marking, seconds)
+            marking = character.text_marking if voice.is_text else character.marking
+            encoded = await _encode(samples, character, voice, marking)
+        return Made(encoded, marking, seconds)
 
     async def store(self, voice: Voice, made: Made, stages: Stages) -> Outcome:
         """Store what was made for a leased voice, as the result of its present attempt.
@@ -277,13 +278,11 @@ async def _convert(
 
 
 async def _encode(
-    samples: npt.NDArray[np.float32], character: LoadedCharacter, voice: Voice
+    samples: npt.NDArray[np.float32], character: LoadedCharacter, voice: Voice, marking: Marking
 ) -> Encoded:
     engine = character.text_engine if voice.is_text else character.engine
     rate = engine.sample_rate if engine else character.manifest.sample_rate
-    return await asyncio.to_thread(
-        encode, samples, rate, voice.options.output_format, character.marking
-    )
+    return await asyncio.to_thread(encode, samples, rate, voice.options.output_format, marking)
 
 
 def _seed(voice: Voice) -> int:

@@ -64,11 +64,13 @@ class Report:
         job: the job.
         voice: the voice, once it is done.
         error: why the job failed, else None.
+        is_there: whether the result was there already, so that nothing was to do.
     """
 
     job: Job
     voice: Voice | None = None
     error: RefusedError | None = None
+    is_there: bool = False
 
 
 def plan_jobs(paths: Sequence[Path], output: Path | None, suffix: str, character: str) -> list[Job]:
@@ -211,9 +213,10 @@ async def convert_all(
 
 async def _convert(visitor: Visitor, report: Report, wish: Wish, *, overwrite: bool) -> None:
     job = report.job
+    if job.target.exists() and not overwrite:
+        report.is_there = True
+        return
     try:
-        if not overwrite:
-            require_free(job.target)
         recording = await asyncio.to_thread(job.source.read_bytes)
         created = await visitor.create(wish, content_type_of(job.source))
         await visitor.upload(created, recording)
@@ -261,6 +264,8 @@ def _table(reports: Sequence[Report]) -> Table:
 def _outcome(report: Report) -> tuple[str, str]:
     if report.error is not None:
         return "", f"[red]{report.error.code}[/red]: {report.error.detail}"
+    if report.is_there:
+        return "", f"already there (--overwrite replaces it): {report.job.target}"
     if report.voice is None or report.voice.input is None:
         return "", ""
     return f"{report.voice.input.seconds:.2f}", str(report.job.target)

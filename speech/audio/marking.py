@@ -36,11 +36,13 @@ class Marking:
         character_id: id of the character.
         character_name: its name, for people.
         credit: the voice owner's credit line, for people; may be empty.
+        is_from_text: whether the character spoke a text; otherwise a recording was converted.
     """
 
     character_id: str
     character_name: str
     credit: str = ""
+    is_from_text: bool = False
 
     @property
     def title(self) -> str:
@@ -50,7 +52,8 @@ class Marking:
     @property
     def comment(self) -> str:
         """The statement for people."""
-        statement = f"Synthetic speech, converted to the voice of {self.character_name}."
+        made = "spoken from text in" if self.is_from_text else "converted to"
+        statement = f"Synthetic speech, {made} the voice of {self.character_name}."
         return f"{statement} {self.credit}".strip()
 
     def tags(self) -> dict[str, str]:

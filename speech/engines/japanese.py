@@ -52,6 +52,7 @@ _SILENCES = ("-sil+", "-pau+")
 # The first is the pause that VOICEVOX makes at a comma.
 _BREATH_SECONDS, _SENTENCE_SECONDS = 0.3, 0.45
 _SETTINGS = {"semitones": 0.0, "gain": 1.0}
+_MOST_REPEATED = 6
 _SLOWEST, _FASTEST = 0.25, 4.0
 
 
@@ -123,6 +124,9 @@ class HtsVoice:
             speed: how fast, 1 for the voice's own.
             semitones: by how much higher.
         """
+        pieces = _without_held(labels)
+        if len(pieces) > 1:
+            return np.concatenate([self.synthesise(each, speed, semitones) for each in pieces])
         wave = self._synthesise(labels, speed, semitones)
         if len(labels) == 1 or np.abs(wave).max(initial=0.0) <= _LOUDEST:
             return wave
@@ -154,6 +158,18 @@ class HtsVoice:
         engine = HTSEngine(path)
         self._rate = engine.get_sampling_frequency()
         return engine
+
+
+def _without_held(labels: Sequence[str]) -> list[Sequence[str]]:
+    """Cut labels where the same sound is repeated for longer than the voice's filter is stable."""
+    sounds = [label.partition("-")[2].partition("+")[0] for label in labels]
+    cuts, repeated = [0], 0
+    for index, (before, sound) in enumerate(pairwise(sounds), start=1):
+        repeated = repeated + 1 if sound == before else 0
+        if repeated == _MOST_REPEATED:
+            cuts.append(index)
+            repeated = 0
+    return [labels[begin:end] for begin, end in pairwise([*cuts, len(labels)])]
 
 
 class JapaneseEngine:

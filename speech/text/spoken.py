@@ -195,7 +195,6 @@ _TAG = re.compile(r"(?<![\w&])#(?=\w)")
 _SHARP = re.compile(r"(?<=[A-Za-z])#")
 _PLUSES = re.compile(r"(?<=[A-Za-z])\++")
 _MANY = re.compile(r"([^\w\s])\1{2,}")
-_HELD = re.compile(r"([A-Za-z\u3041-\u30ff])\1{4,}")
 _DRAWN = re.compile(r"(?<=[\u3040-\u30ff\u4e00-\u9fff])~+")
 _HIDDEN = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff\u00ad]")
 _BRACKETS = re.compile(r"[(){}\[\]<>「」『』【】〈〉《》〔〕\"“”`]+")
@@ -282,7 +281,6 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (_PLUSES, lambda found: "プラス" * len(found[0])),
     (_MATHS, lambda found: _MATHEMATICAL[found[0].strip()]),
     (_MANY, r"\1"),
-    (_HELD, r"\1\1\1\1"),
     (_DRAWN, "ー"),
     (_BRACKETS, "、"),
 )

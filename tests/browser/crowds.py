@@ -40,6 +40,14 @@ def crowd(cloud: Endpoints, count: int) -> list[dict[str, Any]]:
     return [*real, *(_invented(real[0], number) for number in range(count))]
 
 
+def only_mei_types(cloud: Endpoints) -> dict[str, Any]:
+    """Return the api's answer as if Mei alone spoke text, and everybody took recordings."""
+    told: dict[str, Any] = httpx.get(f"{cloud.api}/api/v1/characters").json()
+    for each in told["characters"]:
+        each["takes"] = "both" if each["id"] == "mei" else "speech"
+    return told
+
+
 def _invented(model: dict[str, Any], number: int) -> dict[str, Any]:
     (english, japanese), round_ = NAMES[number % len(NAMES)], number // len(NAMES)
     suffix = f" {round_ + 1}" if round_ else ""

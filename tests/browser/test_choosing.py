@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.browser.crowds import crowd
+from tests.browser.crowds import crowd, only_mei_types
 from tests.browser.sounds import decode, median_pitch
 
 if TYPE_CHECKING:
@@ -91,8 +91,12 @@ def test_a_typed_text_is_spoken_as_it_is_wanted_and_can_be_deleted(
     assert visitor.page.evaluate("document.activeElement.id") == "text"
 
 
-def test_a_character_that_cannot_speak_text_says_so_and_is_marked(open_page: OpenPage) -> None:
-    visitor = open_page(microphone=None)
+def test_a_character_that_cannot_speak_text_says_so_and_is_marked(
+    new_visitor: OpenPage, cloud: Endpoints
+) -> None:
+    visitor = new_visitor(microphone=None)
+    visitor.answer("**/api/v1/characters", "GET", json=only_mei_types(cloud))
+    visitor.open()
     visitor.page.check("[name=mode][value=type]", force=True)
     visitor.page.fill("#text", "おはようございます。")
     visitor.page.check("[name=character][value=ned]", force=True)

@@ -8,6 +8,7 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.browser.crowds import only_mei_types
 from tests.browser.sounds import decode, write_wav
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ def test_a_refused_microphone(open_page: OpenPage) -> None:
     assert visitor.text("#main-label") == "Try again"
 
 
-def test_who_has_no_microphone_types_instead(open_page: OpenPage) -> None:
-    visitor = open_page(permission="denied")
+def test_who_has_no_microphone_types_instead(new_visitor: OpenPage, cloud: Endpoints) -> None:
+    visitor = new_visitor(permission="denied")
+    visitor.answer("**/api/v1/characters", "GET", json=only_mei_types(cloud))
+    visitor.open()
     visitor.page.check("[name=character][value=ned]", force=True)
     visitor.press()
     assert visitor.problem() == "The microphone is blocked."

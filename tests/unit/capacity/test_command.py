@@ -59,6 +59,8 @@ def test_a_plan_is_printed_and_drawn(capsys: pytest.CaptureFixture[str], tmp_pat
     arguments = ["--per-day", "4000", "--target", "p95 <= 1.5 s", "--picture", str(picture)]
     assert main(arguments) == 0
     printed = capsys.readouterr().out
+    assert "together" in printed
+    assert "**" not in printed
     for expected in (
         "without warm-up",
         "with warm-up",

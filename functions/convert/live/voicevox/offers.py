@@ -79,7 +79,7 @@ def _only_speaker(character: LoadedCharacter, engine: PhraseEngine) -> OfferedSp
     number = str(uuid.uuid5(uuid.NAMESPACE_URL, f"urn:voice-avatar:character:{manifest.id}"))
     icon = _picture_of(manifest) or plain_png(manifest.preview.colour)
     style = OfferedStyle(
-        style_id(number, 0), USUAL_STYLE, engine, 0, icon=icon, marking=character.marking
+        style_id(number, 0), USUAL_STYLE, engine, 0, icon=icon, marking=character.text_marking
     )
     return OfferedSpeaker(
         number, manifest.name.ja, _VERSION, _policy(manifest, None), icon, (style,)
@@ -100,7 +100,7 @@ def _speakers_in(
                 style.id,
                 icon=_icon_of(facts.media[style.id]),
                 samples=_samples_of(facts.media[style.id]),
-                marking=character.marking,
+                marking=character.text_marking,
             )
             for style in speaker.styles
         )

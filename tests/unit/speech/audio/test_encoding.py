@@ -183,3 +183,5 @@ def test_the_marking_is_well_formed_xml_whatever_the_names_are() -> None:
 
 def test_a_marking_without_credit_ends_with_its_statement() -> None:
     assert Marking("a", "A").comment == "Synthetic speech, converted to the voice of A."
+    spoken = Marking("a", "A", is_from_text=True)
+    assert spoken.comment == "Synthetic speech, spoken from text in the voice of A."

@@ -155,6 +155,17 @@ def test_a_vowel_that_is_too_long_for_the_voice_is_split(engine: JapaneseEngine)
     assert (frames > 0.01).mean() > 0.5
 
 
+@pytest.mark.parametrize("sound", ["あ", "か"])
+def test_what_is_written_many_times_is_spoken_as_many_times(
+    engine: JapaneseEngine, sound: str
+) -> None:
+    wave = whole(engine, sound * 60)
+
+    assert len(wave) / RATE > 4
+    tenths = wave[: len(wave) // 2400 * 2400].reshape(-1, 2400)
+    assert np.mean(np.abs(tenths).max(axis=1) > 0.01) > 0.8
+
+
 def test_another_style_is_refused(engine: JapaneseEngine) -> None:
     with pytest.raises(TextError, match="The voice has one style, 0; found 3"):
         engine.speak(SENTENCE, SpeechOptions(style=3))
