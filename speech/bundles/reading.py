@@ -35,12 +35,17 @@ def load_characters(
         folders = bundle_folders(folder)
     except ManifestError as error:
         raise BundleError(str(error)) from error
-    characters = (load_character(path, engines, max_bytes) for path in folders)
+    # Read and verified once, however many characters share it.
+    shared: dict[str, Graph] = {}
+    characters = (load_character(path, engines, max_bytes, shared) for path in folders)
     return MappingProxyType({character.manifest.id: character for character in characters})
 
 
 def load_character(
-    folder: Path, engines: Mapping[str, EngineContracts], max_bytes: int = MAX_BUNDLE_BYTES
+    folder: Path,
+    engines: Mapping[str, EngineContracts],
+    max_bytes: int = MAX_BUNDLE_BYTES,
+    shared: dict[str, Graph] | None = None,
 ) -> Character:
     """Load a character bundle: manifest, portrait, and graphs by size, hash, content and tensors.
 
@@ -50,6 +55,7 @@ def load_character(
         folder: the bundle.
         engines: those that its manifest may name.
         max_bytes: how many bytes its graphs may have together.
+        shared: the verified graphs that characters share, by SHA-256; those of this one are added.
 
     Raises:
         BundleError: in one sentence, what is wrong with which file, field or tensor.
@@ -61,7 +67,8 @@ def load_character(
     if manifest.preview.portrait:
         portrait = read_file(folder, manifest.preview.portrait, MAX_PORTRAIT_BYTES)
         check_portrait(manifest.preview.portrait, portrait)
-    return assemble_character(manifest, engines, partial(_read_graph, folder), max_bytes)
+    find = partial(_find_graph, folder, {} if shared is None else shared)
+    return assemble_character(manifest, engines, find, max_bytes)
 
 
 def assemble_character(
@@ -140,8 +147,16 @@ def _contracts(
     return contracts
 
 
-def _read_graph(folder: Path, entry: GraphFile) -> Graph:
+def _find_graph(folder: Path, shared: dict[str, Graph], entry: GraphFile) -> Graph:
     path = find_graph(folder, entry.file, entry.sha256)
+    if path.parent == folder:
+        return _read_graph(path, entry)
+    if entry.sha256 not in shared:
+        shared[entry.sha256] = _read_graph(path, entry)
+    return shared[entry.sha256]
+
+
+def _read_graph(path: Path, entry: GraphFile) -> Graph:
     size = path.stat().st_size
     if size != entry.bytes:
         # Before it is read: it may be far larger than the manifest says.

@@ -11,18 +11,22 @@ and returns `audio`, float32 [1, T R / 100]. Its pulses start with phase 0 one f
 first sample. Their phase is the sum of f0 / R over all samples, with f0 interpolated linearly
 between frames.
 
-A bundle may have a second graph, role `harmonic_stream`, with which a voice that goes on takes less
-work; see speech.engines.running.graph.
+A bundle whose `harmonic` graph takes `content`, float32 [1, T, size], in place of `wave` has a
+graph of the role `content`, too, which characters share; see speech.engines.content.
+
+A bundle may have a further graph, role `harmonic_stream`, with which a voice that goes on takes
+less work; see speech.engines.running.graph.
 """
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 
 from shared.characters import MANIFEST, CharacterManifest, Pitch
 from speech.bundles.bundle import BundleError, Character
 from speech.bundles.contracts import Contract, GraphContract, TensorContract, refuse_options
+from speech.engines import content
 from speech.engines.analysis import Analysis, analyse
 from speech.engines.base import (
     ConversionOptions,
@@ -33,6 +37,7 @@ from speech.engines.base import (
     Stream,
 )
 from speech.engines.chunks import Chunk, cut_at_pauses
+from speech.engines.content import ContentEncoder
 from speech.engines.f0 import HOP
 from speech.engines.finishing import finish, join_pieces
 from speech.engines.levels import FRAMES_PER_SECOND
@@ -43,19 +48,26 @@ from speech.engines.running.graph import StateVoices, StreamContract
 from speech.engines.running.stream import VoiceStream
 from speech.engines.running.voices import RunningVoice, WindowVoice
 from speech.engines.samples import check_rate, check_samples, converted_length
-from speech.engines.session import GraphSession
+from speech.engines.session import GraphSession, shared_session
 
 ROLE = "harmonic"
 STREAM_ROLE = "harmonic_stream"
-_CONTRACT = GraphContract(
-    inputs=(
-        TensorContract("wave", [(1, "160*frames")]),
-        TensorContract("f0", [(1, "frames")]),
-        TensorContract("voicing", [(1, "frames")]),
-        TensorContract("noise", [(1, "samples")]),
-    ),
-    outputs=(TensorContract("audio", [(1, "samples")]),),
-)
+_WAVE = TensorContract("wave", [(1, "160*frames")])
+_CONTENT = TensorContract("content", [(1, "frames", None)])
+
+
+def _contract(heard: TensorContract) -> GraphContract:
+    return GraphContract(
+        inputs=(
+            heard,
+            TensorContract("f0", [(1, "frames")]),
+            TensorContract("voicing", [(1, "frames")]),
+            TensorContract("noise", [(1, "samples")]),
+        ),
+        outputs=(TensorContract("audio", [(1, "samples")]),),
+    )
+
+
 _TRIAL_FRAMES = 9
 _FRAMES_AT_A_TIME = 16
 
@@ -69,9 +81,16 @@ def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
     refuse_options(manifest)
     _pitch_of(manifest)
     hop = _hop_of(manifest)
+    needed: dict[str, Contract] = {}
+    if content.ROLE in manifest.graphs:
+        needed |= {content.ROLE: content.CONTRACT, ROLE: _contract(_CONTENT)}
+    else:
+        needed |= {ROLE: _contract(_WAVE)}
     if STREAM_ROLE in manifest.graphs:
-        return {ROLE: _CONTRACT, STREAM_ROLE: StreamContract(hop)}
-    return {ROLE: _CONTRACT}
+        needed |= {STREAM_ROLE: StreamContract(hop)}
+        if content.STREAM_ROLE in manifest.graphs:
+            needed |= {content.STREAM_ROLE: content.CONTRACT}
+    return needed
 
 
 def build(character: Character, settings: SessionSettings) -> "HarmonicEngine":
@@ -79,9 +98,20 @@ def build(character: Character, settings: SessionSettings) -> "HarmonicEngine":
     graph = character.graphs[ROLE]
     # Measured: optimising these graphs takes half of their loading time and makes none faster.
     session = GraphSession(graph, settings, is_optimised=True)
-    engine = HarmonicEngine(character.manifest, session, _state_voices(character, settings))
-    engine.try_out(graph.file)
+    encoder, size = _encoder(character, settings)
+    voices = _state_voices(character, settings)
+    engine = HarmonicEngine(character.manifest, session, encoder, voices)
+    engine.try_out(graph.file, size)
     return engine
+
+
+def _encoder(character: Character, settings: SessionSettings) -> tuple[ContentEncoder | None, int]:
+    """Return the content encoder, loaded once for all characters, and its size; or none."""
+    graph = character.graphs.get(content.ROLE)
+    if graph is None:
+        return None, 0
+    encoder = ContentEncoder(shared_session(graph, settings))
+    return encoder, encoder.try_out(graph.file)
 
 
 def _state_voices(
@@ -91,7 +121,9 @@ def _state_voices(
     stream, whole = character.graphs.get(STREAM_ROLE), character.graphs[ROLE]
     if stream is None:
         return None
-    return StateVoices(stream, whole, _hop_of(character.manifest), settings)
+    student = character.graphs.get(content.STREAM_ROLE)
+    holders = (whole,) if student is None else (whole, student)
+    return StateVoices(stream, holders, _hop_of(character.manifest), settings)
 
 
 class HarmonicEngine:
@@ -100,20 +132,26 @@ class HarmonicEngine:
     Args:
         manifest: of the character.
         session: its graph.
-        open_voice: opens a voice that goes on; by default with the same graph.
+        encoder: hears what the graph is given; None if it hears the recording itself.
+        open_voice: opens a voice that goes on; by default with the same graph, if it hears the
+            recording itself.
     """
 
     def __init__(
         self,
         manifest: CharacterManifest,
         session: GraphSession,
+        encoder: ContentEncoder | None = None,
         open_voice: Callable[[], RunningVoice] | None = None,
     ) -> None:
         self._manifest = manifest
         self._session = session
+        self._encoder = encoder
         self._pitch = _pitch_of(manifest)
         self._hop = hop = _hop_of(manifest)
-        self._open_voice = open_voice or (lambda: WindowVoice(session, hop, _FRAMES_AT_A_TIME))
+        if open_voice is None and encoder is None:
+            open_voice = partial(WindowVoice, session, hop, _FRAMES_AT_A_TIME)
+        self._open_voice = open_voice
 
     @cached_property
     def _noise(self) -> Samples:
@@ -144,9 +182,11 @@ class HarmonicEngine:
         with clock.stage("post"):
             return finish(voice, self.sample_rate, length, analysis)
 
-    def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream:
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
         """Begin a conversion while somebody speaks; see Engine."""
         check_rate(sample_rate)
+        if self._open_voice is None:
+            return None
         return VoiceStream(
             self._open_voice(),
             sample_rate=sample_rate,
@@ -156,15 +196,16 @@ class HarmonicEngine:
             noise=Noise(self._noise, options.seed),
         )
 
-    def try_out(self, file: str) -> None:
-        """Run the graph on a short silence.
+    def try_out(self, file: str, content_size: int = 0) -> None:
+        """Run the graph on a short silence, or on content of so many numbers.
 
         Raises:
             BundleError: it fails, or its output is wrong.
         """
         frames = _TRIAL_FRAMES
-        inputs = {
-            "wave": np.zeros((1, frames * HOP), np.float32),
+        wave = {"wave": np.zeros((1, frames * HOP), np.float32)}
+        heard = {"content": np.zeros((1, frames, content_size), np.float32)}
+        inputs = (heard if content_size else wave) | {
             "f0": np.full((1, frames), self._pitch.median_hz, np.float32),
             "voicing": np.ones((1, frames), np.float32),
             "noise": np.zeros((1, (frames + 1) * self._hop), np.float32),
@@ -182,21 +223,30 @@ class HarmonicEngine:
         noise = Noise(self._noise, options.seed).read(0, (len(pitch) + 1) * self._hop)
         chunks = cut_at_pauses(analysis.levels.frames)
         contours = join_phases(chunks, pitch)
+        heard = self._hear(analysis, chunks)
         pieces = [
-            self._speak_chunk(analysis, chunk, contour, noise)
-            for chunk, contour in zip(chunks, contours, strict=True)
+            self._speak_chunk(analysis, chunk, inputs | {"f0": contour}, noise)
+            for chunk, inputs, contour in zip(chunks, heard, contours, strict=True)
         ]
         return join_pieces(analysis, chunks, pieces, self._hop)
 
+    def _hear(self, analysis: Analysis, chunks: Sequence[Chunk]) -> list[dict[str, Samples]]:
+        """Return what the graph hears of each piece, by the name of its input."""
+        if self._encoder is None:
+            return [
+                {"wave": analysis.wave[chunk.first * HOP : chunk.last * HOP]} for chunk in chunks
+            ]
+        contents = self._encoder.hear(analysis, chunks)
+        return [{} if content is None else {"content": content} for content in contents]
+
     def _speak_chunk(
-        self, analysis: Analysis, chunk: Chunk, contour: Samples, noise: Samples
+        self, analysis: Analysis, chunk: Chunk, heard: Mapping[str, Samples], noise: Samples
     ) -> Samples:
         """Run the network over one piece, from its `first` frame to its `last`."""
         if not analysis.has_speech(chunk):
             return np.zeros((chunk.last - chunk.first) * self._hop, np.float32)
         inputs = {
-            "wave": analysis.wave[chunk.first * HOP : chunk.last * HOP],
-            "f0": contour,
+            **heard,
             "voicing": analysis.track.voicing[chunk.first : chunk.last],
             "noise": noise[chunk.first * self._hop : (chunk.last + 1) * self._hop],
         }

@@ -10,10 +10,11 @@ of H samples, it takes
     others   float32, of fixed shapes      the state, zero at first
 
 and returns `audio`, float32 [1, F H], which ends at frame end - 1, and for each state `x` the next
-one, `next_x`. Its initialisers may be those of the role `harmonic`, by name.
+one, `next_x`. Its initialisers may be those of the roles `harmonic` and `content_stream`, by
+name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 
@@ -128,14 +129,17 @@ class StateVoices:
 
     Args:
         graph: of the role `harmonic_stream`.
-        whole: of the role `harmonic`, which has the weights.
+        holders: the graphs that hold its weights: of the role `harmonic`, and of the encoder for
+            streams that characters share, if the bundle names one.
         hop: samples per frame of the voice.
         settings: how to run the graph.
     """
 
-    def __init__(self, graph: Graph, whole: Graph, hop: int, settings: SessionSettings) -> None:
+    def __init__(
+        self, graph: Graph, holders: Sequence[Graph], hop: int, settings: SessionSettings
+    ) -> None:
         self._graph = graph
-        self._whole = whole
+        self._holders = holders
         self._hop = hop
         # A few frames at a time are too little work for any other processor.
         self._settings = replace(settings, provider=Provider.CPU)
@@ -153,15 +157,19 @@ class StateVoices:
     def _loaded(self) -> GraphSession:
         with self._lock:
             if self._session is None:
-                self._session = _open_session(self._graph, self._whole, self._settings)
-                # Lets go of the file's bytes.
-                self._whole = self._graph
+                self._session = _open_session(self._graph, self._holders, self._settings)
+                # Lets go of the files' bytes.
+                self._holders = ()
             return self._session
 
 
-def _open_session(graph: Graph, whole: Graph, settings: SessionSettings) -> GraphSession:
-    """Load a graph of this role with the weights of the role `harmonic`, and try it."""
-    content = with_weights_of(graph.content, whole.content)
+def _open_session(
+    graph: Graph, holders: Sequence[Graph], settings: SessionSettings
+) -> GraphSession:
+    """Load a graph of this role with the weights of others, and try it."""
+    content = graph.content
+    for holder in holders:
+        content = with_weights_of(content, holder.content)
     # Optimised when it is loaded, unlike the whole graph: it runs every few frames, and widening
     # its weights each time would take longer than using them.
     session = GraphSession(Graph(graph.file, content, graph.facts), settings)
