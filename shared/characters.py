@@ -28,6 +28,8 @@ from shared.manifest_fields import Entries, Expected, Form, Number, Text, WholeN
 from shared.manifest_messages import one_line, sentence
 
 MANIFEST = "character.json"
+BUILT_IN = ("hina", "mei", "ned")
+"""The characters that come with the service, the default one first."""
 ENCODERS = "encoders"
 """The folder beside the characters' ones with graphs that several share, named by SHA-256."""
 SCHEMA_VERSION = 1
@@ -293,7 +295,7 @@ class CharacterManifest(Manifest):
 
 
 def read_manifests(folder: Path) -> Mapping[str, CharacterManifest]:
-    """Read the manifest of every character in a folder of bundles, in the order of their ids.
+    """Read the manifest of every character in a folder of bundles, in the order of bundle_folders.
 
     Raises:
         ManifestError: a manifest is wrong, a bundle's folder is not named by its id, or there is
@@ -304,12 +306,19 @@ def read_manifests(folder: Path) -> Mapping[str, CharacterManifest]:
 
 
 def bundle_folders(folder: Path) -> Sequence[Path]:
-    """Return the character bundles in a folder, in the order of their ids.
+    """Return the character bundles in a folder: those of BUILT_IN first, others by their ids.
+
+    So a new character does not become the default by its name.
 
     Raises:
         ManifestError: there is none.
     """
-    folders = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+
+    def place(path: Path) -> tuple[int, str]:
+        known = BUILT_IN.index(path.name) if path.name in BUILT_IN else len(BUILT_IN)
+        return known, path.name
+
+    folders = sorted((path.parent for path in folder.glob(f"*/{MANIFEST}")), key=place)
     if not folders:
         raise ManifestError(f"{folder}: expected at least one character bundle, found none.")
     return folders

@@ -47,6 +47,8 @@ class Catalogue:
         built_in: the manifests of the characters of the image, by id.
         bucket: the further characters; None if there is no bucket.
         refresh_seconds: after how long the list of the bucket is read again.
+        default: the character of voices that name none, if it takes what they are made from; the
+            first one if None.
         now: a clock in seconds that never goes back.
     """
 
@@ -55,11 +57,13 @@ class Catalogue:
         built_in: Mapping[str, CharacterManifest],
         bucket: CharacterBucket | None = None,
         refresh_seconds: float = 20.0,
+        default: str | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._built_in = built_in
         self._bucket = bucket
         self._refresh_seconds = refresh_seconds
+        self._default = default
         self._now = now
         self._fetched: Mapping[str, PublishedCharacter] = MappingProxyType({})
         self._tried_at = float("-inf")
@@ -67,7 +71,7 @@ class Catalogue:
         self._one_reading = asyncio.Lock()
 
     async def list(self) -> Mapping[str, CharacterManifest]:
-        """Return all characters by id, the built-in ones first.
+        """Return all characters by id: the default one, the other built-in ones, the others.
 
         If the bucket does not answer, those are returned that it had before.
         """
@@ -81,6 +85,8 @@ class Catalogue:
             Problem: `unknown_character`, `text_not_taken` or `speech_not_taken`.
             StorageUnavailableError: it may be in the bucket, which does not answer.
         """
+        if name is None and self._default is not None:
+            name = await self._usable_default(self._default, source)
         has_default = any(source.is_taken_by(each) for each in self._built_in.values())
         if name in self._built_in or (name is None and has_default):
             return choose_character(self._built_in, name, source)
@@ -91,9 +97,17 @@ class Catalogue:
                 raise self._failure
         return choose_character(self._all(), name, source)
 
+    async def _usable_default(self, default: str, source: Source) -> str | None:
+        """Return the default character if it is there and takes the source."""
+        if default not in self._built_in:
+            await self._read_if_older_than(self._refresh_seconds)
+        manifest = self._all().get(default)
+        return default if manifest is not None and source.is_taken_by(manifest) else None
+
     def to_load(self, name: str | None) -> str | None:
         """Return the character if a converter has to load it before it can convert with it."""
-        return name if name in self._fetched else None
+        wanted = name or self._default
+        return wanted if wanted in self._fetched else None
 
     async def portrait(self, character_id: str) -> bytes | None:
         """Return a character's portrait, an SVG, or None if there is none.
@@ -115,7 +129,8 @@ class Catalogue:
 
     def _all(self) -> Mapping[str, CharacterManifest]:
         fetched = {name: each.manifest for name, each in self._fetched.items()}
-        return {**self._built_in, **fetched}
+        found = {**self._built_in, **fetched}
+        return {name: found[name] for name in sorted(found, key=lambda name: name != self._default)}
 
     async def _read_if_older_than(self, seconds: float) -> None:
         if self._bucket is None:

@@ -138,14 +138,20 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
 def open_catalogue(
     config: ApiSettings, open_bucket: Callable[[], Bucket] | None = None
 ) -> Catalogue:
-    """Return what lists the characters.
+    """Build the catalogue.
 
     Raises:
         ManifestError: the manifest of a built-in character is wrong, or there is none.
+        SettingsError: there cannot be the default character.
     """
     built_in = read_manifests(config.characters_dir)
     bucket = None if open_bucket is None else CharacterBucket(open_bucket)
-    return Catalogue(built_in, bucket, config.characters_refresh_seconds)
+    default = config.default_character
+    if default is not None and default not in built_in and bucket is None:
+        raise SettingsError(
+            f"DEFAULT_CHARACTER: expected one of {', '.join(built_in)}, found {default!r}."
+        )
+    return Catalogue(built_in, bucket, config.characters_refresh_seconds, default)
 
 
 def check_characters(config: ApiSettings) -> None:

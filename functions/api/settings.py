@@ -42,6 +42,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         allowed_origins: the web sites whose pages may call the api.
         conversions_topic: short id of the topic of the conversion messages; texts are sent there.
         characters_dir: folder of the manifests of the characters that come with the image.
+        default_character: the character of voices that name none; the first built-in one if None.
         max_text_characters: how many characters a text may have.
         upload_url_seconds: how long an upload address works.
         wait_seconds: how long a client waits for a conversion before it must ask again.
@@ -65,6 +66,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     conversions_topic: TopicId
     allowed_origins: CommaSeparated = ()
     characters_dir: Path = Path(__file__).parents[2] / "characters"
+    default_character: Annotated[str, Field(pattern="^[a-z][a-z0-9-]{0,31}$")] | None = None
     max_text_characters: Annotated[int, Field(ge=1, le=2000)] = 500
     upload_url_seconds: Annotated[int, Field(ge=30, le=3600)] = 600
     wait_seconds: Annotated[float, Field(gt=0, le=3600)] = 50.0

@@ -21,6 +21,7 @@ from infra.local.processes import StartError
 from infra.local.saying import run_text
 from infra.local.starting import local_cloud
 from infra.local.visitor import RefusedError, TextWish, Wish
+from shared.characters import bundle_folders
 from shared.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ SPEAKING: Final[Mapping[str, str]] = {
 }
 """How a text may be spoken."""
 
-DEFAULT_CHARACTER: Final = "mei"
+DEFAULT_CHARACTER: Final = bundle_folders(ROOT / "characters")[0].name
 WEB_ROOT: Final = ROOT / "web" / "page" / "dist"
 INTERRUPTED: Final = 130
 

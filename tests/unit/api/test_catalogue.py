@@ -22,12 +22,13 @@ REFRESH_SECONDS = 20.0
 class Stage:
     """The built-in character `mei`, and a bucket."""
 
-    def __init__(self) -> None:
+    def __init__(self, default: str | None = None) -> None:
         self.objects = MemoryBucket("characters")
         self.catalogue = Catalogue(
             {"mei": a_manifest("mei")},
             CharacterBucket(lambda: self.objects),
             REFRESH_SECONDS,
+            default,
             now=lambda: asyncio.get_running_loop().time(),
         )
 
@@ -44,6 +45,19 @@ async def test_characters_of_the_bucket_are_listed_after_the_built_in_ones() -> 
     put_character(stage.objects, "ada")
 
     assert await stage.listed() == ["mei", "ada"]
+
+
+@in_virtual_time
+async def test_the_default_character_may_lie_in_the_bucket() -> None:
+    stage = Stage(default="ada")
+    assert await stage.chosen(None) == "mei"
+
+    put_character(stage.objects, "ada")
+    await asyncio.sleep(REFRESH_SECONDS)
+
+    assert await stage.listed() == ["ada", "mei"]
+    assert await stage.chosen(None) == "ada"
+    assert stage.catalogue.to_load(None) == "ada"
 
 
 @in_virtual_time

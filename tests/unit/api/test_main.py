@@ -17,6 +17,7 @@ from functions.api.settings import ApiSettings, FirebaseAuth
 from infra.local.memory_voices import MemoryVoices
 from shared.characters import ManifestError
 from shared.http.function import TARGET_VARIABLE
+from shared.settings import SettingsError
 from tests.support.buckets import MemoryBucket
 from tests.support.messages import RecordingPublisher
 from tests.support.voices import a_waiting
@@ -114,6 +115,11 @@ async def test_a_voice_is_created_even_if_the_conversion_is_out_of_reach(
     async with httpx.AsyncClient(transport=transport, base_url="http://api.test") as client:
         assert (await client.post("/api/v1/voices")).status_code == 201
     await asyncio.sleep(0)
+
+
+def test_a_default_character_that_there_is_not_is_refused(characters: Path) -> None:
+    with pytest.raises(SettingsError, match="DEFAULT_CHARACTER: expected one of mei, found 'ada'"):
+        an_app(characters, default_character="ada")
 
 
 def test_without_characters_there_is_no_api(tmp_path: Path) -> None:

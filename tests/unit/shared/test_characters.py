@@ -204,11 +204,18 @@ def write(folder: Path, **changes: Any) -> None:
     (folder / "character.json").write_text(json.dumps(manifest(**changes)), "utf-8")
 
 
+def test_a_new_character_does_not_become_the_first_one_by_its_name(tmp_path: Path) -> None:
+    for name in ("zoe", "ada", "ned", "mei"):
+        write(tmp_path / name, id=name)
+
+    assert list(read_manifests(tmp_path)) == ["mei", "ned", "ada", "zoe"]
+
+
 def test_the_manifests_of_a_folder_are_read_by_id_in_order(tmp_path: Path) -> None:
-    for name in ("zoe", "ada", "mei"):
+    for name in ("zoe", "ada", "max"):
         write(tmp_path / name, id=name)
     manifests = read_manifests(tmp_path)
-    assert list(manifests) == ["ada", "mei", "zoe"]
+    assert list(manifests) == ["ada", "max", "zoe"]
     assert manifests["ada"].folder == tmp_path / "ada"
 
 
