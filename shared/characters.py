@@ -142,6 +142,24 @@ class Licence(_Strict):
     """The whole text, where the address alone might not last."""
 
 
+class Feature(_Strict):
+    """One feature of a portrait: its middle and its width, as shares of the portrait's width."""
+
+    x: Annotated[float, Number(0, 1)]
+    y: Annotated[float, Number(0, 1)]
+    width: Annotated[float, Number(0.01, 1)]
+
+
+class Face(_Strict):
+    """What moves in a square portrait while the character speaks."""
+
+    mouth: Feature
+    eyes: Annotated[tuple[Feature, ...], Field(strict=False, max_length=2)] = ()
+    """They blink."""
+    skin: Annotated[str, Form("^#[0-9a-f]{6}$", 7, "a colour as #rrggbb in lower case")]
+    """The colour of the closed lids, and of the skin around the mouth."""
+
+
 class Preview(_Strict):
     """How a page shows the character."""
 
@@ -151,6 +169,8 @@ class Preview(_Strict):
         Expected("the plain name of an .svg file or null"),
     ]
     """A static SVG in the bundle's folder, or null."""
+    face: Face | None = None
+    """What moves in the portrait; null if nothing does."""
 
 
 class Origin(_Strict):
@@ -238,6 +258,8 @@ class Manifest(_Strict):
     limits: Limits
     credit: Annotated[str, Text(300)]
     """The line that must be shown wherever the voice is used."""
+    credit_ja: Annotated[str, Text(300)] | None = None
+    """The same line for pages in Japanese."""
     licence: Licence
     terms_url: HttpsAddress | None = None
     """Where the terms of use stand; null for a voice that nobody but its owner may use."""

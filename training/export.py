@@ -37,6 +37,9 @@ _TERMS = {
         'HTS voice "Mei", copyright 2009-2013 MMDAgent Project Team, Department of Computer'
         " Science, Nagoya Institute of Technology, CC BY 3.0"
     ),
+    "credit_ja": (
+        'HTS voice "Mei"（© 2009–2013 MMDAgent Project Team、名古屋工業大学情報工学科）、CC BY 3.0'  # noqa: RUF001 - Japanese
+    ),
     "licence": {
         "name": "Creative Commons Attribution 3.0 Unported",
         "spdx": "CC-BY-3.0",
@@ -48,7 +51,18 @@ _TERMS = {
         " included, under Creative Commons Attribution 3.0."
     ),
     "contact": "https://www.mmdagent.jp/",
-    "preview": {"colour": "#d9487c", "portrait": "portrait.svg"},
+    "preview": {
+        "colour": "#d9487c",
+        "portrait": "portrait.svg",
+        "face": {
+            "mouth": {"x": 0.5, "y": 0.6484, "width": 0.0938},
+            "eyes": [
+                {"x": 0.4297, "y": 0.5312, "width": 0.0594},
+                {"x": 0.5703, "y": 0.5312, "width": 0.0594},
+            ],
+            "skin": "#ffe7d6",
+        },
+    },
 }
 
 

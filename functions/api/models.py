@@ -167,16 +167,34 @@ class TextFacts(_Model):
     styles: list[StyleFacts]
 
 
+class FeatureFacts(_Model):
+    """One feature of a portrait: its middle and its width, as shares of the portrait's width."""
+
+    x: float
+    y: float
+    width: float
+
+
+class FaceFacts(_Model):
+    """What moves in a portrait while the character speaks."""
+
+    mouth: FeatureFacts
+    eyes: list[FeatureFacts]
+    skin: str
+
+
 class CharacterFacts(_Model):
     """A character."""
 
     id: str
     name: Text
     credit: str
+    credits: Text
     licence: Licence
     terms_url: str | None
     colour: str
     portrait_url: str | None
+    face: FaceFacts | None
     takes: Literal["speech", "text", "both"]
     limits: SecondsLimits
     text: TextFacts | None

@@ -327,12 +327,16 @@ def _character_facts(
         id=manifest.id,
         name=models.Text(ja=manifest.name.ja, en=manifest.name.en),
         credit=manifest.credit,
+        credits=models.Text(ja=manifest.credit_ja or manifest.credit, en=manifest.credit),
         licence=models.Licence(name=manifest.licence.name, url=manifest.licence.url),
         terms_url=manifest.terms_url,
         colour=manifest.preview.colour,
         portrait_url=f"/api/v1/characters/{manifest.id}/portrait"
         if manifest.preview.portrait
         else None,
+        face=None
+        if manifest.preview.face is None
+        else models.FaceFacts(**manifest.preview.face.model_dump()),
         takes=manifest.takes,
         text=_text_facts(manifest, dependencies) if manifest.takes_text else None,
         limits=models.SecondsLimits(

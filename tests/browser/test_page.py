@@ -127,13 +127,43 @@ def test_no_button_covers_the_portrait(open_page: OpenPage, width: int, height: 
     assert apart >= (face.bottom - face.top) / 2 + (button.bottom - button.top) / 2
 
 
+_WATCH_THE_MOUTH = """
+() => {
+  window.openings = new Set();
+  const mouth = document.querySelector("#face .mouth");
+  new MutationObserver(() => {
+    window.openings.add(mouth.style.getPropertyValue("--open"));
+  }).observe(mouth, { attributes: true });
+}
+"""
+
+
+@pytest.mark.parametrize(("motion", "moves"), [("no-preference", True), ("reduce", False)])
+def test_the_mouth_moves_while_the_character_is_heard_and_closes_at_the_end(
+    open_page: OpenPage, motion: str, *, moves: bool
+) -> None:
+    visitor = open_page(reduced_motion=motion)
+    visitor.page.check("[name=character][value=mei]", force=True)
+    visitor.speak(seconds=3)
+    visitor.wait_for("done")
+    visitor.page.evaluate(_WATCH_THE_MOUTH)
+    visitor.wait_until_played()
+    visitor.press()
+    visitor.wait_until_played()
+    openings = {float(each) for each in visitor.page.evaluate("[...window.openings]")}
+    assert (len(openings) > 5) == moves
+    assert not visitor.page.locator("#face .mouth.open").count()
+
+
 def test_credits_are_folded_and_in_the_pages_language(open_page: OpenPage) -> None:
     visitor = open_page(locale="ja-JP")
     folded = visitor.page.locator(".character details").first
     assert folded.locator("summary").inner_text() == "クレジット"
     assert not folded.locator("p").is_visible()
     folded.locator("summary").click()
-    assert "利用規約" in folded.locator("p").inner_text()
+    shown = folded.locator("p").inner_text()
+    assert "利用規約" in shown
+    assert "名古屋工業大学" in shown
 
 
 def test_credit_licence_and_terms_are_shown_before_the_recording(

@@ -3,6 +3,8 @@ import { VoiceAvatarError } from "./errors.js";
 import type {
   AnnouncedVoice,
   Character,
+  Face,
+  Feature,
   LiveOffer,
   TextAbility,
   Voice,
@@ -48,16 +50,35 @@ export function parseCharacter(entry: unknown, api: string): Character {
     id: asString(data["id"], "id"),
     name: asObject(data["name"], "name") as Record<string, string>,
     credit: stringOr(data["credit"], ""),
+    credits: isObject(data["credits"]) ? (data["credits"] as Record<string, string>) : {},
     licence: parseLicence(data["licence"], api),
     termsUrl: webAddress(data["terms_url"], api),
     colour: stringOr(data["colour"], null),
     portraitUrl: webAddress(data["portrait_url"], api),
+    face: isObject(data["face"]) ? parseFace(data["face"]) : null,
     takes: takes === "text" || takes === "both" ? takes : "speech",
     text: isObject(text) ? parseTextAbility(text) : null,
     limits: {
       minSeconds: numberOr(limits["min_seconds"], 1),
       maxSeconds: numberOr(limits["max_seconds"], 10),
     },
+  };
+}
+
+function parseFace(data: Answer): Face {
+  return {
+    mouth: parseFeature(data["mouth"]),
+    eyes: asArray(data["eyes"] ?? [], "eyes").map(parseFeature),
+    skin: stringOr(data["skin"], "#ffffff"),
+  };
+}
+
+function parseFeature(value: unknown): Feature {
+  const data = asObject(value, "feature");
+  return {
+    x: numberOr(data["x"], 0),
+    y: numberOr(data["y"], 0),
+    width: numberOr(data["width"], 0),
   };
 }
 

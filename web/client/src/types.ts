@@ -37,17 +37,36 @@ export interface Character {
   readonly id: string;
   readonly name: Readonly<Record<string, string>>;
   readonly credit: string;
+  /** The credit by language, where the service knows more than one. */
+  readonly credits: Readonly<Record<string, string>>;
   readonly licence: { readonly name: string; readonly url: string | null };
   readonly termsUrl: string | null;
   /** Preview colour, `#rrggbb`. */
   readonly colour: string | null;
   readonly portraitUrl: string | null;
+  /** What moves in the portrait while the character speaks; null if nothing does. */
+  readonly face: Face | null;
   /** What its voices are made from. */
   readonly takes: "speech" | "text" | "both";
   /** Shortest and longest recording in seconds. */
   readonly limits: { readonly minSeconds: number; readonly maxSeconds: number };
   /** How it speaks text; null if it does not. */
   readonly text: TextAbility | null;
+}
+
+/** One feature of a square portrait: its middle and its width, as shares of the portrait's width. */
+export interface Feature {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+}
+
+/** What moves in a portrait while the character speaks. */
+export interface Face {
+  readonly mouth: Feature;
+  readonly eyes: readonly Feature[];
+  /** The colour of the closed lids, and of the skin around the mouth: `#rrggbb`. */
+  readonly skin: string;
 }
 
 /** How a character speaks text. */

@@ -191,7 +191,7 @@ function foldedCredit(character: Character, words: Words): HTMLElement {
 
 function credit(character: Character, words: Words): (string | HTMLElement)[] {
   return [
-    character.credit,
+    character.credits[words.language] ?? character.credit,
     linked(character.licence.name, character.licence.url),
     linked(character.termsUrl === null ? "" : words.terms, character.termsUrl),
   ]

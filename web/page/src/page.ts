@@ -9,6 +9,7 @@ import type {
   VoiceResult,
 } from "@voice-avatar/client";
 import { part } from "./elements.js";
+import { Face } from "./face.js";
 import { fileName } from "./files.js";
 import { Hearing } from "./hearing.js";
 import type { Mode } from "./modes.js";
@@ -53,7 +54,8 @@ interface Take {
 
 export class Page {
   readonly #client: VoiceAvatar;
-  readonly #view = new View();
+  readonly #face = new Face();
+  readonly #view = new View(this.#face);
   readonly #ring = new Ring(part("#ring", HTMLElement));
   readonly #setup: Setup;
   readonly #roster: Roster;
@@ -373,6 +375,7 @@ export class Page {
     const address = this.#playback.load("converted", sound);
     // Before it is drawn, so that it is heard at once.
     this.#playback.toggle("converted");
+    this.#face.learn(sound);
     this.#ring.draw(outline(sound, TICKS));
     this.#ring.turn(1);
     this.#update({
@@ -463,7 +466,10 @@ export class Page {
   }
 
   #played(side: Side, playing: boolean, fraction: number): void {
-    if (side === "converted" && this.#state.scene === "done") this.#ring.played(fraction);
+    if (side === "converted" && this.#state.scene === "done") {
+      this.#ring.played(fraction);
+      this.#face.move(playing ? fraction : 0);
+    }
     const now = playing ? side : this.#state.playing === side ? null : this.#state.playing;
     if (now === this.#state.playing) return;
     this.#update({ playing: now, notice: SILENCE });

@@ -1,6 +1,7 @@
 /** Shows the page's state to the visitor. Reads the state and never changes it. */
 import type { Character } from "@voice-avatar/client";
 import { part } from "./elements.js";
+import type { Face } from "./face.js";
 import { nameOf } from "./characterList.js";
 import { takes } from "./modes.js";
 import { isOfTheMicrophone } from "./problems.js";
@@ -14,13 +15,17 @@ export class View {
   readonly #lead = part("#lead", HTMLElement);
   readonly #status = part("#status", HTMLElement);
   readonly #ring = part("#ring", HTMLElement);
-  readonly #face = part("#face", HTMLElement);
+  readonly #face: Face;
   readonly #main = part("#main", HTMLButtonElement);
   readonly #mainIcon = part("#main-icon", SVGUseElement);
   readonly #countdown = part("#countdown", HTMLElement);
   readonly #mainLabel = part("#main-label", HTMLElement);
   readonly #stages = part("#stages", HTMLElement);
   readonly #download = part("#download", HTMLAnchorElement);
+
+  constructor(face: Face) {
+    this.#face = face;
+  }
 
   render(state: State): void {
     const { words, scene } = state;
@@ -110,13 +115,7 @@ export class View {
     const spoken = plays && (playing === "converted" ? words.pauseOf(name) : words.playOf(name));
     this.#main.setAttribute("aria-label", spoken || label);
     this.#ring.toggleAttribute("data-busy", scene === "busy");
-    this.#renderFace(scene === "done" ? (speaker?.portraitUrl ?? null) : null);
-  }
-
-  #renderFace(portrait: string | null): void {
-    const image = part("img", HTMLImageElement, this.#face);
-    if (portrait !== null && image.src !== portrait) image.src = portrait;
-    this.#face.hidden = portrait === null;
+    this.#face.show(scene === "done" ? speaker : null);
   }
 
   #renderStages({ scene, mode, stage }: State): void {

@@ -1,0 +1,86 @@
+/** The portrait, whose mouth moves with what is heard and whose eyes blink. */
+import type { Character, Feature } from "@voice-avatar/client";
+import { element, part } from "./elements.js";
+import type { Sound } from "./sound.js";
+
+/** Levels per second at which the mouth moves. */
+const RATE = 30;
+/** Quieter than this share of the loudest moment, the mouth is closed. */
+const CLOSED = 0.3;
+/** Samples that change their sign more often than this are hisses, at which a mouth stays narrow. */
+const HISS_CROSSINGS_PER_SECOND = 5000;
+
+export class Face {
+  readonly #root = part("#face", HTMLElement);
+  readonly #image = part("#face img", HTMLImageElement);
+  readonly #stillness = window.matchMedia("(prefers-reduced-motion: reduce)");
+  #shown = "";
+  #mouth: HTMLElement | null = null;
+  #movement: readonly number[] = [];
+
+  /** Shows a character's portrait, if it has one. */
+  show(character: Character | null): void {
+    const portrait = character?.portraitUrl ?? null;
+    this.#root.hidden = portrait === null;
+    if (portrait === null || portrait === this.#shown) return;
+    this.#shown = portrait;
+    this.#image.src = portrait;
+    for (const feature of this.#root.querySelectorAll(".feature")) feature.remove();
+    this.#mouth = null;
+    const face = character?.face ?? null;
+    if (face === null) return;
+    this.#root.style.setProperty("--skin", face.skin);
+    for (const eye of face.eyes) this.#add(eye, "eye");
+    this.#mouth = this.#add(face.mouth, "mouth");
+  }
+
+  /** Learns how the mouth moves with a sound. */
+  learn(sound: Sound): void {
+    this.#movement = movement(sound);
+    this.move(0);
+  }
+
+  /** Opens the mouth as at one moment of the sound, as a share of its length; 0 and 1 close it. */
+  move(fraction: number): void {
+    const index = Math.floor(fraction * this.#movement.length);
+    const isStill = this.#stillness.matches || fraction <= 0 || fraction >= 1;
+    const opening = isStill ? 0 : (this.#movement[index] ?? 0);
+    this.#mouth?.style.setProperty("--open", opening.toFixed(2));
+    this.#mouth?.classList.toggle("open", opening > 0);
+  }
+
+  #add({ x, y, width }: Feature, name: string): HTMLElement {
+    const made = element("span", `feature ${name}`);
+    for (const [key, value] of Object.entries({ x, y, width }))
+      made.style.setProperty(`--${key}`, String(value));
+    this.#root.append(made);
+    return made;
+  }
+}
+
+/** How far the mouth is open, from 0 to 1, for each thirtieth of a second. */
+export function movement({ samples, seconds }: Sound): number[] {
+  const count = Math.max(1, Math.round(seconds * RATE));
+  const size = samples.length / count;
+  const steps = Array.from({ length: count }, (_, index) =>
+    samples.subarray(Math.floor(index * size), Math.floor((index + 1) * size)),
+  );
+  const levels = steps.map((step) =>
+    Math.sqrt(step.reduce((sum, sample) => sum + sample * sample, 0) / (step.length || 1)),
+  );
+  const loudest = Math.max(...levels, 1e-9);
+  return steps.map((step, index) => {
+    const level = Math.sqrt((levels[index] ?? 0) / loudest);
+    const opening = Math.max(0, (level - CLOSED) / (1 - CLOSED));
+    return crossings(step) * RATE > HISS_CROSSINGS_PER_SECOND ? opening * 0.3 : opening;
+  });
+}
+
+/** How often the samples change their sign. */
+function crossings(samples: Float32Array): number {
+  let count = 0;
+  for (let index = 1; index < samples.length; index += 1) {
+    if ((samples[index] ?? 0) < 0 !== (samples[index - 1] ?? 0) < 0) count += 1;
+  }
+  return count;
+}

@@ -1,0 +1,42 @@
+import { describe, expect, test } from "vitest";
+import { movement } from "../src/face.js";
+
+const RATE = 24_000;
+
+/** One second of a tone of that height and loudness. */
+function tone(hertz: number, peak: number): Float32Array {
+  return Float32Array.from(
+    { length: RATE },
+    (_, index) => peak * Math.sin((2 * Math.PI * hertz * index) / RATE),
+  );
+}
+
+function sound(...parts: Float32Array[]): Parameters<typeof movement>[0] {
+  const samples = Float32Array.from(parts.flatMap((each) => [...each]));
+  return { blob: new Blob(), seconds: samples.length / RATE, samples };
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+describe("the mouth", () => {
+  test("is closed in pauses and open in loud vowels", () => {
+    const openings = movement(sound(tone(200, 0.5), new Float32Array(RATE), tone(200, 0.1)));
+    expect(openings).toHaveLength(90);
+    expect(mean(openings.slice(0, 30))).toBeGreaterThan(0.9);
+    expect(mean(openings.slice(30, 60))).toBe(0);
+    const quiet = mean(openings.slice(60));
+    expect(quiet).toBeGreaterThan(0.1);
+    expect(quiet).toBeLessThan(0.5);
+  });
+
+  test("stays narrow at a hiss as loud as a vowel", () => {
+    const openings = movement(sound(tone(200, 0.5), tone(6000, 0.5)));
+    expect(mean(openings.slice(32))).toBeLessThan(0.4);
+  });
+
+  test("does not move without a sound", () => {
+    expect(Math.max(...movement(sound(new Float32Array(RATE))))).toBe(0);
+  });
+});
