@@ -36,8 +36,20 @@ export function acceptFiles(take: (file: File) => void): void {
   });
 }
 
-/** The name under which a result is saved. */
-export function fileName(character: string, contentType: string): string {
-  const moment = new Date().toISOString().slice(0, 19).replace(/[-:]/g, "").replace("T", "-");
-  return `${character}-${moment}.${ENDINGS[contentType.split(";")[0] ?? ""] ?? "audio"}`;
+/** The name under which a result is saved: the character, and when it was made, in local time. */
+export function fileName(character: string, contentType: string, at: Date): string {
+  const two = (value: number): string => String(value).padStart(2, "0");
+  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join("-");
+  const time = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join("");
+  return `${character}-${day}-${time}.${ENDINGS[contentType.split(";")[0] ?? ""] ?? "audio"}`;
+}
+
+/** Saves a file as a download. */
+export function saveAs(content: Blob, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(content);
+  link.download = name;
+  link.click();
+  // The browser reads the file after the click has been handled.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

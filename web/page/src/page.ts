@@ -10,7 +10,7 @@ import type {
 } from "@voice-avatar/client";
 import { part } from "./elements.js";
 import { Face } from "./face.js";
-import { fileName } from "./files.js";
+import { fileName, saveAs } from "./files.js";
 import { Hearing } from "./hearing.js";
 import type { Mode } from "./modes.js";
 import { Playback } from "./playback.js";
@@ -32,6 +32,8 @@ import {
 } from "./state.js";
 import { View } from "./view.js";
 import { BARS } from "./waveform.js";
+import { shareFile, Visit } from "./visit.js";
+import { statement, wavOf } from "./wav.js";
 import { type Language, WORDS } from "./words.js";
 
 const OUTPUT_FORMAT = "mp3";
@@ -62,6 +64,10 @@ export class Page {
   readonly #playback = new Playback((side, playing, fraction) =>
     this.#played(side, playing, fraction),
   );
+  readonly #visit = new Visit({
+    onPlay: () => this.#playback.pause(),
+    onDelete: ({ voiceId }) => void this.#deleteMade(voiceId),
+  });
   #state: State;
   #work = new AbortController();
   #recorder: Recorder | null = null;
@@ -113,12 +119,19 @@ export class Page {
     if (this.#state.scene === "start") this.#state = { ...this.#state, mode };
     this.#setup.render(this.#state.words);
     this.#view.render(this.#state);
+    const { scene, words } = this.#state;
+    this.#visit.render(words, ["start", "done", "problem"].includes(scene));
   }
 
   #listen(): void {
     part("#main", HTMLButtonElement).addEventListener("click", () => void this.#pressed());
     part("#again", HTMLButtonElement).addEventListener("click", () => void this.#anew());
     part("#convert-again", HTMLButtonElement).addEventListener("click", () => void this.#again());
+    part("#download-wav", HTMLButtonElement).addEventListener("click", () => this.#saveWav());
+    part("#share", HTMLButtonElement).addEventListener("click", () => {
+      const { download } = this.#state;
+      if (download !== null) void shareFile(download.file);
+    });
     part("#type-instead", HTMLButtonElement).addEventListener("click", () => this.#type());
     part("#delete", HTMLButtonElement).addEventListener("click", () => void this.#delete());
     for (const side of ["own", "converted"] as const) {
@@ -368,11 +381,23 @@ export class Page {
     const sound = await decode(blob);
     if (signal.aborted) return;
     const length = seconds ?? this.#state.own?.seconds ?? 1;
-    this.#done(blob, sound ?? { blob, seconds: length, samples: new Float32Array(BARS) });
+    this.#done(
+      blob,
+      sound ?? { blob, seconds: length, samples: new Float32Array(BARS), isDecoded: false },
+    );
   }
 
   #done(blob: Blob, sound: Sound): void {
     const address = this.#playback.load("converted", sound);
+    const { speaker } = this.#state;
+    const at = new Date();
+    const file = new File([blob], fileName(speaker?.id ?? "voice", blob.type, at), {
+      type: blob.type,
+    });
+    if (speaker !== null && this.#voice !== null) {
+      const { voiceId } = this.#voice;
+      this.#visit.add({ voiceId, character: speaker, file, seconds: sound.seconds, at });
+    }
     // Before it is drawn, so that it is heard at once.
     this.#playback.toggle("converted");
     this.#face.learn(sound);
@@ -385,7 +410,7 @@ export class Page {
       canDelete: true,
       setupChanged: false,
       wantsAnother: false,
-      download: { address, name: fileName(this.#state.speaker?.id ?? "voice", blob.type) },
+      download: { address, file },
       notice: SILENCE,
     });
   }
@@ -457,6 +482,7 @@ export class Page {
     if (voice === null) return;
     try {
       await this.#client.deleteVoice(voice.voiceId);
+      this.#visit.forget(voice.voiceId);
       if (signal.aborted) return;
       this.#start((words) => words.deleted);
       part("#main", HTMLButtonElement).focus();
@@ -465,11 +491,34 @@ export class Page {
     }
   }
 
+  /** Deletes one of the list; the one that is shown goes as with its own button. */
+  async #deleteMade(voiceId: string): Promise<void> {
+    if (voiceId === this.#voice?.voiceId && this.#state.scene === "done") {
+      await this.#delete();
+      return;
+    }
+    try {
+      await this.#client.deleteVoice(voiceId);
+      this.#visit.forget(voiceId);
+      this.#update({ notice: (words) => words.deleted });
+    } catch {
+      this.#update({ notice: (words) => words.notDeleted });
+    }
+  }
+
+  #saveWav(): void {
+    const { speaker, converted, mode, download } = this.#state;
+    if (speaker === null || converted === null || download === null) return;
+    const wav = wavOf(converted, statement(speaker, mode === "type"));
+    saveAs(wav, download.file.name.replace(/\.\w+$/, ".wav"));
+  }
+
   #played(side: Side, playing: boolean, fraction: number): void {
     if (side === "converted" && this.#state.scene === "done") {
       this.#ring.played(fraction);
       this.#face.move(playing ? fraction : 0);
     }
+    if (playing) this.#visit.silence();
     const now = playing ? side : this.#state.playing === side ? null : this.#state.playing;
     if (now === this.#state.playing) return;
     this.#update({ playing: now, notice: SILENCE });

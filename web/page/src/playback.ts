@@ -42,6 +42,10 @@ export class Playback {
     player.play().catch(() => undefined);
   }
 
+  pause(): void {
+    for (const player of Object.values(this.#players)) player.pause();
+  }
+
   clear(): void {
     for (const player of Object.values(this.#players)) player.clear();
     for (const address of this.#addresses.splice(0)) URL.revokeObjectURL(address);

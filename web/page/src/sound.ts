@@ -12,6 +12,8 @@ export interface Sound {
   readonly blob: Blob;
   readonly seconds: number;
   readonly samples: Float32Array;
+  /** Whether the samples are the sound's; otherwise they only fill its picture. */
+  readonly isDecoded: boolean;
 }
 
 /** The decoded audio, or null if this browser cannot decode it: then the service checks it. */
@@ -20,7 +22,7 @@ export async function decode(blob: Blob): Promise<Sound | null> {
   try {
     const context = new OfflineAudioContext(1, 1, 24_000);
     const buffer = await context.decodeAudioData(await blob.arrayBuffer());
-    return { blob, seconds: buffer.duration, samples: buffer.getChannelData(0) };
+    return { blob, seconds: buffer.duration, samples: buffer.getChannelData(0), isDecoded: true };
   } catch {
     return null;
   }

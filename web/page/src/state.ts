@@ -31,7 +31,7 @@ interface Attempt {
   readonly wantsAnother: boolean;
   readonly own: Sound | null;
   readonly converted: Sound | null;
-  readonly download: { readonly address: string; readonly name: string } | null;
+  readonly download: { readonly address: string; readonly file: File } | null;
   readonly playing: Side | null;
 }
 

@@ -6,6 +6,7 @@ import { nameOf } from "./characterList.js";
 import { takes } from "./modes.js";
 import { isOfTheMicrophone } from "./problems.js";
 import { pageLimits } from "./setup.js";
+import { canShare } from "./visit.js";
 import { type Scene, type Side, type Stage, STAGES, type State } from "./state.js";
 import type { Sound } from "./sound.js";
 import type { Words } from "./words.js";
@@ -151,13 +152,16 @@ export class View {
   }
 
   #renderActions(state: State): void {
-    const { scene, words, wanted, download, setupChanged } = state;
+    const { scene, words, wanted, download, converted, setupChanged } = state;
     const done = scene === "done";
     const canDelete = state.canDelete && (done || scene === "problem");
     const begins = canBeginAnew(state);
     const types = canTypeInstead(state);
     show("#actions", done || begins || types || canDelete);
-    show("#download", done && download !== null);
+    const isThere = done && download !== null;
+    show("#download", isThere);
+    show("#download-wav", isThere && converted?.isDecoded === true);
+    show("#share", isThere && canShare(download.file));
     show("#again", begins);
     const again = wanted === "type" ? words.typeAgain : words.recordAgain;
     setText(part("#again", HTMLElement), again);
@@ -173,7 +177,7 @@ export class View {
       this.#download.removeAttribute("href");
     } else {
       this.#download.href = download.address;
-      this.#download.download = download.name;
+      this.#download.download = download.file.name;
     }
   }
 

@@ -13,7 +13,7 @@ function tone(hertz: number, peak: number): Float32Array {
 
 function sound(...parts: Float32Array[]): Parameters<typeof movement>[0] {
   const samples = Float32Array.from(parts.flatMap((each) => [...each]));
-  return { blob: new Blob(), seconds: samples.length / RATE, samples };
+  return { blob: new Blob(), seconds: samples.length / RATE, samples, isDecoded: true };
 }
 
 function mean(values: readonly number[]): number {
