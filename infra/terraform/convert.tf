@@ -88,14 +88,14 @@ resource "terraform_data" "image" {
   provisioner "local-exec" {
     working_dir = local.source_root
     command     = "sh infra/terraform/build-image.sh"
-    environment = {
+    environment = merge(local.gcloud_credentials, {
       IMAGE           = local.image_name
       PROJECT_ID      = var.project_id
       PROVIDER        = local.provider
       REGION          = coalesce(var.build_region, var.region)
       SERVICE_ACCOUNT = google_service_account.this["build"].id
       STAGING         = "gs://${google_storage_bucket.sources.name}/staged"
-    }
+    })
   }
 
   depends_on = [time_sleep.accounts]
@@ -134,8 +134,17 @@ resource "google_cloud_run_v2_service" "convert" {
 
   # Said outright, so that an apply undoes a rollback that was made by hand.
   traffic {
-    percent = 100
+    percent = var.canary == null ? 100 : var.canary.percent
     type    = "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST"
+  }
+
+  dynamic "traffic" {
+    for_each = var.canary[*]
+    content {
+      percent  = 100 - traffic.value.percent
+      revision = traffic.value.stable_revision
+      type     = "TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION"
+    }
   }
 
   template {
@@ -148,6 +157,19 @@ resource "google_cloud_run_v2_service" "convert" {
     timeout                          = "${local.timeouts.request}s"
     # Messages wait and come again, so that a GPU need not be kept free in a second zone.
     gpu_zonal_redundancy_disabled = var.convert_gpu == null ? null : true
+
+    dynamic "vpc_access" {
+      for_each = var.vpc[*]
+      content {
+        egress = var.vpc.egress
+
+        network_interfaces {
+          network    = var.vpc.network
+          subnetwork = var.vpc.subnetwork
+          tags       = var.vpc.tags
+        }
+      }
+    }
 
     dynamic "node_selector" {
       for_each = var.convert_gpu[*]

@@ -21,6 +21,14 @@ locals {
     }
   }
 
+  # Known in the plan, while the archive itself is not made yet.
+  archive_hashes = {
+    for name, files in local.archive_files : name => sha256(jsonencode([
+      files,
+      file("${local.source_root}/functions/${name}/requirements.txt"),
+    ]))
+  }
+
   # Cloud Functions sets LOG_EXECUTION_ID to true by default. The framework then writes an empty line
   # after each log entry.
   environment_functions = { FUNCTION_USE_ASGI = "true", LOG_EXECUTION_ID = "false" }
@@ -70,7 +78,9 @@ locals {
   }
 }
 
-data "archive_file" "function" {
+# A resource and not a data source: the apply makes it, so that a plan that was saved on one machine can
+# be applied on another.
+resource "archive_file" "function" {
   for_each = local.archive_files
 
   type        = "zip"
@@ -97,11 +107,11 @@ data "archive_file" "function" {
 
 # Named by its content: a changed source is a new object, and a new object is a new deployment.
 resource "google_storage_bucket_object" "function" {
-  for_each = data.archive_file.function
+  for_each = local.archive_files
 
-  name   = "functions/${each.key}-${each.value.output_sha256}.zip"
+  name   = "functions/${each.key}-${local.archive_hashes[each.key]}.zip"
   bucket = google_storage_bucket.sources.name
-  source = each.value.output_path
+  source = archive_file.function[each.key].output_path
 }
 
 resource "google_cloudfunctions2_function" "this" {

@@ -247,12 +247,12 @@ resource "terraform_data" "invoker_check" {
 
   provisioner "local-exec" {
     command = "sh '${path.module}/set-invoker-check.sh'"
-    environment = {
+    environment = merge(local.gcloud_credentials, {
       CHECK      = var.public_api ? "--no-invoker-iam-check" : "--invoker-iam-check"
       PROJECT_ID = var.project_id
       REGION     = var.region
       SERVICE    = google_cloudfunctions2_function.this["api"].name
-    }
+    })
   }
 
   lifecycle {

@@ -189,6 +189,19 @@ resource "google_cloud_run_v2_service" "live" {
     service_account                  = google_service_account.this["live"].email
     timeout                          = "${local.live_timeout}s"
 
+    dynamic "vpc_access" {
+      for_each = var.vpc[*]
+      content {
+        egress = var.vpc.egress
+
+        network_interfaces {
+          network    = var.vpc.network
+          subnetwork = var.vpc.subnetwork
+          tags       = var.vpc.tags
+        }
+      }
+    }
+
     scaling {
       max_instance_count = var.live.max_instances
     }

@@ -2,6 +2,7 @@
 locals {
   load_balancer = var.custom_domain == null ? 0 : 1
   cloud_armor   = var.cloud_armor ? local.load_balancer : 0
+  domains       = concat(var.custom_domain[*], sort(var.additional_domains))
   api_paths     = ["/api/*", "/docs", "/docs/*", "/healthz", "/openapi.json"]
 }
 
@@ -107,9 +108,9 @@ resource "google_compute_url_map" "api" {
 
   # The page gets every path except those of the api; a test compares these with the api's routes.
   dynamic "host_rule" {
-    for_each = var.page == null && !local.has_live ? [] : [var.custom_domain]
+    for_each = var.page == null && !local.has_live ? [] : [local.domains]
     content {
-      hosts        = [host_rule.value]
+      hosts        = host_rule.value
       path_matcher = "paths"
     }
   }
@@ -139,13 +140,13 @@ resource "google_compute_url_map" "api" {
 resource "google_compute_managed_ssl_certificate" "api" {
   count = local.load_balancer
 
-  # A certificate cannot change its domain, nor go while it is in use: one for another domain comes
+  # A certificate cannot change its domains, nor go while it is in use: one for other domains comes
   # beside it, under another name.
-  name    = "${local.names.api}-${substr(sha256(var.custom_domain), 0, 8)}"
+  name    = "${local.names.api}-${substr(sha256(join(",", local.domains)), 0, 8)}"
   project = var.project_id
 
   managed {
-    domains = [var.custom_domain]
+    domains = local.domains
   }
 
   lifecycle {

@@ -23,8 +23,8 @@ locals {
   conversions_per_cpu = 2
   convert_concurrency = coalesce(var.convert_concurrency, local.conversions_per_cpu * tonumber(var.convert_cpu))
 
-  # The origins of the pages: those of the variable, and that of the page that the module hosts.
-  origins = distinct(concat(var.allowed_origins, var.page == null ? [] : ["https://${coalesce(var.custom_domain, "unknown.invalid")}"]))
+  # The origins of the pages: those of the variable, and those of the page that the module hosts.
+  origins = distinct(concat(var.allowed_origins, var.page == null ? [] : [for domain in local.domains : "https://${domain}"]))
 
   python_version = "3.11"
   source_root    = "${path.module}/../.."

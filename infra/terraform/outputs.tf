@@ -17,13 +17,18 @@ output "convert_image" {
   value       = local.image
 }
 
+output "convert_revision" {
+  description = "The converter's newest revision that is ready: the stable one while you try the next (canary)."
+  value       = google_cloud_run_v2_service.convert.latest_ready_revision
+}
+
 output "dashboard" {
   description = "Where the dashboard is."
   value       = "https://console.cloud.google.com/monitoring/dashboards/builder/${basename(google_monitoring_dashboard.this.id)}?project=${var.project_id}"
 }
 
 output "load_balancer_address" {
-  description = "What the custom domain's A record must point to; null without one."
+  description = "What the A record of each domain must point to; null without one."
   value       = one(google_compute_global_address.api[*].address)
 }
 

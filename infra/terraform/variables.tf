@@ -1,3 +1,25 @@
+variable "additional_domains" {
+  description = "More domains under which the load balancer of custom_domain serves the same; their A records point to load_balancer_address, too."
+  type        = set(string)
+  default     = []
+  nullable    = false
+
+  validation {
+    condition     = alltrue([for domain in var.additional_domains : can(regex("^([a-z0-9]([a-z0-9-]*[a-z0-9])?\\.)+[a-z]{2,}$", domain))])
+    error_message = "additional_domains holds something that is not a domain name; write names such as \"voice.example.org\", without https:// and without a path."
+  }
+
+  validation {
+    condition     = length(var.additional_domains) == 0 || try(!contains(var.additional_domains, var.custom_domain), false)
+    error_message = "additional_domains needs custom_domain, which is the first domain, and must not repeat it."
+  }
+
+  validation {
+    condition     = length(var.additional_domains) <= 99
+    error_message = "additional_domains must be 99 at most, because a certificate of Google has 100 domains at most."
+  }
+}
+
 variable "alert_emails" {
   description = "Addresses that alerts are sent to."
   type        = set(string)
@@ -96,6 +118,25 @@ variable "busy_hours" {
   validation {
     condition     = alltrue([for hours in values(var.busy_hours) : hours.min_instances >= 0 && floor(hours.min_instances) == hours.min_instances])
     error_message = "busy_hours has a min_instances that is not a whole number of 0 or more."
+  }
+}
+
+variable "canary" {
+  description = "Sends only `percent` of the conversions to the converter's newest revision, and the others to `stable_revision`, a revision that exists (output convert_revision before the apply). null: all to the newest."
+  type = object({
+    percent         = number
+    stable_revision = string
+  })
+  default = null
+
+  validation {
+    condition     = var.canary == null || try(var.canary.percent >= 0 && var.canary.percent <= 99 && floor(var.canary.percent) == var.canary.percent, false)
+    error_message = "canary.percent must be a whole number from 0 to 99; set canary to null to send everything to the newest revision."
+  }
+
+  validation {
+    condition     = var.canary == null || try(can(regex("^${var.name}-convert-[a-z0-9-]+$", var.canary.stable_revision)), false)
+    error_message = "canary.stable_revision must be the name of a revision of the converter, such as \"voice-avatar-convert-00012-abc\"; terraform output -raw convert_revision prints the newest."
   }
 }
 
@@ -608,6 +649,27 @@ variable "upload_url_seconds" {
   }
 }
 
+variable "vpc" {
+  description = "Sends what converter and live ask of others through a network of your own (Direct VPC egress), for example so that a firewall sees it. With egress \"ALL_TRAFFIC\" the subnetwork needs Private Google Access, because buckets and Firestore are then reached through it. The functions stay outside. null: none."
+  type = object({
+    egress     = optional(string, "PRIVATE_RANGES_ONLY")
+    network    = string
+    subnetwork = string
+    tags       = optional(list(string), [])
+  })
+  default = null
+
+  validation {
+    condition     = var.vpc == null || try(contains(["ALL_TRAFFIC", "PRIVATE_RANGES_ONLY"], var.vpc.egress), false)
+    error_message = "vpc.egress must be \"PRIVATE_RANGES_ONLY\" or \"ALL_TRAFFIC\"."
+  }
+
+  validation {
+    condition     = var.vpc == null || try(length(var.vpc.network) > 0 && length(var.vpc.subnetwork) > 0, false)
+    error_message = "vpc needs the names of a network and of a subnetwork in the region."
+  }
+}
+
 variable "wait_objective_seconds" {
   description = "Longest wait after the upload, as the 95th percentile, before an alert."
   type        = number
@@ -617,6 +679,19 @@ variable "wait_objective_seconds" {
   validation {
     condition     = var.wait_objective_seconds > 0 && var.wait_objective_seconds <= 600
     error_message = "wait_objective_seconds must be more than 0 and at most 600."
+  }
+}
+
+variable "wait_objective_share" {
+  description = "Share of the results that must come within wait_objective_seconds, over 28 days. An alert says when an hour or six hours use up too much of what may be later."
+  type        = number
+  default     = 0.95
+  nullable    = false
+
+  # A share so small that all may be late for a month never burns fast enough to be seen.
+  validation {
+    condition     = var.wait_objective_share >= 0.93 && var.wait_objective_share < 1
+    error_message = "wait_objective_share must be a share from 0.93 to below 1, such as 0.95."
   }
 }
 

@@ -3,12 +3,14 @@
 module "voice_avatar" {
   source = "../"
 
+  additional_domains          = var.additional_domains
   alert_emails                = var.alert_emails
   allowed_origins             = var.allowed_origins
   api_concurrency             = var.api_concurrency
   app_check                   = var.app_check
   build_region                = var.build_region
   busy_hours                  = var.busy_hours
+  canary                      = var.canary
   characters                  = var.characters
   cloud_armor                 = var.cloud_armor
   conversion_deadline_seconds = var.conversion_deadline_seconds
@@ -48,7 +50,9 @@ module "voice_avatar" {
   result_url_seconds          = var.result_url_seconds
   signing                     = var.signing
   upload_url_seconds          = var.upload_url_seconds
+  vpc                         = var.vpc
   wait_objective_seconds      = var.wait_objective_seconds
+  wait_objective_share        = var.wait_objective_share
   wait_seconds                = var.wait_seconds
   waiting_per_client          = var.waiting_per_client
 }

@@ -15,13 +15,18 @@ output "convert_image" {
   value       = module.voice_avatar.convert_image
 }
 
+output "convert_revision" {
+  description = "The converter's newest revision that is ready: the stable one while you try the next (canary)."
+  value       = module.voice_avatar.convert_revision
+}
+
 output "dashboard" {
   description = "Where the dashboard is."
   value       = module.voice_avatar.dashboard
 }
 
 output "load_balancer_address" {
-  description = "What the custom domain's A record must point to; null without one."
+  description = "What the A record of each domain must point to; null without one."
   value       = module.voice_avatar.load_balancer_address
 }
 

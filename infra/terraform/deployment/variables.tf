@@ -1,5 +1,12 @@
 # Written by python -m infra.terraform.generated; change the module's variables.tf instead.
 
+variable "additional_domains" {
+  description = "More domains under which the load balancer of custom_domain serves the same; their A records point to load_balancer_address, too."
+  type        = set(string)
+  default     = []
+  nullable    = false
+}
+
 variable "alert_emails" {
   description = "Addresses that alerts are sent to."
   type        = set(string)
@@ -46,6 +53,15 @@ variable "busy_hours" {
   }))
   default  = {}
   nullable = false
+}
+
+variable "canary" {
+  description = "Sends only `percent` of the conversions to the converter's newest revision, and the others to `stable_revision`, a revision that exists (output convert_revision before the apply). null: all to the newest."
+  type = object({
+    percent         = number
+    stable_revision = string
+  })
+  default = null
 }
 
 variable "characters" {
@@ -337,11 +353,31 @@ variable "upload_url_seconds" {
   nullable    = false
 }
 
+variable "vpc" {
+  description = "Sends what converter and live ask of others through a network of your own (Direct VPC egress), for example so that a firewall sees it. With egress \"ALL_TRAFFIC\" the subnetwork needs Private Google Access, because buckets and Firestore are then reached through it. The functions stay outside. null: none."
+  type = object({
+    egress     = optional(string, "PRIVATE_RANGES_ONLY")
+    network    = string
+    subnetwork = string
+    tags       = optional(list(string), [])
+  })
+  default = null
+}
+
 variable "wait_objective_seconds" {
   description = "Longest wait after the upload, as the 95th percentile, before an alert."
   type        = number
   default     = 5
   nullable    = false
+}
+
+variable "wait_objective_share" {
+  description = "Share of the results that must come within wait_objective_seconds, over 28 days. An alert says when an hour or six hours use up too much of what may be later."
+  type        = number
+  default     = 0.95
+  nullable    = false
+
+  # A share so small that all may be late for a month never burns fast enough to be seen.
 }
 
 variable "wait_seconds" {

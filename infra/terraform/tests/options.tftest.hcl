@@ -148,6 +148,7 @@ run "watching" {
         google_monitoring_alert_policy.lost,
         google_monitoring_alert_policy.memory,
         google_monitoring_alert_policy.not_starting,
+        google_monitoring_alert_policy.objective,
         google_monitoring_alert_policy.stuck,
         google_monitoring_alert_policy.wait,
       ] :
@@ -165,6 +166,17 @@ run "watching" {
       && alltrue([for condition in google_monitoring_alert_policy.dead_letters.conditions : condition.condition_threshold[0].threshold_value == 0])
     )
     error_message = "an alert has another threshold than the objectives say"
+  }
+
+  # Of 5 % that may be late, an hour of nothing but late ones burns 20 times too fast.
+  assert {
+    condition = (
+      google_monitoring_slo.wait.goal == 0.95
+      && google_monitoring_slo.wait.request_based_sli[0].distribution_cut[0].range[0].max == 3000
+      && google_monitoring_slo.wait.request_based_sli[0].distribution_cut[0].distribution_filter == google_monitoring_alert_policy.wait.conditions[0].condition_threshold[0].filter
+      && { for condition in google_monitoring_alert_policy.objective.conditions : regex("[0-9]+s", condition.condition_threshold[0].filter) => floor(10 * condition.condition_threshold[0].threshold_value) } == { "21600s" = 56, "3600s" = 134 }
+    )
+    error_message = "the objective is another than the variables say, or an alert on it comes too late"
   }
 
   assert {
@@ -376,5 +388,23 @@ run "addresses_signed_with_an_hmac_key" {
       && google_storage_bucket_iam_member.signer_reads_results[0].role == "roles/storage.legacyObjectReader"
     )
     error_message = "the key can do something else than what addresses are for"
+  }
+}
+
+run "several_domains" {
+  variables {
+    additional_domains = ["voice.example.org", "koe.example.jp"]
+    custom_domain      = "voice.example.com"
+    page               = { folder = "./tests/page" }
+  }
+
+  assert {
+    condition = (
+      google_compute_managed_ssl_certificate.api[0].managed[0].domains == tolist(["voice.example.com", "koe.example.jp", "voice.example.org"])
+      && toset(flatten(google_compute_url_map.api[0].host_rule[*].hosts)) == toset(["voice.example.com", "koe.example.jp", "voice.example.org"])
+      && contains(google_storage_bucket.uploads.cors[0].origin, "https://koe.example.jp")
+      && output.api_url == "https://voice.example.com"
+    )
+    error_message = "a domain has no certificate, no page, or may not upload"
   }
 }

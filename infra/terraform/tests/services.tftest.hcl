@@ -84,7 +84,7 @@ run "defaults" {
       && function.service_config[0].environment_variables["FUNCTION_USE_ASGI"] == "true"
       && function.service_config[0].environment_variables["LOG_EXECUTION_ID"] == "false"
       && function.build_config[0].source[0].storage_source[0].object == google_storage_bucket_object.function[name].name
-      && strcontains(google_storage_bucket_object.function[name].name, data.archive_file.function[name].output_sha256)
+      && strcontains(google_storage_bucket_object.function[name].name, local.archive_hashes[name])
     ])
     error_message = "a function is not built from its own archive, named by its content"
   }
@@ -393,4 +393,40 @@ run "more_gpus_than_the_quota" {
   }
 
   expect_failures = [google_cloud_run_v2_service.convert]
+}
+
+run "a_tenth_of_the_conversions_for_the_next_revision" {
+  command = plan
+
+  variables {
+    canary = { percent = 10, stable_revision = "voice-avatar-convert-00012-abc" }
+  }
+
+  assert {
+    condition = join(", ", [
+      for one in google_cloud_run_v2_service.convert.traffic : "${one.type} ${one.percent} ${try(coalesce(one.revision), "-")}"
+    ]) == "TRAFFIC_TARGET_ALLOCATION_TYPE_LATEST 10 -, TRAFFIC_TARGET_ALLOCATION_TYPE_REVISION 90 voice-avatar-convert-00012-abc"
+    error_message = "the newest revision gets more or less than its share"
+  }
+}
+
+run "through_a_network_of_ones_own" {
+  command = plan
+
+  variables {
+    live          = {}
+    max_instances = { convert = 3 }
+    vpc           = { egress = "ALL_TRAFFIC", network = "office", subnetwork = "voices", tags = ["voice"] }
+  }
+
+  assert {
+    condition = alltrue([
+      for service in [google_cloud_run_v2_service.convert, google_cloud_run_v2_service.live[0]] :
+      service.template[0].vpc_access[0].egress == "ALL_TRAFFIC"
+      && service.template[0].vpc_access[0].network_interfaces[0].network == "office"
+      && service.template[0].vpc_access[0].network_interfaces[0].subnetwork == "voices"
+      && service.template[0].vpc_access[0].network_interfaces[0].tags == tolist(["voice"])
+    ])
+    error_message = "converter or live go past the network"
+  }
 }

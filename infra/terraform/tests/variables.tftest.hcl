@@ -57,6 +57,7 @@ run "bad_values" {
     result_url_seconds          = 59
     upload_url_seconds          = 59
     wait_objective_seconds      = 0
+    wait_objective_share        = 0.9
     wait_seconds                = 4
     waiting_per_client          = 0
   }
@@ -98,6 +99,7 @@ run "bad_values" {
     var.result_url_seconds,
     var.upload_url_seconds,
     var.wait_objective_seconds,
+    var.wait_objective_share,
     var.wait_seconds,
     var.waiting_per_client,
   ]
@@ -324,6 +326,92 @@ run "a_rotation_of_keys_backwards" {
 
   expect_failures = [
     var.live,
+  ]
+}
+
+run "domains_that_are_none" {
+  command = plan
+
+  variables {
+    additional_domains = ["https://voice.example.org"]
+    custom_domain      = "voice.example.com"
+  }
+
+  expect_failures = [
+    var.additional_domains,
+  ]
+}
+
+run "more_domains_without_the_first" {
+  command = plan
+
+  variables {
+    additional_domains = ["voice.example.org"]
+  }
+
+  expect_failures = [
+    var.additional_domains,
+  ]
+}
+
+run "more_domains_than_a_certificate_has" {
+  command = plan
+
+  variables {
+    additional_domains = [for number in range(100) : "voice${number}.example.org"]
+    custom_domain      = "voice.example.com"
+  }
+
+  expect_failures = [
+    var.additional_domains,
+  ]
+}
+
+run "a_canary_that_is_everything" {
+  command = plan
+
+  variables {
+    canary = { percent = 100, stable_revision = "voice-avatar-convert-00012-abc" }
+  }
+
+  expect_failures = [
+    var.canary,
+  ]
+}
+
+run "a_canary_beside_another_service" {
+  command = plan
+
+  variables {
+    canary = { percent = 10, stable_revision = "another-00012-abc" }
+  }
+
+  expect_failures = [
+    var.canary,
+  ]
+}
+
+run "traffic_that_goes_nowhere" {
+  command = plan
+
+  variables {
+    vpc = { egress = "NONE", network = "office", subnetwork = "voices" }
+  }
+
+  expect_failures = [
+    var.vpc,
+  ]
+}
+
+run "a_network_without_a_name" {
+  command = plan
+
+  variables {
+    vpc = { network = "", subnetwork = "voices" }
+  }
+
+  expect_failures = [
+    var.vpc,
   ]
 }
 

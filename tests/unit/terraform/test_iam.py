@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from tests.unit.terraform.reading import MODULE
@@ -109,3 +110,28 @@ def test_no_bucket_but_the_pages_can_be_made_public(terraform: TerraformModule) 
     for name, body in terraform.of_type("google_storage_bucket").items():
         assert (body["public_access_prevention"] == "enforced") == (name != "page")
         assert body["uniform_bucket_level_access"] is True
+
+
+def test_a_deployers_roles_are_for_every_kind_of_resource_and_no_other() -> None:
+    lines = (MODULE / "deployer-roles.txt").read_text().splitlines()
+    listed = [line.split() for line in lines if not line.startswith("#")]
+    text = "".join(path.read_text() for path in MODULE.glob("*.tf"))
+    kinds = set(re.findall(r'^(?:resource|data) "(google_\w+)"', text, re.MULTILINE))
+    programs = {
+        f"terraform_data.{name}"
+        for name, body in re.findall(
+            r'^resource "terraform_data" "(\w+)" {\n(.*?)^}', text, re.MULTILINE | re.DOTALL
+        )
+        if "local-exec" in body
+    }
+    # These are granted on the billing account and on the key, and the last reads the credentials.
+    elsewhere = {
+        "google_billing_budget",
+        "google_client_config",
+        "google_kms_crypto_key_iam_member",
+    }
+
+    assert {kind for _, *kinds in listed for kind in kinds} == (kinds - elsewhere) | programs
+    roles = [role for role, *_ in listed]
+    assert roles == sorted(set(roles))
+    assert not {"roles/owner", "roles/editor"} & set(roles)

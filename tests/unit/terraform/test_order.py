@@ -117,8 +117,10 @@ def test_the_alerts_on_metrics_of_our_own_are_the_ones_that_wait(
     terraform: TerraformModule,
 ) -> None:
     for name, body in terraform.of_type("google_monitoring_alert_policy").items():
-        ours = "local.metric." in str(body.get("conditions", body))
-        assert ("time_sleep.metrics" in body.get("depends_on", [])) == ours, name
+        ours = re.search(
+            r"local\.metric\.|google_monitoring_slo", str(body.get("conditions", body))
+        )
+        assert ("time_sleep.metrics" in body.get("depends_on", [])) == bool(ours), name
 
 
 def test_the_invoker_check_is_set_again_after_each_deployment_of_the_api(
@@ -149,11 +151,11 @@ def test_what_cannot_go_while_it_is_used_goes_after_the_next_one_came(
     }
 
 
-def test_a_certificate_for_another_domain_has_another_name(terraform: TerraformModule) -> None:
+def test_a_certificate_for_other_domains_has_another_name(terraform: TerraformModule) -> None:
     certificate = terraform.resources["google_compute_managed_ssl_certificate", "api"]
 
-    assert certificate["managed"] == [{"domains": ["var.custom_domain"]}]
-    assert "sha256(var.custom_domain)" in certificate["name"]
+    assert certificate["managed"] == [{"domains": "local.domains"}]
+    assert 'sha256(join(",", local.domains))' in certificate["name"]
 
 
 def test_a_role_is_not_taken_away_because_something_is_read_again(
