@@ -35,6 +35,6 @@ export default defineConfig(
   },
   {
     files: ["page/tools/*.js"],
-    languageOptions: { globals: { console: "readonly", URL: "readonly" } },
+    languageOptions: { globals: { console: "readonly", Promise: "readonly", URL: "readonly" } },
   },
 );

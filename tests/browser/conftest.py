@@ -89,7 +89,9 @@ def new_visitor(
         *, microphone: Path | None = hello, permission: str = "granted", **context: Any
     ) -> Visitor:
         browser = launch(microphone)
-        opened = browser.new_context(**{"locale": "en-GB", **context})
+        # What a service worker fetches, no test could answer in the place of a service.
+        usual = {"locale": "en-GB", "service_workers": "block"}
+        opened = browser.new_context(**{**usual, **context})
         visitor = Visitor(opened.new_page(), opened, cloud)
         session = opened.new_cdp_session(visitor.page)
         target = session.send("Target.getTargetInfo")["targetInfo"]

@@ -194,7 +194,8 @@ def test_markup_in_the_services_answers_is_shown_as_text(
     new_visitor: OpenPage, cloud: Endpoints
 ) -> None:
     characters = httpx.get(f"{cloud.api}/api/v1/characters").json()
-    characters["characters"][0]["credit"] = "<img src=x onerror=alert(1)>"
+    markup = "<img src=x onerror=alert(1)>"
+    characters["characters"][0] |= {"credit": markup, "credits": {"en": markup}}
     characters["characters"][0]["terms_url"] = "javascript:alert(1)"
     visitor = new_visitor()
     visitor.answer("**/api/v1/characters", "GET", json=characters)

@@ -211,3 +211,17 @@ def test_a_host_that_answers_every_request_with_the_page_is_not_taken_for_the_ap
         visitor.answer(path, "GET", body="<!doctype html>", content_type="text/html")
     visitor.page.goto(visitor.cloud.page)
     assert visitor.problem() == "The service cannot be reached."
+
+
+def test_the_page_opens_without_a_network_and_says_what_is_missing(
+    open_page: OpenPage,
+) -> None:
+    visitor = open_page(service_workers="allow")
+    visitor.page.evaluate("() => navigator.serviceWorker.ready.then(() => true)")
+    visitor.context.set_offline(offline=True)
+    visitor.page.reload()
+    assert visitor.problem() == "The service cannot be reached."
+    assert "connection" in visitor.text("#problem-text")
+    visitor.context.set_offline(offline=False)
+    visitor.press()
+    visitor.wait_for("start")

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { defineConfig, type Plugin } from "vite";
 import { contentSecurityPolicy, type SiteConfig } from "./tools/contentSecurityPolicy.js";
 
@@ -24,9 +25,29 @@ function site(): Plugin {
   };
 }
 
+/** Writes the service worker, which names the files that the page needs to open. */
+function shell(): Plugin {
+  return {
+    name: "voice-avatar-shell",
+    apply: "build",
+    generateBundle(_options, bundle) {
+      const ofThePage =
+        /^assets\/(index-.*\.(js|css)|hearingWorklet-.*\.js|.*-latin-wght-.*\.woff2)$/;
+      const files = Object.keys(bundle).filter((name) => ofThePage.test(name));
+      const all = ["./", "config.json", "favicon.svg", "manifest.webmanifest", ...files];
+      const source = readFileSync(new URL("tools/shell.js", import.meta.url), "utf8");
+      const named = source.replace(
+        "/* global SHELL, ",
+        `const SHELL = ${JSON.stringify(all)};\n/* global `,
+      );
+      this.emitFile({ type: "asset", fileName: "shell.js", source: named });
+    },
+  };
+}
+
 export default defineConfig({
   base: "./",
-  plugins: [site()],
+  plugins: [site(), shell()],
   build: {
     assetsInlineLimit: 0,
     manifest: true,

@@ -5,6 +5,7 @@ import { VoiceAvatar, type VoiceAvatarConfig } from "@voice-avatar/client";
 import { part } from "./elements.js";
 import { acceptFiles } from "./files.js";
 import { Page } from "./page.js";
+import { keepShell } from "./shell.js";
 import { type Language, preferredLanguage } from "./words.js";
 
 /** `live`: the address of the service that takes recordings while they are spoken, if there is one. */
@@ -23,6 +24,7 @@ async function main(): Promise<void> {
   });
   acceptFiles((file) => void page.takeFile(file));
   await page.open();
+  await keepShell();
 }
 
 /** Reads `config.json` beside the page; without an `api` in it, the api is the page's own origin. */

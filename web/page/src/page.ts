@@ -143,7 +143,7 @@ export class Page {
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.#cancel();
     });
-    window.addEventListener("online", () => this.#online());
+    window.addEventListener("online", () => void this.#online());
     window.addEventListener("offline", () => this.#offline());
   }
 
@@ -545,10 +545,14 @@ export class Page {
     if (this.#state.scene === "busy") this.#update({ notice: (words) => words.offlineWaiting });
   }
 
-  #online(): void {
-    const { scene, problem } = this.#state;
-    if (scene === "busy") this.#update({ notice: SILENCE });
-    if (scene === "problem" && (problem?.key === "network" || problem?.key === "page"))
-      void this.#retry?.();
+  async #online(): Promise<void> {
+    if (this.#state.scene === "busy") this.#update({ notice: SILENCE });
+    // Browsers say that they are online some moments before anything can be reached.
+    for (const seconds of [0, 1, 3, 9]) {
+      await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+      const { scene, problem } = this.#state;
+      if (scene !== "problem" || (problem?.key !== "network" && problem?.key !== "page")) return;
+      await this.#retry?.();
+    }
   }
 }

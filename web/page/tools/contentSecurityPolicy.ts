@@ -31,11 +31,13 @@ export function contentSecurityPolicy(config: SiteConfig | null): string {
     "form-action": ["'none'"],
     ...(attested ? { "frame-src": RECAPTCHA_FRAMES } : {}),
     "img-src": ["'self'", ...api],
+    "manifest-src": ["'self'"],
     "media-src": ["blob:"],
     // reCAPTCHA does not support trusted types: its script adds other scripts by their URL.
     ...(attested ? {} : { "require-trusted-types-for": ["'script'"] }),
     "script-src": ["'self'", ...(attested ? RECAPTCHA_SCRIPTS : [])],
     "style-src": ["'self'"],
+    "worker-src": ["'self'"],
   })
     .map(([directive, sources]) => `${directive} ${sources.join(" ")}`)
     .join("; ");
