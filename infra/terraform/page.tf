@@ -8,14 +8,15 @@ locals {
 
   # The names of the files in assets/ contain a hash of the content, so they can be cached for ever.
   page_content_types = {
-    css   = "text/css; charset=utf-8"
-    html  = "text/html; charset=utf-8"
-    ico   = "image/vnd.microsoft.icon"
-    js    = "text/javascript; charset=utf-8"
-    json  = "application/json"
-    png   = "image/png"
-    svg   = "image/svg+xml"
-    woff2 = "font/woff2"
+    css         = "text/css; charset=utf-8"
+    html        = "text/html; charset=utf-8"
+    ico         = "image/vnd.microsoft.icon"
+    js          = "text/javascript; charset=utf-8"
+    json        = "application/json"
+    png         = "image/png"
+    svg         = "image/svg+xml"
+    woff2       = "font/woff2"
+    webmanifest = "application/manifest+json"
   }
   cached_for_ever = "public, max-age=31536000, immutable"
   asked_each_time = "no-cache"
