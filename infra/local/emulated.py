@@ -106,13 +106,12 @@ async def _start(
 def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceStore:
     """Open the voices in the emulator, to watch them from this process."""
     # Imported here: the services start while the client library is imported.
-    from google.cloud.firestore_v1 import AsyncClient  # noqa: PLC0415
-
+    from shared.google.firestore_client import RenewableClient  # noqa: PLC0415
     from shared.google.firestore_listener import DocumentListener  # noqa: PLC0415
     from shared.google.firestore_store import FirestoreVoices  # noqa: PLC0415
 
     environment[FIRESTORE_VARIABLE] = str(addresses.firestore)
-    client = AsyncClient(project=names.PROJECT_ID)
+    client = RenewableClient(project=names.PROJECT_ID)
     return FirestoreVoices(client, DocumentListener(client, targets_per_stream=100))
 
 

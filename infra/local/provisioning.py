@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from infra.local import names
 from infra.local.memory_topics import Subscription
-from shared.http.origins import ANY, ANY_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,13 +43,9 @@ def plan_subscriptions(addresses: Addresses, timeouts: Timeouts) -> tuple[Subscr
 async def make_buckets(
     client: httpx.AsyncClient, storage: str, origins: Sequence[str], max_age_seconds: int = 3600
 ) -> None:
-    """Make the buckets, and the notification about finished uploads.
-
-    A bucket knows no origin with any port: then the signed addresses alone protect what it holds.
-    """
-    has_any_port = any(origin.endswith(ANY_PORT) for origin in origins)
+    """Make the buckets, and the notification about finished uploads."""
     cors = {
-        "origin": [ANY] if has_any_port else list(origins),
+        "origin": list(origins),
         "method": ["GET", "PUT"],
         "responseHeader": [
             "Content-Type",

@@ -30,11 +30,10 @@ def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = No
         settings: name the project.
         targets_per_stream: how many watched documents share one stream; None to watch none.
     """
-    from google.cloud.firestore_v1 import AsyncClient
-
+    from shared.google.firestore_client import RenewableClient
     from shared.google.firestore_store import FirestoreVoices
 
-    client = AsyncClient(project=settings.project_id)
+    client = RenewableClient(project=settings.project_id)
     if targets_per_stream is None:
         return FirestoreVoices(client)
     from shared.google.firestore_listener import DocumentListener

@@ -24,13 +24,13 @@ from shared.latest_state import LatestState
 from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Sequence
 
     from google.api_core.grpc_helpers_async import GrpcAsyncStream
-    from google.cloud.firestore_v1 import AsyncClient
     from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
     from google.cloud.firestore_v1.types import Document, DocumentChange, ListenResponse
 
+    from shared.google.firestore_client import RenewableClient
     from shared.voice import Voice
 
 _LOG = logging.getLogger(__name__)
@@ -45,6 +45,20 @@ SILENCE_SECONDS: Final = 10.0
 
 A connection can break without an error: a network drops it, or the instance was frozen meanwhile.
 """
+
+FIRST_CHECK_SECONDS: Final = 10.0
+"""How long a document that is not final may have no news before it is read.
+
+A stream can be open, answer for other documents, and still say nothing of a change.
+"""
+
+LONGEST_CHECK_SECONDS: Final = 60.0
+"""The time between two such reads doubles up to this: at most two reads in a minute."""
+
+CHECK_SECONDS: Final = 4.0
+"""How long such a read may take; after that the stream is opened again."""
+
+_TICK_SECONDS: Final = 1.0  # documents that are due in the same second are read together
 
 _PERMANENT: Final = (
     google_errors.PermissionDenied,
@@ -65,9 +79,19 @@ class _WatchedDocument:
     seen: bool = False
     state: Voice | None = None
     has_failed: bool = False
+    check_at: float = 0.0
+    patience: float = FIRST_CHECK_SECONDS
+
+    @property
+    def waits(self) -> bool:
+        """Whether a change may still come."""
+        is_final = self.state is not None and self.state.status.is_final
+        return self.seen and not is_final and not self.has_failed
 
     def tell(self, state: Voice | None) -> None:
         self.seen, self.state = True, state
+        self.patience = FIRST_CHECK_SECONDS
+        self.check_at = asyncio.get_running_loop().time() + self.patience
         for waiter in self.waiters:
             waiter.put(state)
 
@@ -85,7 +109,7 @@ class DocumentListener:
         targets_per_stream: how many documents share one stream.
     """
 
-    def __init__(self, client: AsyncClient, *, targets_per_stream: int) -> None:
+    def __init__(self, client: RenewableClient, *, targets_per_stream: int) -> None:
         self._connection = _Connection(client)
         self._targets_per_stream = targets_per_stream
         self._documents: dict[str, _WatchedDocument] = {}
@@ -157,7 +181,7 @@ class _Connection:
     They are private in the client; its own `on_snapshot` uses the same three.
     """
 
-    def __init__(self, client: AsyncClient) -> None:
+    def __init__(self, client: RenewableClient) -> None:
         self._client = client
 
     @asynccontextmanager
@@ -176,6 +200,26 @@ class _Connection:
         finally:
             # Otherwise the stream would stay open until the garbage collection.
             stream.cancel()
+
+    async def read(self, voice_ids: Sequence[str]) -> dict[str, Voice | None]:
+        """Read documents in one call; those that are missing are None.
+
+        Raises:
+            TimeoutError: Firestore did not answer in time.
+            GoogleAPIError: it refused.
+        """
+        references = [self._client.document(COLLECTION, voice_id) for voice_id in voice_ids]
+        found: dict[str, Voice | None] = {}
+        async with asyncio.timeout(CHECK_SECONDS):
+            # No retry: a new connection is better than a second try on one that says nothing.
+            async for document in self._client.get_all(references, retry=None):
+                fields = document.to_dict()
+                found[document.id] = None if fields is None else from_document(document.id, fields)
+        return found
+
+    def renew(self) -> None:
+        """Let the next stream use a new connection."""
+        self._client.renew()
 
     def request(self, *, add: _WatchedDocument | None = None, remove: int = 0) -> ListenRequest:
         database = self._client._database_string  # noqa: SLF001
@@ -238,6 +282,7 @@ class _Stream:
                 await self._follow()
                 error: Exception = StoreUnavailableError("Firestore closed the stream")
             except TimeoutError:
+                self._connection.renew()
                 error = StoreUnavailableError("Firestore did not answer on the stream")
             except Exception as broken:  # noqa: BLE001 - any error must reach the clients
                 error = broken
@@ -259,9 +304,40 @@ class _Stream:
             async with asyncio.timeout(None) as self._timeout:
                 self._expect_answers()
                 async with self._connection.listen(requests) as responses:
-                    await self._take_all(responses)
+                    await _until_one_ends(self._take_all(responses), self._find_missed_changes())
         finally:
             self._timeout = None
+
+    async def _find_missed_changes(self) -> None:
+        """Read documents that have had no news for long.
+
+        Raises:
+            StoreUnavailableError: one had changed without news, so the stream is deaf.
+            TimeoutError: Firestore did not answer in time.
+        """
+        now = asyncio.get_running_loop().time
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            due = [
+                each for each in self._documents.values() if each.waits and each.check_at <= now()
+            ]
+            if due and await self._tell_changes(due):
+                raise StoreUnavailableError("the stream missed a change")
+
+    async def _tell_changes(self, documents: Sequence[_WatchedDocument]) -> bool:
+        """Read documents and tell what changed; return whether anything did."""
+        before = {document.voice_id: document.state for document in documents}
+        has_changed = False
+        found = await self._connection.read(tuple(before))
+        for document in documents:
+            state = found.get(document.voice_id)
+            had_news = document.state != before[document.voice_id]
+            if state != document.state and not had_news and document.waits:
+                document.tell(state)
+                has_changed = True
+            document.patience = min(2 * document.patience, LONGEST_CHECK_SECONDS)
+            document.check_at = asyncio.get_running_loop().time() + document.patience
+        return has_changed
 
     async def _take_all(self, responses: AsyncIterator[ListenResponse | None]) -> None:
         async for response in responses:
@@ -331,3 +407,16 @@ class _Stream:
     def _tell(self, target_ids: Sequence[int], state: Voice | None) -> None:
         for document in self._documents_of(target_ids):
             document.tell(state)
+
+
+async def _until_one_ends(*works: Coroutine[Any, Any, None]) -> None:
+    """Run works side by side until one ends or fails, and stop the others."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

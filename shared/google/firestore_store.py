@@ -7,7 +7,8 @@ compare-and-set, without a transaction, which would need a second round trip.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from google.api_core import exceptions as google_errors
 from google.api_core.retry import if_exception_type
@@ -27,17 +28,16 @@ from shared.ports.store import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from google.cloud.firestore_v1 import (
-        AsyncClient,
         AsyncDocumentReference,
         DocumentSnapshot,
     )
-    from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
 
+    from shared.google.firestore_client import RenewableClient
     from shared.google.firestore_listener import DocumentListener
     from shared.voice import Status, Voice
 
@@ -48,6 +48,7 @@ CALL_SECONDS: Final = 10.0
 # whether the first one was applied. Calls whose connection is reset end with Unknown or Cancelled.
 _TRIED_AGAIN: Final = (
     google_errors.Cancelled,
+    google_errors.DeadlineExceeded,
     google_errors.InternalServerError,
     google_errors.ResourceExhausted,
     google_errors.ServiceUnavailable,
@@ -56,41 +57,61 @@ _TRIED_AGAIN: Final = (
 _PASSING: Final = (
     *_TRIED_AGAIN,
     google_errors.Aborted,
-    google_errors.DeadlineExceeded,
     google_errors.RetryError,
 )
 _FIRST_PAUSE_SECONDS: Final = 0.1
+
+ATTEMPT_SECONDS: Final = 4.0
+"""How long one try of a call may take; the next one goes over a new connection."""
+
+_Answer = TypeVar("_Answer")
 
 
 class FirestoreVoices:
     """A `shared.ports.store.VoiceStore` in Firestore.
 
     Args:
-        client: the asynchronous Firestore client; the store closes it.
+        client: the Firestore client; the store closes it.
         listener: watches documents; only the api needs one.
     """
 
-    def __init__(self, client: AsyncClient, listener: DocumentListener | None = None) -> None:
+    def __init__(self, client: RenewableClient, listener: DocumentListener | None = None) -> None:
         self._client = client
         self._listener = listener
         self._retry = AsyncRetry(
-            if_exception_type(*_TRIED_AGAIN), initial=_FIRST_PAUSE_SECONDS, timeout=CALL_SECONDS
+            if_exception_type(*_TRIED_AGAIN),
+            initial=_FIRST_PAUSE_SECONDS,
+            timeout=CALL_SECONDS,
+            on_error=self._take_new_connection,
         )
+
+    async def _call(
+        self, call: Callable[..., Awaitable[_Answer]], *arguments: Any, **options: Any
+    ) -> _Answer:
+        """Call Firestore until it answers; each try uses the connection of its time.
+
+        The library's own retry would stay on the connection of the first try.
+        """
+        attempt = partial(call, *arguments, retry=None, timeout=ATTEMPT_SECONDS, **options)
+        return await self._retry(attempt)()
+
+    def _take_new_connection(self, error: Exception) -> None:
+        """Leave a connection on which nothing was answered in time."""
+        if isinstance(error, google_errors.DeadlineExceeded):
+            self._client.renew()
 
     async def create(self, voice: Voice) -> None:
         """Write a new document; `VoiceExistsError` if there is one."""
         with _passing_errors():
             try:
-                await self._reference(voice.voice_id).create(
-                    to_document(voice), retry=self._retry, timeout=CALL_SECONDS
-                )
+                await self._call(self._reference(voice.voice_id).create, to_document(voice))
             except google_errors.AlreadyExists as error:
                 raise VoiceExistsError(f"there is a voice {voice.voice_id} already") from error
 
     async def read(self, voice_id: str) -> Snapshot:
         """Read a document; `UnknownVoiceError` if there is none."""
         with _passing_errors():
-            document = await self._reference(voice_id).get(retry=self._retry, timeout=CALL_SECONDS)
+            document = await self._call(self._reference(voice_id).get)
         if not document.exists:
             raise UnknownVoiceError(voice_id)
         return _snapshot(document)
@@ -100,9 +121,8 @@ class FirestoreVoices:
         option = self._client.write_option(last_update_time=snapshot.revision)
         with _passing_errors():
             try:
-                written = await self._reference(voice.voice_id).update(
-                    to_document(voice), option=option, retry=self._retry, timeout=CALL_SECONDS
-                )
+                update = self._reference(voice.voice_id).update
+                written = await self._call(update, to_document(voice), option=option)
             except (
                 google_errors.FailedPrecondition,
                 google_errors.NotFound,
@@ -114,7 +134,7 @@ class FirestoreVoices:
     async def delete(self, voice_id: str) -> None:
         """Delete a document, if there is one."""
         with _passing_errors():
-            await self._reference(voice_id).delete(retry=self._retry, timeout=CALL_SECONDS)
+            await self._call(self._reference(voice_id).delete)
 
     async def unchanged(
         self, status: Status, *, since: datetime, limit: int, after: object = None
@@ -135,7 +155,7 @@ class FirestoreVoices:
             # Firestore adds this order anyway, but a cursor needs it written down.
             query = query.order_by(FieldPath.document_id()).start_after(cast("list[Any]", after))
         with _passing_errors(), _missing_index():
-            documents = await query.get(retry=self._retry, timeout=CALL_SECONDS)
+            documents = await self._call(query.get)
         snapshots, unreadable = [], []
         for document in documents:
             try:
@@ -158,11 +178,7 @@ class FirestoreVoices:
         """Close the listener's streams and the client's connection."""
         if self._listener is not None:
             await self._listener.aclose()
-        # The client's own `close` leaves the channel open; its other properties would open one.
-        opened = cast("FirestoreAsyncClient | None", self._client._firestore_api_internal)  # noqa: SLF001
-        if opened is not None:
-            await opened.transport.close()
-        self._client.close()
+        await self._client.aclose()
 
     def _reference(self, voice_id: str) -> AsyncDocumentReference:
         return self._client.collection(COLLECTION).document(voice_id)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from speech.text.reading import Reading, ReadsText
 
 _FULL_SCALE = 32_768.0
+_UNBOUNDED = 1e6
 _LOUDEST = 4.0  # twice the highest peak of usual sentences
 _SILENCES = ("-sil+", "-pau+")
 # The first is the pause that VOICEVOX makes at a comma.
@@ -146,7 +147,9 @@ class HtsVoice:
             wave = engine.synthesize(list(labels))
         finally:
             self._idle.put(engine)
-        samples: Samples = (wave / _FULL_SCALE).astype(np.float32)
+        # Where its filter is not stable, it may grow beyond what float32 holds.
+        bounded = np.nan_to_num(np.clip(wave / _FULL_SCALE, -_UNBOUNDED, _UNBOUNDED))
+        samples: Samples = bounded.astype(np.float32)
         return samples
 
     def _load(self) -> HTSEngine:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import httpx
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
-from google.cloud.firestore_v1 import AsyncClient
 
 from infra.local import names, provisioning
 from infra.local.addresses import Addresses
@@ -23,6 +22,7 @@ from infra.local.keys import make_key
 from infra.local.options import ROOT, RULES, CloudOptions
 from infra.local.ports import Ports
 from infra.local.processes import READY_SECONDS, Supervisor
+from shared.google.firestore_client import RenewableClient
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
 from shared.live_tickets import Tickets
@@ -357,7 +357,7 @@ def _choose_addresses(ports: Ports) -> Addresses:
 
 def _open_voices(addresses: Addresses) -> VoiceStore:
     os.environ[FIRESTORE_VARIABLE] = str(addresses.firestore)
-    client = AsyncClient(project=names.PROJECT_ID)
+    client = RenewableClient(project=names.PROJECT_ID)
     return FirestoreVoices(client, DocumentListener(client, targets_per_stream=100))
 
 

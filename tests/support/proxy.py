@@ -1,4 +1,4 @@
-"""A TCP proxy whose connections can be cut and delayed."""
+"""A TCP proxy whose connections can be cut, delayed, and forgotten."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ class Proxy:
         self._piping: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Condition()
         self._refuses = False
+        self._answering: set[asyncio.StreamWriter] = set()
+        self._dead: set[asyncio.StreamWriter] = set()
         self.connections = 0
         self.refused = 0
 
@@ -48,6 +50,13 @@ class Proxy:
         for writer in tuple(self._writers):
             writer.transport.abort()
 
+    def forget(self) -> None:
+        """Let nothing come back any more on the connections that are open; new ones work.
+
+        As after a NAT has dropped its entries: what is sent goes nowhere, and nobody says so.
+        """
+        self._dead |= self._answering
+
     def refuse(self, refuses: bool) -> None:  # noqa: FBT001 - a switch
         self._refuses = refuses
 
@@ -65,6 +74,7 @@ class Proxy:
         self.connections += 1
         their_reader, their_writer = await asyncio.open_connection(self._host, int(self._port))
         self._writers |= {writer, their_writer}
+        self._answering.add(writer)
         for source, sink in ((reader, their_writer), (their_reader, writer)):
             task = asyncio.create_task(self._pipe(source, sink))
             self._piping.add(task)
@@ -75,11 +85,14 @@ class Proxy:
         loop = asyncio.get_running_loop()
         with suppress(OSError):
             while data := await source.read(65_536):
+                if sink in self._dead:
+                    continue
                 # What follows is not held up by what is held back.
                 loop.call_later(self._delay, sink.write, data)
                 await sink.drain()
         loop.call_later(self._delay, sink.close)
         self._writers.discard(sink)
+        self._answering.discard(sink)
 
     async def _notify(self) -> None:
         async with self._changed:

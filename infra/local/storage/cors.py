@@ -1,7 +1,8 @@
 """CORS headers from a bucket's configuration, without I/O.
 
 The first rule that fits both the origin and the method decides, as described at
-https://cloud.google.com/storage/docs/cross-origin; without one there are no CORS headers.
+https://cloud.google.com/storage/docs/cross-origin; without one there are no CORS headers. Unlike
+there, an origin may end with any port, as `http://localhost:*`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from infra.local.storage.errors import InvalidArgumentError
+from shared.http.origins import is_allowed_origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +79,8 @@ def preflight_headers(rules: Sequence[Rule], request_headers: Mapping[str, str])
 def _matching_rule(rules: Sequence[Rule], origin: str | None, method: str) -> Rule | None:
     for rule in rules:
         origins, methods = rule.get("origin", []), rule.get("method", [])
-        if (origin in origins or "*" in origins) and (method in methods or "*" in methods):
+        is_allowed = origin is not None and is_allowed_origin(origin, None, origins)
+        if is_allowed and (method in methods or "*" in methods):
             return rule
     return None
 

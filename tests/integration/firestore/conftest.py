@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
-from google.cloud.firestore_v1 import AsyncClient
 
 from infra.local.names import PROJECT_ID
+from shared.google.firestore_client import RenewableClient
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
 from tests.support.proxy import Proxy
@@ -18,18 +18,20 @@ TARGETS_PER_STREAM = 2
 
 
 @pytest.fixture
-def client(firestore_emulator: str, monkeypatch: pytest.MonkeyPatch) -> AsyncClient:
+def client(firestore_emulator: str, monkeypatch: pytest.MonkeyPatch) -> RenewableClient:
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", firestore_emulator)
-    return AsyncClient(project=PROJECT_ID)
+    return RenewableClient(project=PROJECT_ID)
 
 
 @pytest.fixture
-def listener(client: AsyncClient) -> DocumentListener:
+def listener(client: RenewableClient) -> DocumentListener:
     return DocumentListener(client, targets_per_stream=TARGETS_PER_STREAM)
 
 
 @pytest_asyncio.fixture
-async def store(client: AsyncClient, listener: DocumentListener) -> AsyncIterator[FirestoreVoices]:
+async def store(
+    client: RenewableClient, listener: DocumentListener
+) -> AsyncIterator[FirestoreVoices]:
     opened = FirestoreVoices(client, listener)
     yield opened
     await opened.aclose()
@@ -47,7 +49,7 @@ async def store_behind_proxy(
 ) -> AsyncIterator[FirestoreVoices]:
     """A store whose connection can be cut."""
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", proxy.address)
-    client = AsyncClient(project=PROJECT_ID)
+    client = RenewableClient(project=PROJECT_ID)
     opened = FirestoreVoices(client, DocumentListener(client, targets_per_stream=100))
     yield opened
     await opened.aclose()

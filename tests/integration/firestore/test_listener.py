@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,6 +65,42 @@ async def test_a_place_on_a_stream_is_used_again(
         async with store.watch(third.voice.voice_id) as others:
             assert await anext(others)
             assert listener.stream_count == 1
+
+
+async def test_every_waiter_hears_the_change_although_the_network_forgot_its_connection(
+    store: FirestoreVoices, store_behind_proxy: FirestoreVoices, proxy: Proxy
+) -> None:
+    """The connection is forgotten before the first state of one, and after that of another."""
+    seen, unseen = [await stored(store, a_waiting()) for _ in range(2)]
+
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(store_behind_proxy.watch(seen.voice.voice_id))
+        assert await anext(first) == seen.voice
+        proxy.forget()
+        second = await stack.enter_async_context(store_behind_proxy.watch(unseen.voice.voice_id))
+        queued = [await queue(store, snapshot) for snapshot in (seen, unseen)]
+        async with asyncio.timeout(20):
+            found = await asyncio.gather(
+                *(until(states, Status.QUEUED) for states in (first, second))
+            )
+
+    assert found == queued
+
+
+async def test_calls_go_on_although_the_network_forgot_their_connection(
+    store: FirestoreVoices, store_behind_proxy: FirestoreVoices, proxy: Proxy
+) -> None:
+    snapshot = await stored(store, a_waiting())
+    assert (await store_behind_proxy.read(snapshot.voice.voice_id)).voice == snapshot.voice
+    proxy.forget()
+
+    async def read() -> Voice:
+        while True:
+            with suppress(StoreUnavailableError):
+                return (await store_behind_proxy.read(snapshot.voice.voice_id)).voice
+
+    async with asyncio.timeout(20):
+        assert await read() == snapshot.voice
 
 
 async def test_a_watched_voice_goes_on_after_the_connection_broke(

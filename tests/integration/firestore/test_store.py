@@ -14,7 +14,7 @@ from tests.support.store_contract import VoiceStoreContract
 from tests.support.voices import NOW, a_waiting
 
 if TYPE_CHECKING:
-    from google.cloud.firestore_v1 import AsyncClient
+    from shared.google.firestore_client import RenewableClient
 
 pytestmark = pytest.mark.emulators
 
@@ -23,13 +23,13 @@ class TestFirestoreVoices(VoiceStoreContract):
     """The fixture `store` is the folder's."""
 
 
-async def test_a_store_without_a_listener_cannot_watch(client: AsyncClient) -> None:
+async def test_a_store_without_a_listener_cannot_watch(client: RenewableClient) -> None:
     with pytest.raises(RuntimeError, match="without a DocumentListener"):
         FirestoreVoices(client).watch(a_waiting().voice_id)
 
 
 async def test_the_document_has_native_times_and_the_path_that_clients_use(
-    store: FirestoreVoices, client: AsyncClient
+    store: FirestoreVoices, client: RenewableClient
 ) -> None:
     voice = a_waiting(owner="uid")
     await store.create(voice)
@@ -45,7 +45,7 @@ async def test_the_document_has_native_times_and_the_path_that_clients_use(
     "damage", [{"options": None}, {"status": "lost"}, {"error": "red"}, {"input": {"bytes": 1}}]
 )
 async def test_reading_an_invalid_document_names_it(
-    store: FirestoreVoices, client: AsyncClient, damage: dict[str, Any]
+    store: FirestoreVoices, client: RenewableClient, damage: dict[str, Any]
 ) -> None:
     voice = a_waiting()
     await client.document(f"voices/{voice.voice_id}").set(to_document(voice) | damage)
@@ -55,7 +55,7 @@ async def test_reading_an_invalid_document_names_it(
 
 
 async def test_an_invalid_document_does_not_hide_the_others(
-    store: FirestoreVoices, client: AsyncClient
+    store: FirestoreVoices, client: RenewableClient
 ) -> None:
     long_ago = NOW - timedelta(days=8000)
     broken, whole = (replace(a_waiting(), updated_at=long_ago) for _ in range(2))

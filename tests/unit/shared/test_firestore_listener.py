@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -22,7 +24,13 @@ from google.cloud.firestore_v1.types import (
 from google.rpc.status_pb2 import Status as RpcStatus
 
 from shared.documents import to_document
-from shared.google.firestore_listener import RECONNECTIONS, SILENCE_SECONDS, DocumentListener
+from shared.google.firestore_listener import (
+    CHECK_SECONDS,
+    FIRST_CHECK_SECONDS,
+    RECONNECTIONS,
+    SILENCE_SECONDS,
+    DocumentListener,
+)
 from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import a_done, a_queued, a_waiting
@@ -30,8 +38,7 @@ from tests.support.voices import a_done, a_queued, a_waiting
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from google.cloud.firestore_v1 import AsyncClient
-
+    from shared.google.firestore_client import RenewableClient
     from shared.voice import Voice
 
 DATABASE = "projects/p/databases/(default)"
@@ -86,12 +93,32 @@ class FakeClient:
         self.streams: list[FakeStream] = []
         self.refusals: list[Exception] = []
         self.attempts = 0
+        self.stored: dict[str, Voice | None] = {}
+        self.reads: list[str] = []
+        self.is_deaf = False
+        self.renewals = 0
         self._connected = asyncio.Event()
 
     async def until_connected(self, times: int) -> None:
         while len(self.streams) < times:
             self._connected.clear()
             await self._connected.wait()
+
+    def renew(self) -> None:
+        self.renewals += 1
+
+    def document(self, _collection: str, voice_id: str) -> str:
+        return voice_id
+
+    async def get_all(self, references: list[str], *, retry: Any) -> AsyncIterator[Any]:
+        assert retry is None
+        self.reads += references
+        if self.is_deaf:
+            await asyncio.Event().wait()
+        for name in references:
+            voice = self.stored.get(name)
+            fields = None if voice is None else to_document(voice)
+            yield SimpleNamespace(id=name, to_dict=lambda fields=fields: fields)
 
     @property
     def _firestore_api(self) -> FakeClient:
@@ -110,7 +137,7 @@ class FakeClient:
 
 
 def listening(client: FakeClient, targets_per_stream: int = 100) -> DocumentListener:
-    return DocumentListener(cast("AsyncClient", client), targets_per_stream=targets_per_stream)
+    return DocumentListener(cast("RenewableClient", client), targets_per_stream=targets_per_stream)
 
 
 def changed(voice: Voice, *target_ids: int) -> ListenResponse:
@@ -362,6 +389,7 @@ async def test_a_stream_may_be_silent_for_hours_when_nothing_is_due() -> None:
         stream = client.streams[0]
         stream.answer(changed(voice, stream.target_of(voice)), told("CURRENT"))
         assert await anext(states) == voice
+        client.stored[voice.voice_id] = voice
         await asyncio.sleep(10 * 3600)
         stream.answer(changed(voice, stream.target_of(voice)))
         assert await anext(states) == voice
@@ -408,3 +436,85 @@ async def test_a_full_stream_is_joined_by_another() -> None:
             await stack.enter_async_context(listener.watch(a_waiting().voice_id))
         assert listener.stream_count == 3
     assert listener.stream_count == 0
+
+
+@in_virtual_time
+async def test_a_change_that_a_silent_stream_does_not_tell_is_found_and_told() -> None:
+    client, voice = FakeClient(), a_queued()
+    async with listening(client).watch(voice.voice_id) as states:
+        await settle()
+        stream = client.streams[0]
+        stream.answer(changed(voice, stream.target_of(voice)))
+        assert await anext(states) == voice
+        done = replace(a_done(), voice_id=voice.voice_id)
+        client.stored[voice.voice_id] = done
+
+        async with asyncio.timeout(FIRST_CHECK_SECONDS + 1):
+            assert await anext(states) == done
+        await client.until_connected(2)
+
+    assert client.streams[0].is_cancelled
+
+
+@in_virtual_time
+async def test_a_silent_document_is_read_at_most_twice_in_a_minute() -> None:
+    client, voice = FakeClient(), a_queued()
+    client.stored[voice.voice_id] = voice
+    async with listening(client).watch(voice.voice_id) as states:
+        await settle()
+        stream = client.streams[0]
+        stream.answer(changed(voice, stream.target_of(voice)))
+        assert await anext(states) == voice
+
+        await asyncio.sleep(60)
+        assert len(client.reads) == 2
+        await asyncio.sleep(600)
+
+    assert len(client.reads) <= 13
+    assert len(client.streams) == 1
+
+
+@in_virtual_time
+async def test_documents_that_are_final_are_not_read() -> None:
+    client, voice = FakeClient(), a_done()
+    async with listening(client).watch(voice.voice_id) as states:
+        await settle()
+        stream = client.streams[0]
+        stream.answer(changed(voice, stream.target_of(voice)))
+        assert await anext(states) == voice
+        await asyncio.sleep(600)
+
+    assert client.reads == []
+
+
+@in_virtual_time
+async def test_silent_documents_of_one_stream_are_read_together() -> None:
+    client, voices = FakeClient(), [a_queued() for _ in range(5)]
+    client.stored = {voice.voice_id: voice for voice in voices}
+    listener = listening(client)
+    async with AsyncExitStack() as stack:
+        for voice in voices:
+            states = await stack.enter_async_context(listener.watch(voice.voice_id))
+            await settle()
+            stream = client.streams[0]
+            stream.answer(changed(voice, stream.target_of(voice)))
+            await anext(states)
+        await asyncio.sleep(FIRST_CHECK_SECONDS + 1.5)
+
+    assert sorted(client.reads) == sorted(client.stored)
+
+
+@in_virtual_time
+async def test_a_connection_on_which_nothing_is_answered_is_opened_again() -> None:
+    client, voice = FakeClient(), a_queued()
+    client.is_deaf = True
+    async with listening(client).watch(voice.voice_id) as states:
+        await settle()
+        stream = client.streams[0]
+        stream.answer(changed(voice, stream.target_of(voice)))
+        assert await anext(states) == voice
+
+        async with asyncio.timeout(FIRST_CHECK_SECONDS + CHECK_SECONDS + 1):
+            await client.until_connected(2)
+
+    assert client.renewals == 1

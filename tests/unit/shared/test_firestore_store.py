@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Self, cast
 
 import pytest
 from google.api_core import exceptions as google_errors
+from google.auth.credentials import AnonymousCredentials
 
+from shared.google.firestore_client import RenewableClient
 from shared.google.firestore_store import FirestoreVoices
 from shared.ports.store import StoreUnavailableError
 from shared.voice import Status
-
-if TYPE_CHECKING:
-    from google.api_core.retry_async import AsyncRetry
-    from google.cloud.firestore_v1 import AsyncClient
 
 WHERE = "https://console.firebase.example/create_composite=1"
 
@@ -56,10 +54,11 @@ class OpenedApi:
         self.transport = Transport()
 
 
-class ClosableClient:
-    """Stands in for Firestore's client, which opens its channel at the first call."""
+class ClosableClient(RenewableClient):
+    """Firestore's client, which opens its channel at the first call, with another channel."""
 
     def __init__(self, opened: OpenedApi | None) -> None:
+        super().__init__(project="p", credentials=AnonymousCredentials())
         self._firestore_api_internal = opened
         self.is_closed = False
 
@@ -70,7 +69,7 @@ class ClosableClient:
 async def test_a_store_that_was_used_closes_its_channel() -> None:
     opened = OpenedApi()
 
-    await FirestoreVoices(cast("AsyncClient", ClosableClient(opened))).aclose()
+    await FirestoreVoices(ClosableClient(opened)).aclose()
 
     assert opened.transport.is_closed
 
@@ -78,13 +77,13 @@ async def test_a_store_that_was_used_closes_its_channel() -> None:
 async def test_a_store_that_was_never_used_opens_no_channel_to_close_it() -> None:
     client = ClosableClient(None)
 
-    await FirestoreVoices(cast("AsyncClient", client)).aclose()
+    await FirestoreVoices(client).aclose()
 
     assert client.is_closed
 
 
 async def search(error: Exception) -> None:
-    voices = FirestoreVoices(cast("AsyncClient", RefusingClient(error)))
+    voices = FirestoreVoices(cast("RenewableClient", RefusingClient(error)))
     await voices.unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
 
 
@@ -115,18 +114,20 @@ async def test_a_search_that_is_not_answered_can_be_tried_again(
 
 
 class ResettingClient(RefusingClient):
-    """Its first call ends with an error, as its connection is reset; the next one is answered."""
+    """Its first call ends with an error; the next one is answered."""
 
-    async def get(self, **terms: Any) -> list[object]:
-        retry: AsyncRetry = terms["retry"]
-        errors = [self._error]
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self._errors = [error]
+        self.renewals = 0
 
-        async def ask() -> list[object]:
-            if errors:
-                raise errors.pop()
-            return []
+    def renew(self) -> None:
+        self.renewals += 1
 
-        return await retry(ask)()
+    async def get(self, **_terms: object) -> list[object]:
+        if self._errors:
+            raise self._errors.pop()
+        return []
 
 
 @pytest.mark.parametrize(
@@ -136,11 +137,35 @@ class ResettingClient(RefusingClient):
 async def test_a_call_is_repeated_after_a_reset_connection(
     kind: type[google_errors.GoogleAPICallError],
 ) -> None:
-    voices = FirestoreVoices(cast("AsyncClient", ResettingClient(kind("Stream removed"))))
+    voices = FirestoreVoices(cast("RenewableClient", ResettingClient(kind("Stream removed"))))
 
     found = await voices.unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
 
     assert found.snapshots == []
+
+
+async def test_a_call_that_is_not_answered_is_repeated_over_a_new_connection() -> None:
+    client = ResettingClient(google_errors.DeadlineExceeded("nothing came"))
+    voices = FirestoreVoices(cast("RenewableClient", client))
+
+    await voices.unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
+
+    assert client.renewals == 1
+
+
+async def test_many_calls_that_fail_together_take_one_new_connection() -> None:
+    times = iter([0.0, 0.0, 1.0, 10.0, 10.0])
+    client = RenewableClient(
+        project="p", credentials=AnonymousCredentials(), now=lambda: next(times)
+    )
+    opened = []
+    for _ in range(3):
+        opened.append(client._firestore_api)  # noqa: SLF001 - as the library's calls reach it
+        client.renew()
+    await client.aclose()
+
+    assert opened[0] is not opened[1]
+    assert opened[1] is opened[2]
 
 
 async def test_a_forbidden_search_is_a_permanent_error() -> None:
