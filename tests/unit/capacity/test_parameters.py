@@ -72,7 +72,10 @@ def test_defaults_are_those_of_the_terraform_module() -> None:
         name.strip('"'): body for each in parsed["variable"] for name, body in each.items()
     }
     settings = Settings()
-    assert settings.minimum.convert == variables["min_instances"]["default"]
+    # The variable's default is null, which the module reads as one instance without a GPU.
+    usual = f"var.convert_gpu == null ? {settings.minimum.convert} : 0"
+    assert f"coalesce(var.min_instances, {usual})" in (TERRAFORM / "convert.tf").read_text()
+    assert variables["min_instances"]["default"] is None
     assert settings.api_concurrency == variables["api_concurrency"]["default"]
     assert settings.delivery_attempts == variables["delivery_attempts"]["default"]
     assert str(settings.convert_cpu) == str(variables["convert_cpu"]["default"]).strip('"')
