@@ -7,9 +7,10 @@ from contextlib import aclosing, asynccontextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from google.cloud.firestore_v1 import AsyncClient, Client
+from google.cloud.firestore_v1 import Client
 
 from shared.documents import COLLECTION, from_document
+from shared.google.firestore_client import RenewableClient
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
 from shared.latest_state import LatestState
@@ -122,7 +123,7 @@ class CountedVoices(FirestoreVoices):
         watcher: the way.
     """
 
-    def __init__(self, client: AsyncClient) -> None:
+    def __init__(self, client: RenewableClient) -> None:
         super().__init__(client)
         self.reads = 0
         self.waiting = 0
@@ -160,7 +161,7 @@ def open_counted_voices(
     alternative: Alternative, project_id: str, *, targets_per_stream: int
 ) -> CountedVoices:
     """Open the voices in Firestore, to be watched in one of the ways."""
-    client = AsyncClient(project=project_id)
+    client = RenewableClient(project=project_id)
     voices = CountedVoices(client)
     match alternative:
         case Alternative.SHARED:

@@ -36,10 +36,9 @@ from shared.google.firestore_store import FirestoreVoices
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from google.cloud.firestore_v1 import AsyncClient
-
     from benchmarks.measuring.report import Cell, Options
     from benchmarks.waiters.visitors import Visitor
+    from shared.google.firestore_client import RenewableClient
     from shared.ports.store import VoiceStore
 
 MB: Final = 1_000_000
@@ -330,12 +329,12 @@ async def answered(voices: VoiceStore, visitors: Sequence[Visitor]) -> Answer:
     return 1000 * (arrived - changed) if " 200 " in status else status
 
 
-def open_client(firestore: str) -> AsyncClient:
+def open_client(firestore: str) -> RenewableClient:
     """Open a client of the emulator."""
-    from google.cloud.firestore_v1 import AsyncClient  # noqa: PLC0415 - reads the variable
+    from shared.google.firestore_client import RenewableClient  # noqa: PLC0415 - reads the variable
 
     os.environ[FIRESTORE_VARIABLE] = firestore
-    return AsyncClient(project=names.PROJECT_ID)
+    return RenewableClient(project=names.PROJECT_ID)
 
 
 class Server:

@@ -19,8 +19,7 @@ from shared.voice import Input, Options, Result
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from google.cloud.firestore_v1 import AsyncClient
-
+    from shared.google.firestore_client import RenewableClient
     from shared.ports.store import VoiceStore
     from shared.voice import Voice
 
@@ -46,7 +45,7 @@ class Crowd:
         client: for the documents of their voices.
     """
 
-    def __init__(self, port: int, client: AsyncClient) -> None:
+    def __init__(self, port: int, client: RenewableClient) -> None:
         self._port = port
         self._client = client
         self._addresses = (str(address) for address in ip_network("10.0.0.0/8").hosts())
@@ -95,7 +94,7 @@ async def leave(visitors: Iterable[Visitor]) -> None:
     await asyncio.gather(*answers, return_exceptions=True)
 
 
-async def store_voices(client: AsyncClient, count: int) -> list[Snapshot]:
+async def store_voices(client: RenewableClient, count: int) -> list[Snapshot]:
     """Store voices that are being converted, in one commit."""
     converting = [converting_voice() for _ in range(count)]
     batch = client.batch()

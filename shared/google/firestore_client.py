@@ -12,7 +12,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import grpc
+import grpc  # type: ignore[import-untyped]  # it comes without types
 from google.cloud.firestore_v1 import AsyncClient
 
 if TYPE_CHECKING:

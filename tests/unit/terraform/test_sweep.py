@@ -9,9 +9,9 @@ from shared.google.firestore_store import FirestoreVoices
 from shared.voice import Status
 
 if TYPE_CHECKING:
-    from google.cloud.firestore_v1 import AsyncClient
     from google.cloud.firestore_v1.base_query import FieldFilter
 
+    from shared.google.firestore_client import RenewableClient
     from tests.unit.terraform.reading import TerraformModule
 
 
@@ -47,7 +47,7 @@ async def test_the_index_is_the_one_that_the_sweeps_query_needs(
     terraform: TerraformModule,
 ) -> None:
     client = FirestoreClient()
-    voices = FirestoreVoices(cast("AsyncClient", client))
+    voices = FirestoreVoices(cast("RenewableClient", client))
     await voices.unchanged(Status.QUEUED, since=datetime.now(UTC), limit=10)
 
     index = terraform.resources["google_firestore_index", "sweep"]
