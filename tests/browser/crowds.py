@@ -51,10 +51,12 @@ def only_mei_types(cloud: Endpoints) -> dict[str, Any]:
 def _invented(model: dict[str, Any], number: int) -> dict[str, Any]:
     (english, japanese), round_ = NAMES[number % len(NAMES)], number // len(NAMES)
     suffix = f" {round_ + 1}" if round_ else ""
+    credit = f"Voice of {english}{suffix}, an invented character"
     return model | {
         "id": f"invented-{number}",
         "name": {"en": f"{english}{suffix}", "ja": f"{japanese}{suffix}"},
-        "credit": f"Voice of {english}{suffix}, an invented character",
+        "credit": credit,
+        "credits": {"en": credit, "ja": credit},
         "colour": COLOURS[number % len(COLOURS)],
         "portrait_url": f"{model['portrait_url']}?of={number}" if number % 4 == 0 else None,
     }
