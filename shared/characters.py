@@ -28,7 +28,7 @@ from shared.manifest_fields import Entries, Expected, Form, Number, Text, WholeN
 from shared.manifest_messages import one_line, sentence
 
 MANIFEST = "character.json"
-BUILT_IN = ("hina", "mei", "ned")
+BUILT_IN = ("mei", "hina", "ned")
 """The characters that come with the service, the default one first."""
 ENCODERS = "encoders"
 """The folder beside the characters' ones with graphs that several share, named by SHA-256."""

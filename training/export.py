@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,8 +134,11 @@ def write_graph(
     input_names: list[str],
     output_names: list[str],
     dynamic_shapes: Any = None,
+    is_table: Callable[[str], bool] = lambda name: not name.startswith("network."),
 ) -> None:
     """Writes a network as a graph of a bundle: optimised, stripped, its large weights halved.
+
+    What `is_table` knows by its name is stored in full.
 
     Raises:
         ExportError: the graph has foreign operators.
@@ -153,7 +157,7 @@ def write_graph(
     )
     optimise(file)
     strip(file)
-    halve_weights(file)
+    halve_weights(file, is_table)
 
 
 def character_inputs(frames: int) -> tuple[torch.Tensor, ...]:
@@ -205,7 +209,7 @@ def strip(file: Path) -> None:
     onnx.save(model, file)
 
 
-def halve_weights(file: Path) -> None:
+def halve_weights(file: Path, is_table: Callable[[str], bool]) -> None:
     """Stores the network's large weights as float16, each widened just before it is used.
 
     Half the bytes to read, to hash and to lay out. Widening takes no time that could be measured:
@@ -216,7 +220,7 @@ def halve_weights(file: Path) -> None:
     weights = {
         weight.name: onnx.numpy_helper.to_array(weight)
         for weight in model.graph.initializer
-        if weight.name.startswith("network.")
+        if not is_table(weight.name)
         and weight.data_type == onnx.TensorProto.FLOAT
         and math.prod(weight.dims) >= LEAST_HALVED
     }

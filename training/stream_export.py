@@ -44,17 +44,18 @@ def export_stream(bundle: Path, frames: int = FRAMES) -> Path:
     write_graph(
         file,
         graph,
-        (*_example(graph), *state.values()),
+        (*example(graph), *state.values()),
         input_names=[*_INPUTS, *state],
         output_names=["audio", *(f"next_{name}" for name in state)],
     )
-    _leave_out_weights(file, whole)
-    _check(graph, file, whole)
+    leave_out_weights(file, whole)
+    check_stream(graph, file.name, with_weights_of(file.read_bytes(), whole.read_bytes()))
     _enter(file, bundle / MANIFEST)
     return file
 
 
-def _example(graph: StreamGraph, seed: int = 0) -> tuple[torch.Tensor, ...]:
+def example(graph: StreamGraph, seed: int = 0) -> tuple[torch.Tensor, ...]:
+    """Something to try a graph with: wave, f0, voicing and noise."""
     random = torch.Generator().manual_seed(seed)
     frames = graph.spoken + graph.lookahead
     return (
@@ -65,10 +66,14 @@ def _example(graph: StreamGraph, seed: int = 0) -> tuple[torch.Tensor, ...]:
     )
 
 
-def _leave_out_weights(file: Path, whole: Path) -> None:
-    """Leaves out what the other file holds, too, and calls it by its name there."""
+def leave_out_weights(file: Path, *others: Path) -> None:
+    """Leaves out what other files hold, too, and calls it by its name there."""
     model = onnx.load(file)
-    theirs = {_content(weight): weight.name for weight in onnx.load(whole).graph.initializer}
+    theirs = {
+        _content(weight): weight.name
+        for other in others
+        for weight in onnx.load(other).graph.initializer
+    }
     shared = {
         weight.name: theirs[_content(weight)]
         for weight in model.graph.initializer
@@ -77,7 +82,7 @@ def _leave_out_weights(file: Path, whole: Path) -> None:
     kept = [weight for weight in model.graph.initializer if weight.name not in shared]
     del model.graph.initializer[:]
     model.graph.initializer.extend(kept)
-    taken = set(theirs.values())
+    taken = {weight.name for other in others for weight in onnx.load(other).graph.initializer}
     for weight in model.graph.initializer:
         weight.name = _own(weight.name, shared, taken)
     for node in model.graph.node:
@@ -97,13 +102,17 @@ def _own(name: str, shared: dict[str, str], taken: set[str]) -> str:
     return f"stream.{name}" if name in taken else name
 
 
-def _check(graph: StreamGraph, file: Path, whole: Path) -> None:
-    content = with_weights_of(file.read_bytes(), whole.read_bytes())
+def check_stream(graph: StreamGraph, name: str, content: bytes) -> None:
+    """Compares a graph that has all its weights with what was exported.
+
+    Raises:
+        ExportError: it speaks something else.
+    """
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     expected_state = list(graph.state().values())
     state = [tensor.numpy() for tensor in expected_state]
     for step in range(3):
-        inputs = _example(graph, step)
+        inputs = example(graph, step)
         with torch.no_grad():
             expected, *expected_state = graph(*inputs, *expected_state)
         names = [*_INPUTS, *graph.state()]
@@ -111,7 +120,7 @@ def _check(graph: StreamGraph, file: Path, whole: Path) -> None:
         audio, *state = session.run(None, dict(zip(names, values, strict=True)))
         difference = float(np.abs(audio - expected.numpy()).max())
         if difference > _TOLERANCE * float(expected.abs().max()):
-            raise ExportError(f"{file.name}: expected what the network speaks, found another sound")
+            raise ExportError(f"{name}: expected what the network speaks, found another sound")
 
 
 def _enter(file: Path, manifest: Path) -> None:

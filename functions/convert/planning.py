@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 
-PROCESS_BYTES: Final = 175 * MIB
+PROCESS_BYTES: Final = 285 * MIB
 """Memory of one process with its characters and the parent of its decoding processes.
 
-Measured: with one conversion 210 MB for 10 s of speech, 300 MB for 60 s.
+Measured: with one conversion 210 MB for 10 s of speech, 300 MB for 60 s; the content encoder that
+characters share takes 104 MB more.
 """
 
 CONVERSION_BYTES: Final = 75 * MIB

@@ -45,7 +45,7 @@ locals {
   # The processes and their conversions at once, each with the most that decoding any recording may
   # take; functions/convert/planning.py and speech/audio/recording.py calculate the same.
   conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))
-  process_mib        = 175 + local.fetched_mib
+  process_mib        = 285 + local.fetched_mib
   conversions_mib    = local.process_mib * ceil(tonumber(var.convert_cpu) / 4) + local.conversion_mib * local.convert_concurrency
   convert_memory_mib = tonumber(regex("^[0-9]+", var.convert_memory)) * (endswith(var.convert_memory, "Gi") ? 1024 : 1)
 }

@@ -204,7 +204,7 @@ run "characters_that_do_not_fit_into_its_memory" {
   variables {
     characters     = {}
     convert_memory = "5Gi"
-    live           = { memory = "4782Mi" }
+    live           = { memory = "4892Mi" }
   }
 
   expect_failures = [google_cloud_run_v2_service.live]
@@ -216,11 +216,11 @@ run "characters_that_fit" {
   variables {
     characters     = {}
     convert_memory = "5Gi"
-    live           = { memory = "4783Mi" }
+    live           = { memory = "4893Mi" }
   }
 
   assert {
-    condition     = google_cloud_run_v2_service.live[0].template[0].containers[0].resources[0].limits["memory"] == "4783Mi"
+    condition     = google_cloud_run_v2_service.live[0].template[0].containers[0].resources[0].limits["memory"] == "4893Mi"
     error_message = "live does not get its memory"
   }
 }

@@ -58,7 +58,7 @@ def test_little_memory_means_fewer_conversions() -> None:
 
 
 def test_a_wish_for_processes_is_kept_and_each_has_a_conversion() -> None:
-    assert plan(Resources(2, 1 * GIB), workers=3) == Plan(workers=3, concurrency=4)
+    assert plan(Resources(2, 2 * GIB), workers=3) == Plan(workers=3, concurrency=4)
     assert plan(Resources(1, 1 * GIB), workers=3) == Plan(workers=3, concurrency=3)
 
 
@@ -99,9 +99,9 @@ def test_memory_is_kept_free_for_the_characters_of_a_bucket(
     smaller = ConvertSettings(
         **TOLD, characters_bucket="characters", characters_memory_bytes=GIB // 4
     )
-    assert smaller.concurrency == 4
+    assert smaller.concurrency == 3
     smaller = ConvertSettings(**TOLD, characters_bucket="characters", max_bundle_bytes=GIB // 4)
-    assert smaller.concurrency == 4
+    assert smaller.concurrency == 3
 
 
 def test_where_recordings_may_be_larger_fewer_are_converted_at_once(
@@ -111,7 +111,7 @@ def test_where_recordings_may_be_larger_fewer_are_converted_at_once(
     small = ConvertSettings(**TOLD)
     large = ConvertSettings(**TOLD, max_seconds=60, max_upload_bytes=50_000_000)
 
-    assert (small.concurrency, large.concurrency) == (4, 3)
+    assert (small.concurrency, large.concurrency) == (4, 2)
 
 
 class Machine:

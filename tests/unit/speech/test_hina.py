@@ -1,0 +1,93 @@
+"""The character that hears with the shared content encoder, as she is deployed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from shared.characters import ENCODERS
+from speech.bundles.reading import load_character
+from speech.bundles.trial import speech_like
+from speech.engines.base import ConversionOptions, Engine, SessionSettings
+from speech.engines.f0 import track
+from speech.engines.registry import ENGINES, build_engine
+from speech.engines.samples import resample
+from tests.unit.speech import signals
+
+if TYPE_CHECKING:
+    from speech.bundles.bundle import Character
+
+CHARACTERS = Path(__file__).parents[3] / "characters"
+BUNDLE = CHARACTERS / "hina"
+MEGABYTES = 1_000_000
+AUTO = ConversionOptions()
+
+
+@pytest.fixture(scope="module")
+def character() -> Character:
+    return load_character(BUNDLE, ENGINES)
+
+
+@pytest.fixture(scope="module")
+def hina(character: Character) -> Engine:
+    return build_engine(character, SessionSettings())
+
+
+def test_the_bundle_is_small_because_characters_share_the_encoder(character: Character) -> None:
+    own = [path for path in BUNDLE.iterdir() if path.is_file()]
+    encoder = CHARACTERS / ENCODERS / f"{character.manifest.graphs['content'].sha256}.onnx"
+
+    assert sum(path.stat().st_size for path in own) <= 5 * MEGABYTES
+    assert encoder.stat().st_size <= 45 * MEGABYTES
+
+
+def test_the_bundle_says_what_the_voice_is_mixed_of(character: Character) -> None:
+    manifest = character.manifest
+
+    assert (manifest.name.ja, manifest.name.en) == ("ひな", "Hina")
+    assert manifest.licence.spdx == "Apache-2.0"
+    assert "Koniwa" in manifest.credit
+    assert "Kokoro-82M" in (BUNDLE / "MODEL_CARD.md").read_text("utf-8")
+
+
+def test_a_recording_becomes_as_high_as_she_is_and_keeps_its_length_and_melody(
+    character: Character, hina: Engine
+) -> None:
+    recording = speech_like(3.0, signals.RATE)
+
+    voice = hina.convert(recording, signals.RATE, AUTO)
+
+    assert character.manifest.pitch is not None
+    assert len(voice) == 3 * hina.sample_rate
+    spoken = track(recording).hertz
+    converted = track(resample(voice, hina.sample_rate, signals.RATE)).hertz
+    both = (spoken > 0) & (converted > 0)
+    assert both.sum() > 60
+    assert abs(np.log(np.median(converted[both]) / character.manifest.pitch.median_hz)) < 0.15
+    assert np.corrcoef(np.log(spoken[both]), np.log(converted[both]))[0, 1] >= 0.9
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.55, 31.0])
+def test_short_and_long_recordings_keep_their_length(hina: Engine, seconds: float) -> None:
+    recording = speech_like(seconds, signals.RATE)
+
+    voice = hina.convert(recording, signals.RATE, AUTO)
+
+    assert len(voice) == round(seconds * hina.sample_rate)
+    assert np.abs(voice).max() <= 0.99
+    assert np.isfinite(voice).all()
+
+
+def test_silence_stays_silence(hina: Engine) -> None:
+    assert signals.decibels(hina.convert(signals.silence(2.0), signals.RATE, AUTO)) < -60
+
+
+def test_the_same_recording_gives_the_same_samples(hina: Engine) -> None:
+    recording = speech_like(1.5, signals.RATE)
+
+    one, other = (hina.convert(recording, signals.RATE, AUTO) for _ in range(2))
+
+    np.testing.assert_array_equal(one, other)

@@ -1,0 +1,1 @@
+"""The content encoder that characters share: Whisper base's encoder and a projection."""
