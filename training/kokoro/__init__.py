@@ -1,0 +1,1 @@
+"""Speech of Kokoro-82M: of the character Hina, of others to train with, and of two to judge by."""

@@ -1,0 +1,107 @@
+"""Writes speech of Kokoro-82M into a folder.
+
+    python -m training.kokoro .training/kokoro              # all of it
+    python -m training.kokoro .training/kokoro --only hina  # one part
+
+`hina/` is what the character Hina is trained with, `people/NAME/` others to train with, and
+`judge-ja/NAME/` two voices with sentences that nobody is trained with. Each folder has WAV
+files and `transcripts.tsv`: file, language, text. Needs what requirements/kokoro.txt lists, and
+espeak-ng.
+"""
+
+import argparse
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from random import Random
+
+import soundfile
+
+from speech.engines.base import SessionSettings
+from speech.engines.delivery import trim
+from speech.engines.kokoro.mixture import NOBODY, Mixture
+from speech.engines.kokoro.phones import symbols_of_text
+from speech.engines.kokoro.synthesis import SAMPLE_RATE, load
+from training.kokoro.english import english_symbols
+from training.kokoro.voices import JUDGES, alone, stranger
+from training.sentences import japanese
+
+_TEXTS = Path(__file__).with_name("texts")
+_ALONE = ("jf_alpha", "jf_nezumi", "jf_tebukuro")
+_STRANGERS = (
+    *((0, "low"), (3, "low"), (4, "low"), (7, "low"), (1, "middle"), (5, "middle"), (9, "middle")),
+    *((2, "high"), (6, "high")),
+)
+"""Seeds whose voices sound natural (DNSMOS overall from 3.0)."""
+_JAPANESE_OF_PEOPLE, _ENGLISH_OF_PEOPLE = 34, 12
+
+Line = tuple[str, str]
+
+
+class _Writer:
+    """Writes what voices say.
+
+    Args:
+        folder: that all goes to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._settings = SessionSettings()
+
+    def write(self, name: str, mixture: Mixture, lines: Iterable[Line]) -> None:
+        """Write a folder of WAV files and their texts; what is there already stays."""
+        folder = self._folder / name
+        folder.mkdir(parents=True, exist_ok=True)
+        voice = load(mixture, self._settings)
+        listed = []
+        seconds = 0.0
+        for number, (language, text) in enumerate(lines):
+            file = folder / f"{language}{number:03}.wav"
+            listed.append(f"{file.name}\t{language}\t{text}\n")
+            if not file.exists():
+                symbols = (
+                    english_symbols(text)
+                    if language == "en"
+                    else symbols_of_text(text, self._settings.front_end)
+                )
+                draft = file.with_suffix(".draft")
+                spoken = trim(voice.speak(symbols, 1.0), SAMPLE_RATE)
+                soundfile.write(draft, spoken, SAMPLE_RATE, "PCM_16", format="WAV")
+                draft.rename(file)
+            seconds += soundfile.info(file).duration
+        (folder / "transcripts.tsv").write_text("".join(listed), "utf-8")
+        print(f"{folder}: {len(listed)} files, {seconds / 60:.1f} minutes", flush=True)
+
+
+def _lines(file: str, language: str) -> list[Line]:
+    return [(language, line) for line in (_TEXTS / file).read_text("utf-8").splitlines()]
+
+
+def _small_talk(seed: int) -> Iterator[Line]:
+    random = Random(seed)
+    for _ in range(_JAPANESE_OF_PEOPLE):
+        yield "ja", japanese(random)
+    yield from random.sample(_lines("hina_en.txt", "en"), _ENGLISH_OF_PEOPLE)
+
+
+def main() -> None:
+    """Write what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m training.kokoro", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", choices=("hina", "judges", "people"))
+    asked = parser.parse_args()
+    writer = _Writer(asked.folder)
+    if asked.only in (None, "judges"):
+        for name in JUDGES:
+            writer.write(f"judge-ja/{name}", alone(name), _lines("judge_ja.txt", "ja"))
+    if asked.only in (None, "hina"):
+        writer.write("hina", NOBODY, _lines("hina_ja.txt", "ja") + _lines("hina_en.txt", "en"))
+    if asked.only in (None, "people"):
+        people = {name: alone(name) for name in _ALONE}
+        people |= {f"{tract}-{seed}": stranger(seed, tract) for seed, tract in _STRANGERS}
+        for seed, (name, mixture) in enumerate(people.items()):
+            writer.write(f"people/{name}", mixture, _small_talk(seed))
+
+
+if __name__ == "__main__":
+    main()

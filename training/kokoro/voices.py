@@ -1,0 +1,43 @@
+"""The voices that are mixed of Kokoro's for the training."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from numpy.random import default_rng
+
+from speech.engines.kokoro.mixture import Mixture
+
+_ALL = ("jf_alpha", "jf_gongitsune", "jf_nezumi", "jf_tebukuro", "jm_kumo")
+
+JUDGES = ("jf_gongitsune", "jm_kumo")
+"""Who speaks the sentences that characters are judged by; nobody is trained with them."""
+
+_TRACTS: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {"low": (0.8, 0.9), "middle": (0.9, 1.05), "high": (1.05, 1.2)}
+)
+
+
+def alone(name: str) -> Mixture:
+    """One of Kokoro's voices as it is."""
+    return Mixture({name: 1.0}, {name: 1.0})
+
+
+def stranger(seed: int, tract: str) -> Mixture:
+    """Mix a voice by chance, with little of those that judge.
+
+    Args:
+        seed: of the chance.
+        tract: `low`, `middle` or `high`.
+    """
+    random = default_rng(seed)
+    parts: list[dict[str, float]] = []
+    for spread in (0.6, 0.4):
+        while True:
+            weights = random.normal(1 / len(_ALL), spread, len(_ALL))
+            weights = (weights + (1 - weights.sum()) / len(_ALL)).round(2)
+            weights[0] += round(1 - weights.sum(), 2)
+            by_name = dict(zip(_ALL, weights.tolist(), strict=True))
+            if max(by_name[name] for name in JUDGES) <= 0.4 and abs(weights).max() <= 1:
+                break
+        parts.append(by_name)
+    return Mixture(parts[0], parts[1], round(float(random.uniform(*_TRACTS[tract])), 3))
