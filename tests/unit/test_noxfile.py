@@ -6,6 +6,7 @@ import importlib.util
 import re
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nox
@@ -80,6 +81,31 @@ def test_an_environment_that_is_made_anew_keeps_no_package(noxfile: Any, tmp_pat
     noxfile.Environment(session, "lint", folder=tmp_path)
 
     assert not dropped.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_whole"),
+    [
+        ([], True),
+        (["-q"], True),
+        (["-k", "lease"], True),
+        (["tests/unit", "-q"], False),
+        (["tests/unit/test_noxfile.py::test_nothing"], False),
+    ],
+)
+def test_options_alone_do_not_add_the_tests_that_other_sessions_run(
+    noxfile: Any, monkeypatch: pytest.MonkeyPatch, *, arguments: list[str], is_whole: bool
+) -> None:
+    ran: list[str] = []
+
+    class Recorded:
+        def __init__(self, *_arguments: object) -> None:
+            self.python = lambda *command: ran.extend(command)
+
+    monkeypatch.setattr(noxfile, "Environment", Recorded)
+    noxfile.tests(SimpleNamespace(posargs=arguments))
+
+    assert ("--ignore=tests/browser" in ran) == is_whole
 
 
 def test_npm_packages_are_installed_again_only_for_another_lock_file(
