@@ -31,6 +31,10 @@ CONTRACT = GraphContract(
 )
 AUDIBLE_DB = 45.0
 """Frames that are so far below the level of speech do not tell how the speaker sounds."""
+LOUDEST = np.float32(0.5)
+"""The magnitude to which each piece is amplified for the encoder."""
+SOFTEST = 1e-6
+"""The smallest magnitude that is amplified so far."""
 PRIOR_FRAMES = 40.0
 """How many frames of an average speaker are heard beside the recording's: few tell little."""
 
@@ -84,6 +88,9 @@ class ContentEncoder:
         frames = chunk.last - chunk.first
         wave = np.zeros((1, (frames + frames % 2) * HOP), np.float32)
         wave[0, : frames * HOP] = analysis.wave[chunk.first * HOP : chunk.last * HOP]
+        # The encoder hears levels from the loudest moment on, but nothing below a fixed floor, in
+        # which a quiet recording would be lost.
+        wave *= LOUDEST / max(float(np.abs(wave).max()), SOFTEST)
         content: Samples = self._session.run({"wave": wave}, "content")[0, :frames]
         return content
 

@@ -11,10 +11,14 @@ import pytest
 from shared.characters import ENCODERS
 from speech.bundles.reading import load_character
 from speech.bundles.trial import speech_like
-from speech.engines.base import ConversionOptions, Engine, SessionSettings
+from speech.engines.analysis import analyse
+from speech.engines.base import ConversionOptions, Engine, NoClock, SessionSettings
+from speech.engines.chunks import Chunk
+from speech.engines.content import ContentEncoder
 from speech.engines.f0 import track
 from speech.engines.registry import ENGINES, build_engine
 from speech.engines.samples import resample
+from speech.engines.session import GraphSession
 from tests.unit.speech import signals
 
 if TYPE_CHECKING:
@@ -83,6 +87,23 @@ def test_short_and_long_recordings_keep_their_length(hina: Engine, seconds: floa
 
 def test_silence_stays_silence(hina: Engine) -> None:
     assert signals.decibels(hina.convert(signals.silence(2.0), signals.RATE, AUTO)) < -60
+
+
+@pytest.mark.parametrize("decibels", [-20.0, -32.0])
+def test_a_quiet_recording_is_heard_like_a_loud_one(character: Character, decibels: float) -> None:
+    loud = speech_like(3.0, signals.RATE)
+    loud *= np.float32(0.5 / np.abs(loud).max())
+    encoder = ContentEncoder(GraphSession(character.graphs["content"], SessionSettings()))
+    chunks = [Chunk(0, 300, 0, 300)]
+
+    expected, heard = (
+        encoder.hear(analyse(loud * np.float32(gain), signals.RATE, NoClock()), chunks)[0]
+        for gain in (1.0, 10.0 ** (decibels / 20.0))
+    )
+
+    assert expected is not None
+    assert heard is not None
+    assert np.abs(heard - expected).mean() <= 0.02 * np.abs(expected).mean()
 
 
 def test_the_same_recording_gives_the_same_samples(hina: Engine) -> None:
