@@ -219,7 +219,7 @@ class TextSpeech(_Strict):
     engine: (
         Annotated[str, Form("^[a-z][a-z0-9_]{0,31}$", 32, "the name of an engine or null")] | None
     ) = None
-    """The engine that speaks text; null if the character's own engine does."""
+    """The engine that speaks text; null if its own engine or the built-in voice does."""
     settings: Annotated[
         Mapping[str, Setting],
         AfterValidator(MappingProxyType),
@@ -269,11 +269,15 @@ class Manifest(_Strict):
     """Where the voice's owner is reached."""
     preview: Preview
     takes: Annotated[Literal["speech", "text", "both"], Expected('"speech", "text" or "both"')] = (
-        "speech"
+        "both"
     )
-    """What the character speaks from."""
+    """What the character speaks from; "speech" keeps it from speaking text."""
     text: TextSpeech | None = None
-    """How it speaks text, where its own engine does not, or has styles."""
+    """How it speaks text, where it has an engine for that, or styles.
+
+    A character that converts recordings and says nothing here lets the built-in voice speak, and
+    converts that.
+    """
     origin: Origin | None = None
     uses: Uses | None = None
     settings: Annotated[
@@ -304,11 +308,6 @@ class CharacterManifest(Manifest):
     def takes_text(self) -> bool:
         """Whether the character speaks text."""
         return self.takes != "speech"
-
-    @property
-    def text_engine(self) -> str:
-        """The name of the engine that speaks text."""
-        return (self.text and self.text.engine) or self.engine
 
     @property
     def styles(self) -> tuple[OfferedStyle, ...]:

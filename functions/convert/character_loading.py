@@ -107,10 +107,9 @@ def build_character(
     Raises:
         BundleError: a graph does not load, or its output is wrong.
     """
+    engine = build_engine(character, settings, engines)
     return LoadedCharacter(
-        character.manifest,
-        build_engine(character, settings, engines),
-        build_text_engine(character, settings),
+        character.manifest, engine, build_text_engine(character, engine, settings)
     )
 
 

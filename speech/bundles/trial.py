@@ -88,7 +88,7 @@ def try_bundle(
     begin = time.perf_counter()
     character = load_character(folder, engines, max_bytes)
     engine = engines[character.manifest.engine].build(character, settings)
-    speaker = build_text_engine(character, settings)
+    speaker = build_text_engine(character, engine, settings)
     loaded = time.perf_counter()
     if character.manifest.takes_speech or speaker is None:
         factor = min(_measured(lambda: _convert(engine, recording)))

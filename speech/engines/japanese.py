@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
@@ -24,10 +24,9 @@ from speech.engines.prosody import change_pitch
 from speech.engines.samples import resample
 from speech.engines.speaking import (
     SpeechOptions,
-    TextError,
-    TextErrorCode,
     check_length,
     nothing_to_say,
+    refuse_styles,
     sentences_of,
 )
 from speech.text.accents import accent_phrases
@@ -45,6 +44,9 @@ if TYPE_CHECKING:
     from speech.engines.base import Samples, SessionSettings
     from speech.text.accents import AccentPhrase
     from speech.text.reading import Reading, ReadsText
+
+MEDIAN_HZ: Final = 350.0
+"""How high Mei's voice speaks: the median of its fundamental frequency."""
 
 _FULL_SCALE = 32_768.0
 _UNBOUNDED = 1e6
@@ -80,6 +82,12 @@ def build(manifest: CharacterManifest, settings: SessionSettings) -> JapaneseEng
         sample_rate=manifest.sample_rate,
         **numbers,
     )
+
+
+def built_in(settings: SessionSettings) -> JapaneseEngine:
+    """Build the engine that speaks for characters that only convert."""
+    voice, front_end = HtsVoice(), settings.front_end
+    return JapaneseEngine(voice, front_end, front_end, sample_rate=voice.sample_rate)
 
 
 def _number(name: str, value: object) -> float:
@@ -211,7 +219,7 @@ class JapaneseEngine:
 
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text breath by breath; see TextEngine."""
-        _check_style(options)
+        refuse_styles(options)
         breaths = _breaths(reading.labels for reading in self._read(text))
         if not breaths:
             raise nothing_to_say(text)
@@ -225,7 +233,7 @@ class JapaneseEngine:
         self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
     ) -> Iterator[Samples]:
         """Speak accent phrases; see PhraseEngine."""
-        _check_style(options)
+        refuse_styles(options)
         if text is not None and list(phrases) == self.read_phrases(text):
             breaths = _breaths(reading.labels for reading in self._read(text))
         else:
@@ -257,13 +265,6 @@ class JapaneseEngine:
         wave = self._voice.synthesise(labels[1:-1], speed, self._semitones + options.pitch)
         spoken = resample(wave, self._voice.sample_rate, self._sample_rate) * self._gain
         return change_pitch(spoken, self._sample_rate, 0.0, options.intonation)
-
-
-def _check_style(options: SpeechOptions) -> None:
-    if options.style != SpeechOptions.style:
-        raise TextError(
-            TextErrorCode.UNKNOWN_STYLE, f"The voice has one style, 0; found {options.style}."
-        )
 
 
 def _breaths(sentences: Iterable[Sequence[str]]) -> list[tuple[Sequence[str], float]]:

@@ -137,6 +137,18 @@ def check_length(text: str) -> None:
         )
 
 
+def refuse_styles(options: SpeechOptions) -> None:
+    """Refuse to speak in a style, for voices that have one alone.
+
+    Raises:
+        TextError: another style than 0 is asked for.
+    """
+    if options.style != SpeechOptions.style:
+        raise TextError(
+            TextErrorCode.UNKNOWN_STYLE, f"The voice has one style, 0; found {options.style}."
+        )
+
+
 def nothing_to_say(text: str) -> TextError:
     """Say why a text holds nothing that can be spoken."""
     if any(character.isalpha() and not _is_kana(character) for character in text):

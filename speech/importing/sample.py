@@ -102,11 +102,12 @@ async def _decoded(recording: bytes) -> Sound:
 
 
 def _spoken(character: Character) -> dict[str, Sound]:
-    engine = build_text_engine(character, SessionSettings())
-    if engine is None:
+    settings = SessionSettings()
+    speaker = build_text_engine(character, build_engine(character, settings), settings)
+    if speaker is None:
         raise BundleError("The character takes neither recordings nor texts.")
-    spoken = np.concatenate(list(engine.speak(TEXT, SpeechOptions())))
-    return {"a spoken text": (spoken, engine.sample_rate)}
+    spoken = np.concatenate(list(speaker.speak(TEXT, SpeechOptions())))
+    return {"a spoken text": (spoken, speaker.sample_rate)}
 
 
 def main(arguments: list[str]) -> int:

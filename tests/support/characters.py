@@ -33,5 +33,6 @@ def a_manifest(
         consent="Somebody agreed.",
         contact="mailto:somebody@voice.example",
         preview=Preview(colour="#aabbcc", portrait=portrait),
+        takes="speech",
         folder=folder,
     )

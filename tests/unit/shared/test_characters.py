@@ -73,7 +73,7 @@ def test_a_valid_manifest_is_read_completely() -> None:
     assert said.preview.portrait is None
     assert said.settings == {}
     assert said.folder == FOLDER
-    assert (said.takes, said.origin, said.uses, said.options) == ("speech", None, None, {})
+    assert (said.takes, said.origin, said.uses, said.options) == ("both", None, None, {})
 
 
 def test_a_manifest_may_say_where_a_voice_comes_from_and_what_it_may_be_used_for() -> None:
@@ -81,7 +81,7 @@ def test_a_manifest_may_say_where_a_voice_comes_from_and_what_it_may_be_used_for
         manifest(
             origin=ORIGIN,
             uses={"commercial": True, "redistribution": False},
-            takes="both",
+            takes="speech",
             options={"index": {"rate": 0.5}, "styles": ["calm", "glad"]},
         )
     )
@@ -90,7 +90,7 @@ def test_a_manifest_may_say_where_a_voice_comes_from_and_what_it_may_be_used_for
     assert said.origin.model_dump(exclude_none=True) == ORIGIN
     assert said.uses is not None
     assert (said.uses.commercial, said.uses.redistribution, said.uses.adult) == (True, False, None)
-    assert said.takes == "both"
+    assert (said.takes_speech, said.takes_text) == (True, False)
     assert said.options == {"index": {"rate": 0.5}, "styles": ["calm", "glad"]}
 
 
