@@ -79,7 +79,7 @@ class SpokenNumbers:
         assert output == "audio"
         self.given.append(inputs)
         length = round(RATE * (inputs["tokens"].shape[1] - 2) / inputs["speed"][0])
-        return np.sin(np.arange(length, dtype=np.float32) / 10) / 2
+        return (np.sin(np.arange(length) / 10) / 2).astype(np.float32)
 
 
 STYLE = np.repeat(np.arange(510, dtype=np.float32)[:, None], 256, axis=1)
