@@ -230,10 +230,11 @@ def test_many_visitors_are_served_at_once(endpoints: dict[str, Any]) -> None:
     assert answers == {voice["voice_id"]: 200 for voice in created}
 
 
+@pytest.mark.parametrize("character", ["mei", "hina", "ned"])
 def test_a_text_goes_the_whole_way_and_is_erased_with_its_voice(
-    endpoints: dict[str, Any],
+    endpoints: dict[str, Any], character: str
 ) -> None:
-    wish = {"text": "今日は、いい天気ですね。", "character": "mei", "speed": 1.25}
+    wish = {"text": "今日は、いい天気ですね。", "character": character, "speed": 1.25}
     api = f"{endpoints['api']}/api/v1"
     response = requests.post(f"{api}/voices", json=wish, timeout=SECONDS)
     assert response.status_code == 201, response.text

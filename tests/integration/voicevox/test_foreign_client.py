@@ -62,8 +62,9 @@ def run_node(address: str) -> dict[str, object]:
 async def test_clients_of_voicevox_ask_and_hear() -> None:
     async with served() as address:
         async with httpx.AsyncClient(base_url=address) as plain:
-            (speaker,) = (await plain.get("/speakers")).json()
-            style = speaker["styles"][0]["id"]
+            speakers = (await plain.get("/speakers")).json()
+            assert [speaker["name"] for speaker in speakers] == ["メイ", "ひな", "ネッド"]
+            style = speakers[0]["styles"][0]["id"]
             word = {"surface": "卍丸", "pronunciation": "マンジマル", "accent_type": "1"}
             await plain.post("/user_dict_word", params=word)
         async with Client(address) as client:

@@ -150,8 +150,9 @@ def test_ned_speaks_text_as_high_as_he_is() -> None:
 
 
 @pytest.mark.usefixtures("hts_alone")
-def test_where_kokoro_is_not_installed_its_characters_let_the_other_voice_speak() -> None:
-    engine = speaker_of("ned", text=TextSpeech(engine="kokoro"))
+@pytest.mark.parametrize("name", ["hina", "ned"])
+def test_where_kokoro_is_not_installed_its_characters_let_the_other_voice_speak(name: str) -> None:
+    engine = speaker_of(name, text=TextSpeech(engine="kokoro"))
     assert engine is not None
     assert engine.sample_rate == RATE
     assert np.concatenate(list(engine.speak("はい。", SpeechOptions()))).any()
