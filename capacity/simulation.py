@@ -230,9 +230,10 @@ class _Builder:
         ramp = tuple(
             self.parameters[f"quota.firestore_ramp{name}"] for name in ("_growth", "_period")
         )
+        index = self.parameters["quota.firestore_index"] * self.parameters["deployed.index_parts"]
         described = (
             (state.PER_PERIOD, self.parameters["quota.sign_blob"], 0.0, 60.0),
-            (state.RAMP, self.parameters["quota.firestore_index"], 0.0, 60.0),
+            (state.RAMP, index, 0.0, 60.0),
             (state.RAMP, self.parameters["quota.firestore_ramp"], *ramp),
             (state.RAMP, writes, *storage),
             (state.RAMP, reads, *storage),

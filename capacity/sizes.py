@@ -126,8 +126,10 @@ def _limits(parameters: Parameters, found: dict[int, Summary]) -> list[Limit]:
         ),
         Limit(
             "Firestore writes under the sweep's index",
-            parameters["quota.firestore_index"] / written,
-            "no: shard the index",
+            parameters["quota.firestore_index"]
+            * parameters["deployed.index_parts"]
+            / (written - 1.0),
+            "no: `SWEEP_SHARDS`, up to 30",
         ),
         Limit(
             "Firestore's ramp from a cold start",

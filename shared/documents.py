@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -26,13 +27,31 @@ COLLECTION: Final = "voices"
 """The collection that holds one document per voice."""
 
 
+SWEEP_SHARDS: Final = 16
+"""Over how many parts of the sweep's index the voices are spread.
+
+Firestore takes about 500 writes a second where an index begins with a field that only grows, such
+as a time: all go to the same place. With the part before the time, each part takes as many. One
+query reads up to 30 parts.
+"""
+
+
+def sweep_shard(voice_id: str) -> int:
+    """Return the part of the sweep's index that a voice belongs to while it is not final."""
+    return zlib.crc32(voice_id.encode()) % SWEEP_SHARDS
+
+
 def document_path(voice_id: str) -> str:
     """Return the path of the document that a client listens to."""
     return f"{COLLECTION}/{voice_id}"
 
 
 def to_document(voice: Voice) -> dict[str, Any]:
-    """Return the document of a voice; the voice_id is its name, not a field."""
+    """Return the document of a voice; the voice_id is its name, not a field.
+
+    The field `sweep_shard` is there only while the voice is not final. The sweep's index begins
+    with it, so final voices are not in the index: writing the result adds nothing to it.
+    """
     document = asdict(voice)
     del document["voice_id"]
     document["status"] = voice.status.value
@@ -40,6 +59,8 @@ def to_document(voice: Voice) -> dict[str, Any]:
     document["timings"] = dict(voice.timings)
     if voice.error is not None:
         document["error"]["code"] = voice.error.code.value
+    if not voice.status.is_final:
+        document["sweep_shard"] = sweep_shard(voice.voice_id)
     return document
 
 

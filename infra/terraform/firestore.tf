@@ -50,12 +50,18 @@ resource "google_firestore_field" "expire_at" {
   depends_on = [google_firestore_field.unindexed]
 }
 
-# Finds the voices of a status that changed last before some moment, oldest first.
+# Finds the voices of a status that changed last before some moment, oldest first. Only voices that are
+# not final have `sweep_shard`, which spreads them over 16 parts of the index (shared/documents.py).
 resource "google_firestore_index" "sweep" {
   project     = var.project_id
   database    = google_firestore_database.this.name
   collection  = "voices"
   query_scope = "COLLECTION"
+
+  fields {
+    field_path = "sweep_shard"
+    order      = "ASCENDING"
+  }
 
   fields {
     field_path = "status"
@@ -65,6 +71,11 @@ resource "google_firestore_index" "sweep" {
   fields {
     field_path = "updated_at"
     order      = "ASCENDING"
+  }
+
+  # While another index is built, the sweep goes on with the one before.
+  lifecycle {
+    create_before_destroy = true
   }
 
   depends_on = [google_firestore_field.expire_at]

@@ -15,8 +15,9 @@ from google.api_core.retry import if_exception_type
 from google.api_core.retry_async import AsyncRetry
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.field_path import FieldPath
+from google.cloud.firestore_v1.transforms import DELETE_FIELD
 
-from shared.documents import COLLECTION, from_document, to_document
+from shared.documents import COLLECTION, SWEEP_SHARDS, from_document, to_document
 from shared.ports.store import (
     ConflictError,
     Found,
@@ -121,8 +122,10 @@ class FirestoreVoices:
         option = self._client.write_option(last_update_time=snapshot.revision)
         with _passing_errors():
             try:
+                # An update keeps the fields that it does not name.
+                document = {"sweep_shard": DELETE_FIELD} | to_document(voice)
                 update = self._reference(voice.voice_id).update
-                written = await self._call(update, to_document(voice), option=option)
+                written = await self._call(update, document, option=option)
             except (
                 google_errors.FailedPrecondition,
                 google_errors.NotFound,
@@ -141,11 +144,13 @@ class FirestoreVoices:
     ) -> Found:
         """Read the voices of a status that changed last before `since`, oldest first.
 
-        See `VoiceStore.unchanged`. It needs the composite index on `status` and `updated_at`, both
-        ascending. If that is missing or still being built, the `StoreUnavailableError` says so.
+        See `VoiceStore.unchanged`. It needs the composite index on `sweep_shard`, `status` and
+        `updated_at`, all ascending. If that is missing or still being built, the
+        `StoreUnavailableError` says so.
         """
         query = (
             self._client.collection(COLLECTION)
+            .where(filter=FieldFilter("sweep_shard", "in", list(range(SWEEP_SHARDS))))
             .where(filter=FieldFilter("status", "==", status.value))
             .where(filter=FieldFilter("updated_at", "<", since))
             .order_by("updated_at")
@@ -206,8 +211,8 @@ def _missing_index() -> Iterator[None]:
         yield
     except google_errors.FailedPrecondition as error:
         raise StoreUnavailableError(
-            "the index on status and updated_at of the collection voices is missing or still being "
-            f"built, which takes minutes; Firestore says: {error.message}"
+            "the index on sweep_shard, status and updated_at of the collection voices is missing "
+            f"or still being built, which takes minutes; Firestore says: {error.message}"
         ) from error
 
 

@@ -124,7 +124,7 @@ class VoiceStore(Protocol):
         """Read the voices of a status that last changed before `since`, oldest first.
 
         Args:
-            status: which voices.
+            status: which voices; not a final one, because stores need not find those.
             since: a voice that changed at this time or later is not returned.
             limit: the most documents to read.
             after: the `end` of the page before this one; None for the first page.

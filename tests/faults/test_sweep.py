@@ -115,12 +115,13 @@ async def test_a_voice_that_was_never_uploaded_expires(cloud: FaultyCloud, sweep
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def damaged(cloud: FaultyCloud) -> AsyncIterator[str]:
-    """A document that is not a voice: it has only a status and a time."""
+    """A document that is not a voice: it has only what the sweep looks for."""
     voice_id, long_ago = new_voice_id(), datetime.now(UTC) - LONG_AGO
     documents = f"projects/{names.PROJECT_ID}/databases/(default)/documents"
     address = f"http://{cloud.addresses.firestore}/v1/{documents}/voices/{voice_id}"
     fields = {
         "status": {"stringValue": "waiting"},
+        "sweep_shard": {"integerValue": "0"},
         "updated_at": {"timestampValue": long_ago.strftime("%Y-%m-%dT%H:%M:%SZ")},
     }
     # The emulator's word for a service, which the rules do not touch.

@@ -79,7 +79,7 @@ run "one_index_for_one_query" {
       google_firestore_index.sweep.collection == "voices"
       && google_firestore_index.sweep.query_scope == "COLLECTION"
       && google_firestore_index.sweep.database == google_firestore_database.this.name
-      && [for field in google_firestore_index.sweep.fields : "${field.field_path} ${field.order}"] == ["status ASCENDING", "updated_at ASCENDING"]
+      && [for field in google_firestore_index.sweep.fields : "${field.field_path} ${field.order}"] == ["sweep_shard ASCENDING", "status ASCENDING", "updated_at ASCENDING"]
     )
     error_message = "the sweep's query has no index"
   }

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.documents import to_document
+from shared.documents import SWEEP_SHARDS, to_document
 from shared.google.firestore_store import FirestoreVoices
 from shared.ports.store import UnreadableVoiceError
-from shared.voice import Status
+from shared.voice import ErrorCode, Failure, Status
 from tests.support.store_contract import VoiceStoreContract
 from tests.support.voices import NOW, a_waiting
 
@@ -68,3 +68,22 @@ async def test_an_invalid_document_does_not_hide_the_others(
     assert broken.voice_id in [error.voice_id for error in found.unreadable]
     assert whole in [snapshot.voice for snapshot in found.snapshots]
     assert broken.voice_id not in [snapshot.voice.voice_id for snapshot in found.snapshots]
+
+
+async def test_a_voice_is_in_the_sweeps_index_until_it_is_final(
+    store: FirestoreVoices, client: RenewableClient
+) -> None:
+    voice = a_waiting()
+    document = client.document(f"voices/{voice.voice_id}")
+    await store.create(voice)
+    before = (await document.get()).to_dict()
+
+    snapshot = await store.read(voice.voice_id)
+    failure = Failure(ErrorCode.UPLOAD_EXPIRED, "never uploaded")
+    await store.replace(snapshot, replace(voice, status=Status.FAILED, error=failure))
+
+    assert before is not None
+    assert before["sweep_shard"] in range(SWEEP_SHARDS)
+    after = (await document.get()).to_dict()
+    assert after is not None
+    assert "sweep_shard" not in after

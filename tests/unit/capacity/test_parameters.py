@@ -11,6 +11,7 @@ from benchmarks.cost.run import Prices
 from capacity.errors import PlanningError
 from capacity.parameters import CLOUD, KINDS, Duration, read_parameters
 from capacity.settings import CONVERSIONS_PER_CPU, Settings
+from shared.documents import SWEEP_SHARDS
 
 ROOT = Path(__file__).parents[3]
 TERRAFORM = ROOT / "infra" / "terraform"
@@ -115,3 +116,7 @@ def test_a_wrong_entry_is_named(tmp_path: Path, entry: str, said: str) -> None:
     with pytest.raises(PlanningError, match=said) as refused:
         read_parameters(CLOUD, path)
     assert "a.b" in str(refused.value)
+
+
+def test_the_sweeps_index_has_as_many_parts_as_the_code_makes() -> None:
+    assert read_parameters()["deployed.index_parts"] == SWEEP_SHARDS

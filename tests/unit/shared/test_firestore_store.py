@@ -90,7 +90,9 @@ async def search(error: Exception) -> None:
 async def test_before_its_index_is_built_a_search_says_what_is_missing_and_where() -> None:
     error = google_errors.FailedPrecondition(f"The query requires an index. See {WHERE}")
 
-    with pytest.raises(StoreUnavailableError, match="index on status and updated_at") as refused:
+    with pytest.raises(
+        StoreUnavailableError, match="index on sweep_shard, status and updated_at"
+    ) as refused:
         await search(error)
 
     assert WHERE in str(refused.value)

@@ -147,6 +147,7 @@ def test_what_cannot_go_while_it_is_used_goes_after_the_next_one_came(
         "google_compute_managed_ssl_certificate",
         "google_compute_security_policy",
         "google_firebaserules_ruleset",
+        "google_firestore_index",
         "google_monitoring_notification_channel",
     }
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
 
+SAME = {"==", "in"}
+"""What asks for values and not for a range: these fields come first in an index."""
+
+
 class FirestoreClient:
     """Stands for Firestore's client, its collection and its query; notes what is asked for."""
 
@@ -52,11 +56,11 @@ async def test_the_index_is_the_one_that_the_sweeps_query_needs(
 
     index = terraform.resources["google_firestore_index", "sweep"]
     fields = [(field["field_path"], field["order"]) for field in index["fields"]]
-    equal = [(field, "ASCENDING") for field, operator in client.filters if operator == "=="]
+    equal = [(field, "ASCENDING") for field, operator in client.filters if operator in SAME]
 
     # Equalities come first, then the field of range and order: what Firestore asks of an index.
     assert fields == equal + client.order
-    assert {field for field, operator in client.filters if operator != "=="} == {"updated_at"}
+    assert {field for field, operator in client.filters if operator not in SAME} == {"updated_at"}
     assert (index["collection"], index["query_scope"]) == (client.name, "COLLECTION")
 
 
