@@ -126,9 +126,7 @@ def _limits(parameters: Parameters, found: dict[int, Summary]) -> list[Limit]:
         ),
         Limit(
             "Firestore writes under the sweep's index",
-            parameters["quota.firestore_index"]
-            * parameters["deployed.index_parts"]
-            / (written - 1.0),
+            parameters["quota.firestore_index"] * parameters["deployed.index_parts"] / written,
             "no: `SWEEP_SHARDS`, up to 30",
         ),
         Limit(

@@ -174,7 +174,7 @@ class Way:
         self._wait(program, "google.storage_write")
         self._sign(program, again)
         program.take_time(state.WORK, after)
-        self._write_document(program, again, final=True)
+        self._write_document(program, again)
         program.add(state.FORK, "listener")
         self._take(program, Quota.UPLOADS_WRITES, "converted")
         self._stand_in(program, "storage")
@@ -255,10 +255,8 @@ class Way:
             self._take(program, Quota.SIGN_BLOB, failure)
             self._wait(program, "google.sign_blob")
 
-    def _write_document(self, program: Program, failure: str, *, final: bool = False) -> None:
-        # A final voice leaves the sweep's index.
-        if not final:
-            self._take(program, Quota.FIRESTORE_INDEX, failure)
+    def _write_document(self, program: Program, failure: str) -> None:
+        self._take(program, Quota.FIRESTORE_INDEX, failure)
         self._take(program, Quota.FIRESTORE_RAMP, failure)
         self._stand_in(program, "firestore")
         self._wait(program, "google.firestore_write")

@@ -43,7 +43,7 @@ def test_signing_stays_as_it_was_chosen_where_no_quota_is_in_the_way() -> None:
 
 
 def test_a_quota_that_no_setting_avoids_is_named_and_lifted() -> None:
-    quota = {"quota.firestore_index": Duration(2.0)}
+    quota = {"quota.firestore_index": Duration(2.0 / PARAMETERS["deployed.index_parts"])}
     result = searched(PARAMETERS.replaced(quota), "p95 <= 1.5 s")
     assert result.found is not None
     assert result.found.in_the_way == (Quota.FIRESTORE_INDEX,)
