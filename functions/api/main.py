@@ -170,7 +170,12 @@ def open_warm_up(config: ApiSettings) -> WarmUp:
     """Return what warms the conversion container up."""
     is_local = config.environment is Environment.LOCAL
     identity = NoIdentity() if is_local else GoogleIdentity(config.convert_url)
-    return WarmUp(httpx.AsyncClient(), f"{config.convert_url}/warmup", identity)
+    return WarmUp(
+        httpx.AsyncClient(),
+        f"{config.convert_url}/warmup",
+        identity,
+        most=config.warm_ups_at_once,
+    )
 
 
 def open_sign_in(config: ApiSettings) -> SignIn:

@@ -39,6 +39,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
 
     Attributes:
         convert_url: the conversion container's base URL, for the warm-up.
+        warm_ups_at_once: how many warm-ups of this instance may wait for converters to start.
         allowed_origins: the web sites whose pages may call the api.
         conversions_topic: short id of the topic of the conversion messages; texts are sent there.
         characters_dir: folder of the manifests of the characters that come with the image.
@@ -64,6 +65,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
 
     convert_url: WebAddress
     conversions_topic: TopicId
+    warm_ups_at_once: Annotated[int, Field(ge=1, le=1000)] = 40
     allowed_origins: CommaSeparated = ()
     characters_dir: Path = Path(__file__).parents[2] / "characters"
     default_character: Annotated[str, Field(pattern="^[a-z][a-z0-9-]{0,31}$")] | None = None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
+from collections import defaultdict, deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     import httpx
 
@@ -20,6 +23,12 @@ ANSWER_SECONDS: Final = 30.0
 
 SENDING_SECONDS: Final = 0.5
 """How long the answer to a visitor may wait until the warm-up has been sent."""
+
+ARRIVAL_SECONDS: Final = 2.0
+"""Over how many seconds arrivals are counted: less than a visitor speaks, so it is early enough."""
+
+SLOT_SECONDS: Final = 0.5
+"""For how long a voice takes one of a converter's slots; a voice of 3 s takes .3 to .6 s."""
 
 
 class Identity(Protocol):
@@ -82,19 +91,38 @@ class _Request:
 
 
 class WarmUp:
-    """Warms the conversion container up; while one request is under way, no equal one is sent.
+    """Warms converters up: as many slots of theirs as the visitors who arrive will soon take.
+
+    A warm-up that waits for an instance to start stands for one slot that is wanted. By Little's
+    law R visitors a second take R times `SLOT_SECONDS` slots, so no more warm-ups than that are
+    under way: one for a single visitor, and many for a crowd. Cloud Run starts an instance for as
+    many waiting requests as an instance has slots. A warm instance answers at once and keeps none
+    of them waiting, so a service that is large enough already is not made larger.
 
     Args:
-        client: sends it.
+        client: sends the warm-ups.
         url: the container's warm-up address.
-        identity: proves who sends it.
+        identity: proves who sends them.
+        most: how many may be under way at once.
+        now: a clock in seconds that never goes back.
     """
 
-    def __init__(self, client: httpx.AsyncClient, url: str, identity: Identity) -> None:
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        url: str,
+        identity: Identity,
+        *,
+        most: int = 40,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client = client
         self._url = url
         self._identity = identity
-        self._under_way: dict[str | None, _Request] = {}
+        self._most = most
+        self._now = now
+        self._under_way: defaultdict[str | None, list[_Request]] = defaultdict(list)
+        self._arrivals: defaultdict[str | None, deque[float]] = defaultdict(deque)
 
     @asynccontextmanager
     async def sending(self, character: str | None = None) -> AsyncIterator[None]:
@@ -114,7 +142,12 @@ class WarmUp:
         Args:
             character: the character that the instance shall load; None if it need not load one.
         """
-        request = self._under_way.get(character) or self._begin(character)
+        under_way = self._under_way[character]
+        if len(under_way) < self._wanted(character) and self._count() < self._most:
+            under_way.append(self._begin(character))
+        if not under_way:
+            return
+        request = under_way[-1]
         try:
             async with asyncio.timeout(SENDING_SECONDS):
                 await request.sent.wait()
@@ -123,16 +156,34 @@ class WarmUp:
 
     async def aclose(self) -> None:
         """Cancel the warm-ups under way and close the client."""
-        for request in self._under_way.values():
+        for request in self._all():
             request.answered.cancel()
         await self._client.aclose()
+
+    def _all(self) -> list[_Request]:
+        return [request for requests in self._under_way.values() for request in requests]
+
+    def _count(self) -> int:
+        return sum(map(len, self._under_way.values()))
+
+    def _wanted(self, character: str | None) -> int:
+        """Return how many warm-ups may be under way, now that one more visitor has arrived."""
+        now, arrivals = self._now(), self._arrivals[character]
+        arrivals.append(now)
+        while arrivals[0] <= now - ARRIVAL_SECONDS:
+            arrivals.popleft()
+        return math.ceil(len(arrivals) * SLOT_SECONDS / ARRIVAL_SECONDS)
 
     def _begin(self, character: str | None) -> _Request:
         sent = asyncio.Event()
         request = _Request(sent, asyncio.create_task(self._call(sent, character)))
-        self._under_way[character] = request
-        request.answered.add_done_callback(lambda _: self._under_way.pop(character))
+        request.answered.add_done_callback(lambda _: self._end(character, request))
         return request
+
+    def _end(self, character: str | None, request: _Request) -> None:
+        self._under_way[character].remove(request)
+        if not self._under_way[character]:
+            del self._under_way[character]
 
     async def _call(self, sent: asyncio.Event, character: str | None) -> None:
         async def note(event: str, _info: Mapping[str, Any]) -> None:

@@ -56,6 +56,7 @@ locals {
     UPLOAD_URL_SECONDS      = tostring(var.upload_url_seconds)
     WAITING_PER_CLIENT      = tostring(var.waiting_per_client)
     WAIT_SECONDS            = tostring(var.wait_seconds)
+    WARM_UPS_AT_ONCE        = tostring(var.warm_ups_at_once)
   }
   environment_convert = {
     CONCURRENCY             = tostring(local.convert_concurrency)

@@ -718,3 +718,15 @@ variable "waiting_per_client" {
     error_message = "waiting_per_client must be a whole number from 1 to 1000."
   }
 }
+
+variable "warm_ups_at_once" {
+  description = "Warm-ups of one instance of the api that may wait for converters to start. Each stands for one conversion at once, so a crowd wakes as many converters as it will need; a warm converter answers at once. `max_instances` bounds what they cost."
+  type        = number
+  default     = 40
+  nullable    = false
+
+  validation {
+    condition     = var.warm_ups_at_once >= 1 && var.warm_ups_at_once <= 1000 && floor(var.warm_ups_at_once) == var.warm_ups_at_once
+    error_message = "warm_ups_at_once must be a whole number from 1 to 1000."
+  }
+}

@@ -55,4 +55,5 @@ module "voice_avatar" {
   wait_objective_share        = var.wait_objective_share
   wait_seconds                = var.wait_seconds
   waiting_per_client          = var.waiting_per_client
+  warm_ups_at_once            = var.warm_ups_at_once
 }

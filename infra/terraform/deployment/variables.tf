@@ -393,3 +393,10 @@ variable "waiting_per_client" {
   default     = 50
   nullable    = false
 }
+
+variable "warm_ups_at_once" {
+  description = "Warm-ups of one instance of the api that may wait for converters to start. Each stands for one conversion at once, so a crowd wakes as many converters as it will need; a warm converter answers at once. `max_instances` bounds what they cost."
+  type        = number
+  default     = 40
+  nullable    = false
+}

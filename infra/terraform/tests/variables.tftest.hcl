@@ -60,6 +60,7 @@ run "bad_values" {
     wait_objective_share        = 0.9
     wait_seconds                = 4
     waiting_per_client          = 0
+    warm_ups_at_once            = 0
   }
 
   expect_failures = [
@@ -102,6 +103,7 @@ run "bad_values" {
     var.wait_objective_share,
     var.wait_seconds,
     var.waiting_per_client,
+    var.warm_ups_at_once,
   ]
 }
 

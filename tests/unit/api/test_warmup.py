@@ -70,12 +70,12 @@ async def test_the_warm_up_is_sent_before_the_answer_and_not_awaited() -> None:
         await warm_up.aclose()
 
 
-async def test_while_one_warm_up_is_under_way_no_other_is_sent() -> None:
+async def test_for_a_few_visitors_no_second_warm_up_is_sent_while_one_is_under_way() -> None:
     container = SlowContainer()
     async with container.serving() as url:
         warm_up = WarmUp(httpx.AsyncClient(), url, NoIdentity())
 
-        await asyncio.gather(*(warm_up.send() for _ in range(10)))
+        await asyncio.gather(*(warm_up.send() for _ in range(3)))
         await container.arrived.wait()
         await warm_up.send()
         assert len(container.requests) == 1
@@ -89,9 +89,84 @@ async def test_while_one_warm_up_is_under_way_no_other_is_sent() -> None:
         await warm_up.aclose()
 
 
+@in_virtual_time
+async def test_a_crowd_wakes_as_many_slots_as_it_will_take() -> None:
+    container = HeldBack()
+    warm_up = container.warm_up()
+
+    for _ in range(100):
+        await warm_up.send()
+        await asyncio.sleep(0.02)
+
+    # 50 visitors a second, each of whom takes a slot for half a second.
+    assert len(container.held) == 25
+    await warm_up.aclose()
+
+
+@in_virtual_time
+async def test_visitors_one_after_another_wake_one_slot() -> None:
+    container = HeldBack()
+    warm_up = container.warm_up()
+
+    for _ in range(30):
+        await warm_up.send()
+        await asyncio.sleep(1.0)
+
+    assert len(container.held) == 1
+    await warm_up.aclose()
+
+
+@in_virtual_time
+async def test_no_crowd_has_more_warm_ups_under_way_than_are_allowed() -> None:
+    container = HeldBack()
+    warm_up = container.warm_up(most=8)
+
+    for number in range(400):
+        await warm_up.send(f"character-{number % 3}")
+
+    assert len(container.held) == 8
+    await warm_up.aclose()
+
+
+@in_virtual_time
+async def test_a_crowd_before_warm_converters_leaves_no_warm_up_waiting() -> None:
+    container = HeldBack()
+    container.go_on.set()
+    warm_up = container.warm_up()
+
+    for _ in range(100):
+        await warm_up.send()
+        await settle()
+
+    assert container.most_at_once == 1
+    await warm_up.aclose()
+
+
+class HeldBack:
+    """A conversion service none of whose instances is ready yet."""
+
+    def __init__(self) -> None:
+        self.held: list[httpx.Request] = []
+        self.go_on = asyncio.Event()
+        self.most_at_once = 0
+
+    def warm_up(self, most: int = 40) -> WarmUp:
+        client = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
+        now = asyncio.get_running_loop().time
+        return WarmUp(client, "http://x.test/warmup", NoIdentity(), most=most, now=now)
+
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
+        await request.extensions["trace"]("http11.send_request_body.complete", {})
+        self.held.append(request)
+        self.most_at_once = max(self.most_at_once, len(self.held))
+        await self.go_on.wait()
+        self.held.remove(request)
+        return httpx.Response(200)
+
+
 async def until_answered(warm_up: WarmUp) -> None:
     # The end of a warm-up is told to nobody.
-    requests = warm_up._under_way.values()  # noqa: SLF001 - see above
+    requests = warm_up._all()  # noqa: SLF001 - see above
     await asyncio.gather(*(request.answered for request in requests))
 
 
