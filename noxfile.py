@@ -25,11 +25,20 @@ nox.needs_version = ">=2025.2.9"
 
 ROOT = Path(__file__).parent
 WEB = ROOT / "web"
-DEPLOYABLES = ("api", "convert", "dead_letter", "on_upload", "sweep")
+DEPLOYABLES = (
+    "api",
+    "combined",
+    "compat/voicevox",
+    "convert",
+    "dead_letter",
+    "live",
+    "on_upload",
+    "sweep",
+)
 CONSTRAINTS = "requirements/constraints.txt"
 REQUIREMENTS = (
     *sorted(ROOT.glob("requirements/*.in")),
-    *sorted(ROOT.glob("functions/*/requirements.in")),
+    *sorted(ROOT.glob("functions/**/requirements.in")),
     ROOT / "training" / "requirements.txt",
 )
 
@@ -100,7 +109,7 @@ def lint(session: nox.Session) -> None:
     environment.python("-m", "ruff", "check", ".")
     environment.python("-m", "ruff", "format", "--check", ".")
     environment.python("-m", "mypy")
-    environment.python("-m", "infra.audit", success_codes=[0, could_not_check])
+    environment.python("-m", "requirements.audit", success_codes=[0, could_not_check])
     install_npm_packages(session)
     npm(session, "run", "lint")
     npm(session, "test")
@@ -182,9 +191,9 @@ def image(session: nox.Session) -> None:
 @nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
     """Check a character bundle, or import, encoder, put or remove: see characters/README.md."""
-    modules = {"import": "speech.importing", "encoder": "speech.importing"}
-    modules |= {"put": "infra.characters", "remove": "infra.characters"}
-    module = modules.get("".join(session.posargs[:1]), "speech.bundles")
+    modules = {"import": "importing", "encoder": "importing"}
+    modules |= {"put": "importing.publishing", "remove": "importing.publishing"}
+    module = modules.get("".join(session.posargs[:1]), "importing.trial")
     Environment(session, "local").python("-m", module, *session.posargs)
 
 

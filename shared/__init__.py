@@ -1,6 +1,6 @@
 """What two or more deployables need, in layers.
 
-At the top are the pure modules: the states of a voice, documents, messages, objects, settings,
-errors. `ports` holds the protocols of what is outside, `google` their implementations with Google
-Cloud, and `http` what serves requests.
+`voices` and `characters` say what a voice and a character are, `ports` holds the protocols of what
+is outside, `google` their implementations with Google Cloud, `http` what serves requests, `process`
+what every process needs, and `pipeline` steps that several deployables take.
 """

@@ -30,7 +30,7 @@ LEAST_SHARE: Final = 0.95
 KILLED: Final = frozenset({"killed", "timeout"})
 """A mutant that ends at the time limit, alone on the machine, was noticed as well."""
 
-# `functions.convert.leases.xǁLeaseǁ_renew__mutmut_12`: module, class, function, number.
+# `conversion.leases.xǁLeaseǁ_renew__mutmut_12`: module, class, function, number.
 _NAME: Final = re.compile(r"(?P<module>.+)\.x(?:ǁ(?P<owner>.+)ǁ|_)(?P<function>.+)__mutmut_\d+")
 
 
@@ -200,7 +200,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
-    text = "look at these alone, and again; a pattern, as 'shared.voice*'"
+    text = "look at these alone, and again; a pattern, as 'shared.voices.voice*'"
     parser.add_argument("mutants", nargs="*", metavar="MUTANT", help=text)
     text = "bring the figures into tests/mutants.md, if nothing is wrong"
     parser.add_argument("--write", action="store_true", help=text)

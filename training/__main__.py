@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pocketsphinx
 
-from speech.importing.consent import ask_at_terminal
+from importing.bundles.consent import ask_at_terminal
 from training.dataset import native_examples
 from training.export import Melody, export, load_network
 from training.generate import generate

@@ -17,7 +17,7 @@ import onnx
 import onnxruntime
 import torch
 
-from shared.characters import MANIFEST
+from shared.characters.manifest import MANIFEST
 from speech.bundles.weights import with_weights_of
 from training.export import ExportError, write_graph
 from training.graph_weights import load_network

@@ -29,9 +29,9 @@ from benchmarks.measuring.recordings import (
 from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.voice_journeys import changed_environment, visited_cloud
 from benchmarks.rvc.bundle import CHARACTER, write_characters
-from infra.local.live_visitor import LiveVisitor
-from infra.local.visitor import Visitor, Wish
-from shared.voice import Status
+from infra.local.commands.live_visitor import LiveVisitor
+from infra.local.commands.visitor import Visitor, Wish
+from shared.voices.voice import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import httpx
 
     from benchmarks.measuring.report import Cell, Options
-    from infra.local.cloud import LocalCloud
+    from infra.local.cloud.cloud import LocalCloud
 
 PAUSE_SECONDS: Final = 1.0
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring.recordings import CONTENT_TYPE, webm
 from benchmarks.measuring.voice_journeys import AT_ONCE, LISTENING_SECONDS, off_beat
-from infra.local.visitor import Wish
+from infra.local.commands.visitor import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from infra.local.cloud import LocalCloud
-    from infra.local.visitor import Visitor
+    from infra.local.cloud.cloud import LocalCloud
+    from infra.local.commands.visitor import Visitor
 
 SPOKEN_SECONDS: Final = 3.0
 

@@ -17,13 +17,13 @@ from benchmarks.measuring.recordings import webm
 from benchmarks.measuring.voice_journeys import visited_cloud
 from benchmarks.pipeline.delivery import Deliveries
 from benchmarks.pipeline.run import ProcessorTime
-from infra.local.visitor import Visitor
+from infra.local.commands.visitor import Visitor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.cold_start.scaled import ScaledCloud
-    from infra.local.cloud import LocalCloud
+    from infra.local.cloud.cloud import LocalCloud
 
 LOAD: Final = 0.7
 BASE_LOAD: Final = 0.18

@@ -23,14 +23,14 @@ from benchmarks.measuring.voice_journeys import (
     changed_environment,
     off_beat,
 )
-from infra.local.options import CloudOptions, Scaling
-from infra.local.starting import local_cloud
-from infra.local.visitor import Visitor, Wish
+from infra.local.cloud.starting import local_cloud
+from infra.local.commands.visitor import Visitor, Wish
+from infra.local.configuration.options import CloudOptions, Scaling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from infra.local.cloud import LocalCloud
+    from infra.local.cloud.cloud import LocalCloud
 
 STOP_SECONDS: Final = 20.0
 NEVER_IDLE: Final = Scaling(idle_seconds=3600.0)

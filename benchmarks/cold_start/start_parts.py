@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from functions.convert.main import Tools
+    from conversion.composition import Tools
 
 
 class Laps:
@@ -45,25 +45,25 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
     laps.end("interpreter")
     import asyncio
 
-    from functions.convert import main as convert
+    from conversion import composition
     from functions.convert.settings import ConvertSettings
-    from shared import settings
-    from speech.audio.decoding import Decoder
-    from speech.engines.base import SessionSettings
+    from shared.process import settings
+    from speech.decoding.decoder import Decoder
+    from speech.networks.settings import SessionSettings
 
     laps.end("imports")
 
     async def start() -> None:
         config = settings.load(ConvertSettings)
         laps.end("settings")
-        convert.open_stores(config)
+        composition.open_stores(config)
         laps.end("clients")
         session = SessionSettings(threads=config.threads)
-        characters = convert.build_characters(config.characters_dir, session)
+        characters = composition.build_characters(config.characters_dir, session)
         laps.end("characters")
         async with Decoder() as decoder:
             laps.end("decoder's process")
-            tools = convert.Tools(decoder, characters)
+            tools = composition.Tools(decoder, characters)
             for which in ("first", "second"):
                 await convert_once(tools, recording)
                 laps.end(f"{which} conversion")
@@ -74,10 +74,10 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
 
 async def convert_once(tools: Tools, data: bytes) -> None:
     """Decode, convert, encode, as an attempt at a voice does."""
-    from shared.voice import OutputFormat
-    from speech.audio.encoding import encode
-    from speech.audio.recording import DecodeLimits
-    from speech.engines.base import ConversionOptions
+    from shared.voices.voice import OutputFormat
+    from speech.decoding.recordings.recording import DecodeLimits
+    from speech.engines.interface.engine import ConversionOptions
+    from speech.results.encoding import encode
 
     recording = await tools.decoder.decode(data, limits=DecodeLimits())
     character = next(iter(tools.characters.values()))
@@ -105,7 +105,7 @@ def measure_deployable(name: str) -> dict[str, float]:
     laps.end("imports")
 
     async def open_clients() -> None:
-        from shared import settings
+        from shared.process import settings
 
         kind = getattr(import_module(f"functions.{name}.settings"), kinds[name])
         config = settings.load(kind)

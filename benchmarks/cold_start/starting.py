@@ -16,11 +16,15 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring.processes import family
-from infra.local.addresses import Addresses
-from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE, deployable_environments
-from infra.local.keys import make_key
-from infra.local.options import ROOT, CloudOptions
-from infra.local.ports import Ports
+from infra.local.configuration.addresses import Addresses
+from infra.local.configuration.environments import (
+    FIRESTORE_VARIABLE,
+    PUBSUB_VARIABLE,
+    deployable_environments,
+)
+from infra.local.configuration.keys import make_key
+from infra.local.configuration.options import ROOT, CloudOptions
+from infra.local.configuration.ports import Ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -20,8 +20,8 @@ import psutil
 from benchmarks.convert.sessions import Choice, silence
 from speech.bundles.onnx_model import inspect_model
 from speech.bundles.reading import load_character
-from speech.engines.base import SessionSettings
 from speech.engines.registry import ENGINES, build_engine
+from speech.networks.settings import SessionSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,13 +28,14 @@ from benchmarks.convert.weights import (
 from benchmarks.measuring.recordings import SAMPLE_RATE, speech
 from benchmarks.measuring.report import Report, Table
 from functions.convert.settings import ConvertSettings
-from infra.local import names
-from infra.local.options import ROOT
-from speech.audio.decoding import Decoder
+from infra.local.configuration import names
+from infra.local.configuration.options import ROOT
 from speech.bundles.reading import load_character
-from speech.engines.base import ConversionOptions, SessionSettings
-from speech.engines.harmonic import ROLE
+from speech.decoding.decoder import Decoder
+from speech.engines.harmonic.engine import ROLE
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
+from speech.networks.settings import SessionSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from benchmarks.convert.stages import Stages
     from benchmarks.measuring.report import Cell, Options
     from speech.bundles.bundle import Character
-    from speech.engines.base import Samples
+    from speech.signal.arrays import Samples
 
 CHARACTER: Final = "mei"
 

@@ -11,17 +11,17 @@ import numpy as np
 import onnxruntime
 
 from benchmarks.measuring.recordings import SAMPLE_RATE, speech
-from speech.engines.analysis import analyse
-from speech.engines.base import NoClock
-from speech.engines.f0 import HOP
-from speech.engines.pitch import plan_pitch
+from speech.signal.clock import NoClock
+from speech.signal.pitch.f0 import HOP
+from speech.signal.pitch.shifting import plan_pitch
+from speech.signal.whole.analysis import analyse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
-    from shared.characters import CharacterManifest
+    from shared.characters.manifest import CharacterManifest
 
 Inputs = dict[str, "npt.NDArray[np.float32]"]
 

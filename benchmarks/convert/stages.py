@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING, Final
 import psutil
 
 from benchmarks.measuring.recordings import webm
-from functions.convert.stopwatch import Stopwatch
-from shared.voice import OutputFormat, new_voice_id
-from speech.audio.encoding import encode
-from speech.audio.marking import Marking
-from speech.audio.recording import DecodeLimits
-from speech.engines.base import ConversionOptions, SessionSettings
-from speech.engines.harmonic import ROLE, HarmonicEngine
-from speech.engines.session import GraphSession, Inputs
+from conversion.stopwatch import Stopwatch
+from shared.voices.voice import OutputFormat, new_voice_id
+from speech.decoding.recordings.recording import DecodeLimits
+from speech.engines.harmonic.engine import ROLE, HarmonicEngine
+from speech.engines.interface.engine import ConversionOptions
+from speech.networks.session import GraphSession, Inputs
+from speech.networks.settings import SessionSettings
+from speech.results.encoding import encode
+from speech.results.marking import Marking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from shared.ports.bucket import Bucket
-    from speech.audio.decoding import Decoder
-    from speech.audio.recording import Recording
     from speech.bundles.bundle import Character
-    from speech.engines.base import Samples
+    from speech.decoding.decoder import Decoder
+    from speech.decoding.recordings.recording import Recording
+    from speech.signal.arrays import Samples
 
 LIMITS: Final = DecodeLimits(min_seconds=0.5, max_seconds=60)
 

@@ -14,11 +14,12 @@ import httpx
 from google.cloud.storage import Client
 from google.oauth2.service_account import Credentials
 
-from infra.local import names, provisioning
-from infra.local.environments import STORAGE_VARIABLE
-from infra.local.keys import make_key
-from infra.local.options import ROOT
-from infra.local.processes import Supervisor
+from infra.local.cloud import provisioning
+from infra.local.configuration import names
+from infra.local.configuration.environments import STORAGE_VARIABLE
+from infra.local.configuration.keys import make_key
+from infra.local.configuration.options import ROOT
+from infra.local.processes.processes import Supervisor
 from shared.google.cloud_storage import CloudStorageBucket, Signer
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ async def storage_server() -> AsyncIterator[Storage]:
         (port,) = supervisor.ports.free(1)
         make_key().write(key_file)
         url = f"http://127.0.0.1:{port}"
-        module = (sys.executable, "-m", "infra.local.storage_service")
+        module = (sys.executable, "-m", "infra.local.cloud.storage_service")
         command = (*module, str(port), str(folder / "storage"), str(key_file), NOWHERE)
         try:
             environment = {**os.environ, "PYTHONPATH": str(ROOT)}

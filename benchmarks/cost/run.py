@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from benchmarks.measuring.report import Report, Table
-from functions.convert.conversion import Conversion
-from functions.convert.main import build_characters
-from infra.local.demo import SAMPLE
-from shared.media import CONTENT_TYPES, sniff
-from shared.voice import Input, Options, OutputFormat, Status, Voice, new_voice_id
-from speech.audio.decoding import Decoder
-from speech.audio.recording import DecodeLimits
-from speech.engines.base import SessionSettings
+from conversion.composition import build_characters
+from conversion.conversion import Conversion
+from infra.local.commands.demo import SAMPLE
+from shared.voices.media import CONTENT_TYPES, sniff
+from shared.voices.voice import Input, Options, OutputFormat, Status, Voice, new_voice_id
+from speech.decoding.decoder import Decoder
+from speech.decoding.recordings.recording import DecodeLimits
+from speech.networks.settings import SessionSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

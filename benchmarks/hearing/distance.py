@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from speech.engines.base import Samples
+    from speech.signal.arrays import Samples
 
 RATE: Final = 24_000
 _HOP: Final = 240

@@ -19,17 +19,19 @@ from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.servers import Server
 from benchmarks.measuring.voice_journeys import changed_environment, visited_cloud
 from speech.bundles.reading import load_character
-from speech.engines.base import ConversionOptions, SessionSettings
-from speech.engines.harmonic import ROLE, HarmonicEngine
+from speech.engines.harmonic.engine import ROLE, HarmonicEngine
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
-from speech.engines.session import GraphSession
+from speech.networks.session import GraphSession
+from speech.networks.settings import SessionSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from benchmarks.measuring.report import Cell, Options
     from benchmarks.measuring.voice_journeys import Visitors
-    from speech.engines.base import Engine, Samples
+    from speech.engines.interface.engine import Engine
+    from speech.signal.arrays import Samples
 
 BUNDLE: Final = Path(__file__).parents[2] / "characters" / "mei"
 SECONDS: Final = 10.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring.recordings import CONTENT_TYPE, slices
-from infra.local.live_visitor import LiveVisitor
+from infra.local.commands.live_visitor import LiveVisitor
 
 if TYPE_CHECKING:
     import httpx

@@ -20,9 +20,9 @@ from benchmarks.measuring.processes import cpu_seconds
 from benchmarks.measuring.recordings import CONTENT_TYPE, SLICE_SECONDS, webm
 from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.voice_journeys import visited_cloud
-from infra.local.live_visitor import LiveVisitor
-from infra.local.visitor import Visitor, Wish
-from shared.voice import Status
+from infra.local.commands.live_visitor import LiveVisitor
+from infra.local.commands.visitor import Visitor, Wish
+from shared.voices.voice import Status
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import httpx
 
     from benchmarks.measuring.report import Cell, Options
-    from infra.local.cloud import LocalCloud
-    from shared.voice import Voice
+    from infra.local.cloud.cloud import LocalCloud
+    from shared.voices.voice import Voice
 
 SPOKEN_SECONDS: Final = 5.0
 HURRIED_SECONDS: Final = 0.5

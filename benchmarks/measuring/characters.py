@@ -6,9 +6,9 @@ import json
 import shutil
 from typing import TYPE_CHECKING, Any, Final
 
-from infra.local.options import ROOT
-from shared.characters import MANIFEST
-from speech.importing.bundles import preview, write_files
+from importing.bundles.bundles import preview, write_files
+from infra.local.configuration.options import ROOT
+from shared.characters.manifest import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

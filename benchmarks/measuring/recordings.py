@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 import av
 import numpy as np
 
-from infra.local.demo import SAMPLE
+from infra.local.commands.demo import SAMPLE
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import psutil
 
 from benchmarks.measuring.processes import cpu_seconds, family
-from infra.local.options import ROOT
-from infra.local.processes import Supervisor
+from infra.local.configuration.options import ROOT
+from infra.local.processes.processes import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence

@@ -18,19 +18,19 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 import httpx
 
 from benchmarks.measuring.recordings import CONTENT_TYPE, webm
-from infra.local.emulators import find_emulators
-from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
-from infra.local.options import RULES, CloudOptions
-from infra.local.processes import Supervisor
-from infra.local.starting import local_cloud
-from infra.local.visitor import Visitor, Wish
-from shared.voice import Status
+from infra.local.cloud.emulators import find_emulators
+from infra.local.cloud.starting import local_cloud
+from infra.local.commands.visitor import Visitor, Wish
+from infra.local.configuration.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
+from infra.local.configuration.options import RULES, CloudOptions
+from infra.local.processes.processes import Supervisor
+from shared.voices.voice import Status
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from infra.local.cloud import LocalCloud
-    from shared.voice import Voice
+    from infra.local.cloud.cloud import LocalCloud
+    from shared.voices.voice import Voice
 
 SPOKEN_SECONDS: Final = 3.0
 CONNECTIONS: Final = httpx.Limits(keepalive_expiry=2.0)

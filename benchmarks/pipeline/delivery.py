@@ -19,9 +19,9 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from infra.local import names
-from infra.local.memory_topics import ACKNOWLEDGING
-from infra.local.ports import Ports
+from infra.local.configuration import names
+from infra.local.configuration.ports import Ports
+from infra.local.memory.topics import ACKNOWLEDGING
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import httpx
     from starlette.requests import Request
 
-    from infra.local.addresses import Addresses
+    from infra.local.configuration.addresses import Addresses
 
 _MOST_AT_ONCE: Final = 100
 

@@ -16,8 +16,8 @@ from benchmarks.measuring.voice_journeys import running_emulators, told_of_emula
 from benchmarks.pipeline.delivery import Deliveries
 from benchmarks.pipeline.firestore_calls import READ, WRITE, CountingProxy
 from benchmarks.pipeline.signatures import counted_signatures
-from infra.local import names
-from shared.voice import Status
+from infra.local.configuration import names
+from shared.voices.voice import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

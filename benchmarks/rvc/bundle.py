@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring.characters import write_beside_mei
 from benchmarks.rvc import graphs
-from speech.importing.bundles import entry
+from importing.bundles.bundles import entry
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,24 +21,25 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 from benchmarks.measuring.recordings import SAMPLE_RATE, speech
 from benchmarks.measuring.report import Report, Table
 from benchmarks.rvc import graphs, pytorch
-from shared.characters import CharacterManifest, read_manifest
+from shared.characters.manifest import CharacterManifest, read_manifest
 from speech.bundles.bundle import Graph
 from speech.bundles.onnx_model import inspect_model
-from speech.engines.base import ConversionOptions, SessionSettings
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.rvc.engine import RvcEngine
 from speech.engines.rvc.features import frame_count
 from speech.engines.rvc.networks import OnnxContentEncoder, OnnxSynthesizer
-from speech.engines.rvc.pitch import contour
+from speech.engines.rvc.pitch.tracks import contour
 from speech.engines.rvc.voice import Voice, VoiceOptions, draw_noise
-from speech.engines.samples import resample
-from speech.engines.session import GraphSession
+from speech.networks.session import GraphSession
+from speech.networks.settings import SessionSettings
+from speech.signal.samples import resample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from benchmarks.measuring.report import Cell, Options
-    from speech.engines.base import Samples
     from speech.engines.rvc.settings import Parity
+    from speech.signal.arrays import Samples
 
 MANIFEST: Final = Path(__file__).parents[2] / "characters" / "mei"
 """Any manifest will do: what an RVC voice needs otherwise is put into it."""

@@ -19,11 +19,11 @@ from onnx import TensorProto, helper, load_model_from_string
 
 from benchmarks.measuring.characters import write_beside_mei
 from benchmarks.rvc.graphs import Sketch
-from functions.convert.live.voicevox.offers import plain_png
-from shared.characters import ENCODERS
+from functions.compat.voicevox.speech.offers import plain_png
+from importing.aivmx.wide_convolutions import widen_convolutions
+from importing.bundles.bundles import entry
+from shared.characters.manifest import ENCODERS
 from speech.engines.style_bert_vits2.encoder import VOCABULARY
-from speech.importing.bundles import entry
-from speech.importing.wide_convolutions import widen_convolutions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,12 +12,12 @@ from unittest.mock import patch
 
 import onnxruntime
 
-from functions.convert.live.voicevox import main as voicevox
-from functions.convert.live.voicevox.settings import VoicevoxSettings
-from shared import settings
-from speech.engines import session
-from speech.engines.japanese import HtsVoice
-from speech.engines.session import GraphSession
+from functions.compat.voicevox import main as voicevox
+from functions.compat.voicevox.settings import VoicevoxSettings
+from shared.process import settings
+from speech.engines.japanese.engine import HtsVoice
+from speech.networks import session
+from speech.networks.session import GraphSession
 
 if TYPE_CHECKING:
     from collections.abc import Callable

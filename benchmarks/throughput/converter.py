@@ -14,22 +14,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
+from conversion import composition
 from functions.convert import main as convert
 from functions.convert.settings import ConvertSettings
-from infra.local.memory_voices import MemoryVoices
-from shared import logs, settings
-from shared.messages import ConversionMessage
-from shared.voice import Input, Options, create, new_voice_id
+from infra.local.memory.voices import MemoryVoices
+from shared.process import logs, settings
+from shared.voices.messages import ConversionMessage
+from shared.voices.voice import Input, Options, create, new_voice_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from functions.convert.processes import Supervision
+    from conversion.serving.processes import Supervision
     from shared.ports.bucket import Bucket
     from shared.ports.store import Snapshot
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 RECORDING_VARIABLE: Final = "BENCHMARK_RECORDING"
 CONTENT_TYPE: Final = "audio/webm"
@@ -98,15 +99,15 @@ class Shelf:
         return "https://storage.example.com", datetime.now(UTC)
 
 
-def open_stores(variables: Mapping[str, str]) -> convert.Stores:
+def open_stores(variables: Mapping[str, str]) -> composition.Stores:
     """Return stores without a cloud."""
     shelf = cast("Bucket", Shelf(Path(variables[RECORDING_VARIABLE]).read_bytes()))
-    return convert.Stores(voices=EveryVoice(), uploads=shelf, results=shelf)
+    return composition.Stores(voices=EveryVoice(), uploads=shelf, results=shelf)
 
 
 async def serve(config: ConvertSettings, supervision: Supervision | None = None) -> None:
     """Serve as the container does."""
-    async with convert.starting_tools(config) as tools:
+    async with composition.starting_tools(config) as tools:
         await convert.serve(config, open_stores(os.environ), tools, supervision)
 
 
@@ -126,7 +127,7 @@ class LifespanApp:
     async def _live(self, receive: Receive, send: Send) -> None:
         config = settings.load(ConvertSettings)
         async with AsyncExitStack() as stack:
-            tools = await stack.enter_async_context(convert.starting_tools(config))
+            tools = await stack.enter_async_context(composition.starting_tools(config))
             services = convert.Services(open_stores(os.environ), await tools)
             converter = convert.build(config, services)
             stack.push_async_callback(converter.worker.drain)

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from google.cloud.firestore_v1 import Client
 
-from shared.documents import COLLECTION, from_document
 from shared.google.firestore_client import RenewableClient
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
-from shared.latest_state import LatestState
+from shared.ports.latest_state import LatestState
 from shared.ports.store import UnknownVoiceError
+from shared.voices.documents import COLLECTION, from_document
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
     from shared.ports.store import Snapshot
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 POLLING_SECONDS: Final = 1.0
 

@@ -24,13 +24,13 @@ from benchmarks.measuring.report import Report, Table
 from benchmarks.waiters.alternatives import Alternative
 from benchmarks.waiters.served import ALTERNATIVE_VARIABLE
 from benchmarks.waiters.visitors import Crowd, finish, leave, warm_up_target
-from infra.local import names
-from infra.local.addresses import Addresses
-from infra.local.emulators import find_emulators
-from infra.local.environments import FIRESTORE_VARIABLE, deployable_environments
-from infra.local.keys import make_key
-from infra.local.options import ROOT, RULES, CloudOptions
-from infra.local.processes import Supervisor
+from infra.local.cloud.emulators import find_emulators
+from infra.local.configuration import names
+from infra.local.configuration.addresses import Addresses
+from infra.local.configuration.environments import FIRESTORE_VARIABLE, deployable_environments
+from infra.local.configuration.keys import make_key
+from infra.local.configuration.options import ROOT, RULES, CloudOptions
+from infra.local.processes.processes import Supervisor
 from shared.google.firestore_store import FirestoreVoices
 
 if TYPE_CHECKING:

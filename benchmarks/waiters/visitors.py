@@ -10,18 +10,18 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
-from shared import voice as voices_of
-from shared.documents import COLLECTION, to_document
-from shared.objects import result_name, upload_name
 from shared.ports.store import Snapshot, change
-from shared.voice import Input, Options, Result
+from shared.voices import voice as voices_of
+from shared.voices.documents import COLLECTION, to_document
+from shared.voices.objects import result_name, upload_name
+from shared.voices.voice import Input, Options, Result
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from shared.google.firestore_client import RenewableClient
     from shared.ports.store import VoiceStore
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 
 @dataclass(eq=False, slots=True)

@@ -9,10 +9,11 @@ from fastapi import FastAPI, Response
 from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
-from functions.api import app_check, problems
-from functions.api.body_limit import BodyLimitMiddleware
-from functions.api.documentation import FramingMiddleware, describe
-from functions.api.origins import OriginMiddleware
+from functions.api.answers import problems
+from functions.api.answers.body_limit import BodyLimitMiddleware
+from functions.api.answers.documentation import FramingMiddleware, describe
+from functions.api.protection import app_check
+from functions.api.protection.origins import OriginMiddleware
 from functions.api.routes import create_router
 from shared.http.origins import AllowedOriginsMiddleware
 from shared.http.trace import TraceMiddleware

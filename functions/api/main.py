@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING
 import httpx
 
 from functions.api.app import create_app, serve_page
-from functions.api.app_check import AppCheck
-from functions.api.catalogue import Catalogue
-from functions.api.client_names import ClientNames
-from functions.api.creation import VoiceIntake
-from functions.api.limits import Limits
-from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.outcomes import Outcomes
+from functions.api.protection.app_check import AppCheck
+from functions.api.protection.client_names import ClientNames
+from functions.api.protection.limits import Limits
+from functions.api.protection.outcomes import Outcomes
+from functions.api.protection.sign_in import SignIn
 from functions.api.routes import Dependencies, LiveOffer
 from functions.api.settings import ApiSettings, AppCheckEnforcement, FirebaseAuth
-from functions.api.sign_in import SignIn
-from functions.api.texts import TextIntake
-from functions.api.upload_memory import UploadMemory
+from functions.api.taking.catalogue import Catalogue
+from functions.api.taking.creation import VoiceIntake
+from functions.api.taking.multipart import FORM_OVERHEAD_BYTES
+from functions.api.taking.texts import TextIntake
+from functions.api.taking.upload_memory import UploadMemory
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
-from shared.character_bucket import CharacterBucket
-from shared.characters import ManifestError, read_manifests
+from shared.characters.bucket import CharacterBucket
+from shared.characters.manifest import ManifestError, read_manifests
 from shared.google import clients
 from shared.google.app_check import (
     APP_CHECK_KEYS,
@@ -45,8 +45,8 @@ from shared.google.tokens import (
     fetch_certificates,
 )
 from shared.http.function import cloud_function
-from shared.live_tickets import Tickets
-from shared.settings import Environment, SettingsError
+from shared.process.settings import Environment, SettingsError
+from shared.voices.live_tickets import Tickets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,32 +10,33 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
-from functions.api import models, multipart
-from functions.api.problems import Problem
-from functions.api.waiting import final_voice_or_problem, wait_until_final, while_connected
-from shared.documents import conversion_answer, document_path
-from shared.logs import about_voice
+from functions.api.answers import models
+from functions.api.answers.problems import Problem
+from functions.api.answers.waiting import final_voice_or_problem, wait_until_final, while_connected
+from functions.api.taking import multipart
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.ports.tokens import TokenRefusedError
-from shared.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice_id
+from shared.process.logs import about_voice
+from shared.voices.documents import conversion_answer, document_path
+from shared.voices.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice_id
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from functions.api.app_check import AppCheck
-    from functions.api.catalogue import Catalogue
-    from functions.api.client_names import ClientNames
-    from functions.api.creation import VoiceIntake
-    from functions.api.limits import Limits
-    from functions.api.outcomes import Outcomes
-    from functions.api.sign_in import SignIn
-    from functions.api.texts import TextIntake
-    from functions.api.upload_memory import UploadMemory
+    from functions.api.protection.app_check import AppCheck
+    from functions.api.protection.client_names import ClientNames
+    from functions.api.protection.limits import Limits
+    from functions.api.protection.outcomes import Outcomes
+    from functions.api.protection.sign_in import SignIn
+    from functions.api.taking.catalogue import Catalogue
+    from functions.api.taking.creation import VoiceIntake
+    from functions.api.taking.texts import TextIntake
+    from functions.api.taking.upload_memory import UploadMemory
     from functions.api.warmup import WarmUp
-    from shared.characters import CharacterManifest
-    from shared.live_tickets import Tickets
+    from shared.characters.manifest import CharacterManifest
     from shared.ports.store import VoiceStore
-    from shared.voice import Voice
+    from shared.voices.live_tickets import Tickets
+    from shared.voices.voice import Voice
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, Json, model_validator
 
-from shared.settings import (
+from shared.process.settings import (
     CharacterSettings,
     CommaSeparated,
     RecordingSettings,

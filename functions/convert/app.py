@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from conversion.probes import probes
 from shared.errors import PassingError
 from shared.http.push import push_route
 from shared.http.trace import TraceMiddleware
-from shared.voice import VoiceError
+from shared.voices.voice import VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,20 +22,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
-    from functions.convert.characters import Characters
-    from functions.convert.worker import Worker
+    from conversion.characters.lending import Characters
+    from conversion.probes import Readiness
+    from conversion.worker import Worker
     from shared.ports.tokens import TokenVerifier
 
 _LOG = logging.getLogger(__name__)
-
-
-class Readiness(Protocol):
-    """Something that must be ready before recordings can be converted."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it is ready."""
-        ...
 
 
 class ConvertApp(Starlette):
@@ -78,17 +71,10 @@ def create_app(
             await _load(characters, character)
         return JSONResponse({"cold": cold})
 
-    async def readyz(_request: Request) -> Response:
-        return Response(status_code=204 if decoder.is_ready else 503)
-
-    async def healthz(_request: Request) -> Response:
-        return Response(status_code=503 if worker.is_stuck else 204)
-
     routes = [
         push_route("/push", verifier, worker.handle),
         Route("/warmup", warmup),
-        Route("/readyz", readyz),
-        Route("/healthz", healthz),
+        *probes(decoder, worker),
     ]
     return ConvertApp(worker, routes)
 

@@ -7,23 +7,23 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shared.conversion_requests import request_conversion
-from shared.logs import about_voice
-from shared.messages import (
+from shared.pipeline.conversion_requests import request_conversion
+from shared.ports.store import UnknownVoiceError, UnreadableVoiceError, change
+from shared.process.logs import about_voice
+from shared.voices.messages import (
     ConversionMessage,
     MalformedMessageError,
     parse_conversion_message,
     parse_upload_event,
 )
-from shared.objects import upload_name, voice_of_upload
-from shared.ports.store import UnknownVoiceError, UnreadableVoiceError, change
-from shared.voice import CONVERTED_WITHIN, ForbiddenTransitionError, give_up, queue_again
+from shared.voices.objects import upload_name, voice_of_upload
+from shared.voices.voice import CONVERTED_WITHIN, ForbiddenTransitionError, give_up, queue_again
 
 if TYPE_CHECKING:
-    from shared.messages import PushMessage
     from shared.ports.bucket import Bucket
     from shared.ports.store import Snapshot, VoiceStore
     from shared.ports.topic import Publisher
+    from shared.voices.messages import PushMessage
 
 _LOG = logging.getLogger(__name__)
 

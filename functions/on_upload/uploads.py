@@ -8,23 +8,23 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from shared.conversion_requests import request_conversion
 from shared.errors import PassingError
-from shared.logs import about_voice
-from shared.messages import FINALIZE, ConversionMessage, parse_upload_event
-from shared.objects import voice_of_upload
+from shared.pipeline.conversion_requests import request_conversion
+from shared.pipeline.recordings import LIVE
 from shared.ports.store import UnknownVoiceError
-from shared.recordings import LIVE
-from shared.voice import ForbiddenTransitionError, LeaseHeldError, Status, queue_again
+from shared.process.logs import about_voice
+from shared.voices.messages import FINALIZE, ConversionMessage, parse_upload_event
+from shared.voices.objects import voice_of_upload
+from shared.voices.voice import ForbiddenTransitionError, LeaseHeldError, Status, queue_again
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from shared.messages import PushMessage, UploadEvent
     from shared.ports.bucket import Bucket
     from shared.ports.store import Snapshot, VoiceStore
     from shared.ports.topic import Publisher
-    from shared.voice import Input, Voice
+    from shared.voices.messages import PushMessage, UploadEvent
+    from shared.voices.voice import Input, Voice
 
 _LOG = logging.getLogger(__name__)
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from shared.voice import Status, upload_has_expired
+from shared.voices.voice import Status, upload_has_expired
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from shared.voice import Input, Voice
+    from shared.voices.voice import Input, Voice
 
 
 class Remedy(StrEnum):

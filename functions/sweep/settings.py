@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shared.settings import PushSettings, TopicId
+from shared.process.settings import PushSettings, TopicId
 
 
 class SweepSettings(PushSettings):

@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from functions.sweep.decision import Remedy, decide
-from shared.conversion_requests import request_conversion
 from shared.errors import PassingError
-from shared.logs import about_voice
-from shared.messages import ConversionMessage
-from shared.objects import ObjectMissingError, upload_name
+from shared.pipeline.conversion_requests import request_conversion
 from shared.ports.store import UnknownVoiceError, change
-from shared.voice import (
+from shared.process.logs import about_voice
+from shared.voices.messages import ConversionMessage
+from shared.voices.objects import ObjectMissingError, upload_name
+from shared.voices.voice import (
     ForbiddenTransitionError,
     LeaseHeldError,
     Status,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shared.ports.bucket import Bucket
     from shared.ports.store import Found, Snapshot, VoiceStore
     from shared.ports.topic import Publisher
-    from shared.voice import Input, Voice
+    from shared.voices.voice import Input, Voice
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from infra.local.batch import UsageError, plan_jobs, run_batch
-from infra.local.cloud import published_endpoints
-from infra.local.demo import run_demo
-from infra.local.emulators import EmulatorsMissingError
-from infra.local.options import ROOT, VOICEVOX_PORT, CloudOptions, Scaling
-from infra.local.processes import StartError
-from infra.local.saying import run_text
-from infra.local.starting import local_cloud
-from infra.local.visitor import RefusedError, TextWish, Wish
-from shared.characters import bundle_folders
-from shared.settings import SettingsError
+from infra.local.cloud.cloud import published_endpoints
+from infra.local.cloud.emulators import EmulatorsMissingError
+from infra.local.cloud.starting import local_cloud
+from infra.local.commands.batch import UsageError, plan_jobs, run_batch
+from infra.local.commands.demo import run_demo
+from infra.local.commands.say import run_text
+from infra.local.commands.visitor import RefusedError, TextWish, Wish
+from infra.local.configuration.options import ROOT, VOICEVOX_PORT, CloudOptions, Scaling
+from infra.local.processes.processes import StartError
+from shared.characters.manifest import bundle_folders
+from shared.process.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -233,7 +233,7 @@ async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -
 
 async def _live(parsed: argparse.Namespace) -> int:
     # Imported here: the other commands do without its packages.
-    from infra.local.speaking import Source, run_live  # noqa: PLC0415
+    from infra.local.commands.live import Source, run_live  # noqa: PLC0415
 
     source = Source(None if parsed.microphone else parsed.path, parsed.seconds)
     wish = Wish(character=parsed.character)

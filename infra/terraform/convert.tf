@@ -4,8 +4,12 @@ locals {
     ".dockerignore",
     ".gcloudignore",
     "characters/**",
+    "conversion/**/*.py",
     "functions/__init__.py",
+    "functions/combined/**",
+    "functions/compat/**",
     "functions/convert/**",
+    "functions/live/**",
     "shared/**/*.py",
     "speech/**",
   ]
@@ -43,7 +47,7 @@ locals {
   most_cpus          = var.max_instances.convert * tonumber(var.convert_cpu) + local.live_instances * try(tonumber(var.live.cpu), 0) + local.function_instances
   most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + local.live_instances * local.live_memory_mib + local.function_instances * 512
   # The processes and their conversions at once, each with the most that decoding any recording may
-  # take; functions/convert/planning.py and speech/audio/recording.py calculate the same.
+  # take; conversion/serving/planning.py and speech/decoding/recordings/recording.py calculate the same.
   conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))
   process_mib        = 285 + local.fetched_mib
   conversions_mib    = local.process_mib * ceil(tonumber(var.convert_cpu) / 4) + local.conversion_mib * local.convert_concurrency

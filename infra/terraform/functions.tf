@@ -6,6 +6,9 @@ locals {
     api = [
       "functions/__init__.py",
       "functions/api/*.py",
+      "functions/api/answers/*.py",
+      "functions/api/protection/*.py",
+      "functions/api/taking/*.py",
       "characters/*/character.json",
       "characters/*/portrait.svg",
       "shared/**/*.py",

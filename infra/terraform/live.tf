@@ -4,7 +4,7 @@ locals {
   live         = local.has_live ? 1 : 0
   has_voicevox = try(var.live.voicevox, false)
 
-  # A load balancer sends this path of the domain to it; functions/convert/live/protocol.py names it.
+  # A load balancer sends this path of the domain to it; functions/live/messages/protocol.py names it.
   live_path = "/live"
   live_host = local.has_live ? coalesce(var.custom_domain, trimprefix(google_cloud_run_v2_service.live[0].uri, "https://")) : null
   live_url  = local.has_live ? "wss://${local.live_host}${local.live_path}" : null
@@ -53,7 +53,7 @@ locals {
   voicevox_url = local.has_voicevox ? "https://${local.live_host}" : null
 
   # How many visitors may hear the character for each CPU, unless `live.hearings` says how many; the
-  # same as in functions/convert/live/settings.py.
+  # same as in functions/live/settings.py.
   hearings_per_cpu = 4
 
   # What the api tells its clients of it.
@@ -72,7 +72,6 @@ locals {
     SIGNING_SERVICE_ACCOUNT = try(google_service_account.this["live"].email, "")
     SOCKETS                 = tostring(try(var.live.sockets, 1))
     TRUSTED_PROXIES         = tostring(local.trusted_proxies)
-    VOICEVOX                = local.has_voicevox ? "on" : "off"
   }
   live_secrets = merge(
     local.has_live ? {
@@ -84,7 +83,7 @@ locals {
   )
 
   # A connection lasts from its opening until its answer: the recording, time to catch up, and the
-  # conversion. functions/convert/live/settings.py says how long it may take until the end.
+  # conversion. functions/live/settings.py says how long it may take until the end.
   live_timeout = ceil(var.recording_seconds.max) + 20 + local.timeouts.request
 }
 
@@ -208,7 +207,7 @@ resource "google_cloud_run_v2_service" "live" {
 
     containers {
       image   = local.image
-      command = ["python", "-m", "functions.convert.live"]
+      command = ["python", "-m", local.has_voicevox ? "functions.combined" : "functions.live"]
 
       # Cloud Run carries no WebSocket over HTTP/2 to the container.
       ports {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shared.settings import PushVerification
+from shared.process.settings import PushVerification
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from shared.ports.store import VoiceStore
     from shared.ports.tokens import TokenVerifier
     from shared.ports.topic import Publisher
-    from shared.settings import CharacterSettings, CommonSettings, PushSettings, SigningSettings
+    from shared.process.settings import (
+        CharacterSettings,
+        CommonSettings,
+        PushSettings,
+        SigningSettings,
+    )
 
 
 def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = None) -> VoiceStore:

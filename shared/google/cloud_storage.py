@@ -21,7 +21,7 @@ from google.auth import exceptions as auth_errors
 from google.cloud.storage.exceptions import DataCorruption
 from google.cloud.storage.retry import DEFAULT_RETRY
 
-from shared.objects import (
+from shared.voices.objects import (
     ObjectExistsError,
     ObjectFacts,
     ObjectMissingError,

@@ -19,9 +19,9 @@ from google.api_core import exceptions as google_errors
 from google.cloud.firestore_v1 import _helpers as firestore_values
 from google.cloud.firestore_v1.types import ListenRequest, Target, TargetChange
 
-from shared.documents import COLLECTION, from_document
-from shared.latest_state import LatestState
+from shared.ports.latest_state import LatestState
 from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
+from shared.voices.documents import COLLECTION, from_document
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.types import Document, DocumentChange, ListenResponse
 
     from shared.google.firestore_client import RenewableClient
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 _LOG = logging.getLogger(__name__)
 

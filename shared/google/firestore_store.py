@@ -17,7 +17,6 @@ from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.field_path import FieldPath
 from google.cloud.firestore_v1.transforms import DELETE_FIELD
 
-from shared.documents import COLLECTION, SWEEP_SHARDS, from_document, to_document
 from shared.ports.store import (
     ConflictError,
     Found,
@@ -27,6 +26,7 @@ from shared.ports.store import (
     UnreadableVoiceError,
     VoiceExistsError,
 )
+from shared.voices.documents import COLLECTION, SWEEP_SHARDS, from_document, to_document
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from shared.google.firestore_client import RenewableClient
     from shared.google.firestore_listener import DocumentListener
-    from shared.voice import Status, Voice
+    from shared.voices.voice import Status, Voice
 
 CALL_SECONDS: Final = 10.0
 """How long one call may take with its retries; after that, Pub/Sub delivers the message again."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import functions_framework.aio
 
-from shared import logs, settings
-from shared.settings import CommonSettings, SettingsError
+from shared.process import logs, settings
+from shared.process.settings import CommonSettings, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

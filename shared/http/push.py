@@ -19,16 +19,16 @@ from starlette.routing import Route
 from shared.errors import PassingError
 from shared.http.authorization import authorization_of
 from shared.http.trace import TraceMiddleware
-from shared.messages import MalformedMessageError, parse_push
 from shared.ports.tokens import TokenRefusedError
+from shared.voices.messages import MalformedMessageError, parse_push
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
-    from shared.messages import PushMessage
     from shared.ports.tokens import TokenVerifier
+    from shared.voices.messages import PushMessage
 
 _LOG = logging.getLogger(__name__)
 

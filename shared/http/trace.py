@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from shared.logs import about_trace
+from shared.process.logs import about_trace
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

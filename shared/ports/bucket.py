@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from shared.objects import ObjectFacts, SignedUpload
+    from shared.voices.objects import ObjectFacts, SignedUpload
 
 
 class Bucket(Protocol):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from shared.voice import Status, Voice
+    from shared.voices.voice import Status, Voice
 
 COMPETITION_LIMIT: Final = 10
 """How often a change is tried while other writers change the same document."""
@@ -154,7 +154,7 @@ async def change(
     transition: Callable[[Voice, datetime], Voice],
     known: Snapshot | None = None,
 ) -> Snapshot:
-    """Apply a transition of `shared.voice` to a stored voice; try again if another writer is first.
+    """Apply a transition of a voice to a stored one; retry when another writer was first.
 
     If the stored voice equals the one that was to be written, only the reply to our own write was
     lost: that is a success. So two writers of the very same state both succeed. A writer that must

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from shared.characters import CharacterManifest
+from shared.characters.manifest import CharacterManifest
 from speech.bundles.onnx_model import ModelFacts
 
 
@@ -18,7 +18,7 @@ class Graph:
 
     Attributes:
         file: its name.
-        content: its bytes; none if an open session runs it already (see speech.engines.session).
+        content: its bytes; none if an open session runs it already (see speech.networks.session).
         facts: its inputs and outputs.
         sha256: of the bytes, by which engines share the sessions; computed if it is not given.
     """

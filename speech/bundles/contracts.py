@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from shared.characters import MANIFEST, CharacterManifest
+from shared.characters.manifest import MANIFEST, CharacterManifest
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.onnx_model import Tensor
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from shared.characters import ENCODERS
+from shared.characters.manifest import ENCODERS
 from speech.bundles.bundle import BundleError
 
 

@@ -5,7 +5,7 @@ import binascii
 import re
 from xml.etree import ElementTree as ET
 
-from shared.characters import MAX_PORTRAIT_BYTES
+from shared.characters.manifest import MAX_PORTRAIT_BYTES
 from speech.bundles.bundle import BundleError
 from speech.bundles.pictures import PictureError, check_picture
 

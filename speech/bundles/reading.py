@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from shared.characters import (
+from shared.characters.manifest import (
     MANIFEST,
     MAX_BUNDLE_BYTES,
     MAX_PORTRAIT_BYTES,

@@ -4,7 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from shared.characters import MANIFEST
+from shared.characters.manifest import MANIFEST
 from speech.bundles.bundle import BundleError
 from speech.bundles.files import find_graph, read_file
 

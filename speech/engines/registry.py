@@ -4,8 +4,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from speech.bundles.bundle import Character
-from speech.engines import harmonic, rvc, style_bert_vits2, text_only, waveform
-from speech.engines.base import Engine, EngineKind, SessionSettings
+from speech.engines import rvc, style_bert_vits2
+from speech.engines.harmonic import engine as harmonic
+from speech.engines.interface import text_only
+from speech.engines.interface.engine import Engine, EngineKind
+from speech.engines.waveform import engine as waveform
+from speech.networks.settings import SessionSettings
 
 ENGINES: Mapping[str, EngineKind] = MappingProxyType(
     {

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from shared.characters import MANIFEST
+from shared.characters.manifest import MANIFEST
 from speech.bundles.bundle import BundleError, Character
 from speech.engines import style_bert_vits2
-from speech.engines.base import Engine, SessionSettings
-from speech.engines.deferred import DeferredEngine
+from speech.engines.converted.deferred import DeferredEngine
+from speech.engines.interface.engine import Engine
 from speech.engines.kokoro import packages
+from speech.networks.settings import SessionSettings
 
 if TYPE_CHECKING:
-    from shared.characters import CharacterManifest
-    from speech.engines.speaking import PhraseEngine
+    from shared.characters.manifest import CharacterManifest
+    from speech.engines.interface.text_engine import PhraseEngine
 
 TextEngineBuilder: TypeAlias = Callable[[Character, Engine, SessionSettings], "PhraseEngine"]
 
@@ -30,7 +31,7 @@ def _build_japanese(
 
     def build() -> PhraseEngine:
         # Only the first text spends the time to import the engine.
-        from speech.engines import japanese  # noqa: PLC0415 - see above
+        from speech.engines.japanese import engine as japanese  # noqa: PLC0415 - see above
 
         return japanese.build(manifest, settings)
 
@@ -56,7 +57,7 @@ def _build_converted(
     manifest = character.manifest
 
     def build() -> PhraseEngine:
-        from speech.engines.converted import ConvertedSpeech  # noqa: PLC0415 - as above
+        from speech.engines.converted.engine import ConvertedSpeech  # noqa: PLC0415 - as above
 
         return ConvertedSpeech(*_built_in(settings), engine, manifest)
 
@@ -69,7 +70,7 @@ def _built_in(settings: SessionSettings) -> tuple[PhraseEngine, float]:
         from speech.engines.kokoro import engine as kokoro  # noqa: PLC0415 - as above
 
         return kokoro.built_in(settings), kokoro.MEDIAN_HZ
-    from speech.engines import japanese  # noqa: PLC0415 - as above
+    from speech.engines.japanese import engine as japanese  # noqa: PLC0415 - as above
 
     return japanese.built_in(settings), japanese.MEDIAN_HZ
 

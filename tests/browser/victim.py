@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import httpx
 import psutil
 
-from infra.local.ports import Ports
+from infra.local.configuration.ports import Ports
 from tests.browser.endpoints import ROOT
 from tests.faults.barriers import VARIABLE
 
@@ -108,7 +108,7 @@ def _surroundings(cloud: Endpoints) -> dict[str, str]:
     """Return the environment of the cloud's own `live`."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if "functions.convert.live" in process.cmdline():
+            if "functions.combined" in process.cmdline():
                 found = process.environ()
                 if cloud.api in found["ALLOWED_ORIGINS"].split(","):
                     return found

@@ -29,9 +29,9 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 from benchmarks.measuring.pages import with_figures
 from benchmarks.measuring.report import Report, Table
 from functions.api.settings import ApiSettings
-from infra.local.emulators import find_emulators
-from infra.local.visitor import RefusedError, Visitor, Wish
-from shared.voice import Status
+from infra.local.cloud.emulators import find_emulators
+from infra.local.commands.visitor import RefusedError, Visitor, Wish
+from shared.voices.voice import Status
 from tests.faults.attacks import ATTACKS, PLACES, Attacker, endings
 from tests.faults.cloud import FaultyCloud, faulty_cloud
 from tests.faults.soak_figures import percentile

@@ -15,21 +15,26 @@ import httpx
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
-from infra.local import names, provisioning
-from infra.local.addresses import Addresses
-from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE, deployable_environments
-from infra.local.keys import make_key
-from infra.local.options import ROOT, RULES, CloudOptions
-from infra.local.ports import Ports
-from infra.local.processes import READY_SECONDS, Supervisor
+from infra.local.cloud import provisioning
+from infra.local.configuration import names
+from infra.local.configuration.addresses import Addresses
+from infra.local.configuration.environments import (
+    FIRESTORE_VARIABLE,
+    PUBSUB_VARIABLE,
+    deployable_environments,
+)
+from infra.local.configuration.keys import make_key
+from infra.local.configuration.options import ROOT, RULES, CloudOptions
+from infra.local.configuration.ports import Ports
+from infra.local.processes.processes import READY_SECONDS, Supervisor
 from shared.google.firestore_client import RenewableClient
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
-from shared.live_tickets import Tickets
-from shared.media import TEXT_CONTENT_TYPE
-from shared.messages import ConversionMessage
-from shared.objects import upload_name
-from shared.voice import Input, Options, Speaking, create, new_voice_id
+from shared.voices.live_tickets import Tickets
+from shared.voices.media import TEXT_CONTENT_TYPE
+from shared.voices.messages import ConversionMessage
+from shared.voices.objects import upload_name
+from shared.voices.voice import Input, Options, Speaking, create, new_voice_id
 from tests.faults.barriers import VARIABLE, Barriers
 from tests.faults.scale_to_zero_proxy import Front
 from tests.integration.served import SAMPLE
@@ -38,10 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
-    from infra.local.emulators import Emulators
-    from infra.local.processes import Process
+    from infra.local.cloud.emulators import Emulators
+    from infra.local.processes.processes import Process
     from shared.ports.store import VoiceStore
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 # No file may become larger than 512 bytes; the log goes to a pipe, because it must not fail. The
 # limit is the soft one: the processes that decode, which can open no file, set another for their
@@ -302,7 +307,7 @@ async def _start_foundations(
     make_key().write(cloud.key_file)
     addresses, supervisor = cloud.addresses, cloud.supervisor
     firestore, pubsub = str(addresses.firestore), str(addresses.pubsub)
-    storage = [sys.executable, "-m", "infra.local.storage_service"]
+    storage = [sys.executable, "-m", "infra.local.cloud.storage_service"]
     storage_port = addresses.storage.rpartition(":")[2]
     commands = {
         "firestore": (emulators.firestore_command(_port(firestore), RULES), f"http://{firestore}/"),

@@ -6,21 +6,23 @@ import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from shared.voice import Status
+from shared.voices.voice import Status
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from shared.objects import ObjectFacts
     from shared.ports.bucket import Bucket
     from shared.ports.store import Found, Snapshot, VoiceStore
     from shared.ports.topic import Publisher
-    from shared.voice import Voice
-    from speech.audio.decoding import Decoder
-    from speech.audio.recording import DecodeLimits, Recording
-    from speech.engines.base import ConversionOptions, Engine, Samples, StageClock, Stream
+    from shared.voices.objects import ObjectFacts
+    from shared.voices.voice import Voice
+    from speech.decoding.decoder import Decoder
+    from speech.decoding.recordings.recording import DecodeLimits, Recording
+    from speech.engines.interface.engine import ConversionOptions, Engine, Stream
+    from speech.signal.arrays import Samples
+    from speech.signal.clock import StageClock
     from tests.faults.barriers import Checkpoints
 
 _VOICE_ID: ContextVar[str] = ContextVar("voice_id")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from infra.local.emulators import find_emulators
+from infra.local.cloud.emulators import find_emulators
 from tests.faults.cloud import FaultyCloud, faulty_cloud
 from tests.integration.served import require_emulators
 

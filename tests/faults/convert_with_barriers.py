@@ -12,9 +12,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
+from conversion import composition
 from functions.convert import main as convert
 from functions.convert.settings import ConvertSettings
-from shared import logs, settings
+from shared.process import logs, settings
 from tests.faults.barriers import VARIABLE, Checkpoints
 from tests.faults.collaborators import (
     BarrierDecoder,
@@ -27,31 +28,31 @@ from tests.faults.collaborators import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
-    from functions.convert.processes import Supervision
+    from conversion.serving.processes import Supervision
     from shared.ports.bucket import Bucket
-    from speech.audio.decoding import Decoder
+    from speech.decoding.decoder import Decoder
 
 
 async def serve(config: ConvertSettings, supervision: Supervision | None = None) -> None:
     checkpoints = Checkpoints(os.environ[VARIABLE])
-    stores = convert.open_stores(config)
-    wrapped = convert.Stores(
+    stores = composition.open_stores(config)
+    wrapped = composition.Stores(
         voices=BarrierVoices(stores.voices, checkpoints),
         uploads=cast("Bucket", BarrierUploads(stores.uploads, checkpoints)),
         results=cast("Bucket", BarrierResults(stores.results, checkpoints)),
     )
 
-    async def behind_barriers(starting: Awaitable[convert.Tools]) -> convert.Tools:
+    async def behind_barriers(starting: Awaitable[composition.Tools]) -> composition.Tools:
         tools = await starting
         characters = {
             name: replace(character, engine=BarrierEngine(character.engine, checkpoints))
             for name, character in tools.characters.items()
         }
-        return convert.Tools(
+        return composition.Tools(
             cast("Decoder", BarrierDecoder(tools.decoder, checkpoints)), characters
         )
 
-    async with convert.starting_tools(config) as tools:
+    async with composition.starting_tools(config) as tools:
         await convert.serve(config, wrapped, behind_barriers(tools), supervision)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.voice import ErrorCode, Status
+from shared.voices.voice import ErrorCode, Status
 
 if TYPE_CHECKING:
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
     from tests.faults.cloud import FaultyCloud
 
 

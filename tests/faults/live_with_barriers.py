@@ -1,6 +1,6 @@
 """`live` with barriers: `python -m tests.faults.live_with_barriers`.
 
-It is functions.convert.live.main's application; only its collaborators are wrapped.
+It is functions.live.main's application; only its collaborators are wrapped.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, cast
 
-from functions.convert import main as convert
-from functions.convert.live import main as live
-from functions.convert.live.settings import LiveSettings
-from shared import logs, settings
+from conversion import composition
+from functions.live import main as live
+from functions.live.settings import LiveSettings
+from shared.process import logs, settings
 from tests.faults.barriers import VARIABLE, Checkpoints
 from tests.faults.collaborators import BarrierResults, BarrierUploads, BarrierVoices
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 async def serve(config: LiveSettings) -> None:
     checkpoints = Checkpoints(os.environ[VARIABLE])
-    stores = convert.open_stores(config)
-    wrapped = convert.Stores(
+    stores = composition.open_stores(config)
+    wrapped = composition.Stores(
         voices=BarrierVoices(stores.voices, checkpoints),
         uploads=cast("Bucket", BarrierUploads(stores.uploads, checkpoints)),
         results=cast("Bucket", BarrierResults(stores.results, checkpoints)),
     )
-    async with convert.starting_tools(config) as tools:
+    async with composition.starting_tools(config) as tools:
         await live.serve(config, live.Services(wrapped, await tools))
 
 

@@ -11,7 +11,7 @@ import uvicorn
 
 from functions.on_upload.main import build, open_services
 from functions.on_upload.settings import OnUploadSettings
-from shared import logs, settings
+from shared.process import logs, settings
 from tests.faults.barriers import VARIABLE, Checkpoints
 from tests.faults.collaborators import BarrierPublisher, BarrierVoices
 

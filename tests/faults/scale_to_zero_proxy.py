@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
-from infra.local import names
-from infra.local.memory_topics import ACKNOWLEDGING
+from infra.local.configuration import names
+from infra.local.memory.topics import ACKNOWLEDGING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

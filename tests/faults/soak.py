@@ -28,10 +28,10 @@ from websockets.exceptions import WebSocketException
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 from benchmarks.measuring.pages import with_figures
-from infra.local.emulators import find_emulators
-from infra.local.environments import FIRESTORE_VARIABLE
-from infra.local.live_visitor import LiveVisitor
-from infra.local.visitor import RefusedError, TextWish, Visitor, Wish
+from infra.local.cloud.emulators import find_emulators
+from infra.local.commands.live_visitor import LiveVisitor
+from infra.local.commands.visitor import RefusedError, TextWish, Visitor, Wish
+from infra.local.configuration.environments import FIRESTORE_VARIABLE
 from tests.faults.cloud import FaultyCloud, Instance, faulty_cloud
 from tests.faults.soak_figures import Figures, Visit
 from tests.integration.served import SAMPLE

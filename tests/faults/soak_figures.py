@@ -14,7 +14,7 @@ from benchmarks.measuring.report import Report, Table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 GROWTH_ALLOWED = 1.1
 GROWTH_ALLOWED_BYTES = 16 << 20

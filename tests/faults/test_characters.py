@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from functions.api.catalogue import Catalogue
-from functions.convert.admission import Admission
-from functions.convert.character_loading import CharacterLoader
-from functions.convert.characters import BuiltInCharacters, LoadedCharacter
-from functions.convert.fetched_characters import FetchedCharacters, Limits
-from functions.convert.worker import Worker
-from infra.local.memory_voices import MemoryVoices
-from shared.character_bucket import CharacterBucket, IncompleteCharacterError
-from shared.characters import MAX_BUNDLE_BYTES
-from shared.objects import StorageUnavailableError
-from shared.voice import ErrorCode, Options, Status, create, new_voice_id
-from speech.engines.base import SessionSettings
+from conversion.admission import Admission
+from conversion.characters.fetching import FetchedCharacters, Limits
+from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
+from conversion.characters.loading import CharacterLoader
+from conversion.worker import Worker
+from functions.api.taking.catalogue import Catalogue
+from infra.local.memory.voices import MemoryVoices
+from shared.characters.bucket import CharacterBucket, IncompleteCharacterError
+from shared.characters.manifest import MAX_BUNDLE_BYTES
+from shared.voices.objects import StorageUnavailableError
+from shared.voices.voice import ErrorCode, Options, Status, create, new_voice_id
+from speech.networks.settings import SessionSettings
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.logs import log_book
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from functions.convert.conversion import Conversion
-    from shared.messages import PushMessage
-    from shared.voice import Result, Voice
-    from speech.engines.base import Engine
+    from conversion.conversion import Conversion
+    from shared.voices.messages import PushMessage
+    from shared.voices.voice import Result, Voice
+    from speech.engines.interface.engine import Engine
 
 MEI = LoadedCharacter(a_manifest("mei"), cast("Engine", None))
 GRAPH = "tester/waveform.onnx"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.local import names
-from shared.messages import ConversionMessage
-from shared.voice import CONVERTED_WITHIN, ErrorCode, Input, Status, new_voice_id
+from infra.local.configuration import names
+from shared.voices.messages import ConversionMessage
+from shared.voices.voice import CONVERTED_WITHIN, ErrorCode, Input, Status, new_voice_id
 from tests.faults.endings import require_one_failure, require_one_result
 
 if TYPE_CHECKING:

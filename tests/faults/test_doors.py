@@ -15,8 +15,8 @@ import httpx
 import pytest
 import requests
 
-from infra.local.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
-from infra.local.names import (
+from infra.local.configuration.environments import FIRESTORE_VARIABLE, PUBSUB_VARIABLE
+from infra.local.configuration.names import (
     CONVERSIONS_TOPIC,
     DEAD_SUFFIX,
     RESULTS_BUCKET,
@@ -25,8 +25,8 @@ from infra.local.names import (
 )
 from shared.google.tokens import CertificateCache, GoogleTokenVerifier
 from shared.http.push import push_app
-from shared.messages import ConversionMessage
-from shared.voice import Input, new_voice_id
+from shared.voices.messages import ConversionMessage
+from shared.voices.voice import Input, new_voice_id
 from tests.integration.served import SAMPLE, served_cloud
 from tests.support.logs import logged_as
 from tests.support.messages import envelope
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from shared.messages import PushMessage
+    from shared.voices.messages import PushMessage
 
 SECONDS = 60
 SECRET = "ya29.nobody-may-read-this"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from google.api_core.exceptions import PreconditionFailed
 
-from infra.local import names
-from shared.messages import ConversionMessage
+from infra.local.configuration import names
 from shared.ports.store import UnknownVoiceError
-from shared.voice import ErrorCode, Input, Status
+from shared.voices.messages import ConversionMessage
+from shared.voices.voice import ErrorCode, Input, Status
 from tests.faults.endings import require_one_failure, require_one_result
 from tests.support.messages import upload_notification
 from tests.support.proxy import Proxy

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from shared.voice import Status
+from shared.voices.voice import Status
 from tests.faults.cloud import NO_DISK
 from tests.faults.endings import require_one_result
 from tests.integration.served import SAMPLE

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from shared.voice import Status
+from shared.voices.voice import Status
 from tests.faults.endings import require_one_result
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
     from tests.faults.cloud import FaultyCloud
 
 pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]

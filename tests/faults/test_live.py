@@ -13,15 +13,15 @@ import pytest
 import pytest_asyncio
 from google.api_core.exceptions import PreconditionFailed
 
-from infra.local.live_visitor import LiveVisitor
-from shared.voice import Status
+from infra.local.commands.live_visitor import LiveVisitor
+from shared.voices.voice import Status
 from tests.faults.endings import require_one_result
 from tests.integration.served import ROOT, SAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
     from tests.faults.cloud import FaultyCloud, Instance
 
 pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]

@@ -10,7 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from shared.voice import new_voice_id
+from shared.voices.voice import new_voice_id
 from tests.faults.cloud import DELIVERIES
 from tests.faults.endings import require_one_result
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local import names
-from shared.messages import ConversionMessage
-from shared.voice import ErrorCode, Status
+from infra.local.configuration import names
+from shared.voices.messages import ConversionMessage
+from shared.voices.voice import ErrorCode, Status
 from tests.faults.endings import require_one_failure, require_one_result
 
 if TYPE_CHECKING:

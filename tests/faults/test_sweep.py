@@ -12,8 +12,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from infra.local import names
-from shared.voice import LEASE, ErrorCode, Status, new_voice_id
+from infra.local.configuration import names
+from shared.voices.voice import LEASE, ErrorCode, Status, new_voice_id
 from tests.faults.endings import require_one_result
 from tests.faults.scale_to_zero_proxy import LOST
 from tests.support.logs import logged_as

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.ports.store import UnknownVoiceError
-from shared.voice import ErrorCode, Status
+from shared.voices.voice import ErrorCode, Status
 from tests.faults.endings import require_one_failure, require_one_result
 
 if TYPE_CHECKING:

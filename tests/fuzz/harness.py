@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from functions.convert.character_loading import return_memory
+from conversion.characters.loading import return_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

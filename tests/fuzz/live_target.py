@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from functions.convert.live.protocol import Close
-from shared.voice import Status
+from functions.live.messages.protocol import Close
+from shared.voices.voice import Status
 from tests.fuzz.harness import UncleanError
 from tests.fuzz.mutation import documents, mutated
 from tests.support.logs import log_book
 from tests.support.virtual_time import VirtualTimeLoop
 from tests.support.voices import a_waiting
-from tests.unit.convert.live.stage import DATA, Client, Stage, an_end
+from tests.unit.live.stage import DATA, Client, Stage, an_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 VOICE_ID = "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f"
 SEPARATOR = b"\n--\n"

@@ -19,34 +19,35 @@ import httpx
 import numpy as np
 from hypothesis import strategies as st
 
-from functions.api.problems import MEDIA_TYPE
+from conversion import composition
+from conversion.characters.lending import LoadedCharacter
+from functions.api.answers.problems import MEDIA_TYPE
+from functions.compat.voicevox.speech.offers import plain_png
 from functions.convert import main as convert
-from functions.convert.characters import LoadedCharacter
-from functions.convert.live.voicevox.offers import plain_png
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter import main as dead_letter
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.on_upload import main as on_upload
 from functions.on_upload.settings import OnUploadSettings
-from infra.local.memory_voices import MemoryVoices
-from shared import settings
+from importing.bundles.portraits import draw_portrait
+from importing.files.errors import VoiceFileError
+from importing.rvc.checkpoint.voice_file import read_voice
+from importing.rvc.exports.reading import read_export
+from importing.rvc.index_file import read_index
+from importing.rvc.synthesizer.build import build_synthesizer
+from infra.local.memory.voices import MemoryVoices
 from shared.google.tokens import CertificateCache, FirebaseTokenVerifier, GoogleTokenVerifier
-from shared.logs import LOCAL_KEY, CloudLoggingFormatter
 from shared.ports.tokens import TokenRefusedError
-from shared.voice import VoiceError
-from speech.audio.decoding import Decoder
-from speech.audio.recording import DecodeLimits
+from shared.process import settings
+from shared.process.logs import LOCAL_KEY, CloudLoggingFormatter
+from shared.voices.voice import VoiceError
 from speech.bundles.bundle import BundleError
 from speech.bundles.onnx_model import UnsafeModelError, inspect_model
 from speech.bundles.portraits import check_portrait, picture_in
 from speech.bundles.reading import load_character
+from speech.decoding.decoder import Decoder
+from speech.decoding.recordings.recording import DecodeLimits
 from speech.engines.registry import ENGINES
-from speech.importing.errors import VoiceFileError
-from speech.importing.exports.reading import read_export
-from speech.importing.index_file import read_index
-from speech.importing.portraits import draw_portrait
-from speech.importing.synthesizer.build import build_synthesizer
-from speech.importing.voice_file import read_voice
 from tests.fuzz.harness import UncleanError
 from tests.fuzz.live_target import LiveTarget
 from tests.fuzz.mutation import documents, mutated
@@ -59,19 +60,19 @@ from tests.support.messages import RecordingPublisher, upload_notification
 from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims
 from tests.support.voices import a_waiting, an_upload
 from tests.unit.api.stage import WEBM, Stage
+from tests.unit.importing import exported, torch_files
+from tests.unit.importing.indexes import Index
+from tests.unit.importing.voices import Kind, voice_bytes
 from tests.unit.speech import graphs
 from tests.unit.speech.bundles import manifest, write_bundle
-from tests.unit.speech.importing import exported, torch_files
-from tests.unit.speech.importing.indexes import Index
-from tests.unit.speech.importing.voices import Kind, voice_bytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
     from starlette.applications import Starlette
 
-    from shared.voice import Voice
-    from speech.audio.streaming import DecodedStream
+    from shared.voices.voice import Voice
+    from speech.decoding.sandbox.streaming import DecodedStream
     from tests.fuzz.harness import Target
 
 _Settings = TypeVar("_Settings", bound=settings.CommonSettings)
@@ -263,8 +264,8 @@ def _push_apps(
     """Build the three services that are pushed to, by the URL of their push endpoint."""
     on_upload_services = on_upload.Services(voices, RecordingPublisher(), lambda: uploads)
     # No object is there, so that nothing is decoded or converted.
-    tools = convert.Tools(Decoder(), {"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())})
-    convert_services = convert.Services(convert.Stores(voices, uploads, results), tools)
+    tools = composition.Tools(Decoder(), {"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())})
+    convert_services = convert.Services(composition.Stores(voices, uploads, results), tools)
     return {
         "http://on-upload.test/": on_upload.build(
             _settings(OnUploadSettings, conversions_topic="conversions"), on_upload_services

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from hypothesis import strategies as st
 
-from speech.engines.speaking import LONGEST_TEXT
+from importing.aivmx.graphs import parse_aivmx
+from speech.engines.interface.text_engine import LONGEST_TEXT
 from speech.engines.style_bert_vits2.aivm_media import AivmxError
-from speech.importing.aivmx import parse_aivmx
-from speech.text.accents import accent_phrases
 from speech.text.front_end import FrontEnd
 from speech.text.normalisation import normalise
-from speech.text.phonemes import phonemes
+from speech.text.phones.accents import accent_phrases
+from speech.text.phones.phonemes import phonemes
 from speech.text.sentences import read_sentences, split_sentences
 from speech.text.spoken import write_out
 from tests.fuzz.harness import UncleanError

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from functions.convert.characters import LoadedCharacter
-from functions.convert.main import Services, Stores, Tools, build, starting_tools
+from conversion.characters.lending import LoadedCharacter
+from conversion.composition import Stores, Tools, starting_tools
+from functions.convert.main import Services, build
 from functions.convert.settings import ConvertSettings
-from infra.local.memory_voices import MemoryVoices
-from shared import settings
-from shared import voice as voices_of
-from shared.media import CONTENT_TYPES, SNIFF_BYTES, sniff
-from shared.messages import ConversionMessage
-from shared.voice import Options
+from infra.local.memory.voices import MemoryVoices
+from shared.process import settings
+from shared.voices import voice as voices_of
+from shared.voices.media import CONTENT_TYPES, SNIFF_BYTES, sniff
+from shared.voices.messages import ConversionMessage
+from shared.voices.voice import Options
 from tests.hostile.corpus import DONE, MAX_BYTES
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
@@ -27,7 +28,9 @@ from tests.support.voices import an_upload
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
 
-    from speech.engines.base import ConversionOptions, Samples, StageClock
+    from speech.engines.interface.engine import ConversionOptions
+    from speech.signal.arrays import Samples
+    from speech.signal.clock import StageClock
 
 ECHO = "echo"
 """A character that returns its input: these tests try the decoder, not the network."""

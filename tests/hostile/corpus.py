@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.voice import ErrorCode
+from shared.voices.voice import ErrorCode
 from tests.hostile import files
 from tests.hostile.costliest import COSTLIEST
 from tests.hostile.files import M4A, OGG, SECONDS, WEBM, good

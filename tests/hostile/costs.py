@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.measuring.pages import with_figures
 from benchmarks.measuring.report import Report, Table
-from shared.media import SNIFF_BYTES, sniff
-from speech.audio import demuxing
-from speech.audio.confinement import Confinement
-from speech.audio.decoding import job_of
-from speech.audio.judging import decode_into
-from speech.audio.recording import DecodeLimits
+from shared.voices.media import SNIFF_BYTES, sniff
+from speech.decoding.decoder import job_of
+from speech.decoding.recordings import demuxing
+from speech.decoding.recordings.judging import decode_into
+from speech.decoding.recordings.recording import DecodeLimits
+from speech.decoding.sandbox.confinement import Confinement
 from tests.fuzz.mutation import TELLING, changed
 from tests.hostile.corpus import MAX_BYTES, groups
 from tests.hostile.watching import lures

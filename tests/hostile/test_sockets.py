@@ -17,11 +17,12 @@ import pytest
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from functions.convert.live import protocol, service
-from functions.convert.live.protocol import SUBPROTOCOL
-from functions.convert.live.server import limit_clients, listening_socket
-from infra.local.live_visitor import LiveVisitor
-from tests.unit.convert.live.stage import DATA, SOUND, Stage
+from functions.live import service
+from functions.live.messages import protocol
+from functions.live.messages.protocol import SUBPROTOCOL
+from functions.live.server import limit_clients, listening_socket
+from infra.local.commands.live_visitor import LiveVisitor
+from tests.unit.live.stage import DATA, SOUND, Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,10 +10,10 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from infra.local.emulators import Emulators, EmulatorsMissingError, find_emulators
-from infra.local.names import PROJECT_ID
-from infra.local.options import RULES
-from infra.local.processes import READY_SECONDS, Supervisor
+from infra.local.cloud.emulators import Emulators, EmulatorsMissingError, find_emulators
+from infra.local.configuration.names import PROJECT_ID
+from infra.local.configuration.options import RULES
+from infra.local.processes.processes import READY_SECONDS, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

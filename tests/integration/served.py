@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.local.emulators import EmulatorsMissingError, find_emulators
+from infra.local.cloud.emulators import EmulatorsMissingError, find_emulators
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

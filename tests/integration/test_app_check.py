@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local.embedded import embedded_cloud
-from infra.local.options import CloudOptions
+from infra.local.cloud.embedded import embedded_cloud
+from infra.local.configuration.options import CloudOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

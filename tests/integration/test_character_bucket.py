@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
-from infra import characters
-from infra.local.names import CHARACTERS_BUCKET
+from importing import publishing as characters
+from infra.local.configuration.names import CHARACTERS_BUCKET
 from tests.integration.served import SAMPLE, served_cloud
 from tests.unit.speech.bundles import write_waveform_bundle
 from tests.unit.speech.graphs import gain_graph

@@ -14,9 +14,9 @@ import httpx
 import psutil
 import pytest
 
-from infra.local.keys import make_key
-from infra.local.options import ROOT
-from infra.local.processes import Process, Supervisor
+from infra.local.configuration.keys import make_key
+from infra.local.configuration.options import ROOT
+from infra.local.processes.processes import Process, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -17,17 +17,18 @@ import numpy as np
 import pytest
 
 from benchmarks.measuring.recordings import CONTENT_TYPE, SAMPLE_RATE, encoded, speech
-from functions.convert.characters import LoadedCharacter
-from infra.local.live_visitor import LiveVisitor
-from shared.voice import OutputFormat
-from speech.audio.decoding import Decoder
-from speech.audio.encoding import encode
-from speech.audio.recording import DecodeLimits
+from conversion.characters.lending import LoadedCharacter
+from infra.local.commands.live_visitor import LiveVisitor
+from shared.voices.voice import OutputFormat
 from speech.bundles.reading import load_character
-from speech.engines.base import ConversionOptions, SessionSettings
+from speech.decoding.decoder import Decoder
+from speech.decoding.recordings.recording import DecodeLimits
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
+from speech.networks.settings import SessionSettings
+from speech.results.encoding import encode
 from tests.integration.served import run, served_cloud
-from tests.unit.speech.importing.encoders import encoder
+from tests.unit.importing.encoders import encoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ no_public_figure_no_minor = true
 
 def importing(*arguments: object) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command: Sequence[str] = (sys.executable, "-m", "speech.importing", *map(str, arguments))
+    command: Sequence[str] = (sys.executable, "-m", "importing", *map(str, arguments))
     finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stdout + finished.stderr
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local.liveness import wait_until_stuck
-from infra.local.options import CloudOptions, LivenessProbe
-from infra.local.starting import local_cloud
-from infra.local.visitor import Visitor, Wish
-from shared.voice import Status
+from infra.local.cloud.starting import local_cloud
+from infra.local.commands.visitor import Visitor, Wish
+from infra.local.configuration.options import CloudOptions, LivenessProbe
+from infra.local.processes.liveness import wait_until_stuck
+from shared.voices.voice import Status
 from tests.integration.served import SAMPLE, require_emulators
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from infra.local.cloud import LocalCloud
-    from shared.voice import Voice
+    from infra.local.cloud.cloud import LocalCloud
+    from shared.voices.voice import Voice
 
 PATIENCE_SECONDS = 90
 PROBE = LivenessProbe(period_seconds=0.2, timeout_seconds=2.0, failure_threshold=2)

@@ -11,18 +11,18 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
-from infra.local import names
-from infra.local.options import CloudOptions
-from infra.local.starting import local_cloud
-from shared.objects import upload_name
-from shared.voice import Input, Options, Status, create, new_voice_id
+from infra.local.cloud.starting import local_cloud
+from infra.local.configuration import names
+from infra.local.configuration.options import CloudOptions
+from shared.voices.objects import upload_name
+from shared.voices.voice import Input, Options, Status, create, new_voice_id
 from tests.integration.served import SAMPLE, require_emulators
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from infra.local.cloud import LocalCloud
-    from shared.voice import Voice
+    from infra.local.cloud.cloud import LocalCloud
+    from shared.voices.voice import Voice
 
 PATIENCE_SECONDS = 60
 LONG_AGO = timedelta(minutes=8)

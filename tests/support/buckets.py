@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, BinaryIO
 
-from shared.objects import (
+from shared.voices.objects import (
     ObjectExistsError,
     ObjectFacts,
     ObjectMissingError,

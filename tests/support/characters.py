@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shared.characters import (
+from shared.characters.manifest import (
     CharacterManifest,
     CharacterName,
     GraphFile,

@@ -7,13 +7,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from shared.errors import PublishError
-from shared.messages import ConversionMessage, PushMessage
+from shared.voices.messages import ConversionMessage, PushMessage
 from tests.support.voices import an_upload
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from shared.voice import Input
+    from shared.voices.voice import Input
 
 
 def envelope(data: bytes, attributes: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared import voice as voices_of
 from shared.ports.store import ConflictError, UnknownVoiceError, VoiceExistsError, change
-from shared.voice import LeaseHeldError, Status
+from shared.voices import voice as voices_of
+from shared.voices.voice import LeaseHeldError, Status
 from tests.support.voices import (
     EVERY_STATE,
     NOW,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.ports.store import VoiceStore
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 
 async def until(states: AsyncIterator[Voice | None], wanted: Status | None) -> Voice | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from shared import voice as voices_of
-from shared.objects import result_name, upload_name
-from shared.voice import ErrorCode, Input, Options, Result, Speaking, Voice, VoiceError
+from shared.voices import voice as voices_of
+from shared.voices.objects import result_name, upload_name
+from shared.voices.voice import ErrorCode, Input, Options, Result, Speaking, Voice, VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,18 +14,27 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 OUTSIDE = {"node_modules", "dist", "__pycache__"}
-FUNCTIONS = sorted(
-    path.name for path in (ROOT / "functions").iterdir() if (path / "__init__.py").is_file()
+DEPLOYABLES = sorted(
+    str(path.parent.relative_to(ROOT / "functions"))
+    for path in (ROOT / "functions").rglob("main.py")
 )
 MAY_IMPORT: dict[str, set[str]] = {
+    "requirements": set(),
     "shared": set(),
     "speech": {"shared"},
-    "functions": {"shared", "speech"},
-    "infra": {"functions", "shared", "speech"},
-    "training": {"shared", "speech"},
+    "conversion": {"shared", "speech"},
+    "importing": {"shared", "speech"},
+    "functions": {"conversion", "shared", "speech"},
+    "infra": {"conversion", "functions", "shared", "speech"},
+    "training": {"importing", "shared", "speech"},
     "capacity": set(),
-    "benchmarks": {"capacity", "functions", "infra", "shared", "speech"},
-    "tests": {"benchmarks", "capacity", "functions", "infra", "shared", "speech", "training"},
+    "benchmarks": {
+        *("capacity", "conversion", "functions", "importing", "infra", "shared", "speech"),
+    },
+    "tests": {
+        *("benchmarks", "capacity", "conversion", "functions", "importing", "infra"),
+        *("requirements", "shared", "speech", "training"),
+    },
 }
 """The top-level packages, from the bottom to the top, and which others each of them may import."""
 
@@ -127,33 +136,79 @@ def test_a_circle_is_detected() -> None:
     assert circles(graph) == [{"a", "b", "c"}]
 
 
-def test_the_functions_are_found() -> None:
-    assert {"api", "convert", "dead_letter", "on_upload"} <= set(FUNCTIONS)
+def test_the_deployables_are_found() -> None:
+    known = {"api", "combined", "compat/voicevox", "convert", "dead_letter", "live", "on_upload"}
+
+    assert known <= set(DEPLOYABLES)
+
+
+def deployable_of(module: str) -> str | None:
+    """The deployable that a module belongs to; None for a module of all or of none."""
+    path = module.replace(".", "/").removeprefix("functions/")
+    found = [name for name in DEPLOYABLES if f"{path}/".startswith(f"{name}/")]
+    return found[0] if found and module.startswith("functions.") else None
 
 
 @pytest.mark.parametrize("path", sources("functions"), ids=named)
-def test_a_function_imports_no_other_function(path: Path) -> None:
-    own = f"functions.{path.relative_to(ROOT / 'functions').parts[0]}"
+def test_a_deployable_imports_no_other_deployable(path: Path) -> None:
+    own = deployable_of(module_of(path))
+    # `combined` is the composition root of several deployables in one process.
+    if own != "combined":
+        others = {deployable_of(name) for name in ours(path)} - {own, None}
+        assert not others, f"{named(path)}: {others}"
 
-    for name in ours(path):
-        is_function = name.startswith("functions.")
-        assert not is_function or f"{name}.".startswith(f"{own}."), f"{named(path)}: {name}"
+
+MOST_MODULES = 12
+PRODUCT = ("conversion", "functions", "importing", "infra", "shared", "speech")
+FOLDERS = sorted({path.parent for path in sources(*PRODUCT)})
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=named)
+def test_a_folder_of_the_product_has_at_most_a_dozen_modules(folder: Path) -> None:
+    modules = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+
+    assert len(modules) <= MOST_MODULES, f"{named(folder)} has {len(modules)}: part it"
+
+
+def folder_graph(files: list[Path]) -> dict[str, set[str]]:
+    """The folders that the modules of each folder import from."""
+    folders = {module_of(path): named(path.parent) for path in files}
+    graph: dict[str, set[str]] = {folder: set() for folder in folders.values()}
+    for path in files:
+        own = named(path.parent)
+        for imported in imported_modules(path, set(folders)):
+            graph[own] |= {folders[imported]} - {own}
+    return graph
+
+
+def imported_modules(path: Path, modules: set[str]) -> Iterator[str]:
+    """The modules that a file imports; a package counts only if no module of it is meant."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names} & modules
+            yield from inner or ({node.module or ""} & modules)
+
+
+def test_no_folders_import_each_other_in_a_circle() -> None:
+    assert circles(folder_graph(sources(*PRODUCT))) == []
 
 
 PURE = {
-    "shared/conversion_requests.py",
-    "shared/documents.py",
+    "shared/pipeline/conversion_requests.py",
+    "shared/voices/documents.py",
     "shared/errors.py",
-    "shared/latest_state.py",
-    "shared/media.py",
-    "shared/messages.py",
-    "shared/objects.py",
+    "shared/ports/latest_state.py",
+    "shared/voices/media.py",
+    "shared/voices/messages.py",
+    "shared/voices/objects.py",
     "shared/ports/bucket.py",
     "shared/ports/store.py",
     "shared/ports/tokens.py",
     "shared/ports/topic.py",
-    "shared/timeouts.py",
-    "shared/voice.py",
+    "shared/process/timeouts.py",
+    "shared/voices/voice.py",
 }
 CLIENTS = {"google", "grpc", "httpx", "requests", "starlette", "fastapi", "numpy", "onnxruntime"}
 
@@ -184,9 +239,9 @@ def test_no_other_module_of_shared_imports_google_or_http(
     assert not found
 
 
-@pytest.mark.parametrize("path", sources("functions"), ids=named)
+@pytest.mark.parametrize("path", sources("conversion", "functions"), ids=named)
 def test_only_composition_roots_open_adapters(path: Path) -> None:
-    if path.name != "main.py":
+    if path.name not in {"main.py", "composition.py"}:
         assert not {name for name in ours(path) if name.startswith("shared.google")}
 
 
@@ -220,7 +275,7 @@ def calls_at_import(tree: ast.Module) -> Iterator[ast.Call]:
 def test_no_client_is_made_at_import() -> None:
     suspicious = {
         name
-        for path in sources("functions", "shared")
+        for path in sources("conversion", "functions", "shared")
         for call in calls_at_import(ast.parse(path.read_text()))
         for name in [ast.unparse(call.func)]
         if any(word in name for word in ("Client", "Session", "open_", "connect", "load("))
@@ -230,7 +285,7 @@ def test_no_client_is_made_at_import() -> None:
     assert not suspicious
 
 
-@pytest.mark.parametrize("path", sources("functions", "shared", "infra"), ids=named)
+@pytest.mark.parametrize("path", sources("conversion", "functions", "shared", "infra"), ids=named)
 def test_no_module_keeps_a_global_that_changes(path: Path) -> None:
     tree = ast.parse(path.read_text())
 
@@ -248,25 +303,22 @@ def test_no_module_has_a_meaningless_name() -> None:
 
     assert not [
         named(path)
-        for path in sources("functions", "shared", "infra", "training", "tests")
+        for path in sources("conversion", "functions", "shared", "infra", "training", "tests")
         if path.stem in empty or path.parent.name in empty
     ]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_function_has_its_composition_root_and_its_requirements(name: str) -> None:
+@pytest.mark.parametrize("name", DEPLOYABLES)
+def test_every_deployable_has_its_settings_and_its_requirements(name: str) -> None:
     folder = ROOT / "functions" / name
 
-    assert (folder / "main.py").is_file()
+    assert (folder / "settings.py").is_file()
     assert (folder / "requirements.in").is_file()
     assert (folder / "requirements.txt").is_file()
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", DEPLOYABLES)
 def test_only_composition_roots_read_the_environment(name: str) -> None:
     for path in sources(f"functions/{name}"):
-        if path.name == "main.py" or "audio" in path.parts or path.name == "__main__.py":
-            continue
-        # Setting a variable for a library before it is loaded does not read a setting.
-        text = path.read_text().replace("os.environ.setdefault(", "")
-        assert "os.environ" not in text, named(path)
+        if path.name not in {"main.py", "__main__.py"}:
+            assert "os.environ" not in path.read_text(), named(path)

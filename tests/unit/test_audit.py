@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.audit import (
+from requirements.audit import (
     FOUND,
     NOT_CHECKED,
     PASSED,

@@ -8,8 +8,8 @@ import pytest
 
 from tests.mutants import PAGE, Change, Outcome, line_of, place_of, reasons_of
 
-FIRST = "functions.convert.leases.xǁLeaseǁ_renew__mutmut_1"
-SECOND = "functions.convert.leases.x_lease_length__mutmut_12"
+FIRST = "conversion.leases.xǁLeaseǁ_renew__mutmut_1"
+SECOND = "conversion.leases.x_lease_length__mutmut_12"
 CHANGE = Change("leases.lease_length", "return a | b")
 TABLE = r"""
 | function | changed to | why |
@@ -25,7 +25,9 @@ TABLE = r"""
 def outcome(
     *states: str, reasons: frozenset[Change] = frozenset(), change: Change = CHANGE
 ) -> Outcome:
-    named = {f"shared.voice.x_f__mutmut_{number}": state for number, state in enumerate(states)}
+    named = {
+        f"shared.voices.voice.x_f__mutmut_{number}": state for number, state in enumerate(states)
+    }
     alive = {name: change for name, state in named.items() if state not in {"killed", "timeout"}}
     return Outcome(named, alive, reasons)
 
@@ -37,7 +39,7 @@ def test_a_mutant_is_told_by_its_function_and_its_line() -> None:
     assert line_of(difference) == "return a | b"
     assert line_of(difference.replace("+    return a | b", "+")) == "without return a"
     with pytest.raises(ValueError, match="no name of a mutant"):
-        place_of("functions.convert.leases.Lease")
+        place_of("conversion.leases.Lease")
 
 
 def test_the_reasons_are_those_of_the_page() -> None:
@@ -76,5 +78,5 @@ def test_what_is_wrong_is_said(found: Outcome, complaint: str) -> None:
 def test_the_figures_of_each_module_are_shown() -> None:
     text = outcome("killed", "killed", "timeout", "survived").report().markdown()
 
-    assert "| shared.voice | 4 | 2 | 1 | 1 | 75.0 |" in text
+    assert "| shared.voices.voice | 4 | 2 | 1 | 1 | 75.0 |" in text
     assert "| all | 4 | 2 | 1 | 1 | 75.0 |" in text

@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 import torch
 
-from speech.importing.encoder_store import EncoderStore
+from importing.encoders.encoder_store import EncoderStore
 from training.content.encoder import ContentEncoder, Projection
 from training.content.whisper import load_encoder
 from training.content.whisper_weights import read_encoder_weights

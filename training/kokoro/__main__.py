@@ -16,11 +16,11 @@ from random import Random
 
 import soundfile
 
-from speech.engines.base import SessionSettings
-from speech.engines.delivery import trim
+from speech.engines.interface.delivery import trim
 from speech.engines.kokoro.mixture import NOBODY, Mixture
 from speech.engines.kokoro.phones import symbols_of_text
 from speech.engines.kokoro.synthesis import SAMPLE_RATE, load
+from speech.networks.settings import SessionSettings
 from training.kokoro.english import english_symbols
 from training.kokoro.voices import JUDGES, alone, stranger
 from training.sentences import japanese

@@ -7,8 +7,9 @@ import numpy as np
 import soxr
 
 from speech.bundles.reading import load_character
-from speech.engines.base import ConversionOptions, Engine, SessionSettings
+from speech.engines.interface.engine import ConversionOptions, Engine
 from speech.engines.registry import ENGINES, build_engine
+from speech.networks.settings import SessionSettings
 from training.features import RATE, Floats
 
 

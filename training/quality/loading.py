@@ -12,8 +12,8 @@ from pathlib import Path
 import onnxruntime  # noqa: F401 - loading the runtime is no part of loading a bundle
 
 from speech.bundles.reading import load_character
-from speech.engines.base import SessionSettings
 from speech.engines.registry import ENGINES, build_engine
+from speech.networks.settings import SessionSettings
 
 _PROCESSES = 12
 

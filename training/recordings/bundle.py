@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.characters import SCHEMA_VERSION, read_manifest
-from speech.importing.bundles import COLOUR, LIMITS, entry, owner_fields, write_files
-from speech.importing.consent import Consent
+from importing.bundles.bundles import COLOUR, LIMITS, entry, owner_fields, write_files
+from importing.bundles.consent import Consent
+from shared.characters.manifest import SCHEMA_VERSION, read_manifest
 from training.export import Melody
 from training.graph_weights import with_weights
 from training.network import OUTPUT_RATE

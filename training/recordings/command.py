@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from speech.importing.consent import Ask, Consent, ask_consent, read_consent
-from speech.importing.errors import VoiceFileError
-from speech.importing.measuring import measure as measure_speed
+from importing.bundles.consent import Ask, Consent, ask_consent, read_consent
+from importing.files.errors import VoiceFileError
+from importing.trial.measuring import measure as measure_speed
 from training.export import GRAPH
 from training.graph_weights import load_network
 from training.quality.card import write_tables

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.characters import read_manifest
-from speech.engines.samples import resample
+from shared.characters.manifest import read_manifest
+from speech.signal.samples import resample
 from training.features import RATE, Floats
 from training.graph_weights import load_network
 from training.network import HarmonicVoice

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
 
-from speech.audio.wav import write_wav
+from speech.results.wav import write_wav
 from training.features import RATE, Floats
 from training.quality.pictures import spectrograms
 from training.recordings.judgement import Clip, Judgement

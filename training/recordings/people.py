@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from speech.engines.samples import resample
+from speech.signal.samples import resample
 from training.features import RATE, Floats
 from training.quality.similarity import Embedding
 from training.recordings.screening import Utterance

@@ -8,9 +8,9 @@ import soxr
 import torch
 from numpy.typing import NDArray
 
-from speech.engines.analysis import Analysis, analyse
-from speech.engines.base import NoClock
-from speech.engines.levels import FRAMES_PER_SECOND
+from speech.signal.clock import NoClock
+from speech.signal.levels import FRAMES_PER_SECOND
+from speech.signal.whole.analysis import Analysis, analyse
 from training.augment import spoil
 from training.features import RATE, Floats, MelSpectrum
 from training.network import Network

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.media import SNIFF_BYTES, sniff
-from shared.voice import VoiceError
-from speech.audio.demuxing import Demuxer, Format
-from speech.audio.recording import as_float, downmix
-from speech.engines.samples import resample
+from shared.voices.media import SNIFF_BYTES, sniff
+from shared.voices.voice import VoiceError
+from speech.decoding.recordings.demuxing import Demuxer, Format
+from speech.decoding.recordings.recording import as_float, downmix
+from speech.signal.samples import resample
 from training.features import Floats
 from training.recordings.errors import RecordingsError
 

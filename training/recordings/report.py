@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from speech.importing.consent import Consent
+from importing.bundles.consent import Consent
 from training.quality.card import write_tables
 from training.recordings.judgement import Figures, Judgement
 from training.recordings.screening import SILENCE, Dropped

@@ -12,10 +12,10 @@ import numpy as np
 import scipy.ndimage
 from numpy.typing import NDArray
 
-from speech.engines.analysis import Analysis, analyse
-from speech.engines.base import NoClock
-from speech.engines.chunks import cut_at_pauses
-from speech.engines.levels import FRAMES_PER_SECOND, decibels, ranked
+from speech.signal.chunks import cut_at_pauses
+from speech.signal.clock import NoClock
+from speech.signal.levels import FRAMES_PER_SECOND, decibels, ranked
+from speech.signal.whole.analysis import Analysis, analyse
 from training.features import RATE, Floats
 from training.recordings.reading import Piece
 

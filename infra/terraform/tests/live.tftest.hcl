@@ -38,7 +38,7 @@ run "on" {
   assert {
     condition = (
       google_cloud_run_v2_service.live[0].template[0].containers[0].ports[0].name == "http1"
-      && google_cloud_run_v2_service.live[0].template[0].containers[0].command == tolist(["python", "-m", "functions.convert.live"])
+      && google_cloud_run_v2_service.live[0].template[0].containers[0].command == tolist(["python", "-m", "functions.live"])
       && google_cloud_run_v2_service.live[0].template[0].containers[0].image == google_cloud_run_v2_service.convert.template[0].containers[0].image
     )
     error_message = "live is not the image of convert with another entry, over HTTP/1.1"
@@ -181,7 +181,7 @@ run "with_the_routes_of_voicevox" {
 
   assert {
     condition = (
-      one([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env.value if env.name == "VOICEVOX"]) == "on"
+      google_cloud_run_v2_service.live[0].template[0].containers[0].command == tolist(["python", "-m", "functions.combined"])
       && length([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env if env.name == "VOICEVOX_KEY" && length(env.value_source) == 1]) == 1
     )
     error_message = "the routes are off, or their key does not come from Secret Manager"

@@ -6,33 +6,34 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from shared.characters import MANIFEST
+from shared.characters.manifest import MANIFEST
 from speech.bundles.bundle import BundleError
-from speech.engines.delivery import Piece, deliver
-from speech.engines.kokoro.mixture import NOBODY
-from speech.engines.kokoro.phones import has_sound, symbols_of_phrases, symbols_of_words
-from speech.engines.kokoro.synthesis import SAMPLE_RATE, load
-from speech.engines.prosody import change_pitch
-from speech.engines.samples import resample
-from speech.engines.speaking import (
+from speech.engines.interface.delivery import Piece, deliver
+from speech.engines.interface.text_engine import (
     SpeechOptions,
     check_length,
     nothing_to_say,
     refuse_styles,
     sentences_of,
 )
-from speech.text.accents import accent_phrases
+from speech.engines.kokoro.mixture import NOBODY
+from speech.engines.kokoro.phones import has_sound, symbols_of_phrases, symbols_of_words
+from speech.engines.kokoro.synthesis import SAMPLE_RATE, load
+from speech.signal.pitch.prosody import change_pitch
+from speech.signal.samples import resample
+from speech.text.phones.accents import accent_phrases
 from speech.text.sentences import read_sentences, split_sentences
 from speech.text.spoken import write_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from shared.characters import CharacterManifest
-    from speech.engines.base import Samples, SessionSettings
+    from shared.characters.manifest import CharacterManifest
     from speech.engines.kokoro.synthesis import Synthesis
-    from speech.text.accents import AccentPhrase
+    from speech.networks.settings import SessionSettings
+    from speech.signal.arrays import Samples
     from speech.text.front_end import FrontEnd
+    from speech.text.phones.accents import AccentPhrase
     from speech.text.reading import Reading
 
 MEDIAN_HZ: Final = 226.0

@@ -13,7 +13,7 @@ from speech.engines.kokoro.packages import STYLE_SIZE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from speech.engines.base import Samples
+    from speech.signal.arrays import Samples
 
 _SOUND = slice(0, STYLE_SIZE // 2)  # what the decoder takes
 _MANNER = slice(STYLE_SIZE // 2, STYLE_SIZE)  # what decides about durations and pitch

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
-from speech.text.accents import AccentPhrase
-from speech.text.morae import LONG, SOUNDS, Sound, split_morae
-from speech.text.phonemes import spoken_words
+from speech.text.phones.accents import AccentPhrase
+from speech.text.phones.morae import LONG, SOUNDS, Sound, split_morae
+from speech.text.phones.phonemes import spoken_words
 from speech.text.reading import Reading
 from speech.text.spoken import write_out
 

@@ -25,14 +25,15 @@ from speech.engines.kokoro.packages import (
     read_files,
     read_network,
 )
-from speech.engines.session import find_session, shared_session
+from speech.networks.session import find_session, shared_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from speech.engines.base import Samples, SessionSettings
     from speech.engines.kokoro.mixture import Mixture
-    from speech.engines.session import GraphSession
+    from speech.networks.session import GraphSession
+    from speech.networks.settings import SessionSettings
+    from speech.signal.arrays import Samples
 
 SAMPLE_RATE: Final = 24_000
 MOST_SYMBOLS: Final = STYLE_ROWS

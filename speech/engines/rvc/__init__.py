@@ -12,10 +12,11 @@ A bundle has up to four graphs, by role:
 
 from collections.abc import Mapping
 
-from shared.characters import CharacterManifest
+from shared.characters.manifest import CharacterManifest
 from speech.bundles.bundle import Character
 from speech.bundles.contracts import Contract
-from speech.engines.base import Engine, SessionSettings
+from speech.engines.interface.engine import Engine
+from speech.networks.settings import SessionSettings
 
 
 def contracts(manifest: CharacterManifest) -> Mapping[str, Contract]:

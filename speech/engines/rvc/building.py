@@ -1,9 +1,8 @@
 """Which graphs an RVC voice has, and how its engine is built from them."""
 
-from shared.characters import CharacterManifest
+from shared.characters.manifest import CharacterManifest
 from speech.bundles.bundle import Character
 from speech.bundles.contracts import Contract
-from speech.engines.base import SessionSettings
 from speech.engines.rvc.engine import RvcEngine, check_manifest
 from speech.engines.rvc.networks import (
     ContentContract,
@@ -13,10 +12,11 @@ from speech.engines.rvc.networks import (
     SynthesizerContract,
     read_retrieval,
 )
-from speech.engines.rvc.pitch_models import OnnxPitchModel, PitchModelContract
+from speech.engines.rvc.pitch.models import OnnxPitchModel, PitchModelContract
 from speech.engines.rvc.settings import RvcSettings, read_settings
 from speech.engines.rvc.voice import Voice
-from speech.engines.session import GraphSession, shared_session
+from speech.networks.session import GraphSession, shared_session
+from speech.networks.settings import SessionSettings
 
 CONTENT, SYNTHESIZER, PITCH, RETRIEVAL = "content", "synthesizer", "pitch", "retrieval"
 

@@ -9,35 +9,26 @@ import numpy as np
 from numpy.random import default_rng  # at once: numpy imports it only when it is asked for
 from numpy.typing import NDArray
 
-from shared.characters import MANIFEST, CharacterManifest
-from shared.voice import ErrorCode, VoiceError
+from shared.characters.manifest import MANIFEST, CharacterManifest
+from shared.voices.voice import ErrorCode, VoiceError
 from speech.bundles.bundle import BundleError
-from speech.engines.analysis import Analysis, analyse
-from speech.engines.base import (
-    ConversionOptions,
-    NoClock,
-    Samples,
-    StageClock,
-)
-from speech.engines.chunks import Chunk, join
-from speech.engines.f0 import HOP, SAMPLE_RATE, F0Track, track
-from speech.engines.finishing import finish
-from speech.engines.levels import FRAMES_PER_SECOND
-from speech.engines.pitch import plan_pitch
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.rvc.filters import high_pass
 from speech.engines.rvc.loudness import loudness_gains
 from speech.engines.rvc.original import convert_as_original, divide_peak
 from speech.engines.rvc.pieces import PADDING, is_complete, plan_phrases
-from speech.engines.rvc.pitch import Contour, contour, fill_unvoiced, shift
+from speech.engines.rvc.pitch.tracks import Contour, contour, fill_unvoiced, shift
 from speech.engines.rvc.settings import Parity
 from speech.engines.rvc.voice import Voice
-from speech.engines.samples import (
-    check_audio,
-    check_samples,
-    converted_length,
-    fit_length,
-    resample,
-)
+from speech.signal.arrays import Samples
+from speech.signal.chunks import Chunk, join
+from speech.signal.clock import NoClock, StageClock
+from speech.signal.levels import FRAMES_PER_SECOND
+from speech.signal.pitch.f0 import HOP, SAMPLE_RATE, F0Track, track
+from speech.signal.pitch.shifting import plan_pitch
+from speech.signal.samples import check_audio, check_samples, converted_length, fit_length, resample
+from speech.signal.whole.analysis import Analysis, analyse
+from speech.signal.whole.finishing import finish
 
 # With so many samples more than its frames, a content encoder gives a feature for every two frames,
 # also for the last of an odd number.

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.contracts import GraphContract, TensorContract
 from speech.engines.rvc.features import feature_count
-from speech.engines.rvc.pitch import Contour, contour
+from speech.engines.rvc.pitch.tracks import Contour, contour
 from speech.engines.rvc.retrieval import Retrieval
 from speech.engines.rvc.voice import PRIOR_CHANNELS, Noise
-from speech.engines.session import GraphSession
+from speech.networks.session import GraphSession
 
 Array = NDArray[np.float32]
 

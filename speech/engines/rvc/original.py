@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from speech.engines.rvc.features import HOP, SAMPLE_RATE
 from speech.engines.rvc.filters import high_pass
 from speech.engines.rvc.loudness import loudness_gains
-from speech.engines.rvc.pitch import Contour, contour, fill_unvoiced, shift
+from speech.engines.rvc.pitch.tracks import Contour, contour, fill_unvoiced, shift
 from speech.engines.rvc.voice import Voice
 
 Array = NDArray[np.float32]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from speech.engines.base import Samples
-from speech.engines.chunks import Chunk, cut_at_pauses
+from speech.signal.arrays import Samples
+from speech.signal.chunks import Chunk, cut_at_pauses
 
 PADDING = 30  # frames: 0.3 s that the networks hear before and after a piece
 LONGEST = 1_000  # frames: a synthesizer takes about 100 MB of memory for a second

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-from shared.characters import MANIFEST, CharacterManifest, Setting
+from shared.characters.manifest import MANIFEST, CharacterManifest, Setting
 from speech.bundles.bundle import BundleError
 from speech.engines.rvc.voice import VoiceOptions
 

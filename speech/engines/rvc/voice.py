@@ -13,7 +13,7 @@ from speech.engines.rvc.features import (
     protect_unvoiced,
     to_frames,
 )
-from speech.engines.rvc.pitch import Contour, Unvoiced
+from speech.engines.rvc.pitch.tracks import Contour, Unvoiced
 from speech.engines.rvc.retrieval import Retrieval, Search
 
 Array = NDArray[np.float32]

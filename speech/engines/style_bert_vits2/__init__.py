@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from shared.characters import CharacterManifest
+from shared.characters.manifest import CharacterManifest
 from speech.bundles.bundle import Character
 from speech.bundles.contracts import Contract
-from speech.engines.base import SessionSettings
+from speech.networks.settings import SessionSettings
 
 if TYPE_CHECKING:
-    from speech.engines.speaking import PhraseEngine
+    from speech.engines.interface.text_engine import PhraseEngine
 
 
 def contracts(manifest: CharacterManifest) -> Mapping[str, Contract]:

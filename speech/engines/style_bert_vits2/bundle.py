@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shared.characters import MANIFEST
+from shared.characters.manifest import MANIFEST
 from speech.bundles.bundle import BundleError
-from speech.engines.session import shared_session
 from speech.engines.style_bert_vits2.aivm import read_facts
 from speech.engines.style_bert_vits2.aivm_media import AivmxError
 from speech.engines.style_bert_vits2.encoder import CONTRACT as BERT_CONTRACT
 from speech.engines.style_bert_vits2.encoder import read_vocabulary
 from speech.engines.style_bert_vits2.engine import StyleBertVits2Engine, VoiceBundle, build_voice
 from speech.engines.style_bert_vits2.synthesis import CONTRACT as SYNTHESIS_CONTRACT
-from speech.text.tokens import VocabularyError
+from speech.networks.session import shared_session
+from speech.text.phones.tokens import VocabularyError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from speech.bundles.bundle import Character
     from speech.bundles.contracts import Contract
-    from speech.engines.base import SessionSettings
+    from speech.networks.settings import SessionSettings
 
 SYNTHESIS, BERT = "synthesis", "bert"
 CONTRACTS: Mapping[str, Contract] = {SYNTHESIS: SYNTHESIS_CONTRACT, BERT: BERT_CONTRACT}

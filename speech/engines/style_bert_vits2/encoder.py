@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.contracts import GraphContract, TensorContract
-from speech.engines.session import GraphSession
-from speech.text.tokens import Vocabulary, VocabularyError
+from speech.networks.session import GraphSession
+from speech.text.phones.tokens import Vocabulary, VocabularyError
 
 FEATURES = 1_024
 

@@ -4,11 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from speech.bundles.bundle import Graph
-from speech.engines.base import Samples, SessionSettings
-from speech.engines.delivery import Piece, deliver, to_full_scale
-from speech.engines.prosody import change_pitch
-from speech.engines.session import shared_session
-from speech.engines.speaking import (
+from speech.engines.interface.delivery import Piece, deliver, to_full_scale
+from speech.engines.interface.text_engine import (
     SpeechOptions,
     TextError,
     TextErrorCode,
@@ -22,12 +19,16 @@ from speech.engines.style_bert_vits2.encoder import BertEncoder
 from speech.engines.style_bert_vits2.synthesis import CONTRACT as SYNTHESIS_CONTRACT
 from speech.engines.style_bert_vits2.synthesis import Inference, Synthesis
 from speech.engines.style_bert_vits2.voice import Speaker, Style, Voice
-from speech.text.accents import AccentPhrase, accent_phrases, phonemes_of
+from speech.networks.session import shared_session
+from speech.networks.settings import SessionSettings
+from speech.signal.arrays import Samples
+from speech.signal.pitch.prosody import change_pitch
 from speech.text.normalisation import normalise
-from speech.text.phonemes import Phonemes, phonemes
+from speech.text.phones.accents import AccentPhrase, accent_phrases, phonemes_of
+from speech.text.phones.phonemes import Phonemes, phonemes
+from speech.text.phones.tokens import Vocabulary
 from speech.text.reading import ReadsText
 from speech.text.sentences import read_sentences, split_sentences
-from speech.text.tokens import Vocabulary
 
 _LEAST_SPEED = 0.1
 _PAUSE_SECONDS = 0.2

@@ -10,7 +10,7 @@ The graph, role `synthesis`, takes for T phones with their blanks
     noise                   float32 [N]    standard normal, read round and round
 
 and gives `output`, float32 [1, 1, samples]. The original draws the noise inside of the graph;
-importing makes it an input (see speech.importing.noise), so that a seed decides about it.
+importing makes it an input (see importing.aivmx.noise), so that a seed decides about it.
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from speech.bundles.bundle import BundleError
 from speech.bundles.contracts import GraphContract, TensorContract
-from speech.engines.base import Samples
-from speech.engines.session import GraphSession
 from speech.engines.style_bert_vits2.encoder import FEATURES, BertEncoder
 from speech.engines.style_bert_vits2.voice import STYLE_SIZE, Voice
-from speech.text.phonemes import Phonemes
-from speech.text.tokens import voice_inputs
+from speech.networks.session import GraphSession
+from speech.signal.arrays import Samples
+from speech.text.phones.phonemes import Phonemes
+from speech.text.phones.tokens import voice_inputs
 
 ROLE = "synthesis"
 OUTPUT = "output"

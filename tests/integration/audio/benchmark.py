@@ -12,10 +12,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shared.media import sniff
-from speech.audio.decoding import Decoder
-from speech.audio.demuxing import Demuxer
-from speech.audio.recording import DecodeLimits
+from shared.voices.media import sniff
+from speech.decoding.decoder import Decoder
+from speech.decoding.recordings.demuxing import Demuxer
+from speech.decoding.recordings.recording import DecodeLimits
 from tests.integration.audio.recordings import FLAVOURS, recording
 
 if TYPE_CHECKING:

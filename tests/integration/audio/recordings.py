@@ -13,7 +13,7 @@ import av
 import numpy as np
 from av.stream import Disposition
 
-from shared.media import Container
+from shared.voices.media import Container
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.voice import ErrorCode, VoiceError
-from speech.audio.recording import DecodeLimits, Recording
+from shared.voices.voice import ErrorCode, VoiceError
+from speech.decoding.recordings.recording import DecodeLimits, Recording
 from tests.integration.audio.recordings import (
     edited_again_and_again,
     flac_bomb,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from speech.audio.decoding import Decoder
+    from speech.decoding.decoder import Decoder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

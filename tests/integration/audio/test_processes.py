@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from speech.audio.decoding import Decoder
-from speech.audio.process_answer import DecoderUnavailableError
-from speech.audio.recording import DecodeLimits
+from speech.decoding.decoder import Decoder
+from speech.decoding.recordings.recording import DecodeLimits
+from speech.decoding.sandbox.process_answer import DecoderUnavailableError
 from tests.integration.audio.recordings import recording
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="watches processes through /proc")

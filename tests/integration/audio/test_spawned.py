@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from shared.media import Container
-from shared.voice import ErrorCode, VoiceError
-from speech.audio.decoding import Decoder
-from speech.audio.process_answer import DecoderUnavailableError
-from speech.audio.process_environment import bare_environment
-from speech.audio.protection import missing_protection
-from speech.audio.recording import DecodeLimits
-from speech.audio.spawned import SpawnedProcesses
-from speech.audio.wire import Job
+from shared.voices.media import Container
+from shared.voices.voice import ErrorCode, VoiceError
+from speech.decoding.decoder import Decoder
+from speech.decoding.protection import missing_protection
+from speech.decoding.recordings.recording import DecodeLimits
+from speech.decoding.recordings.wire import Job
+from speech.decoding.sandbox.process_answer import DecoderUnavailableError
+from speech.decoding.sandbox.process_environment import bare_environment
+from speech.decoding.sandbox.spawned import SpawnedProcesses
 from tests.integration.audio.recordings import recording
 from tests.support.logs import log_book
 

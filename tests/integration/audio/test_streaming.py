@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from shared.voice import ErrorCode, VoiceError
-from speech.audio.decoding import Decoder
-from speech.audio.process_answer import DecoderUnavailableError
-from speech.audio.recording import DecodeLimits
+from shared.voices.voice import ErrorCode, VoiceError
+from speech.decoding.decoder import Decoder
+from speech.decoding.recordings.recording import DecodeLimits
+from speech.decoding.sandbox.process_answer import DecoderUnavailableError
 from tests.integration.audio.recordings import flac_bomb, hidden_opus, recording
 from tests.integration.audio.test_processes import descriptors, wait_for_end
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from speech.audio.streaming import DecodedStream
+    from speech.decoding.sandbox.streaming import DecodedStream
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs processes that are forked"),

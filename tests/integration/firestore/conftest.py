@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from infra.local.names import PROJECT_ID
+from infra.local.configuration.names import PROJECT_ID
 from shared.google.firestore_client import RenewableClient
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared import voice as voices_of
 from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
-from shared.voice import Status
+from shared.voices import voice as voices_of
+from shared.voices.voice import Status
 from tests.integration.firestore.conftest import TARGETS_PER_STREAM
 from tests.support.store_contract import until
 from tests.support.voices import NOW, a_waiting, an_upload, stored
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shared.google.firestore_listener import DocumentListener
     from shared.google.firestore_store import FirestoreVoices
     from shared.ports.store import Snapshot, VoiceStore
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
     from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.emulators

@@ -13,8 +13,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from infra.local.names import PROJECT_ID
-from shared.voice import new_voice_id
+from infra.local.configuration.names import PROJECT_ID
+from shared.voices.voice import new_voice_id
 from tests.support.voices import a_waiting
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.documents import SWEEP_SHARDS, to_document
 from shared.google.firestore_store import FirestoreVoices
 from shared.ports.store import UnreadableVoiceError
-from shared.voice import ErrorCode, Failure, Status
+from shared.voices.documents import SWEEP_SHARDS, to_document
+from shared.voices.voice import ErrorCode, Failure, Status
 from tests.support.store_contract import VoiceStoreContract
 from tests.support.voices import NOW, a_waiting
 

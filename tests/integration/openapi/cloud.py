@@ -10,8 +10,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from infra.local.embedded import embedded_cloud
-from infra.local.options import CloudOptions
+from infra.local.cloud.embedded import embedded_cloud
+from infra.local.configuration.options import CloudOptions
 
 
 async def serve(folder: Path) -> None:

@@ -18,18 +18,19 @@ from google.cloud.pubsub_v1.types import BatchSettings
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from infra.local import names, provisioning
-from infra.local.addresses import choose_addresses
-from infra.local.memory_topics import Subscription
-from infra.local.options import CloudOptions
-from infra.local.ports import Ports
+from infra.local.cloud import provisioning
+from infra.local.configuration import names
+from infra.local.configuration.addresses import choose_addresses
+from infra.local.configuration.options import CloudOptions
+from infra.local.configuration.ports import Ports
+from infra.local.memory.topics import Subscription
 from shared.google.pubsub import PubSubPublisher
 from shared.http.push import push_app
-from shared.messages import ConversionMessage, PushMessage, parse_conversion_message
 from shared.ports.store import StoreUnavailableError
 from shared.ports.tokens import NoTokenNeeded
-from shared.timeouts import Timeouts
-from shared.voice import new_voice_id
+from shared.process.timeouts import Timeouts
+from shared.voices.messages import ConversionMessage, PushMessage, parse_conversion_message
+from shared.voices.voice import new_voice_id
 from tests.support.voices import an_upload
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.cloud import storage
 
-from infra.local.ports import Ports
+from infra.local.configuration.ports import Ports
 from shared.google.cloud_storage import CloudStorageBucket, Signer
-from shared.objects import ObjectExistsError, ObjectMissingError, StorageUnavailableError
+from shared.voices.objects import ObjectExistsError, ObjectMissingError, StorageUnavailableError
 from tests.integration.storage.serving import (
     UPLOADER,
     RecordingTopic,

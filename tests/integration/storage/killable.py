@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from infra.local.storage.app import create_app
+from infra.local.storage.routes.app import create_app
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

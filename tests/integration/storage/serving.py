@@ -17,9 +17,9 @@ from google.auth.crypt import RSASigner
 from google.cloud import storage
 from google.oauth2 import service_account
 
-from infra.local.storage.app import create_app
-from infra.local.storage.notifications import Backoff
-from infra.local.storage.signatures import HmacKey
+from infra.local.storage.protocol.signatures import HmacKey
+from infra.local.storage.routes.app import create_app
+from infra.local.storage.state.notifications import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

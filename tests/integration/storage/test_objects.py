@@ -11,8 +11,8 @@ import pytest
 import requests
 from google.api_core import exceptions
 
-from infra.local.storage.app import create_app
-from infra.local.storage.catalogue import CatalogueInUseError
+from infra.local.storage.routes.app import create_app
+from infra.local.storage.state.catalogue import CatalogueInUseError
 from tests.integration.storage.serving import RecordingTopic, Server, connected, served
 
 if TYPE_CHECKING:

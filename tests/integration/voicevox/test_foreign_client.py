@@ -17,9 +17,9 @@ import pytest
 import uvicorn
 from vvclient import Client
 
-from functions.convert.live.voicevox.composition import VERSION, Kept
-from functions.convert.live.voicevox.main import build_app, load
-from functions.convert.live.voicevox.settings import VoicevoxSettings
+from functions.compat.voicevox.composition import VERSION, Kept
+from functions.compat.voicevox.main import build_app, load
+from functions.compat.voicevox.settings import VoicevoxSettings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

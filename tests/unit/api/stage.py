@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from functions.api.app import create_app
-from functions.api.app_check import AppCheck
-from functions.api.catalogue import Catalogue
-from functions.api.client_names import ClientNames
-from functions.api.creation import VoiceIntake
-from functions.api.limits import Limits
-from functions.api.multipart import FORM_OVERHEAD_BYTES
-from functions.api.outcomes import Outcomes
+from functions.api.protection.app_check import AppCheck
+from functions.api.protection.client_names import ClientNames
+from functions.api.protection.limits import Limits
+from functions.api.protection.outcomes import Outcomes
+from functions.api.protection.sign_in import SignIn
 from functions.api.routes import Dependencies, LiveOffer
-from functions.api.sign_in import SignIn
-from functions.api.texts import TextIntake
-from functions.api.upload_memory import UploadMemory
+from functions.api.taking.catalogue import Catalogue
+from functions.api.taking.creation import VoiceIntake
+from functions.api.taking.multipart import FORM_OVERHEAD_BYTES
+from functions.api.taking.texts import TextIntake
+from functions.api.taking.upload_memory import UploadMemory
 from functions.api.warmup import NoIdentity, WarmUp
-from infra.local.memory_voices import MemoryVoices
-from shared.characters import OfferedStyle, TextSpeech
+from infra.local.memory.voices import MemoryVoices
+from shared.characters.manifest import OfferedStyle, TextSpeech
 from shared.ports.tokens import TokenRefusedError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from shared.character_bucket import CharacterBucket
+    from shared.characters.bucket import CharacterBucket
     from shared.ports.store import Snapshot
     from shared.ports.tokens import TokenVerifier
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 SITE = "https://site.example"
 MAX_BYTES = 100_000

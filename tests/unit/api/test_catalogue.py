@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from functions.api.catalogue import UNKNOWN_OLD_SECONDS, Catalogue
-from functions.api.choice import Source
-from functions.api.problems import Problem
-from shared.character_bucket import CharacterBucket, manifest_name
-from shared.objects import StorageUnavailableError
+from functions.api.answers.problems import Problem
+from functions.api.taking.catalogue import UNKNOWN_OLD_SECONDS, Catalogue
+from functions.api.taking.choice import Source
+from shared.characters.bucket import CharacterBucket, manifest_name
+from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.logs import log_book

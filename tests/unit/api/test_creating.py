@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from functions.api.body_limit import LARGEST_BYTES
+from functions.api.answers.body_limit import LARGEST_BYTES
 from functions.api.routes import LiveOffer
 from functions.api.warmup import SENDING_SECONDS
-from shared.live_tickets import Tickets
 from shared.ports.store import VoiceExistsError
-from shared.voice import Options, OutputFormat, Status, parse_voice_id
+from shared.voices.live_tickets import Tickets
+from shared.voices.voice import Options, OutputFormat, Status, parse_voice_id
 from tests.support.logs import log_book, logged_as
 from tests.unit.api.stage import MAX_BYTES, SITE, Stage, UidTokens, WatchedVoices, problem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 
 async def test_a_voice_is_created_with_everything_at_its_default(

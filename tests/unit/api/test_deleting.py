@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.objects import ObjectExistsError
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
-from shared.voice import new_voice_id
+from shared.voices.objects import ObjectExistsError
+from shared.voices.voice import new_voice_id
 from tests.support.logs import log_book, logged_as
 from tests.support.voices import EVERY_STATE, a_done, a_waiting
 from tests.unit.api.stage import WEBM, Stage, UidTokens, WatchedVoices, problem

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from functions.api.creation import VoiceIntake
-from functions.api.problems import Problem
-from infra.local.memory_voices import MemoryVoices
-from shared.media import SNIFF_BYTES
+from functions.api.answers.problems import Problem
+from functions.api.taking.creation import VoiceIntake
+from infra.local.memory.voices import MemoryVoices
+from shared.voices.media import SNIFF_BYTES
 from tests.support.buckets import MemoryBucket
 from tests.support.voices import ERROR, a_queued, a_text, a_waiting, is_sentence, stored
 from tests.unit.api.stage import WEBM
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import BinaryIO
 
-    from functions.api.catalogue import Catalogue
-    from shared.objects import ObjectFacts
-    from shared.voice import Voice
+    from functions.api.taking.catalogue import Catalogue
+    from shared.voices.objects import ObjectFacts
+    from shared.voices.voice import Voice
 
 LONG_TYPE = "audio/" + 100 * "x"
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Self
 import pytest
 from starlette.requests import Request
 
-from functions.api.limits import MOST_CLIENTS, WINDOW_SECONDS, Limits, TokenBuckets
-from functions.api.problems import Problem
+from functions.api.answers.problems import Problem
+from functions.api.protection.limits import MOST_CLIENTS, WINDOW_SECONDS, Limits, TokenBuckets
 from shared.http.client_networks import client_of
-from shared.voice import new_voice_id
+from shared.voices.voice import new_voice_id
 from tests.support.voices import a_queued
 from tests.unit.api.stage import FORM, SITE, Stage, problem
 

@@ -14,10 +14,10 @@ from pydantic import SecretStr
 from functions.api import main
 from functions.api.main import Services, build, open_sign_in
 from functions.api.settings import ApiSettings, FirebaseAuth
-from infra.local.memory_voices import MemoryVoices
-from shared.characters import ManifestError
+from infra.local.memory.voices import MemoryVoices
+from shared.characters.manifest import ManifestError
 from shared.http.function import TARGET_VARIABLE
-from shared.settings import SettingsError
+from shared.process.settings import SettingsError
 from tests.support.buckets import MemoryBucket
 from tests.support.messages import RecordingPublisher
 from tests.support.voices import a_waiting

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.voice import new_voice_id
+from shared.voices.voice import new_voice_id
 from tests.unit.api.stage import FORM, SITE, Stage, problem
 
 if TYPE_CHECKING:

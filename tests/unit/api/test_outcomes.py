@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.api.client_names import ClientNames
-from functions.api.limits import MOST_PAUSE_SECONDS, PATIENCE_SECONDS, WINDOW_SECONDS, Limits
-from functions.api.outcomes import IN_PROGRESS_SECONDS, LOOKS, Outcomes
-from functions.api.problems import Problem
-from infra.local.memory_voices import MemoryVoices
+from functions.api.answers.problems import Problem
+from functions.api.protection.client_names import ClientNames
+from functions.api.protection.limits import (
+    MOST_PAUSE_SECONDS,
+    PATIENCE_SECONDS,
+    WINDOW_SECONDS,
+    Limits,
+)
+from functions.api.protection.outcomes import IN_PROGRESS_SECONDS, LOOKS, Outcomes
+from infra.local.memory.voices import MemoryVoices
 from shared.http.client_networks import networks_of
 from shared.ports.store import StoreUnavailableError
-from shared.voice import ErrorCode, Status, VoiceError
+from shared.voices.voice import ErrorCode, Status, VoiceError
 from tests.support.voices import NOW, a_converting, a_done, a_failed, a_queued, a_waiting
 from tests.unit.api.stage import Stage, problem
 
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     import httpx
 
     from shared.ports.store import Snapshot
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 PER_MINUTE = 240
 BURST = 20

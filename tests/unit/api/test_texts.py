@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.messages import PushMessage, parse_conversion_message
-from shared.voice import ErrorCode, Failure, Speaking, Status, expire
+from shared.voices.messages import PushMessage, parse_conversion_message
+from shared.voices.voice import ErrorCode, Failure, Speaking, Status, expire
 from tests.unit.api.stage import FORM, MAX_CHARACTERS, WEBM, Stage, problem
 
 if TYPE_CHECKING:
     from httpx import Response
 
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 TEXT = "今日はいい天気ですね。"
 TYPE = "text/plain; charset=utf-8"

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.api.limits import Limits
-from functions.api.multipart import BODY_SECONDS
-from functions.api.upload_memory import COPIES, UploadMemory
+from functions.api.protection.limits import Limits
+from functions.api.taking.multipart import BODY_SECONDS
+from functions.api.taking.upload_memory import COPIES, UploadMemory
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import a_waiting

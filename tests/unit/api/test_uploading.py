@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.objects import ObjectExistsError
-from shared.voice import ErrorCode, Status, Voice, new_voice_id
+from shared.voices.objects import ObjectExistsError
+from shared.voices.voice import ErrorCode, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.voices import EVERY_STATE, a_waiting, is_sentence
 from tests.unit.api.stage import FORM, MAX_BYTES, WEBM, Stage, UidTokens, problem
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from shared.objects import ObjectFacts
+    from shared.voices.objects import ObjectFacts
 
 URL = "/api/v1/voices"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from shared.ports.store import UnreadableVoiceError
-from shared.voice import new_voice_id
+from shared.voices.voice import new_voice_id
 from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 
 def url(voice_id: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from google.auth import jwt
 
 from functions.api.warmup import SENDING_SECONDS, GoogleIdentity, NoIdentity, WarmUp
-from infra.local.keys import make_key
+from infra.local.configuration.keys import make_key
 from tests.support.logs import log_book
 from tests.support.tokens import Issuer, push_claims
 from tests.support.virtual_time import in_virtual_time, settle

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.hearing.distance import RATE, distance, roughness
-from speech.engines.samples import resample
+from speech.signal.samples import resample
 from tests.unit.speech import signals
 
 VOICE = signals.with_noise(

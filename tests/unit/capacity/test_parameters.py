@@ -11,7 +11,7 @@ from benchmarks.cost.run import Prices
 from capacity.errors import PlanningError
 from capacity.parameters import CLOUD, KINDS, Duration, read_parameters
 from capacity.settings import CONVERSIONS_PER_CPU, Settings
-from shared.documents import SWEEP_SHARDS
+from shared.voices.documents import SWEEP_SHARDS
 
 ROOT = Path(__file__).parents[3]
 TERRAFORM = ROOT / "infra" / "terraform"

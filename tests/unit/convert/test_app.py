@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 import httpx
 import pytest
 
+from conversion.characters.lending import LoadedCharacter, unknown_character
 from functions.convert.app import create_app
-from functions.convert.characters import LoadedCharacter, unknown_character
-from shared.objects import StorageUnavailableError
 from shared.ports.tokens import NoTokenNeeded
+from shared.voices.objects import StorageUnavailableError
 from tests.support.characters import a_manifest
 from tests.support.logs import log_book
 from tests.support.messages import envelope
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from starlette.applications import Starlette
 
-    from functions.convert.worker import Worker
-    from shared.messages import PushMessage
-    from speech.engines.base import Engine
+    from conversion.worker import Worker
+    from shared.voices.messages import PushMessage
+    from speech.engines.interface.engine import Engine
 
 
 class FakeWorker:

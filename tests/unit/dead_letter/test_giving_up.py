@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.dead_letter.giving_up import DeadLetterHandler
-from infra.local.memory_voices import MemoryVoices
-from shared.messages import ConversionMessage, PushMessage, parse_conversion_message
-from shared.objects import StorageUnavailableError
+from infra.local.memory.voices import MemoryVoices
 from shared.ports.store import UnreadableVoiceError
-from shared.voice import (
+from shared.voices.messages import ConversionMessage, PushMessage, parse_conversion_message
+from shared.voices.objects import StorageUnavailableError
+from shared.voices.voice import (
     CONVERTED_WITHIN,
     MOST_ATTEMPTS,
     ErrorCode,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from shared.ports.store import Snapshot
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 
 def about_upload(voice: Voice) -> PushMessage:

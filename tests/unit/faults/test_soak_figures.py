@@ -20,7 +20,7 @@ from tests.support.voices import a_done, a_failed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 FLAT = [200 * MB] * 20
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local.batch import Job, Report, UsageError, convert_all, plan_jobs
-from infra.local.memory_voices import MemoryVoices
-from infra.local.visitor import Visitor, Wish
+from infra.local.commands.batch import Job, Report, UsageError, convert_all, plan_jobs
+from infra.local.commands.visitor import Visitor, Wish
+from infra.local.memory.voices import MemoryVoices
 from shared.ports.store import StoreUnavailableError
-from shared.voice import Options, Result, Status, create, new_voice_id
+from shared.voices.voice import Options, Result, Status, create, new_voice_id
 from tests.integration.served import SAMPLE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 
 def made(folder: Path, *names: str) -> list[Path]:

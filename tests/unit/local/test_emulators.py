@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.local.emulators import Emulators, EmulatorsMissingError, find_emulators
+from infra.local.cloud.emulators import Emulators, EmulatorsMissingError, find_emulators
 
 
 def a_java(folder: Path, version: str) -> Path:

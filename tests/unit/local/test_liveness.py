@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.local.liveness import keep_alive, wait_until_stuck
-from infra.local.options import LivenessProbe
+from infra.local.configuration.options import LivenessProbe
+from infra.local.processes.liveness import keep_alive, wait_until_stuck
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.local.memory_topics import MemoryTopics, Subscription
-from shared.messages import PushMessage, parse_push
+from infra.local.memory.topics import MemoryTopics, Subscription
+from shared.voices.messages import PushMessage, parse_push
 from tests.support.virtual_time import in_virtual_time, settle
 
 if TYPE_CHECKING:

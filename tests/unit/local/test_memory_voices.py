@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.local.memory_voices import MemoryVoices
+from infra.local.memory.voices import MemoryVoices
 from tests.support.store_contract import VoiceStoreContract
 from tests.support.voices import NOW, a_waiting
 

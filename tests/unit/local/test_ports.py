@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from infra.local.ports import Ports
+from infra.local.configuration.ports import Ports
 
 KEPT = pytest.mark.skipif(sys.platform != "linux", reason="ports are kept on Linux")
 

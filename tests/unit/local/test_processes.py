@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from infra.local.processes import (
+from infra.local.processes.processes import (
     AddressInUseError,
     StartError,
     Supervisor,

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 from google.oauth2 import service_account
 
-from infra.local import names
-from infra.local.addresses import Addresses, choose_addresses
-from infra.local.cloud import LocalCloud, published_endpoints
-from infra.local.environments import page_config
-from infra.local.keys import make_key, read_key
-from infra.local.memory_voices import MemoryVoices
-from infra.local.options import CloudOptions
-from infra.local.ports import Ports
-from infra.local.provisioning import plan_subscriptions
-from shared.timeouts import Timeouts
+from infra.local.cloud.cloud import LocalCloud, published_endpoints
+from infra.local.cloud.provisioning import plan_subscriptions
+from infra.local.configuration import names
+from infra.local.configuration.addresses import Addresses, choose_addresses
+from infra.local.configuration.environments import page_config
+from infra.local.configuration.keys import make_key, read_key
+from infra.local.configuration.options import CloudOptions
+from infra.local.configuration.ports import Ports
+from infra.local.memory.voices import MemoryVoices
+from shared.process.timeouts import Timeouts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from starlette.responses import PlainTextResponse
 
-from infra.local.restartable import RestartableApp
+from infra.local.processes.restartable import RestartableApp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

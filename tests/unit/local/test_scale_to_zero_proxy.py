@@ -15,16 +15,16 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from infra.local import scale_to_zero_proxy
-from infra.local.memory_topics import MemoryTopics, Subscription
-from infra.local.options import ROOT, LivenessProbe, Scaling
-from infra.local.processes import StartError, Supervisor
+from infra.local.configuration.options import ROOT, LivenessProbe, Scaling
+from infra.local.memory.topics import MemoryTopics, Subscription
+from infra.local.processes import scale_to_zero_proxy
+from infra.local.processes.processes import StartError, Supervisor
 from tests.support import container
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from infra.local.processes import Process
+    from infra.local.processes.processes import Process
 
 PATIENCE_SECONDS = 30.0
 FOR_EVER = 3600.0

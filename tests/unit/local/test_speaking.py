@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from websockets.exceptions import ConnectionClosedError
 
-from infra.local.batch import UsageError
-from infra.local.speaking import send_recorded
+from infra.local.commands.batch import UsageError
+from infra.local.commands.live import send_recorded
 
 if TYPE_CHECKING:
-    from infra.local.live_visitor import LiveVisitor
+    from infra.local.commands.live_visitor import LiveVisitor
 
 SOUND = bytes(range(256)) * 40
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from infra.local.storage.lifecycle import is_expired
-from infra.local.storage.resources import StoredObject, moment_of
+from infra.local.storage.protocol.resources import StoredObject, moment_of
+from infra.local.storage.state.lifecycle import is_expired
 
 CREATED = 1_900_000_000_000_000
 DELETE = {"type": "Delete"}

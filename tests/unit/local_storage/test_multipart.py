@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.local.storage.multipart import RelatedParts
+from infra.local.storage.protocol.multipart import RelatedParts
 
 BOUNDARY = "=sep="
 

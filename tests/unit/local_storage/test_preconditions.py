@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.local.storage.errors import (
+from infra.local.storage.protocol.errors import (
     InvalidArgumentError,
     NotModifiedError,
     PreconditionFailedError,
 )
-from infra.local.storage.preconditions import Preconditions, parsed_number
+from infra.local.storage.protocol.preconditions import Preconditions, parsed_number
 
 NUMBERS = st.integers(0, 3)
 

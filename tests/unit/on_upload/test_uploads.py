@@ -12,18 +12,18 @@ from functions.on_upload.uploads import (
     NotLeasedYetError,
     UploadHandler,
 )
-from infra.local.memory_voices import MemoryVoices
-from shared import voice as voices_of
+from infra.local.memory.voices import MemoryVoices
 from shared.errors import PublishError
-from shared.messages import (
+from shared.pipeline.recordings import LIVE
+from shared.ports.store import Snapshot, StoreUnavailableError
+from shared.voices import voice as voices_of
+from shared.voices.messages import (
     ConversionMessage,
     MalformedMessageError,
     PushMessage,
     parse_conversion_message,
 )
-from shared.ports.store import Snapshot, StoreUnavailableError
-from shared.recordings import LIVE
-from shared.voice import LEASE, Input, LeaseHeldError, Speaking, Status, Voice, new_voice_id
+from shared.voices.voice import LEASE, Input, LeaseHeldError, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import LogBook, log_book, logged_as
 from tests.support.messages import RecordingPublisher, upload_notification

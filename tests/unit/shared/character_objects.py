@@ -6,8 +6,8 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from shared.character_bucket import graph_name, manifest_name
-from shared.characters import GraphFile
+from shared.characters.bucket import graph_name, manifest_name
+from shared.characters.manifest import GraphFile
 from tests.unit.speech.bundles import manifest
 
 if TYPE_CHECKING:

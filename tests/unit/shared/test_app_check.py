@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.local.keys import make_key
+from infra.local.configuration.keys import make_key
 from shared.google.app_check import (
     APP_CHECK_ISSUER,
     AppCheckTokenVerifier,

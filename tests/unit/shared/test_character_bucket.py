@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.character_bucket import (
+from shared.characters.bucket import (
     CharacterBucket,
     IncompleteCharacterError,
     NoSuchCharacterError,
@@ -12,8 +12,8 @@ from shared.character_bucket import (
     manifest_name,
     shared_graph_name,
 )
-from shared.characters import ManifestError
-from shared.objects import StorageUnavailableError
+from shared.characters.manifest import ManifestError
+from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book
 from tests.unit.shared.character_objects import GRAPH, put_character, put_manifest
@@ -21,7 +21,7 @@ from tests.unit.shared.character_objects import GRAPH, put_character, put_manife
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shared.characters import GraphFile
+    from shared.characters.manifest import GraphFile
 
 
 class Stage:

@@ -13,8 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from shared.character_schema import render_schema
-from shared.characters import (
+from shared.characters.manifest import (
     MAX_MANIFEST_BYTES,
     CharacterManifest,
     ManifestError,
@@ -22,6 +21,7 @@ from shared.characters import (
     read_manifest,
     read_manifests,
 )
+from shared.characters.schema import render_schema
 from tests.unit.speech.bundles import manifest
 
 FOLDER = Path("tester")
@@ -275,13 +275,15 @@ def test_the_schema_for_editors_agrees_with_the_code(path: str, value: object) -
 
 
 def test_the_schema_for_editors_is_what_the_command_writes() -> None:
-    command = "python -m shared.character_schema > characters/character.schema.json"
+    command = "python -m shared.characters.schema > characters/character.schema.json"
 
     assert SCHEMA_FILE.read_text("utf-8") == render_schema(), command
 
 
 def test_reading_manifests_needs_neither_numpy_nor_a_runtime() -> None:
-    code = "import sys, shared.characters; print({'numpy', 'onnxruntime'} & set(sys.modules))"
+    code = (
+        "import sys, shared.characters.manifest; print({'numpy', 'onnxruntime'} & set(sys.modules))"
+    )
     result = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from functions.convert.settings import ConvertSettings
-from infra.local.keys import make_key
+from infra.local.configuration.keys import make_key
 from shared.google import clients
 from shared.google.cloud_storage import Signer
 from shared.google.firestore_store import FirestoreVoices
@@ -113,7 +113,7 @@ async def test_clients_of_a_local_cloud_are_opened_without_any_account(
 
 def test_importing_the_openers_loads_no_client_library() -> None:
     program = (
-        "import sys, shared.google.clients, shared.voice, shared.ports.store\n"
+        "import sys, shared.google.clients, shared.voices.voice, shared.ports.store\n"
         "print([m for m in ('google.auth', 'google.api_core', 'grpc', 'requests', 'httpx')"
         " if m in sys.modules])"
     )

@@ -18,7 +18,7 @@ from shared.google.cloud_storage import (
     CloudStorageBucket,
     Signer,
 )
-from shared.objects import StorageUnavailableError
+from shared.voices.objects import StorageUnavailableError
 from tests.support.virtual_time import STUCK_SECONDS, VirtualTimeLoop, settle
 
 if TYPE_CHECKING:

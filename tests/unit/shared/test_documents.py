@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.documents import document_path, from_document, to_document
+from shared.voices.documents import document_path, from_document, to_document
 from tests.support.voices import EVERY_STATE, NOW, a_done, a_failed, a_text, a_waiting
 
 if TYPE_CHECKING:

@@ -23,7 +23,6 @@ from google.cloud.firestore_v1.types import (
 )
 from google.rpc.status_pb2 import Status as RpcStatus
 
-from shared.documents import to_document
 from shared.google.firestore_listener import (
     CHECK_SECONDS,
     FIRST_CHECK_SECONDS,
@@ -32,6 +31,7 @@ from shared.google.firestore_listener import (
     DocumentListener,
 )
 from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
+from shared.voices.documents import to_document
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import a_done, a_queued, a_waiting
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from shared.google.firestore_client import RenewableClient
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 DATABASE = "projects/p/databases/(default)"
 

@@ -12,7 +12,7 @@ from google.auth.credentials import AnonymousCredentials
 from shared.google.firestore_client import RenewableClient
 from shared.google.firestore_store import FirestoreVoices
 from shared.ports.store import StoreUnavailableError
-from shared.voice import Status
+from shared.voices.voice import Status
 
 WHERE = "https://console.firebase.example/create_composite=1"
 

@@ -4,7 +4,7 @@ from contextlib import aclosing
 
 import pytest
 
-from shared.latest_state import LatestState
+from shared.ports.latest_state import LatestState
 from shared.ports.store import StoreUnavailableError
 from tests.support.voices import a_queued, a_waiting
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.live_tickets import TicketRefusedError, Tickets
-from shared.voice import new_voice_id
+from shared.voices.live_tickets import TicketRefusedError, Tickets
+from shared.voices.voice import new_voice_id
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 890000, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -14,12 +14,12 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from infra.local.memory_voices import MemoryVoices
-from shared import logs
+from infra.local.memory.voices import MemoryVoices
 from shared.http.trace import TraceMiddleware
-from shared.logs import CloudLoggingFormatter, about_voice, pseudonym
 from shared.ports.store import UnknownVoiceError
-from shared.voice import new_voice_id
+from shared.process import logs
+from shared.process.logs import CloudLoggingFormatter, about_voice, pseudonym
+from shared.voices.voice import new_voice_id
 from tests.support.logs import log_book, logged_as
 from tests.support.voices import NOW
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.media import (
+from shared.voices.media import (
     ALLOWED_UPLOADS,
     CONTENT_TYPES,
     Container,
@@ -15,7 +15,7 @@ from shared.media import (
     result_extension,
     sniff,
 )
-from shared.voice import OutputFormat
+from shared.voices.voice import OutputFormat
 
 EBML = b"\x1aE\xdf\xa3"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared.errors import PublishError
 from shared.google.pubsub import PubSubPublisher
-from shared.messages import (
+from shared.voices.messages import (
     ConversionMessage,
     MalformedMessageError,
     PushMessage,

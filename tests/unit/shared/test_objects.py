@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.objects import result_name, upload_name, voice_of_upload
-from shared.voice import InvalidVoiceIdError, new_voice_id
+from shared.voices.objects import result_name, upload_name, voice_of_upload
+from shared.voices.voice import InvalidVoiceIdError, new_voice_id
 
 
 def test_an_upload_is_named_by_its_voice_and_leads_back_to_it() -> None:

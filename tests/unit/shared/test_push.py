@@ -9,12 +9,12 @@ import pytest
 from shared.errors import PassingError, PublishError
 from shared.google.tokens import CertificateCache, GoogleTokenVerifier
 from shared.http.push import LARGEST_BODY, AbandonedError, OverloadedError, push_app
-from shared.messages import MalformedMessageError, PushMessage
-from shared.objects import StorageUnavailableError
 from shared.ports.store import ConflictError, StoreUnavailableError
 from shared.ports.tokens import CertificatesUnavailableError, NoTokenNeeded
-from shared.voice import LeaseHeldError, LeaseLostError
-from speech.audio.process_answer import DecoderUnavailableError
+from shared.voices.messages import MalformedMessageError, PushMessage
+from shared.voices.objects import StorageUnavailableError
+from shared.voices.voice import LeaseHeldError, LeaseLostError
+from speech.decoding.sandbox.process_answer import DecoderUnavailableError
 from tests.support.logs import log_book
 from tests.support.messages import envelope
 from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, push_claims

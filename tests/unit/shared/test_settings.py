@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from functions.api.settings import ApiSettings, FirebaseAuth
-from functions.convert.live.settings import LiveSettings
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
+from functions.live.settings import LiveSettings
 from functions.on_upload.settings import OnUploadSettings
-from infra.local.addresses import Addresses
-from infra.local.environments import deployable_environments
-from infra.local.options import CloudOptions
-from shared import settings
-from shared.logs import LOCAL_KEY
-from shared.settings import CommonSettings, Environment, PushVerification, SettingsError
+from infra.local.configuration.addresses import Addresses
+from infra.local.configuration.environments import deployable_environments
+from infra.local.configuration.options import CloudOptions
+from shared.process import settings
+from shared.process.logs import LOCAL_KEY
+from shared.process.settings import CommonSettings, Environment, PushVerification, SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path

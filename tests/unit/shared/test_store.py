@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.local.memory_voices import MemoryVoices
+from infra.local.memory.voices import MemoryVoices
 from shared.ports.store import COMPETITION_LIMIT, ConflictError, Snapshot, UnknownVoiceError, change
-from shared.voice import LEASE, LeaseHeldError, lease
+from shared.voices.voice import LEASE, LeaseHeldError, lease
 from tests.support.voices import NOW, a_queued, a_waiting, an_upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 
 class ContestedVoices(MemoryVoices):

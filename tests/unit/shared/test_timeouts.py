@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.timeouts import Timeouts
-from shared.voice import LONGEST_LEASE
+from shared.process.timeouts import Timeouts
+from shared.voices.voice import LONGEST_LEASE
 
 
 @pytest.mark.parametrize("deadline", [5, 60, 300, 500])

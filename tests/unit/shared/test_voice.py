@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared import voice as voices_of
-from shared.voice import (
+from shared.voices import voice as voices_of
+from shared.voices.voice import (
     LEASE,
     MOST_ATTEMPTS,
     RETENTION,

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from onnx import GraphProto, TensorProto, helper
 
-from shared.characters import MAX_PORTRAIT_BYTES, read_manifests
-from speech.bundles.__main__ import main
+from importing.trial.__main__ import main
+from shared.characters.manifest import MAX_PORTRAIT_BYTES, read_manifests
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_character, load_characters
 from speech.bundles.sealing import seal
-from speech.engines.base import SessionSettings
 from speech.engines.registry import ENGINES, build_engine
+from speech.networks.settings import SessionSettings
 from tests.unit.speech import graphs
 from tests.unit.speech.bundles import manifest, write_bundle, write_waveform_bundle
 from tests.unit.speech.test_onnx_model import external, foreign, with_initializer

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from speech.engines.chunks import CONTEXT, cut_at_pauses, join
-from speech.engines.phases import join_phases
+from speech.signal.chunks import CONTEXT, cut_at_pauses, join
+from speech.signal.phases import join_phases
 
 
 @given(st.integers(1, 4_000), st.integers(200, 1_000), st.integers(0, 2**32 - 1))

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speech.engines.analysis import Analysis, analyse
-from speech.engines.base import NoClock
-from speech.engines.finishing import finish
-from speech.engines.gate import find_speech, gate_gains
-from speech.engines.loudness import CEILING, fade_ends, limit
+from speech.signal.clock import NoClock
+from speech.signal.gate import find_speech, gate_gains
+from speech.signal.loudness import CEILING, fade_ends, limit
+from speech.signal.whole.analysis import Analysis, analyse
+from speech.signal.whole.finishing import finish
 from tests.unit.speech import signals
 
 if TYPE_CHECKING:

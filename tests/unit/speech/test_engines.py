@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from shared.voice import ErrorCode, VoiceError
+from shared.voices.voice import ErrorCode, VoiceError
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_character
-from speech.engines.base import ConversionOptions, Engine, SessionSettings
+from speech.engines.interface.engine import ConversionOptions, Engine
 from speech.engines.registry import ENGINES, build_engine
+from speech.networks.settings import SessionSettings
 from tests.unit.speech import graphs, signals
 from tests.unit.speech.bundles import manifest, write_bundle, write_waveform_bundle
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from speech.engines.f0 import HOP, track
-from speech.engines.viterbi import cheapest_path
+from speech.signal.pitch.f0 import HOP, track
+from speech.signal.pitch.viterbi import cheapest_path
 from tests.unit.speech import signals
 
 if TYPE_CHECKING:

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from shared.characters import ENCODERS
+from importing.trial.trial import speech_like
+from shared.characters.manifest import ENCODERS
 from speech.bundles.reading import load_character
-from speech.bundles.trial import speech_like
-from speech.engines.analysis import analyse
-from speech.engines.base import ConversionOptions, Engine, NoClock, SessionSettings
-from speech.engines.chunks import Chunk
-from speech.engines.content import ContentEncoder
-from speech.engines.f0 import track
+from speech.engines.harmonic.content import ContentEncoder
+from speech.engines.interface.engine import ConversionOptions, Engine
 from speech.engines.registry import ENGINES, build_engine
-from speech.engines.samples import resample
-from speech.engines.session import GraphSession
+from speech.networks.session import GraphSession
+from speech.networks.settings import SessionSettings
+from speech.signal.chunks import Chunk
+from speech.signal.clock import NoClock
+from speech.signal.pitch.f0 import track
+from speech.signal.samples import resample
+from speech.signal.whole.analysis import analyse
 from tests.unit.speech import signals
 
 if TYPE_CHECKING:

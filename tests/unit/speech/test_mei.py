@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from importing.trial.trial import speech_like
 from speech.bundles.reading import load_character
-from speech.bundles.trial import speech_like
-from speech.engines.base import ConversionOptions, Engine, SessionSettings
-from speech.engines.f0 import track
+from speech.engines.interface.engine import ConversionOptions, Engine
 from speech.engines.registry import ENGINES, build_engine
-from speech.engines.samples import resample
+from speech.networks.settings import SessionSettings
+from speech.signal.pitch.f0 import track
+from speech.signal.samples import resample
 from tests.unit.speech import signals
 
 if TYPE_CHECKING:

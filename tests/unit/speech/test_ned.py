@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from shared.characters import BUILT_IN, read_manifests
+from importing.trial.trial import speech_like
+from shared.characters.manifest import BUILT_IN, read_manifests
 from speech.bundles.reading import load_character
-from speech.bundles.trial import speech_like
-from speech.engines.base import ConversionOptions, SessionSettings
-from speech.engines.f0 import track
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
-from speech.engines.samples import resample
+from speech.networks.settings import SessionSettings
+from speech.signal.pitch.f0 import track
+from speech.signal.samples import resample
 from tests.unit.speech import signals
 
 CHARACTERS = Path(__file__).parents[3] / "characters"

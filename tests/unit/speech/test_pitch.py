@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.characters import Pitch
-from speech.engines.f0 import F0Track
-from speech.engines.pitch import plan_pitch
+from shared.characters.manifest import Pitch
+from speech.signal.pitch.f0 import F0Track
+from speech.signal.pitch.shifting import plan_pitch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

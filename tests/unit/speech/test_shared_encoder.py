@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from shared.characters import ENCODERS, read_manifest
+from shared.characters.manifest import ENCODERS, read_manifest
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "tests" / "data" / "content" / "ctranslate2.npz"

@@ -4,7 +4,7 @@ import gc
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from speech.engines.sharing import Sharing
+from speech.networks.sharing import Sharing
 
 
 class Network:

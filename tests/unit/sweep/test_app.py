@@ -9,7 +9,7 @@ import pytest
 from functions.sweep.app import create_app
 from functions.sweep.decision import Patience
 from functions.sweep.sweeping import Sweeper
-from infra.local.memory_voices import MemoryVoices
+from infra.local.memory.voices import MemoryVoices
 from shared.google.tokens import CertificateCache, GoogleTokenVerifier
 from shared.ports.store import Found, StoreUnavailableError
 from tests.support.buckets import MemoryBucket
@@ -19,7 +19,7 @@ from tests.support.tokens import AUDIENCE, EMAIL, CertificateServer, Issuer, pus
 from tests.support.voices import a_queued
 
 if TYPE_CHECKING:
-    from shared.voice import Status
+    from shared.voices.voice import Status
 
 ISSUER = Issuer()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from functions.sweep.decision import Patience, Remedy, decide
-from shared.voice import LEASE
+from shared.voices.voice import LEASE
 from tests.support.voices import (
     NOW,
     SECOND,
@@ -20,7 +20,7 @@ from tests.support.voices import (
 )
 
 if TYPE_CHECKING:
-    from shared.voice import Voice
+    from shared.voices.voice import Voice
 
 PATIENCE = Patience.of(unchanged_seconds=300, upload_url_seconds=600)
 UNCHANGED = timedelta(seconds=300)

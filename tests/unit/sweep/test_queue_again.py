@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.voice import (
+from shared.voices.voice import (
     LEASE,
     ForbiddenTransitionError,
     LeaseHeldError,

@@ -8,11 +8,11 @@ import pytest
 
 from functions.sweep.decision import Patience
 from functions.sweep.sweeping import PAGE, PAGES, IncompleteSweepError, Sweeper
-from infra.local.memory_voices import MemoryVoices
-from shared.media import TEXT_CONTENT_TYPE
-from shared.messages import ConversionMessage, PushMessage, parse_conversion_message
+from infra.local.memory.voices import MemoryVoices
 from shared.ports.store import Found, UnreadableVoiceError
-from shared.voice import ErrorCode, Speaking, Status, Voice, new_voice_id
+from shared.voices.media import TEXT_CONTENT_TYPE
+from shared.voices.messages import ConversionMessage, PushMessage, parse_conversion_message
+from shared.voices.voice import ErrorCode, Speaking, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
 from tests.support.logs import log_book, logged_as
 from tests.support.messages import RecordingPublisher

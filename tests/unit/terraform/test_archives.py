@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
 FUNCTIONS = ("api", "dead_letter", "on_upload", "sweep")
+CONTAINERS = ("combined", "convert", "live")  # all of them from one image
 
 # The least that each function needs in its environment.
 ENVIRONMENT = {
@@ -75,7 +76,7 @@ def test_every_deployable_but_the_container_is_deployed_as_a_function(
 ) -> None:
     there = {path.parent.name for path in ROOT.glob("functions/*/main.py")}
 
-    assert there == {*FUNCTIONS, "convert"}
+    assert there == {*FUNCTIONS, *CONTAINERS}
     assert terraform.locals["functions"].keys() == set(FUNCTIONS)
     assert terraform.locals["archive_patterns"].keys() == set(FUNCTIONS)
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.api.settings import ApiSettings
-from functions.convert.live.settings import HEARINGS_PER_CPU, LiveSettings
-from functions.convert.planning import (
+from conversion.serving.planning import (
     FETCHED_CONVERSION_BYTES,
     MIB,
     PROCESS_BYTES,
@@ -17,12 +15,14 @@ from functions.convert.planning import (
     memory_needs,
     plan,
 )
+from functions.api.settings import ApiSettings
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
+from functions.live.settings import HEARINGS_PER_CPU, LiveSettings
 from functions.on_upload.settings import OnUploadSettings
 from functions.sweep.settings import SweepSettings
-from shared.settings import CommonSettings, Environment, load
-from speech.audio.recording import DecodeLimits
+from shared.process.settings import CommonSettings, Environment, load
+from speech.decoding.recordings.recording import DecodeLimits
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule

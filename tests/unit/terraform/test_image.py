@@ -16,12 +16,16 @@ DOCKERFILE = ROOT / "functions/convert/Dockerfile"
 NEEDED = [
     "characters/a-character/character.json",
     "characters/a-character/a-graph.onnx",
+    "conversion/worker.py",
     "functions/__init__.py",
+    "functions/combined/main.py",
+    "functions/compat/voicevox/main.py",
     "functions/convert/main.py",
     "functions/convert/requirements-cuda.txt",
     "functions/convert/requirements.txt",
-    "shared/voice.py",
-    "speech/audio/decoding.py",
+    "functions/live/main.py",
+    "shared/voices/voice.py",
+    "speech/decoding/decoder.py",
 ]
 UNWANTED = [
     "README.md",
@@ -51,7 +55,7 @@ def test_a_change_of_anything_in_the_image_makes_a_new_image(terraform: Terrafor
     )
     found = [
         path.relative_to(ROOT).as_posix()
-        for top in ("characters", "functions/convert", "shared", "speech")
+        for top in ("characters", "conversion", "functions", "shared", "speech")
         for path in (ROOT / top).rglob("*")
         if path.is_file()
     ]

@@ -6,8 +6,8 @@ import re
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from infra.local.memory_topics import Subscription
-from infra.local.options import CloudOptions, LivenessProbe
+from infra.local.configuration.options import CloudOptions, LivenessProbe
+from infra.local.memory.topics import Subscription
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.voice import ErrorCode
+from shared.voices.voice import ErrorCode
 from tests.unit.terraform.reading import ROOT, read_module
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import pytest
 from fastapi.routing import APIRoute
 from starlette.routing import Route
 
-from functions.convert.admission import Admission
+from conversion.admission import Admission
+from conversion.characters.lending import BuiltInCharacters
+from functions.compat.voicevox.app import Services, Settings, build
+from functions.compat.voicevox.memory.memory import Presets, UserDictionary
+from functions.compat.voicevox.speech.voices import Voices
 from functions.convert.app import create_app
-from functions.convert.characters import BuiltInCharacters
-from functions.convert.live.voicevox.app import Services, Settings, build
-from functions.convert.live.voicevox.memory import Presets, UserDictionary
-from functions.convert.live.voicevox.voices import Voices
 from functions.sweep.app import create_app as create_sweep
 from shared.http.push import push_app
 from shared.ports.tokens import TokenRefusedError
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.applications import Starlette
 
-    from functions.convert.worker import Worker
+    from conversion.worker import Worker
     from functions.sweep.sweeping import Sweeper
-    from shared.messages import PushMessage
+    from shared.voices.messages import PushMessage
     from tests.unit.terraform.reading import TerraformModule
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from functions.sweep.settings import SweepSettings
 from shared.google.firestore_store import FirestoreVoices
-from shared.voice import Status
+from shared.voices.voice import Status
 
 if TYPE_CHECKING:
     from google.cloud.firestore_v1.base_query import FieldFilter

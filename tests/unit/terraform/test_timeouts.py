@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from shared.settings import CommonSettings
-from shared.timeouts import Timeouts
+from shared.process.settings import CommonSettings
+from shared.process.timeouts import Timeouts
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from speech.bundles.reading import load_character
-from speech.engines.base import ConversionOptions, SessionSettings
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
+from speech.networks.settings import SessionSettings
 from training.__main__ import Effort, Places, make_data, train, write_bundle
 
 PROGRAMS = ("hts_engine", "flite", "festival", "espeak-ng")

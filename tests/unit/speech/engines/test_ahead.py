@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from speech.engines.ahead import Ahead, Samples
-from speech.engines.pauses import PAUSE_FRAMES, Pauses
+from speech.engines.interface.ahead import Ahead, Samples
+from speech.signal.pauses import PAUSE_FRAMES, Pauses
 from tests.unit.speech import signals
 
 RATE = signals.RATE

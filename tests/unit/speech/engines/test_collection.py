@@ -10,19 +10,19 @@ import numpy as np
 import pyopenjtalk
 import pytest
 
+from importing.aivmx.graphs import parse_aivmx
 from speech.bundles.bundle import Graph
 from speech.bundles.onnx_model import inspect_model
-from speech.engines.base import SessionSettings
-from speech.engines.japanese import HtsVoice, JapaneseEngine
-from speech.engines.speaking import SpeechOptions, TextError
+from speech.engines.interface.text_engine import SpeechOptions, TextError
+from speech.engines.japanese.engine import HtsVoice, JapaneseEngine
 from speech.engines.style_bert_vits2.engine import VoiceBundle, build_voice
-from speech.importing.aivmx import parse_aivmx
+from speech.networks.settings import SessionSettings
 from speech.text.english import EnglishReader, read_words
 from speech.text.reading import Reader
 from tests.support.golden_speech import FOLDER, vocabulary
 
 if TYPE_CHECKING:
-    from speech.engines.speaking import TextEngine
+    from speech.engines.interface.text_engine import TextEngine
 
 COLLECTION = Path(__file__).parents[3] / "data" / "text" / "sentences.json"
 ROWS: list[dict[str, Any]] = json.loads(COLLECTION.read_text("utf-8"))

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from shared.characters import ENCODERS
+from shared.characters.manifest import ENCODERS
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_characters
-from speech.engines.analysis import analyse
-from speech.engines.base import ConversionOptions, NoClock, SessionSettings
-from speech.engines.chunks import cut_at_pauses
-from speech.engines.content import PRIOR_FRAMES, ContentEncoder, tells_speaker
-from speech.engines.harmonic import HarmonicEngine, build
+from speech.engines.harmonic.content import PRIOR_FRAMES, ContentEncoder, tells_speaker
+from speech.engines.harmonic.engine import HarmonicEngine, build
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES
-from speech.engines.session import GraphSession
+from speech.networks.session import GraphSession
+from speech.networks.settings import SessionSettings
+from speech.signal.chunks import cut_at_pauses
+from speech.signal.clock import NoClock
+from speech.signal.whole.analysis import analyse
 from tests.unit.speech import bundles, graphs, signals
 
 if TYPE_CHECKING:

@@ -6,24 +6,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from shared.characters import TextSpeech
+from shared.characters.manifest import TextSpeech
 from speech.bundles.reading import load_character
-from speech.engines import f0, text_registry
-from speech.engines.base import SessionSettings
-from speech.engines.converted import ConvertedSpeech
+from speech.engines import text_registry
+from speech.engines.converted.engine import ConvertedSpeech
+from speech.engines.interface.text_engine import SpeechOptions
 from speech.engines.kokoro import packages
 from speech.engines.registry import ENGINES, build_engine
-from speech.engines.samples import resample
-from speech.engines.speaking import SpeechOptions
+from speech.networks.settings import SessionSettings
+from speech.signal.pitch import f0
+from speech.signal.samples import resample
 from tests.support.characters import a_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from shared.characters import CharacterManifest
-    from speech.engines.base import ConversionOptions, Samples
-    from speech.engines.speaking import PhraseEngine
-    from speech.text.accents import AccentPhrase
+    from shared.characters.manifest import CharacterManifest
+    from speech.engines.interface.engine import ConversionOptions
+    from speech.engines.interface.text_engine import PhraseEngine
+    from speech.signal.arrays import Samples
+    from speech.text.phones.accents import AccentPhrase
 
 CHARACTERS = Path("characters")
 RATE = 24_000

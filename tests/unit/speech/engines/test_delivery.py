@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from speech.engines.delivery import Piece, deliver, to_full_scale, trim
-from speech.engines.speaking import SpeechOptions
+from speech.engines.interface.delivery import Piece, deliver, to_full_scale, trim
+from speech.engines.interface.text_engine import SpeechOptions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

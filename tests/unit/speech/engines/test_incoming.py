@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import soxr
 
-from speech.engines.f0 import SAMPLE_RATE
-from speech.engines.running.incoming import Decimator, SoxResampler, open_resampler
+from speech.signal.pitch.f0 import SAMPLE_RATE
+from speech.signal.running.incoming import Decimator, SoxResampler, open_resampler
 from tests.unit.speech import signals
 
 if TYPE_CHECKING:
-    from speech.engines.base import Samples
+    from speech.signal.arrays import Samples
 
 MIDDLE = slice(1000, -1000)
 

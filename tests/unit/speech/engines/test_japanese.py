@@ -8,10 +8,10 @@ import numpy as np
 import pyopenjtalk
 import pytest
 
-from speech.engines import f0
-from speech.engines.japanese import HtsVoice, JapaneseEngine, split_breaths
-from speech.engines.samples import resample
-from speech.engines.speaking import SpeechOptions, TextError, TextErrorCode
+from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
+from speech.engines.japanese.engine import HtsVoice, JapaneseEngine, split_breaths
+from speech.signal.pitch import f0
+from speech.signal.samples import resample
 from speech.text.english import EnglishReader, read_words
 from speech.text.reading import Reader
 

@@ -5,25 +5,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from speech.engines import f0
-from speech.engines.base import SessionSettings
+from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
 from speech.engines.kokoro.engine import MEDIAN_HZ, KokoroEngine, built_in
 from speech.engines.kokoro.mixture import NOBODY, Mixture
 from speech.engines.kokoro.packages import KokoroMissingError, is_installed, read_files
 from speech.engines.kokoro.phones import has_sound, symbols_of_phrases, symbols_of_text
 from speech.engines.kokoro.synthesis import Synthesis
-from speech.engines.samples import resample
-from speech.engines.speaking import SpeechOptions, TextError, TextErrorCode
-from speech.text.accents import AccentPhrase, accent_phrases, mora_of
+from speech.networks.settings import SessionSettings
+from speech.signal.pitch import f0
+from speech.signal.samples import resample
 from speech.text.front_end import FrontEnd
-from speech.text.morae import KANA
+from speech.text.phones.accents import AccentPhrase, accent_phrases, mora_of
+from speech.text.phones.morae import KANA
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from speech.engines.base import Samples
+    from speech.signal.arrays import Samples
 
 RATE = 24_000
 

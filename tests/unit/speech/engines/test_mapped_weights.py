@@ -6,9 +6,9 @@ import numpy as np
 
 from speech.bundles.bundle import Graph
 from speech.bundles.onnx_model import inspect_model
-from speech.engines.base import SessionSettings
-from speech.engines.mapped_weights import MappedWeights
-from speech.engines.session import GraphSession
+from speech.networks.mapped_weights import MappedWeights
+from speech.networks.session import GraphSession
+from speech.networks.settings import SessionSettings
 from tests.support.golden_speech import FOLDER
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from speech.engines import f0
-from speech.engines.prosody import change_pitch
-from speech.engines.samples import resample
+from speech.signal.pitch import f0
+from speech.signal.pitch.prosody import change_pitch
+from speech.signal.samples import resample
 from tests.unit.speech import signals
 
 if TYPE_CHECKING:

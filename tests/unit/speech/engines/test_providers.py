@@ -6,9 +6,9 @@ import pytest
 
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_character
-from speech.engines.base import SessionSettings
-from speech.engines.providers import Provider
 from speech.engines.registry import ENGINES, build_engine
+from speech.networks.providers import Provider
+from speech.networks.settings import SessionSettings
 from tests.unit.speech.bundles import write_bundle, write_waveform_bundle
 from tests.unit.speech.graphs import gain_graph
 

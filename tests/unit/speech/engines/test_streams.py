@@ -16,14 +16,15 @@ import pytest
 
 from benchmarks.hearing.distance import distance
 from benchmarks.measuring.recordings import SAMPLE_RATE, speech
-from shared.voice import ErrorCode, VoiceError
+from shared.voices.voice import ErrorCode, VoiceError
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_character
-from speech.engines.base import ConversionOptions, Engine, SessionSettings, Stream
+from speech.engines.interface.engine import ConversionOptions, Engine, Stream
 from speech.engines.registry import ENGINES, build_engine
-from speech.engines.running.finishing import RunningLimiter
-from speech.engines.running.history import History
-from speech.engines.samples import resample
+from speech.networks.settings import SessionSettings
+from speech.signal.running.finishing import RunningLimiter
+from speech.signal.running.history import History
+from speech.signal.samples import resample
 from tests.unit.speech import graphs, signals
 from tests.unit.speech.bundles import write_bundle, write_waveform_bundle
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from speech.text.accents import AccentPhrase, accent_phrases, align, mora_of, phonemes_of
-from speech.text.labels import labels_of
 from speech.text.normalisation import normalise
-from speech.text.phonemes import phonemes
+from speech.text.phones.accents import AccentPhrase, accent_phrases, align, mora_of, phonemes_of
+from speech.text.phones.labels import labels_of
+from speech.text.phones.phonemes import phonemes
 from speech.text.reading import Reader, Reading
 from tests.support.golden_speech import SENTENCES
 

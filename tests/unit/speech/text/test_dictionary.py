@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from speech.text.dictionary import WordError, WordType, compile_dictionary, make_word
+from speech.text.phones.dictionary import WordError, WordType, compile_dictionary, make_word
 from speech.text.reading import Reader
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from speech.text.english import EnglishReader, read_words
-from speech.text.morae import SOUNDS, split_morae
+from speech.text.phones.morae import SOUNDS, split_morae
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from speech.text.morae import KANA, SOUNDS, split_morae
 from speech.text.normalisation import normalise
-from speech.text.phonemes import Phonemes, phonemes
+from speech.text.phones.morae import KANA, SOUNDS, split_morae
+from speech.text.phones.phonemes import Phonemes, phonemes
+from speech.text.phones.symbols import IDS, SYMBOLS
+from speech.text.phones.tokens import Vocabulary, VocabularyError, voice_inputs
+from speech.text.phones.tones import tones_of_phones
 from speech.text.reading import Reader, Reading, Word
-from speech.text.symbols import IDS, SYMBOLS
-from speech.text.tokens import Vocabulary, VocabularyError, voice_inputs
-from speech.text.tones import tones_of_phones
 from tests.support.golden_speech import REFERENCE, SENTENCES, vocabulary
 
 

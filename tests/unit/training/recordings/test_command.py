@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from shared.characters import read_manifest
+from importing.files.errors import VoiceFileError
+from shared.characters.manifest import read_manifest
 from speech.bundles.reading import load_character
-from speech.engines.base import ConversionOptions, SessionSettings
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
-from speech.importing.errors import VoiceFileError
+from speech.networks.settings import SessionSettings
 from tests.unit.training.recordings.conftest import CONSENT
 from training.quality.similarity import SpeakerEncoder
 from training.recordings import others

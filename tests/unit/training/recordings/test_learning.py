@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from speech.importing.consent import Consent
+from importing.bundles.consent import Consent
 from tests.unit.training.recordings.conftest import CONSENT
 from training.export import GRAPH, Melody
 from training.graph_weights import load_network

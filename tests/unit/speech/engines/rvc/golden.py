@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from importing.rvc.index_file import read_index
+from importing.rvc.retrieval_graph import build_retrieval
+from importing.rvc.voices import import_voice
 from speech.bundles.bundle import Graph
 from speech.bundles.onnx_model import inspect_model
-from speech.engines.base import SessionSettings
 from speech.engines.rvc.features import feature_count
 from speech.engines.rvc.networks import (
     OnnxSynthesizer,
@@ -20,10 +22,8 @@ from speech.engines.rvc.networks import (
     SynthesizerContract,
     read_retrieval,
 )
-from speech.engines.session import GraphSession
-from speech.importing.index_file import read_index
-from speech.importing.retrieval_graph import build_retrieval
-from speech.importing.voices import import_voice
+from speech.networks.session import GraphSession
+from speech.networks.settings import SessionSettings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

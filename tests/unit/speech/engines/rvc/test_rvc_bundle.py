@@ -8,8 +8,9 @@ import pytest
 
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_character
-from speech.engines.base import ConversionOptions, SessionSettings
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
+from speech.networks.settings import SessionSettings
 from tests.unit.speech import graphs, signals
 from tests.unit.speech.engines.rvc.voices import (
     CHANNELS,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from speech.engines.base import Engine
+    from speech.engines.interface.engine import Engine
 
 AUTO = ConversionOptions()
 

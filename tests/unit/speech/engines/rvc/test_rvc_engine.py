@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.characters import CharacterManifest, parse_manifest
-from shared.voice import VoiceError
-from speech.engines.ahead import Ahead
-from speech.engines.base import ConversionOptions
+from shared.characters.manifest import CharacterManifest, parse_manifest
+from shared.voices.voice import VoiceError
+from speech.engines.interface.ahead import Ahead
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.rvc.engine import RvcEngine
 from speech.engines.rvc.original import convert_as_original
 from speech.engines.rvc.retrieval import Retrieval
 from speech.engines.rvc.voice import Voice, VoiceOptions
-from speech.engines.samples import resample
+from speech.signal.samples import resample
 from tests.unit.speech import signals
 from tests.unit.speech.bundles import manifest
 from tests.unit.speech.engines.rvc import golden

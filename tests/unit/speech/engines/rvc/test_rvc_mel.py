@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from speech.engines.rvc.mel import FCPE_MEL, RMVPE_MEL, MelKind, log_mel
+from speech.engines.rvc.pitch.mel import FCPE_MEL, RMVPE_MEL, MelKind, log_mel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,7 +14,7 @@ from speech.engines.rvc.voice import Voice, VoiceOptions
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from speech.engines.rvc.pitch import Contour
+    from speech.engines.rvc.pitch.tracks import Contour
     from speech.engines.rvc.voice import Noise
 
     Array = NDArray[np.float32]

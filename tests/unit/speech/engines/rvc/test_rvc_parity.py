@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from shared.characters import parse_manifest
-from speech.engines.base import ConversionOptions
+from shared.characters.manifest import parse_manifest
+from speech.engines.interface.engine import ConversionOptions
 from speech.engines.rvc.engine import RvcEngine
 from speech.engines.rvc.original import convert_as_original
 from speech.engines.rvc.settings import read_settings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from speech.engines.rvc.pitch import Contour
+    from speech.engines.rvc.pitch.tracks import Contour
     from speech.engines.rvc.voice import Noise
 
     Array = NDArray[np.float32]

@@ -10,7 +10,7 @@ from speech.engines.rvc.pieces import PADDING, is_complete, plan_phrases
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from speech.engines.chunks import Chunk
+    from speech.signal.chunks import Chunk
 
 
 def spoken(*parts: tuple[int, bool]) -> NDArray[np.bool_]:

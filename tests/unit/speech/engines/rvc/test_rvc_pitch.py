@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from speech.engines.rvc.pitch import contour, fill_unvoiced, shift
+from speech.engines.rvc.pitch.tracks import contour, fill_unvoiced, shift
 
 
 def hertz(*values: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

@@ -8,10 +8,10 @@ from onnx import TensorProto, helper
 
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.onnx_model import inspect_model
-from speech.engines.base import SessionSettings
-from speech.engines.rvc.mel import FCPE_MEL, RMVPE_MEL, log_mel
-from speech.engines.rvc.pitch_models import OnnxPitchModel, PitchModelContract, decode_salience
-from speech.engines.session import GraphSession
+from speech.engines.rvc.pitch.mel import FCPE_MEL, RMVPE_MEL, log_mel
+from speech.engines.rvc.pitch.models import OnnxPitchModel, PitchModelContract, decode_salience
+from speech.networks.session import GraphSession
+from speech.networks.settings import SessionSettings
 from tests.unit.speech import graphs
 from tests.unit.speech.engines.rvc.voices import constant
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from speech.engines.rvc.pitch import Contour
+    from speech.engines.rvc.pitch.tracks import Contour
     from speech.engines.rvc.voice import Noise
 
     Array = NDArray[np.float32]

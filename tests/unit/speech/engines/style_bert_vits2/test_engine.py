@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from importing.aivmx.graphs import parse_aivmx
 from speech.bundles.bundle import BundleError, Graph
 from speech.bundles.onnx_model import inspect_model
-from speech.engines.base import SessionSettings
-from speech.engines.session import shared_session
-from speech.engines.speaking import SpeechOptions, TextError, TextErrorCode
+from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
 from speech.engines.style_bert_vits2.encoder import BertEncoder
 from speech.engines.style_bert_vits2.engine import (
     StyleBertVits2Engine,
@@ -20,7 +19,8 @@ from speech.engines.style_bert_vits2.engine import (
     build_voice,
 )
 from speech.engines.style_bert_vits2.synthesis import Inference, Synthesis
-from speech.importing.aivmx import parse_aivmx
+from speech.networks.session import shared_session
+from speech.networks.settings import SessionSettings
 from speech.text.reading import Reader
 from tests.support.golden_speech import FOLDER, REFERENCE, SENTENCES, vocabulary
 from tests.unit.speech import graphs
@@ -28,7 +28,7 @@ from tests.unit.speech import graphs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from speech.text.phonemes import Phonemes
+    from speech.text.phones.phonemes import Phonemes
 
 WAVES = np.load(FOLDER / "waves.npz")
 FEATURES = np.load(FOLDER / "bert.npz")

@@ -1,0 +1,1 @@
+"""The characters that an instance can convert to: loaded, fetched and lent."""

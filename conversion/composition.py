@@ -1,0 +1,168 @@
+"""Puts together what convert and live share, from their settings."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from conversion.characters.fetching import FetchedCharacters, Limits
+from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
+from conversion.characters.loading import CharacterLoader, build_character
+from conversion.conversion import Conversion
+from conversion.rehearsal import rehearse
+from conversion.stopwatch import process_age_ms
+from shared.characters.bucket import CharacterBucket
+from shared.characters.manifest import MAX_BUNDLE_BYTES
+from shared.google import clients
+from speech.bundles.reading import load_characters
+from speech.decoding.decoder import Decoder
+from speech.engines.registry import ENGINES
+from speech.networks.settings import SessionSettings
+from speech.text.front_end import FrontEnd
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from conversion.characters.lending import Characters
+    from conversion.settings import ConverterSettings
+    from shared.ports.bucket import Bucket
+    from shared.ports.store import VoiceStore
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Where an instance reads and writes.
+
+    Attributes:
+        voices: the voices' documents.
+        uploads: the bucket of the recordings.
+        results: the bucket of the results; it must be able to sign addresses.
+        open_characters: opens the bucket of the characters; None if there is none.
+    """
+
+    voices: VoiceStore
+    uploads: Bucket
+    results: Bucket
+    open_characters: Callable[[], Bucket] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What an instance converts with.
+
+    Attributes:
+        decoder: has been started.
+        characters: those of the image, loaded, by id.
+        session: how the graphs of all characters run.
+    """
+
+    decoder: Decoder
+    characters: Mapping[str, LoadedCharacter]
+    session: SessionSettings = field(default_factory=SessionSettings)
+
+
+def lend_characters(
+    config: ConverterSettings, tools: Tools, open_bucket: Callable[[], Bucket] | None
+) -> Characters:
+    """Build the character source: the image's characters, and the bucket's if there is one."""
+    built_in = BuiltInCharacters(tools.characters)
+    if open_bucket is None:
+        return built_in
+    bucket = CharacterBucket(open_bucket)
+    loader = CharacterLoader(bucket, tools.session, config.max_bundle_bytes)
+    limits = Limits(config.characters_memory_bytes, config.characters_refresh_seconds)
+    return FetchedCharacters(built_in, bucket, loader, limits)
+
+
+def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) -> Conversion:
+    """Build the conversion of one instance."""
+    return Conversion(
+        uploads=stores.uploads,
+        results=stores.results,
+        decoder=tools.decoder,
+        limits=config.decode_limits,
+        max_speech_seconds=config.max_speech_seconds,
+        result_lifetime=timedelta(seconds=config.result_url_seconds),
+    )
+
+
+def open_stores(config: ConverterSettings) -> Stores:
+    """Open the clients; must be called in the event loop that uses them."""
+    signer = clients.open_signer(config)
+    return Stores(
+        voices=clients.open_voices(config),
+        uploads=clients.open_bucket(config, config.uploads_bucket),
+        results=clients.open_bucket(config, config.results_bucket, signer),
+        open_characters=clients.characters_opener(config),
+    )
+
+
+@asynccontextmanager
+async def starting_tools(
+    config: ConverterSettings, front_end: FrontEnd | None = None
+) -> AsyncIterator[Awaitable[Tools]]:
+    """Begin to start the decoder, load the characters and rehearse; stop the decoder at the end.
+
+    This goes on in another process and another thread. Until the caller awaits the tools, it can
+    do the other parts of the cold start.
+
+    Args:
+        config: the settings.
+        front_end: reads texts; None for one without words of users.
+    """
+    decoder = Decoder(max_processes=config.share(config.concurrency))
+    loop = asyncio.get_running_loop()
+    session = SessionSettings(config.threads, config.provider, front_end=front_end or FrontEnd())
+    loading = loop.run_in_executor(
+        None, build_characters, config.characters_dir, session, config.max_bundle_bytes
+    )
+    starting = asyncio.create_task(decoder.start())
+    # Let the event loop start the decoder's process now: the caller may block the loop for long.
+    await asyncio.sleep(0)
+
+    async def tools() -> Tools:
+        characters, _ = await asyncio.gather(loading, starting)
+        await rehearse(decoder, characters.values())
+        return Tools(decoder, characters, session)
+
+    both = asyncio.create_task(tools())
+    try:
+        yield both
+    finally:
+        both.cancel()
+        await asyncio.gather(both, starting, return_exceptions=True)
+        await decoder.aclose()
+
+
+def build_characters(
+    folder: Path, session: SessionSettings, max_bytes: int = MAX_BUNDLE_BYTES
+) -> dict[str, LoadedCharacter]:
+    """Load every character bundle of a folder and build its engine.
+
+    Args:
+        folder: of the bundles.
+        session: how their graphs run.
+        max_bytes: how many bytes the graphs of one bundle may have together.
+
+    Raises:
+        BundleError: a bundle will not work, or there is none.
+    """
+    return {
+        name: build_character(character, session)
+        for name, character in load_characters(folder, ENGINES, max_bytes).items()
+    }
+
+
+def log_start() -> None:
+    """Log that this instance serves, and how long its start took."""
+    extra: dict[str, Any] = {"event": "instance_started"}
+    if (ready_ms := process_age_ms()) is not None:
+        extra["ready_ms"] = ready_ms
+    _LOG.info("serving", extra=extra)

@@ -1,0 +1,301 @@
+"""The work on one voice: read, decode, convert, encode, store."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from conversion.stopwatch import Stages
+from shared.voices.media import content_type_matches
+from shared.voices.objects import ObjectExistsError, ObjectMissingError, result_name
+from shared.voices.voice import ErrorCode, Result, VoiceError
+from speech.engines.interface.engine import ConversionOptions
+from speech.results.encoding import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime, timedelta
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from conversion.characters.lending import LoadedCharacter
+    from conversion.stopwatch import Stopwatch
+    from shared.ports.bucket import Bucket
+    from shared.voices.voice import Input, Speaking, Voice
+    from speech.decoding.decoder import Decoder
+    from speech.decoding.recordings.recording import DecodeLimits, Recording
+    from speech.engines.interface.ahead import Ahead
+    from speech.results.encoding import Encoded
+    from speech.results.marking import Marking
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A conversion that succeeded.
+
+    Attributes:
+        result: the converted audio in its bucket.
+        seconds: the recording's length; None for a text.
+        timings: milliseconds per stage.
+    """
+
+    result: Result
+    seconds: float | None
+    timings: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A converted recording, or a spoken text, that is not stored yet.
+
+    Attributes:
+        encoded: the file.
+        marking: what is written into it.
+        seconds: the recording's length; None for a text.
+    """
+
+    encoded: Encoded
+    marking: Marking
+    seconds: float | None
+
+
+class Conversion:
+    """Converts voices; all conversions of the process share its parts.
+
+    Args:
+        uploads: the bucket of the recordings.
+        results: the bucket of the results; it must be able to sign.
+        decoder: decodes recordings.
+        limits: what a recording may be.
+        max_speech_seconds: how long the speech of a text may be.
+        result_lifetime: how long a result's address works.
+    """
+
+    def __init__(
+        self,
+        *,
+        uploads: Bucket,
+        results: Bucket,
+        decoder: Decoder,
+        limits: DecodeLimits,
+        max_speech_seconds: float,
+        result_lifetime: timedelta,
+    ) -> None:
+        self._uploads = uploads
+        self._results = results
+        self._decoder = decoder
+        self._limits = limits
+        self._max_speech_seconds = max_speech_seconds
+        self._result_lifetime = result_lifetime
+
+    async def run(
+        self, voice: Voice, character: LoadedCharacter, enter_stage: Callable[[str], None]
+    ) -> Outcome:
+        """Convert a leased voice.
+
+        Args:
+            voice: the voice, with its input and the attempt that works on it.
+            character: the voice's character.
+            enter_stage: is called with the name of every stage that begins.
+
+        Raises:
+            VoiceError: the voice cannot be converted; trying again cannot help.
+            StorageUnavailableError, DecoderUnavailableError: trying again may help.
+        """
+        upload = _input(voice)
+        stages = Stages(enter_stage)
+        with stages.enter("reading", timed_as="read"):
+            data = await self._read(voice, upload)
+        made = await self.make(voice, character, data, upload.content_type, stages)
+        return await self.store(voice, made, stages)
+
+    async def make(
+        self,
+        voice: Voice,
+        character: LoadedCharacter,
+        data: bytes,
+        content_type: str,
+        stages: Stages,
+        *,
+        ahead: Ahead | None = None,
+    ) -> Made:
+        """Convert a recording or speak a text; nothing is stored, and the voice need not be leased.
+
+        Args:
+            voice: the voice.
+            character: the voice's character.
+            data: its recording, or its text.
+            content_type: the media type that it was uploaded with.
+            stages: is told every stage that begins.
+            ahead: what of it is converted already; it changes nothing of the result.
+
+        Raises:
+            VoiceError: the voice cannot be converted; trying again cannot help.
+            DecoderUnavailableError: trying again may help.
+        """
+        if voice.options.speaking is None:
+            with stages.enter("decoding", timed_as="decode"):
+                recording = await self._decode(data, content_type)
+            with stages.enter("converting"):
+                options = conversion_options(voice, ahead)
+                samples = await _convert(character, recording, options, stages.stopwatch)
+            seconds = round(recording.seconds, 3)
+        else:
+            with stages.enter("speaking", timed_as="speak"):
+                samples = await self._speak(voice, character, data, voice.options.speaking)
+            seconds = None
+        with stages.enter("encoding", timed_as="encode"):
+            marking = character.text_marking if voice.is_text else character.marking
+            encoded = await _encode(samples, character, voice, marking)
+        return Made(encoded, marking, seconds)
+
+    async def store(self, voice: Voice, made: Made, stages: Stages) -> Outcome:
+        """Store what was made for a leased voice, as the result of its present attempt.
+
+        Raises:
+            StorageUnavailableError: trying again may help.
+        """
+        with stages.enter("storing", timed_as="store"):
+            result = await self._store(voice, made.encoded, made.marking)
+        return Outcome(result, made.seconds, stages.stopwatch.milliseconds())
+
+    async def discard_recording(self, voice: Voice) -> None:
+        """Empty the recording of a final voice: nobody needs it any more."""
+        if voice.input is not None:
+            await self._uploads.empty(voice.input.object, voice.input.generation)
+
+    async def discard(self, voice: Voice) -> None:
+        """Delete the result of the voice's present attempt, which may not be committed."""
+        await self._results.delete_all(f"{voice.voice_id}/{voice.attempt}.")
+
+    async def discard_all(self, voice_id: str) -> None:
+        """Delete the results of all attempts at an erased voice."""
+        await self._results.delete_all(f"{voice_id}/")
+
+    async def discard_others(self, voice: Voice) -> None:
+        """Delete the results of a finished voice's other attempts."""
+        keep = voice.result.object if voice.result else ""
+        await self._results.delete_all(f"{voice.voice_id}/", except_for=keep)
+
+    async def _read(self, voice: Voice, upload: Input) -> bytes:
+        most = self._limits.max_bytes
+        if upload.bytes > most:
+            raise _too_large(upload.bytes, most)
+        try:
+            data = await self._uploads.read(upload.object, upload.generation, max_bytes=most)
+        except ObjectMissingError as error:
+            message = (
+                "The text is gone; please send it again."
+                if voice.is_text
+                else "The recording is gone; please record again."
+            )
+            raise VoiceError(ErrorCode.SOURCE_MISSING, message) from error
+        if len(data) > most:
+            raise _too_large(len(data), most)
+        return data
+
+    async def _decode(self, data: bytes, content_type: str) -> Recording:
+        recording = await self._decoder.decode(data, limits=self._limits)
+        if not content_type_matches(recording.container, content_type):
+            raise VoiceError(
+                ErrorCode.CONTENT_TYPE_MISMATCH,
+                f"The recording is {recording.container}, but was uploaded as "
+                f"{content_type}; upload it with the recorder's content type.",
+            )
+        return recording
+
+    async def _speak(
+        self, voice: Voice, character: LoadedCharacter, text: bytes, speaking: Speaking
+    ) -> npt.NDArray[np.float32]:
+        # A process that only converts recordings does not import what speaks text.
+        from conversion.synthesis import speak  # noqa: PLC0415 - see above
+
+        return await speak(
+            character.text_engine, text, speaking, _seed(voice), self._max_speech_seconds
+        )
+
+    async def _store(self, voice: Voice, encoded: Encoded, marking: Marking) -> Result:
+        name = result_name(voice.voice_id, voice.attempt, encoded.extension.removeprefix("."))
+        # Signing and writing run at the same time, because each is a slow request in the cloud.
+        signing = asyncio.create_task(self._sign(voice, name, encoded.extension))
+        try:
+            await self._write(name, encoded)
+            url, expires_at = await signing
+        finally:
+            signing.cancel()
+            await asyncio.gather(signing, return_exceptions=True)
+        return Result(
+            bucket=self._results.name,
+            object=name,
+            url=url,
+            url_expires_at=expires_at,
+            content_type=encoded.content_type,
+            bytes=len(encoded.data),
+            seconds=round(encoded.seconds, 3),
+            sha256=hashlib.sha256(encoded.data).hexdigest(),
+            synthetic=marking.tags(),
+        )
+
+    async def _write(self, name: str, encoded: Encoded) -> None:
+        # If the object exists, the answer to our own write was lost: no other worker has this
+        # attempt.
+        with suppress(ObjectExistsError):
+            await self._results.write(
+                name,
+                io.BytesIO(encoded.data),
+                content_type=encoded.content_type,
+                size=len(encoded.data),
+            )
+
+    async def _sign(self, voice: Voice, name: str, extension: str) -> tuple[str, datetime]:
+        filename = f"{voice.character}-{voice.voice_id[:8]}{extension}"
+        return await self._results.sign_download(
+            name, lifetime=self._result_lifetime, filename=filename
+        )
+
+
+def conversion_options(voice: Voice, ahead: Ahead | None = None) -> ConversionOptions:
+    """Return what the conversion of a voice asks for; every attempt asks for the same."""
+    return ConversionOptions(voice.options.pitch_shift, _seed(voice), ahead)
+
+
+async def _convert(
+    character: LoadedCharacter, recording: Recording, options: ConversionOptions, watch: Stopwatch
+) -> npt.NDArray[np.float32]:
+    return await asyncio.to_thread(
+        character.engine.convert,
+        recording.samples,
+        recording.sample_rate,
+        options,
+        stopwatch=watch,
+    )
+
+
+async def _encode(
+    samples: npt.NDArray[np.float32], character: LoadedCharacter, voice: Voice, marking: Marking
+) -> Encoded:
+    engine = character.text_engine if voice.is_text else character.engine
+    rate = engine.sample_rate if engine else character.manifest.sample_rate
+    return await asyncio.to_thread(encode, samples, rate, voice.options.output_format, marking)
+
+
+def _seed(voice: Voice) -> int:
+    """Return a number that depends on the voice alone, so that every attempt gives the same."""
+    return zlib.crc32(voice.voice_id.encode())
+
+
+def _input(voice: Voice) -> Input:
+    if voice.input is None:
+        raise ValueError(f"voice {voice.voice_id} was leased without its input")
+    return voice.input
+
+
+def _too_large(size: int, most: int) -> VoiceError:
+    message = f"The recording has {size} bytes; at most {most} are converted."
+    return VoiceError(ErrorCode.TOO_LARGE, message)

@@ -1,0 +1,1 @@
+"""How a process serves: its settings, its server, its CPUs and its end."""

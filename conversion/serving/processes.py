@@ -1,0 +1,199 @@
+"""Several processes of the converter behind one port, supervised by Gunicorn.
+
+Gunicorn starts the processes, replaces one that ends or sends no heartbeat, and passes SIGTERM on.
+Each process serves as a single one does (`main.serve`), so HTTP/2 works, too. The engines are made
+after the fork, because ONNX Runtime's sessions and gRPC's channels do not survive one.
+
+A process has its first heartbeat before it is forked. The next ones come from its event loop once
+it serves. So no heartbeat comes from a process that does not get ready, whose event loop is
+blocked, or that is stopped. After the timeout Gunicorn ends such a process with SIGABRT, and a
+second later with SIGKILL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import faulthandler
+import logging
+import os
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+
+from gunicorn.app.base import BaseApplication
+from gunicorn.errors import AppImportError
+from gunicorn.workers.base import Worker
+
+from speech.bundles.bundle import BundleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from gunicorn.config import Config
+
+_HEARTBEATS_PER_TIMEOUT: Final = 4
+
+
+class Supervised(Protocol):
+    """What is to be known about processes that Gunicorn supervises; see ServingSettings."""
+
+    @property
+    def host(self) -> str:
+        """The address to listen on."""
+
+    @property
+    def port(self) -> int:
+        """The port to listen on."""
+
+    @property
+    def processes(self) -> int:
+        """How many processes there are."""
+
+    @property
+    def timeout(self) -> int:
+        """After how many seconds without a heartbeat one is replaced."""
+
+    @property
+    def graceful_timeout(self) -> int:
+        """How many seconds one may take to stop."""
+
+    @property
+    def log_level(self) -> str:
+        """The least severity that is logged."""
+
+
+_Config = TypeVar("_Config", bound=Supervised)
+
+
+class Supervision:
+    """A process's link to Gunicorn, which supervises it.
+
+    Args:
+        sockets: the descriptors of the sockets to listen at, which all processes share.
+        notify: sends a heartbeat.
+        is_orphaned: whether Gunicorn has ended without ending this process.
+        heartbeat_seconds: how often to send a heartbeat.
+    """
+
+    def __init__(
+        self,
+        sockets: Sequence[int],
+        notify: Callable[[], None],
+        is_orphaned: Callable[[], bool],
+        heartbeat_seconds: float,
+    ) -> None:
+        self.sockets = tuple(sockets)
+        self._notify = notify
+        self._is_orphaned = is_orphaned
+        self._heartbeat_seconds = heartbeat_seconds
+
+    async def send_heartbeats(self, is_stuck: Callable[[], bool]) -> None:
+        """Send heartbeats until this process is orphaned; return then.
+
+        It never returns once the process is stuck: Gunicorn then replaces it after the timeout.
+
+        Args:
+            is_stuck: whether the process must be replaced.
+        """
+        while not is_stuck() and not self._is_orphaned():
+            self._notify()
+            await asyncio.sleep(self._heartbeat_seconds)
+        if not self._is_orphaned():
+            await asyncio.Event().wait()
+
+
+def run(
+    config: _Config,
+    serve: Callable[[_Config, Supervision], Coroutine[Any, Any, None]],
+) -> None:
+    """Run `config.processes` processes, each of which serves, until SIGTERM or SIGINT."""
+    _Application(config, serve).run()  # type: ignore[no-untyped-call] # Gunicorn is not typed
+
+
+class _Application(BaseApplication):
+    """The converter as an application of Gunicorn: its settings, and what a process does."""
+
+    def __init__(
+        self,
+        config: Supervised,
+        serve: Callable[[Any, Supervision], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._config = config
+        self._serve = serve
+        super().__init__()  # type: ignore[no-untyped-call] # Gunicorn is not typed
+
+    def load_config(self) -> None:
+        """Set the options of Gunicorn itself; the processes use our settings for the rest."""
+        chosen: dict[str, Any] = {
+            "bind": f"{self._config.host}:{self._config.port}",
+            "workers": self._config.processes,
+            "worker_class": ConvertWorker,
+            "timeout": self._config.timeout,
+            "graceful_timeout": self._config.graceful_timeout,
+            "loglevel": self._config.log_level.lower(),
+            "logger_class": "conversion.serving.processes.Log",
+            # Heartbeats are files. They should be on no disk, and the image may be read-only.
+            "worker_tmp_dir": "/dev/shm" if os.path.isdir("/dev/shm") else None,  # noqa: PTH112, S108
+            "control_socket_disable": True,
+        }
+        settings = cast("Config", self.cfg)
+        for name, value in chosen.items():
+            settings.set(name, value)  # type: ignore[no-untyped-call] # likewise
+
+    def load(self) -> Callable[[Supervision], Coroutine[Any, Any, None]]:
+        """Return what a process does."""
+        return lambda supervision: self._serve(self._config, supervision)
+
+
+class ConvertWorker(Worker):
+    """One process."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)  # type: ignore[no-untyped-call] # Gunicorn is not typed
+        # Gunicorn never times out a worker without a heartbeat, and it may hang at once.
+        self.notify()  # type: ignore[no-untyped-call] # likewise
+
+    def init_signals(self) -> None:
+        """Install none of Gunicorn's handlers: `main.serve` handles SIGTERM and SIGINT."""
+        # SIGABRT then prints where each thread of a hanging process is.
+        faulthandler.enable()
+
+    def run(self) -> None:
+        """Serve until SIGTERM, or until the process has answered its share of requests."""
+        supervision = Supervision(
+            # Duplicates, because both the server and Gunicorn close their sockets.
+            [os.dup(one.fileno()) for one in self.sockets],
+            self.notify,
+            lambda: os.getppid() != self.ppid,
+            self.timeout / _HEARTBEATS_PER_TIMEOUT,
+        )
+        try:
+            asyncio.run(self.wsgi(supervision))
+        except BundleError as error:
+            # Gunicorn ends after this error; after any other it would start processes endlessly.
+            raise AppImportError(str(error)) from error
+
+
+class Log:
+    """Sends Gunicorn's log entries to our log, which is configured already.
+
+    Args:
+        cfg: Gunicorn's settings.
+    """
+
+    def __init__(self, cfg: Any) -> None:
+        self.cfg = cfg
+        self._log = logging.getLogger("gunicorn")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def setup(self, _cfg: Any) -> None:
+        """Do nothing: the log is configured already."""
+
+    def access(self, *_request: object) -> None:
+        """Do nothing: the platform logs every request."""
+
+    def reopen_files(self) -> None:
+        """Do nothing: there are no files."""
+
+    def close_on_exec(self) -> None:
+        """Do nothing: there are no files."""

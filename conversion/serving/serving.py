@@ -1,0 +1,149 @@
+"""How a process of this image serves: its settings, its server, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from conversion.serving.planning import RECYCLED_AFTER
+from shared.characters.manifest import MAX_BUNDLE_BYTES
+from speech.networks.providers import Provider
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hypercorn.config import Config
+    from hypercorn.typing import ASGIFramework
+
+    from conversion.serving.processes import Supervision
+
+
+def planned_max_requests(settings: dict[str, Any]) -> int:
+    """Return after how many requests a process is replaced: never, if there is only one."""
+    return RECYCLED_AFTER if settings.get("workers", 1) > 1 else 0
+
+
+class ServingSettings(BaseSettings):
+    """The settings of whatever serves in one or several processes.
+
+    Attributes:
+        port: the port that it listens on.
+        host: the address that it listens on.
+        workers: the most processes.
+        concurrency: how much is done at once by all processes together.
+        backlog: how much more may wait; further requests are refused.
+        threads: how many threads one network uses.
+        provider: where networks run; `cuda` needs a GPU and the image with CUDA.
+        timeout: after how many seconds without a heartbeat one of several processes is replaced; a
+            new process must be ready within this time.
+        graceful_timeout: how many seconds a process may take to stop; Cloud Run kills an instance
+            ten seconds after SIGTERM.
+        keepalive: how many seconds an idle connection is kept open.
+        max_requests: after how many requests a process is replaced; 0 for never, which is the
+            default for a single process.
+        max_requests_jitter: up to how many requests are added to that at random, so that not all
+            processes are replaced at once.
+        max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
+        characters_dir: folder of the character bundles that come with the image.
+    """
+
+    # Before those whose defaults may be planned from it.
+    max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES
+    host: str = "0.0.0.0"  # noqa: S104 - a container must be reachable from outside
+    port: Annotated[int, Field(ge=1, le=65535)] = 8080
+    workers: Annotated[int, Field(ge=1, le=32)] = 1
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 1
+    backlog: Annotated[int, Field(ge=0, le=1000)] = 8
+    threads: Annotated[int, Field(ge=1, le=16)] = 1
+    provider: Provider = Provider.CPU
+    timeout: Annotated[int, Field(ge=5, le=600)] = 30
+    graceful_timeout: Annotated[int, Field(ge=1, le=600)] = 8
+    keepalive: Annotated[float, Field(ge=1, le=3600)] = 75.0
+    max_requests: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
+        default_factory=planned_max_requests
+    )
+    max_requests_jitter: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        default_factory=lambda settings: settings.get("max_requests", 0) // 10
+    )
+    characters_dir: Path = Path(__file__).parents[2] / "characters"
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is only one process, which is never replaced."""
+        return self.processes == 1 and self.max_requests == 0
+
+    @property
+    def processes(self) -> int:
+        """How many processes there are: each of them must have something to do."""
+        return min(self.workers, self.concurrency)
+
+    def share(self, number: int) -> int:
+        """Return one process's share of a number that is meant for all processes."""
+        return math.ceil(number / self.processes)
+
+
+async def serve_until_signal(
+    app: ASGIFramework,
+    config: ServingSettings,
+    drain: Callable[[], Awaitable[None]],
+    supervision: Supervision | None = None,
+    is_stuck: Callable[[], bool] = lambda: False,
+) -> None:
+    """Serve an application until SIGTERM or SIGINT.
+
+    Args:
+        app: the application.
+        config: the settings.
+        drain: ends what is under way; called before the server stops.
+        supervision: by Gunicorn, if there are several processes.
+        is_stuck: whether this process must be replaced.
+    """
+    # Imported here, because the local cloud serves with a server of its own.
+    from hypercorn.asyncio import serve  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(drain)
+        if supervision is not None:
+            alive = supervision.send_heartbeats(is_stuck)
+            living = asyncio.create_task(_set_after(alive, stop))
+            stack.callback(living.cancel)
+
+        async def stopped() -> None:
+            await stop.wait()
+            await drain()
+
+        await serve(app, _server(config, supervision), shutdown_trigger=stopped)
+
+
+async def _set_after(end: Awaitable[None], event: asyncio.Event) -> None:
+    await end
+    event.set()
+
+
+def _server(config: ServingSettings, supervision: Supervision | None) -> Config:
+    from hypercorn.config import Config  # noqa: PLC0415
+
+    from conversion.serving.http2 import use_bounded_http2  # noqa: PLC0415
+
+    use_bounded_http2()
+    server = Config()
+    server.bind = [f"{config.host}:{config.port}"]
+    if supervision is not None:
+        server.bind = [f"fd://{descriptor}" for descriptor in supervision.sockets]
+    server.graceful_timeout = config.graceful_timeout
+    server.keep_alive_timeout = config.keepalive
+    server.max_requests = config.max_requests or None
+    server.max_requests_jitter = config.max_requests_jitter
+    server.errorlog = logging.getLogger("hypercorn")
+    return server

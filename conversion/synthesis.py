@@ -1,0 +1,82 @@
+"""Speaking a voice's text, piece by piece."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shared.voices.voice import ErrorCode, VoiceError
+from speech.engines.interface.text_engine import SpeechOptions, TextError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from shared.voices.voice import Speaking
+    from speech.engines.interface.text_engine import TextEngine
+    from speech.signal.arrays import Samples
+
+
+async def speak(
+    engine: TextEngine | None, data: bytes, speaking: Speaking, seed: int, max_seconds: float
+) -> Samples:
+    """Speak a text: float32 [samples] at the engine's sample rate.
+
+    Each piece is computed in a thread of its own, so that cancelling ends the work after a piece.
+
+    Args:
+        engine: speaks for the character; None if the character takes no text.
+        data: the text in UTF-8.
+        speaking: how it is spoken.
+        seed: of the chance in the voice.
+        max_seconds: the longest speech.
+
+    Raises:
+        VoiceError: the text cannot be spoken, or takes too long to say.
+    """
+    if engine is None:
+        raise VoiceError(
+            ErrorCode.TEXT_NOT_TAKEN,
+            "The character converts recordings only; record your voice, or choose another one.",
+        )
+    options = SpeechOptions(
+        speed=speaking.speed,
+        pitch=speaking.pitch,
+        intonation=speaking.intonation,
+        volume=speaking.volume,
+        pause=speaking.pauses,
+        style=speaking.style,
+        seed=seed,
+    )
+    most = round(max_seconds * engine.sample_rate)
+    pieces: list[Samples] = []
+    try:
+        spoken = await asyncio.to_thread(engine.speak, _decode(data), options)
+        while (piece := await asyncio.to_thread(_next, spoken)) is not None:
+            pieces.append(piece)
+            if sum(map(len, pieces)) > most:
+                raise _too_long(max_seconds)
+    except TextError as error:
+        raise VoiceError(ErrorCode(error.code.value), error.message) from error
+    return np.concatenate(pieces)
+
+
+def _next(pieces: Iterator[Samples]) -> Samples | None:
+    return next(pieces, None)
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise VoiceError(
+            ErrorCode.TEXT_UNREADABLE, "The text is not in UTF-8; send it again."
+        ) from error
+
+
+def _too_long(max_seconds: float) -> VoiceError:
+    return VoiceError(
+        ErrorCode.TOO_LONG,
+        f"The text takes more than {max_seconds:g} seconds to say; send it in parts.",
+    )

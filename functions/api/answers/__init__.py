@@ -1,0 +1,1 @@
+"""What the api answers: models, problems, the wait for a result."""

@@ -1,0 +1,75 @@
+"""Whether the page that sends a request may change anything.
+
+CORS only keeps a page from reading answers. A request that needs no preflight is sent anyway, by a
+page of any site, from the addresses of that site's visitors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.datastructures import Headers
+
+from functions.api.answers.problems import Problem
+from shared.http.origins import ANY, is_allowed_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+_CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+_OTHER_SITES: Final = frozenset({"cross-site", "same-site"})
+"""Values of `Sec-Fetch-Site` for a page of another origin (W3C Fetch Metadata, section 2.3)."""
+
+
+class OriginMiddleware:
+    """ASGI middleware: refuses requests with which a page of another site would change something.
+
+    Browsers always say in `Origin` or `Sec-Fetch-Site` which page sends such a request. A request
+    with neither header comes from a program and is served.
+
+    Args:
+        app: serves the other requests.
+        allowed_origins: the sites whose pages may send them; "*" means any. The origin that the
+            request is sent to is always allowed.
+    """
+
+    def __init__(self, app: ASGIApp, allowed_origins: Collection[str]) -> None:
+        self._app = app
+        self._allowed = frozenset(allowed_origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http" and scope["method"] in _CHANGING:
+            headers = Headers(scope=scope)
+            problem = self._objection(headers)
+            if problem is None and scope["method"] == "POST":
+                problem = _objection_to_type(headers)
+            if problem is not None:
+                await problem.response()(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _objection(self, headers: Headers) -> Problem | None:
+        if ANY in self._allowed:
+            return None
+        origin = headers.get("origin")
+        if origin is None:
+            is_refused = headers.get("sec-fetch-site") in _OTHER_SITES
+        else:
+            is_refused = not is_allowed_origin(origin, headers.get("host"), self._allowed)
+        if not is_refused:
+            return None
+        detail = "Pages of this site may not change anything here; ask the operator to allow it."
+        return Problem(403, "origin_refused", detail)
+
+
+def _objection_to_type(headers: Headers) -> Problem | None:
+    """Refuse what a form or a script can send to any site without being asked for permission."""
+    content_type = headers.get("content-type")
+    if content_type is None or content_type.split(";")[0].strip().lower() == "application/json":
+        return None
+    detail = "The body must be JSON: send Content-Type: application/json, or neither type nor body."
+    return Problem(415, "unsupported_media_type", detail)

@@ -1,0 +1,1 @@
+"""Takes voices in: recordings and texts."""

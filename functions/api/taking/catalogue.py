@@ -1,0 +1,163 @@
+"""The characters that visitors can choose: those of the image, and those in the bucket.
+
+The list of the bucket is read again when somebody asks for it and it is old. Between requests a
+function may have no CPU, so nothing is read in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from functions.api.taking.choice import choose_character
+from shared.characters.bucket import IncompleteCharacterError
+from shared.characters.manifest import MAX_PORTRAIT_BYTES
+from shared.errors import PassingError
+from shared.voices.objects import StorageUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from functions.api.taking.choice import Source
+    from shared.characters.bucket import CharacterBucket, PublishedCharacter
+    from shared.characters.manifest import CharacterManifest
+
+_LOG = logging.getLogger(__name__)
+
+UNKNOWN_OLD_SECONDS: Final = 3.0
+"""After how long the list is read again when a character is asked for that it does not have.
+
+It may have been uploaded just now.
+"""
+
+READING_SECONDS: Final = 5.0
+"""How long to wait for the list."""
+
+
+class Catalogue:
+    """Lists the characters, and finds the one that a visitor asks for.
+
+    Nothing waits for the bucket that can do without: where a built-in character is wanted, it is
+    not asked.
+
+    Args:
+        built_in: the manifests of the characters of the image, by id.
+        bucket: the further characters; None if there is no bucket.
+        refresh_seconds: after how long the list of the bucket is read again.
+        default: the character of voices that name none, if it takes what they are made from; the
+            first one if None.
+        now: a clock in seconds that never goes back.
+    """
+
+    def __init__(
+        self,
+        built_in: Mapping[str, CharacterManifest],
+        bucket: CharacterBucket | None = None,
+        refresh_seconds: float = 20.0,
+        default: str | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._built_in = built_in
+        self._bucket = bucket
+        self._refresh_seconds = refresh_seconds
+        self._default = default
+        self._now = now
+        self._fetched: Mapping[str, PublishedCharacter] = MappingProxyType({})
+        self._tried_at = float("-inf")
+        self._failure: StorageUnavailableError | None = None
+        self._one_reading = asyncio.Lock()
+
+    async def list(self) -> Mapping[str, CharacterManifest]:
+        """Return all characters by id: the default one, the other built-in ones, the others.
+
+        If the bucket does not answer, those are returned that it had before.
+        """
+        await self._read_if_older_than(self._refresh_seconds)
+        return self._all()
+
+    async def choose(self, name: str | None, source: Source) -> CharacterManifest:
+        """Find the character of an id, or the first that takes the source if none is named.
+
+        Raises:
+            Problem: `unknown_character`, `text_not_taken` or `speech_not_taken`.
+            StorageUnavailableError: it may be in the bucket, which does not answer.
+        """
+        if name is None and self._default is not None:
+            name = await self._usable_default(self._default, source)
+        has_default = any(source.is_taken_by(each) for each in self._built_in.values())
+        if name in self._built_in or (name is None and has_default):
+            return choose_character(self._built_in, name, source)
+        await self._read_if_older_than(self._refresh_seconds)
+        if name not in self._fetched:
+            await self._read_if_older_than(min(UNKNOWN_OLD_SECONDS, self._refresh_seconds))
+            if self._failure is not None:
+                raise self._failure
+        return choose_character(self._all(), name, source)
+
+    async def _usable_default(self, default: str, source: Source) -> str | None:
+        """Return the default character if it is there and takes the source."""
+        if default not in self._built_in:
+            await self._read_if_older_than(self._refresh_seconds)
+        manifest = self._all().get(default)
+        return default if manifest is not None and source.is_taken_by(manifest) else None
+
+    def to_load(self, name: str | None) -> str | None:
+        """Return the character if a converter has to load it before it can convert with it."""
+        wanted = name or self._default
+        return wanted if wanted in self._fetched else None
+
+    async def portrait(self, character_id: str) -> bytes | None:
+        """Return a character's portrait, an SVG, or None if there is none.
+
+        Raises:
+            StorageUnavailableError: the bucket does not answer.
+        """
+        manifest = (await self.list()).get(character_id)
+        if manifest is None or manifest.preview.portrait is None:
+            return None
+        fetched = self._fetched.get(character_id)
+        if fetched is None or self._bucket is None:
+            return await asyncio.to_thread((manifest.folder / manifest.preview.portrait).read_bytes)
+        try:
+            portrait = await self._bucket.read_portrait(fetched, MAX_PORTRAIT_BYTES)
+        except IncompleteCharacterError:
+            return None
+        return portrait if len(portrait) <= MAX_PORTRAIT_BYTES else None
+
+    def _all(self) -> Mapping[str, CharacterManifest]:
+        fetched = {name: each.manifest for name, each in self._fetched.items()}
+        found = {**self._built_in, **fetched}
+        return {name: found[name] for name in sorted(found, key=lambda name: name != self._default)}
+
+    async def _read_if_older_than(self, seconds: float) -> None:
+        if self._bucket is None:
+            return
+        async with self._one_reading:
+            if self._now() - self._tried_at < seconds:
+                return
+            try:
+                async with asyncio.timeout(READING_SECONDS):
+                    found = await self._bucket.list()
+            except (PassingError, TimeoutError) as error:
+                _LOG.warning(
+                    "the characters of the bucket are not read: %s",
+                    error,
+                    extra={"event": "characters_not_read"},
+                )
+                self._failure = StorageUnavailableError("the bucket of the characters")
+            else:
+                self._fetched = self._without_built_in(found)
+                self._failure = None
+            self._tried_at = self._now()
+
+    def _without_built_in(
+        self, found: Mapping[str, PublishedCharacter]
+    ) -> Mapping[str, PublishedCharacter]:
+        for name in sorted(self._built_in.keys() & found.keys()):
+            extra = {"event": "character_not_listed", "character": name}
+            _LOG.warning("%s of the bucket is hidden by the built-in one", name, extra=extra)
+        others = {name: each for name, each in found.items() if name not in self._built_in}
+        return MappingProxyType(others)

@@ -1,0 +1,1 @@
+"""`live` and the APIs of other clients in one process."""

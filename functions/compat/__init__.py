@@ -1,0 +1,1 @@
+"""APIs that other clients speak."""

@@ -1,0 +1,1 @@
+"""VOICEVOX's API for the characters that take text."""

@@ -1,0 +1,5 @@
+"""Starts the VOICEVOX service."""
+
+from functions.compat.voicevox.main import main
+
+main()

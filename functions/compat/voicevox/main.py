@@ -1,0 +1,166 @@
+"""The VOICEVOX service by itself: `python -m functions.compat.voicevox`.
+
+It needs nothing of Google Cloud: characters come from a folder, and several processes serve behind
+one port. Inside of `live` the same routes are served beside the WebSocket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from conversion.admission import Admission
+from conversion.characters.loading import build_character, return_memory
+from conversion.serving.serving import serve_until_signal
+from functions.compat.voicevox.composition import Access, Kept, compose
+from functions.compat.voicevox.settings import VoicevoxSettings
+from shared.process import logs, settings
+from speech.bundles.bundle import BundleError
+from speech.bundles.reading import load_characters
+from speech.engines.interface.text_engine import SpeechOptions
+from speech.engines.registry import ENGINES
+from speech.networks.mapped_weights import MappedWeights
+from speech.networks.settings import SessionSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hypercorn.typing import ASGIFramework
+    from starlette.types import ASGIApp
+
+    from conversion.admission import Slots
+    from conversion.characters.lending import LoadedCharacter
+    from conversion.serving.processes import Supervision
+
+_REHEARSED: Final = "はい。"
+
+
+def build_app(
+    config: VoicevoxSettings, characters: Mapping[str, LoadedCharacter], kept: Kept
+) -> ASGIApp:
+    """Build the application of one process from its settings and the loaded characters.
+
+    Raises:
+        BundleError: no character takes text.
+    """
+    key = None if config.voicevox_key is None else config.voicevox_key.get_secret_value()
+    access = Access(key, config.allowed_origins, config.allowed_hosts)
+    admission = Admission(
+        running=config.concurrency, waiting=config.backlog, slots=_open_slots(config)
+    )
+    return compose(
+        characters,
+        kept,
+        config,
+        access,
+        admission,
+        max_seconds=config.max_speech_seconds,
+        numbers=config.voicevox_speakers,
+    )
+
+
+def _open_slots(config: VoicevoxSettings) -> Slots | None:
+    if config.slots_dir is None:
+        return None
+    # Imported here, because Windows has no such locks; it runs one process.
+    from conversion.serving.shared_slots import SharedSlots  # noqa: PLC0415
+
+    return SharedSlots(config.slots_dir, config.concurrency)
+
+
+def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
+    """Load the characters that take text, and let each say a word.
+
+    Raises:
+        BundleError: a bundle will not work, or there is none.
+    """
+    weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
+    session = SessionSettings(
+        config.threads, config.provider, front_end=kept.front_end(), weights=weights
+    )
+    characters = {
+        name: build_character(character, session)
+        for name, character in load_characters(
+            config.characters_dir, ENGINES, config.max_bundle_bytes
+        ).items()
+        if character.manifest.takes_text
+    }
+    for character in characters.values():
+        if character.text_engine is not None:
+            list(character.text_engine.speak(_REHEARSED, SpeechOptions()))
+    return_memory()
+    return characters
+
+
+async def serve(config: VoicevoxSettings, supervision: Supervision | None = None) -> None:
+    """Serve in this process until SIGTERM or SIGINT.
+
+    Args:
+        config: the settings.
+        supervision: by Gunicorn, if there are several processes.
+
+    Raises:
+        BundleError: a bundle will not work, or none takes text.
+    """
+    kept = await asyncio.to_thread(Kept.opened, config.data_dir)
+    app = build_app(config, await asyncio.to_thread(load, config, kept), kept)
+
+    async def drain() -> None:
+        """Do nothing: the server waits for the requests under way."""
+
+    try:
+        await serve_until_signal(cast("ASGIFramework", app), config, drain, supervision)
+    finally:
+        kept.dictionary.close()
+
+
+def main() -> None:
+    """Run the service; exit with status 2 and a message if settings or bundles are wrong."""
+    try:
+        config = settings.load(VoicevoxSettings)
+        logs.configure("", config.log_level, secrets.token_hex())
+        run(config)
+    except (settings.SettingsError, BundleError) as error:
+        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
+        sys.exit(2)
+
+
+def run(config: VoicevoxSettings) -> None:
+    """Run as many processes as the settings say, until SIGTERM or SIGINT.
+
+    Raises:
+        BundleError: a character bundle will not work, or none takes text.
+    """
+    if config.is_alone:
+        asyncio.run(serve(config))
+        return
+    # Imported here, because Gunicorn is only needed for several processes.
+    from conversion.serving import processes  # noqa: PLC0415
+
+    with _own_folder() as folder:
+        shared = {
+            "weights_dir": config.weights_dir or folder / "weights",
+            "slots_dir": config.slots_dir or folder / "slots",
+            "data_dir": config.data_dir or folder / "data",
+        }
+        for each in shared.values():
+            each.mkdir(parents=True, exist_ok=True)
+        processes.run(config.model_copy(update=shared), serve)
+
+
+@contextmanager
+def _own_folder() -> Iterator[Path]:
+    """Make a folder that is removed at the end of this process, but not of a forked one."""
+    folder, owner = tempfile.mkdtemp(prefix="voicevox-"), os.getpid()
+    try:
+        yield Path(folder)
+    finally:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,1 @@
+"""What clients leave: presets and words."""

@@ -1,0 +1,51 @@
+"""A file in which several processes keep something together."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from shared.process.writing import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class KeptFile:
+    """A file that is always whole; whoever changes it locks out the others.
+
+    Args:
+        path: of the file; its folder exists.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int] | None = None
+
+    def read_new(self) -> bytes | None:
+        """Return the content if it is another one than before, else None."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        # Every change puts a new file in the place of the old one.
+        state = (found.st_ino, found.st_mtime_ns)
+        if state == self._seen:
+            return None
+        content = self._path.read_bytes()
+        self._seen = state
+        return content
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Keep other processes from changing the file inside the context."""
+        import fcntl  # noqa: PLC0415 - Windows does not have it, and runs one process
+
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def write(self, content: bytes) -> None:
+        """Replace the content."""
+        write_whole(self._path, content)

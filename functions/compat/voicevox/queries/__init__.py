@@ -1,0 +1,1 @@
+"""The requests and answers of VOICEVOX, and what they mean here."""

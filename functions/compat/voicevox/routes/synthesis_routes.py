@@ -1,0 +1,169 @@
+"""Routes from queries to speech."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import zipfile
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
+from starlette.exceptions import HTTPException
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from functions.compat.voicevox.queries import queries
+from functions.compat.voicevox.queries.models import AudioQuery
+from functions.compat.voicevox.routes.parameters import read_body, read_flag, read_style
+from functions.compat.voicevox.speech.synthesis import Speech, too_long
+from functions.compat.voicevox.speech.waves import connect_waves
+from speech.results.wav import begin_wav, wav_file
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+    from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
+
+    from functions.compat.voicevox.speech.synthesis import Synthesis
+    from functions.compat.voicevox.speech.voices import OfferedStyle, Voices
+
+_QUERIES = TypeAdapter(list[AudioQuery])
+_WAVES = TypeAdapter(list[str])
+_MOST_QUERIES = 32
+
+
+class SynthesisRoutes:
+    """From query to speech; bounded.
+
+    Args:
+        voices: that speak.
+        synthesis: that speaks.
+    """
+
+    def __init__(self, voices: Voices, synthesis: Synthesis) -> None:
+        self._voices = voices
+        self._synthesiser = synthesis
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        posts: dict[str, Callable[[Request], Awaitable[Response]]] = {
+            "/synthesis": self._synthesis,
+            "/multi_synthesis": self._multi_synthesis,
+            "/connect_waves": self._connect_waves,
+        }
+        return [Route(path, handler, methods=["POST"]) for path, handler in posts.items()]
+
+    async def _synthesis(self, request: Request) -> Response:
+        style = read_style(self._voices, request)
+        query = AudioQuery.model_validate_json(await read_body(request))
+        questions = read_flag(request, "enable_interrogative_upspeak", default=True)
+        if read_flag(request, "stream", default=False):
+            return await self._stream(query, style, raise_questions=questions)
+        (spoken,) = await self._speak(request, [query], style, raise_questions=questions)
+        return Response(spoken, media_type="audio/wav")
+
+    async def _stream(
+        self, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool
+    ) -> Response:
+        """Answer each sentence as soon as it is spoken, in a WAV file of unknown length."""
+        self._check([query])
+        stream = await self._synthesiser.stream(_speech(query, style, raise_questions))
+
+        async def sound() -> AsyncIterator[bytes]:
+            yield begin_wav(query.output_sampling_rate, _channels(query), style.marking)
+            async for pcm in stream.read():
+                yield pcm
+
+        return _Sound(sound(), lambda: self._synthesiser.close(stream))
+
+    async def _connect_waves(self, request: Request) -> Response:
+        waves = _WAVES.validate_json(await read_body(request))
+        return Response(await asyncio.to_thread(connect_waves, waves), media_type="audio/wav")
+
+    async def _multi_synthesis(self, request: Request) -> Response:
+        style = read_style(self._voices, request)
+        asked = _QUERIES.validate_json(await read_body(request))
+        if not 1 <= len(asked) <= _MOST_QUERIES:
+            raise HTTPException(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                f"音声合成クエリは1から{_MOST_QUERIES}個までです",
+            )
+        if len({query.output_sampling_rate for query in asked}) > 1:
+            raise HTTPException(
+                HTTPStatus.UNPROCESSABLE_ENTITY, "サンプリングレートを揃えてください"
+            )
+        questions = read_flag(request, "enable_interrogative_upspeak", default=True)
+        waves = await self._speak(request, asked, style, raise_questions=questions)
+        return Response(await asyncio.to_thread(_zip, waves), media_type="application/zip")
+
+    async def _speak(
+        self,
+        request: Request,
+        asked: Sequence[AudioQuery],
+        style: OfferedStyle,
+        *,
+        raise_questions: bool,
+    ) -> list[bytes]:
+        """Speak queries when it is their turn, for as long as somebody listens: WAV files."""
+        self._check(asked)
+        speeches = [_speech(query, style, raise_questions) for query in asked]
+        spoken = await self._synthesiser.speak(speeches, request.is_disconnected)
+
+        def write() -> list[bytes]:
+            return [
+                wav_file(pcm, query.output_sampling_rate, _channels(query), style.marking)
+                for pcm, query in zip(spoken, asked, strict=True)
+            ]
+
+        return await asyncio.to_thread(write)
+
+    def _check(self, asked: Sequence[AudioQuery]) -> None:
+        """Refuse what is too long before anything is made.
+
+        Raises:
+            TextError: together the queries ask for more than is spoken at once.
+        """
+        limits = self._synthesiser.limits
+        least = [queries.least_seconds(query) for query in asked]
+        size = sum(
+            2 * seconds * query.output_sampling_rate * _channels(query)
+            for seconds, query in zip(least, asked, strict=True)
+        )
+        if sum(least) > limits.seconds or size > limits.bytes:
+            raise too_long(limits.seconds)
+
+
+def _channels(query: AudioQuery) -> int:
+    return 2 if query.output_stereo else 1
+
+
+def _speech(query: AudioQuery, style: OfferedStyle, raise_questions: bool) -> Speech:  # noqa: FBT001
+    begin = partial(
+        queries.speak, style.engine, query, style.engine_style, raise_questions=raise_questions
+    )
+    return Speech(begin, query.output_sampling_rate)
+
+
+class _Sound(StreamingResponse):
+    """A WAV file that is sent while it is made; `end` is called however that ends."""
+
+    def __init__(self, content: AsyncIterator[bytes], end: Callable[[], None]) -> None:
+        super().__init__(content, media_type="audio/wav")
+        self._end = end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._end()
+
+
+def _zip(waves: Sequence[bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, spoken in enumerate(waves, start=1):
+            archive.writestr(f"{number:03}.wav", spoken)
+    return file.getvalue()

@@ -1,0 +1,71 @@
+"""The settings of the VOICEVOX service where it runs by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003 - pydantic reads it
+from typing import Annotated, Any
+
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from conversion.serving.planning import read_resources
+from conversion.serving.serving import ServingSettings
+from shared.process.settings import CommaSeparated  # noqa: TC001 - likewise
+
+Key = Annotated[SecretStr, Field(min_length=16)]
+
+_MOST_WORKERS = 32
+
+
+def usual_workers() -> int:
+    """Return how many processes speak: one for each CPU that the container may use."""
+    return min(max(1, round(read_resources().cpus)), _MOST_WORKERS)
+
+
+class VoicevoxSettings(ServingSettings):
+    """Settings of the VOICEVOX service; those of ServingSettings, and these.
+
+    Attributes:
+        host: every address if there is a key, this machine's own alone if not.
+        port: VOICEVOX's own.
+        workers: how many processes speak; by default one for each CPU.
+        concurrency: how many texts all processes together speak at once; by default as many.
+        max_speech_seconds: the longest speech of one request.
+        log_level: the least severity that is logged.
+        allowed_origins: the web sites whose pages may call the service, `*` for all.
+        allowed_hosts: the names under which requests without a key may come, beside addresses and
+            `localhost`; `*` for all.
+        voicevox_key: the key that requests must carry; None if everybody may call the service.
+        voicevox_speakers: by which further numbers clients may ask for a character, each
+            NUMBER=CHARACTER, separated by commas: bots know the numbers of another engine.
+        backlog: how many texts wait in line in each process.
+        data_dir: where presets and the user dictionary are kept; None keeps them until the end.
+        weights_dir: where several processes keep the networks that they share; a folder of this
+            run if None.
+        slots_dir: where several processes agree about who speaks; a folder of this run if None.
+    """
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore")
+
+    voicevox_key: Key | None = None
+    voicevox_speakers: CommaSeparated = ()
+    backlog: Annotated[int, Field(ge=0, le=1000)] = 64
+    port: Annotated[int, Field(ge=1, le=65535)] = 50_021
+    workers: Annotated[int, Field(ge=1, le=32)] = Field(default_factory=usual_workers)
+    concurrency: Annotated[int, Field(ge=1, le=64)] = Field(
+        default_factory=lambda settings: settings.get("workers", 1)
+    )
+    max_speech_seconds: Annotated[float, Field(gt=0, le=3600)] = 300.0
+    log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
+    allowed_origins: CommaSeparated = ()
+    allowed_hosts: CommaSeparated = ()
+    data_dir: Path | None = None
+    weights_dir: Path | None = None
+    slots_dir: Path | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _listen_where_it_is_safe(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """Let others reach the service by default only if they need a key."""
+        usual = "0.0.0.0" if data.get("voicevox_key") else "127.0.0.1"  # noqa: S104
+        return {"host": usual} | data

@@ -1,1 +1,0 @@
-"""The HTTP API that clients of VOICEVOX and AivisSpeech speak."""

@@ -1,5 +1,0 @@
-"""Starts the VOICEVOX service."""
-
-from functions.convert.live.voicevox.main import main
-
-main()

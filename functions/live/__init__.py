@@ -1,0 +1,1 @@
+"""The service `live`: converts a recording while it comes over a WebSocket."""

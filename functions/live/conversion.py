@@ -1,0 +1,220 @@
+"""Converting a recording whose bytes are here already, at the same time as it is stored and leased.
+
+What is written keeps its order: first the recording, then the lease, then the result, then the end
+of the voice. Only the computing does not wait for the first two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from conversion.leases import take_lease
+from conversion.stopwatch import Stages
+from conversion.worker import Job
+from shared.pipeline.recordings import LIVE, store_recording
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from conversion.admission import Admission
+    from conversion.characters.lending import Characters, LoadedCharacter
+    from conversion.conversion import Conversion, Made, Outcome
+    from conversion.leases import Lease
+    from conversion.worker import Worker
+    from shared.ports.bucket import Bucket
+    from shared.ports.store import Snapshot, VoiceStore
+    from shared.voices.voice import Input, Voice
+    from speech.engines.interface.ahead import Ahead
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A complete recording.
+
+    Attributes:
+        voice: the voice, as it was read at `read_at`.
+        read_at: when that was, on the event loop's clock.
+        data: the recording's bytes.
+        content_type: its media type.
+        ahead: what of it was converted while it came, if anything was.
+    """
+
+    voice: Snapshot
+    read_at: float
+    data: bytes
+    content_type: str
+    ahead: Ahead | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is called while a recording is converted.
+
+    Attributes:
+        stored: once the recording is stored.
+        made: with what will be stored as the result, once the voice is leased.
+        ended: with the voice in its final state; only its recording is still to be emptied.
+    """
+
+    stored: Callable[[], None]
+    made: Callable[[Made], None]
+    ended: Callable[[Voice], None]
+
+
+class LiveConversion:
+    """Stores, leases and converts recordings that came over a WebSocket.
+
+    Args:
+        voices: the voices' documents.
+        uploads: the bucket of the recordings.
+        computing: makes the results.
+        worker: leases voices and commits outcomes.
+    """
+
+    def __init__(
+        self, voices: VoiceStore, uploads: Bucket, computing: Computing, worker: Worker
+    ) -> None:
+        self._voices = voices
+        self._uploads = uploads
+        self._computing = computing
+        self._worker = worker
+
+    async def convert(self, recording: Recording, progress: Progress) -> Voice | None:
+        """Convert a recording and commit the outcome.
+
+        Returns:
+            The voice in its final state, or None if it was deleted.
+
+        Raises:
+            ObjectExistsError: the voice has another recording; nothing was stored.
+            StorageUnavailableError: it is unknown whether the recording was stored.
+            Exception: as `Worker.carry_out` says; the recording is stored.
+        """
+        computation = Computation(self._computing, recording)
+        try:
+            upload = await self._store(recording)
+            progress.stored()
+            job = self._job(recording, upload, computation, progress)
+            return await self._worker.carry_out(job)
+        finally:
+            await computation.aclose()
+
+    def _job(
+        self, recording: Recording, upload: Input, computation: Computation, progress: Progress
+    ) -> Job:
+        voice_id = recording.voice.voice.voice_id
+
+        async def take() -> Lease:
+            # It does not wait for another attempt's lease: the visitor waits for the document then.
+            known = _aged(recording.voice, recording.read_at)
+            return await take_lease(self._voices, voice_id, upload, sleep=None, known=known)
+
+        async def run(
+            voice: Voice, _character: LoadedCharacter, enter_stage: Callable[[str], None]
+        ) -> Outcome:
+            made = await computation.result(enter_stage)
+            progress.made(made)
+            return await self._computing.conversion.store(voice, made, computation.stages)
+
+        uploaded_at = datetime.now(UTC).isoformat()
+        return Job(voice_id, take, computation.begun, run, uploaded_at, progress.ended)
+
+    async def _store(self, recording: Recording) -> Input:
+        facts = await store_recording(
+            self._uploads,
+            recording.voice.voice.voice_id,
+            io.BytesIO(recording.data),
+            size=len(recording.data),
+            content_type=recording.content_type,
+            metadata=LIVE,
+        )
+        return facts.as_input()
+
+
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """What computes results.
+
+    Attributes:
+        conversion: does the work.
+        characters: lends the characters.
+        admission: how much is computed at once.
+    """
+
+    conversion: Conversion
+    characters: Characters
+    admission: Admission
+
+
+class Computation:
+    """The part of a conversion that needs neither the stored recording nor the lease.
+
+    It begins at once.
+
+    Args:
+        computing: what computes.
+        recording: what is converted.
+    """
+
+    def __init__(self, computing: Computing, recording: Recording) -> None:
+        self._computing = computing
+        self._recording = recording
+        self._stage = ""
+        self._tell: Callable[[str], None] | None = None
+        self._has_begun = asyncio.Event()
+        self.stages = Stages(self._report)
+        self._task = asyncio.create_task(self._compute())
+        # If it ends before it could begin, nobody must wait for its beginning.
+        self._task.add_done_callback(lambda _: self._has_begun.set())
+
+    @asynccontextmanager
+    async def begun(self) -> AsyncIterator[None]:
+        """Wait until the computing has begun."""
+        await self._has_begun.wait()
+        yield
+
+    async def result(self, enter_stage: Callable[[str], None]) -> Made:
+        """Wait for what was made; `enter_stage` is called with the present and later stages.
+
+        Raises:
+            Exception: as `Conversion.make` says.
+        """
+        self._tell = enter_stage
+        if self._stage:
+            enter_stage(self._stage)
+        return await self._task
+
+    async def aclose(self) -> None:
+        """Stop, if it goes on."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _compute(self) -> Made:
+        recording, voice = self._recording, self._recording.voice.voice
+        borrowed = self._computing.characters.using(voice.character)
+        async with borrowed as character, self._computing.admission.running():
+            self._has_begun.set()
+            return await self._computing.conversion.make(
+                voice,
+                character,
+                recording.data,
+                recording.content_type,
+                self.stages,
+                ahead=recording.ahead,
+            )
+
+    def _report(self, stage: str) -> None:
+        self._stage = stage
+        if self._tell is not None:
+            self._tell(stage)
+
+
+def _aged(snapshot: Snapshot, read_at: float) -> Snapshot:
+    """Return a snapshot whose time is the store's time now: a lease counts from there."""
+    elapsed = timedelta(seconds=asyncio.get_running_loop().time() - read_at)
+    return replace(snapshot, read_at=snapshot.read_at + elapsed)

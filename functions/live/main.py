@@ -1,0 +1,203 @@
+"""live: the service that converts a recording while it comes over a WebSocket.
+
+A faster way through the same pipeline: browser -> **live** -> recording, result and document. What
+it does not bring to an end goes the way of every upload: topic `uploads` -> on_upload -> convert.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from conversion.admission import Admission
+from conversion.composition import (
+    Stores,
+    Tools,
+    build_conversion,
+    lend_characters,
+    log_start,
+    open_stores,
+    starting_tools,
+)
+from conversion.rehearsal import connect
+from conversion.serving.planning import read_resources
+from conversion.worker import Worker
+from functions.live.app import LiveApp, create_app
+from functions.live.conversion import Computing, LiveConversion
+from functions.live.listening.incoming import IncomingRecordings
+from functions.live.listening.running_ahead import AheadTools, ConversionsAhead
+from functions.live.listening.running_hearing import Hearings, HearingTools
+from functions.live.messages.intake import HeldBytes, Limits
+from functions.live.service import Door, LiveService, ServiceLimits
+from functions.live.session import Collaborators
+from functions.live.settings import LiveSettings
+from shared.http.places import PlacesPerClient
+from shared.process import logs, settings
+from shared.voices.live_tickets import Tickets
+from speech.bundles.bundle import BundleError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from hypercorn.typing import ASGIFramework
+    from starlette.types import ASGIApp
+
+    from conversion.characters.lending import Characters
+    from functions.live.listening.listeners import OpenHearing
+    from speech.decoding.decoder import Decoder
+    from speech.text.front_end import FrontEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that the application needs beside its settings.
+
+    Attributes:
+        stores: where it reads and writes.
+        tools: what it converts with.
+        admission: how much is converted at once; None for as much as the settings say.
+        others: serves every route but those of `live`; None if there is no other.
+        open_hearing: lets visitors hear the character while they speak, in place of what the
+            settings say.
+    """
+
+    stores: Stores
+    tools: Tools
+    admission: Admission | None = None
+    others: ASGIApp | None = None
+    open_hearing: OpenHearing | None = None
+
+
+def build(config: LiveSettings, services: Services) -> LiveApp:
+    """Build the application from its settings and its services; it can convert at once.
+
+    Whoever serves it awaits `app.drain()` before it ends.
+    """
+    stores, tools = services.stores, services.tools
+    conversion = build_conversion(config, stores, tools)
+    admission = services.admission or open_admission(config)
+    deadline = config.timeouts.conversion_deadline
+    characters = lend_characters(config, tools, stores.open_characters)
+    worker = Worker(stores.voices, characters, conversion, admission, deadline)
+    computing = Computing(conversion, characters, admission)
+    recordings = _incoming_recordings(config, tools.decoder)
+    shared = Collaborators(
+        tickets=Tickets([key.get_secret_value() for key in config.live_ticket_keys]),
+        voices=stores.voices,
+        conversion=LiveConversion(stores.voices, stores.uploads, computing, worker),
+        max_seconds=config.max_seconds,
+        open_hearing=services.open_hearing or _open_hearings(recordings, characters),
+        convert_ahead=_conversions_ahead(config, recordings, computing),
+    )
+    per_client = PlacesPerClient(config.sockets_per_client, config.trusted_proxies)
+    door = Door(config.allowed_origins, config.sockets, per_client)
+    each = Limits(config.max_upload_bytes, config.max_messages, config.listening_seconds)
+    limits = ServiceLimits(each, HeldBytes(config.max_held_bytes))
+    service = LiveService(door, limits, shared)
+
+    async def drain() -> None:
+        await service.drain(config.finishing_seconds)
+        await worker.drain()
+
+    return create_app(service, worker, tools.decoder, drain, services.others)
+
+
+def open_admission(config: LiveSettings) -> Admission:
+    """Build the limit of what one instance converts at once."""
+    # Every recording that has come is converted: how many come at once is limited already.
+    return Admission(running=config.concurrency, waiting=config.sockets)
+
+
+def _incoming_recordings(config: LiveSettings, decoder: Decoder) -> IncomingRecordings | None:
+    """Return what decodes recordings while they come, if any may be."""
+    if config.hearings == 0:
+        return None
+    limits, seconds = config.decode_limits, config.listening_seconds
+    return IncomingRecordings(decoder, limits, seconds, config.hearings)
+
+
+def _open_hearings(
+    recordings: IncomingRecordings | None, characters: Characters
+) -> Hearings | None:
+    """Return what lets visitors hear the character while they speak, if anybody may."""
+    if recordings is None:
+        return None
+    # Threads of their own: complete recordings must not wait for what is only heard.
+    executor = ThreadPoolExecutor(math.ceil(read_resources().cpus), "hearing")
+    return Hearings(HearingTools(recordings, characters, executor))
+
+
+def _conversions_ahead(
+    config: LiveSettings, recordings: IncomingRecordings | None, computing: Computing
+) -> ConversionsAhead | None:
+    """Return what converts recordings while they come, if any may be decoded then."""
+    if recordings is None:
+        return None
+    executor = ThreadPoolExecutor(config.concurrency, "ahead")
+    tools = AheadTools(recordings, computing.characters, computing.admission, executor)
+    return ConversionsAhead(tools)
+
+
+async def serve(config: LiveSettings, services: Services) -> None:
+    """Serve until SIGTERM or SIGINT, then end what is under way or hand it back."""
+    # Imported here, because the local cloud serves this application with a server of its own.
+    from hypercorn.asyncio import serve as hypercorn_serve  # noqa: PLC0415
+
+    from functions.live.server import server_config  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    app = build(config, services)
+
+    async def stopped() -> None:
+        await stop.wait()
+        await app.drain()
+
+    log_start()
+    server = server_config(config)
+    await hypercorn_serve(cast("ASGIFramework", app), server, shutdown_trigger=stopped)
+    await services.stores.voices.aclose()
+
+
+@asynccontextmanager
+async def starting_services(
+    config: LiveSettings, front_end: FrontEnd | None = None
+) -> AsyncIterator[Services]:
+    """Open the clients and start the tools, side by side; stop the tools at the end.
+
+    Args:
+        config: the settings.
+        front_end: reads texts; None for one without words of users.
+    """
+    async with starting_tools(config, front_end) as tools, AsyncExitStack() as stack:
+        stores = open_stores(config)
+        connecting = connect(stores.voices, stores.uploads, stores.results)
+        stack.callback(asyncio.create_task(connecting).cancel)
+        yield Services(stores, await tools)
+
+
+async def _serve(config: LiveSettings) -> None:
+    async with starting_services(config) as services:
+        await serve(config, services)
+
+
+def main() -> None:
+    """Run the service; exit with status 2 and a message if settings or bundles are wrong."""
+    try:
+        config = settings.load(LiveSettings)
+        logs.configure(config.project_id, config.log_level, config.pseudonym_key)
+        asyncio.run(_serve(config))
+    except (settings.SettingsError, BundleError) as error:
+        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The protocol of `live`, and what comes in and goes out by it."""

@@ -1,0 +1,215 @@
+"""The connections of one instance: who may open one, and what happens to them when it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import PlainTextResponse
+from starlette.websockets import WebSocketDisconnect
+
+from functions.live.messages.intake import (
+    CancelledByVisitorError,
+    GoneError,
+    HeldBytes,
+    Intake,
+    Limits,
+    RefusedError,
+)
+from functions.live.messages.outbox import Outbox
+from functions.live.messages.protocol import SUBPROTOCOL, Close
+from functions.live.session import Session
+from shared.http.origins import is_allowed_origin
+from shared.http.places import NoPlaceError, PlacesPerClient
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from starlette.websockets import WebSocket
+
+    from functions.live.conversion import Recording
+    from functions.live.session import Collaborators
+
+_LOG = logging.getLogger(__name__)
+
+FLUSH_SECONDS: Final = 10.0
+"""How long a client may take to read the rest of its answers."""
+
+CLOSING_SECONDS: Final = 1.0
+"""How long to wait for the client's part of the closing handshake.
+
+If the server ended the connection while bytes of the client are on their way, the system would
+reset it, and the client might never read why.
+"""
+
+
+class Door:
+    """Decides who may open a connection.
+
+    Args:
+        allowed_origins: the web sites whose pages may.
+        sockets: how many connections may be open at once.
+        per_client: counts those of each client.
+
+    Attributes:
+        places_left: how many more connections may be opened.
+    """
+
+    def __init__(
+        self, allowed_origins: Collection[str], sockets: int, per_client: PlacesPerClient
+    ) -> None:
+        self._allowed_origins = frozenset(allowed_origins)
+        self.places_left = sockets
+        self._per_client = per_client
+
+    def objection(self, websocket: WebSocket) -> PlainTextResponse | None:
+        """Return the answer to a handshake that is refused, None if it is accepted."""
+        headers = websocket.headers
+        origin = headers.get("origin")
+        # Browsers always send it; a program, which sends none, needs no page's permission.
+        if origin is not None and not is_allowed_origin(
+            origin, headers.get("host"), self._allowed_origins
+        ):
+            text = "Pages of this site may not open a connection; ask the operator to allow it."
+            return PlainTextResponse(text, 403)
+        if SUBPROTOCOL not in websocket.scope["subprotocols"]:
+            return PlainTextResponse(f"Ask for the subprotocol {SUBPROTOCOL}.", 400)
+        return None
+
+    @contextmanager
+    def place(self, websocket: WebSocket) -> Iterator[None]:
+        """Count a connection, for as long as it is open.
+
+        Raises:
+            RefusedError: there is no place for it.
+        """
+        if not self.places_left:
+            raise RefusedError(Close.BUSY, "all connections are taken")
+        try:
+            taken = self._per_client.taken(websocket)
+            with taken:
+                self.places_left -= 1
+                try:
+                    yield
+                finally:
+                    self.places_left += 1
+        except NoPlaceError as error:
+            raise RefusedError(Close.BUSY, str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLimits:
+    """The limits of all connections together and of each.
+
+    Attributes:
+        each: of each connection.
+        held: counts the bytes of all.
+    """
+
+    each: Limits
+    held: HeldBytes
+
+
+class LiveService:
+    """Serves the connections of one instance.
+
+    Args:
+        door: decides who may open one.
+        limits: what they may send.
+        shared: what their sessions share.
+    """
+
+    def __init__(self, door: Door, limits: ServiceLimits, shared: Collaborators) -> None:
+        self._door = door
+        self._limits = limits
+        self._shared = shared
+        self._is_draining = False
+        self._listening: set[asyncio.Task[Recording | None]] = set()
+        self._answering: set[asyncio.Task[None]] = set()
+
+    async def serve(self, websocket: WebSocket) -> None:
+        """Serve one connection, from its handshake to its end."""
+        objection = self._door.objection(websocket)
+        if objection is not None:
+            await websocket.send_denial_response(objection)
+            return
+        await websocket.accept(subprotocol=SUBPROTOCOL)
+        close = await self._serve_accepted(websocket)
+        with suppress(WebSocketDisconnect, RuntimeError, TimeoutError):
+            async with asyncio.timeout(CLOSING_SECONDS):
+                await websocket.close(close.code, close.reason)
+                while (await websocket.receive())["type"] != "websocket.disconnect":
+                    pass
+
+    async def drain(self, seconds: float) -> None:
+        """Refuse new recordings, end those that still come, and wait for the answers under way.
+
+        Args:
+            seconds: how long to wait.
+        """
+        self._is_draining = True
+        for task in tuple(self._listening):
+            task.cancel()
+        if self._answering:
+            await asyncio.wait(tuple(self._answering), timeout=seconds)
+
+    async def _serve_accepted(self, websocket: WebSocket) -> Close:
+        try:
+            with self._door.place(websocket):
+                await self._hold_session(websocket)
+        except RefusedError as error:
+            extra = {"event": "live_refused", "reason": error.close.reason}
+            _LOG.info("connection refused: %s", error, extra=extra)
+            return error.close
+        except (GoneError, CancelledByVisitorError):
+            _LOG.info("no recording came", extra={"event": "live_abandoned"})
+        except Exception:  # noqa: BLE001 - whatever it was, the client is told to upload
+            _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
+            return Close.INTERNAL
+        return Close.NORMAL
+
+    async def _hold_session(self, websocket: WebSocket) -> None:
+        async def receive() -> str | bytes:
+            message = await websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                raise GoneError
+            text = message.get("text")
+            return bytes(message["bytes"]) if text is None else str(text)
+
+        async def send(message: str | bytes) -> None:
+            if isinstance(message, str):
+                await websocket.send_text(message)
+            else:
+                await websocket.send_bytes(message)
+
+        with self._limits.held.share() as hold:
+            async with Outbox(send) as outbox:
+                intake = Intake(receive, self._limits.each, hold)
+                session = Session(self._shared, intake, outbox)
+                recording = await self._listen(session)
+                if recording is not None:
+                    await self._answer(session, recording)
+                await outbox.flush(FLUSH_SECONDS)
+
+    async def _listen(self, session: Session) -> Recording | None:
+        if self._is_draining:
+            raise RefusedError(Close.RESTARTING)
+        listening = asyncio.create_task(session.listen())
+        self._listening.add(listening)
+        listening.add_done_callback(self._listening.discard)
+        try:
+            return await listening
+        except asyncio.CancelledError:
+            if listening.cancelled() and self._is_draining:
+                raise RefusedError(Close.RESTARTING) from None
+            raise
+
+    async def _answer(self, session: Session, recording: Recording) -> None:
+        answering = asyncio.create_task(session.answer(recording))
+        self._answering.add(answering)
+        answering.add_done_callback(self._answering.discard)
+        # If the server gives this connection up, the conversion still comes to its end.
+        await asyncio.shield(answering)

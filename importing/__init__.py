@@ -1,0 +1,1 @@
+"""Makes character bundles of files that a voice owner has; `python -m importing` is the command."""

@@ -1,0 +1,1 @@
+"""AIVMX voices: Style-Bert-VITS2 in one file."""

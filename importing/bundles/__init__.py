@@ -1,0 +1,1 @@
+"""Writes character bundles: manifest, consent and portrait."""

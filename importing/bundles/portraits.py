@@ -1,0 +1,60 @@
+"""Makes a portrait of a picture that a voice's owner has."""
+
+from __future__ import annotations
+
+import base64
+import io
+from contextlib import suppress
+from typing import Final
+
+from PIL import Image, ImageOps
+
+from importing.files.errors import VoiceFileError
+from shared.characters.manifest import MAX_PORTRAIT_BYTES
+
+MAX_PICTURE_BYTES: Final = 16 << 20
+_LONGEST_SIDE: Final = 8_192
+_PIXELS: Final = 256
+_QUALITIES: Final = (88, 70, 50, 30)
+_SVG: Final = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {0}">'
+    '<image width="{0}" height="{0}" href="data:image/jpeg;base64,{1}"/></svg>\n'
+)
+
+
+def draw_portrait(picture: bytes, colour: str) -> bytes:
+    """Make a portrait of a picture: an SVG that holds its middle, drawn anew.
+
+    So the portrait is text, as the api's archive needs it, and nothing of the file remains but
+    what can be seen.
+
+    Args:
+        picture: PNG or JPEG.
+        colour: `#rrggbb`, behind what is transparent.
+
+    Raises:
+        VoiceFileError: it is no such picture, or too large.
+    """
+    square = ImageOps.fit(_opened(picture), (_PIXELS, _PIXELS))
+    ground = Image.new("RGBA", square.size, colour)
+    ground.alpha_composite(square)
+    flat = ground.convert("RGB")
+    drawings = (_svg(flat, quality) for quality in _QUALITIES)
+    return next(drawing for drawing in drawings if len(drawing) <= MAX_PORTRAIT_BYTES)
+
+
+def _opened(picture: bytes) -> Image.Image:
+    with suppress(OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        opened = Image.open(io.BytesIO(picture), formats=("PNG", "JPEG"))
+        if max(opened.size) <= _LONGEST_SIDE:
+            return ImageOps.exif_transpose(opened).convert("RGBA")
+    raise VoiceFileError(
+        f"expected a picture, PNG or JPEG, of at most {_LONGEST_SIDE} pixels a side, found a larger"
+        " one, a damaged one or another file."
+    )
+
+
+def _svg(picture: Image.Image, quality: int) -> bytes:
+    content = io.BytesIO()
+    picture.save(content, "JPEG", quality=quality)
+    return _SVG.format(_PIXELS, base64.b64encode(content.getvalue()).decode()).encode()

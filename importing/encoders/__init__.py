@@ -1,0 +1,1 @@
+"""Encoders that several voices share: content, BERT, pitch."""

@@ -1,0 +1,1 @@
+"""Reads foreign files in a process of its own, and writes the bundle's."""

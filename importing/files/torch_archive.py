@@ -1,0 +1,185 @@
+"""The ZIP archives that `torch.save` writes, read without torch and within limits.
+
+Such an archive has one folder: `data.pkl` describes the objects, `data/KEY` holds the bytes of the
+storage KEY, and nothing in it is compressed (PyTorch, caffe2/serialize/inline_container.h).
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from typing import TYPE_CHECKING
+
+from importing.files.errors import VoiceFileError, shown
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import BinaryIO, Self
+
+MAX_ARCHIVE_BYTES = 1 << 31
+MAX_PICKLE_BYTES = 16 << 20
+MAX_MEMBERS = 20_000
+
+_ZIP_MAGIC = b"PK\x03\x04"
+_END_MAGIC = b"PK\x05\x06"
+_END_BYTES = 22
+_LONGEST_COMMENT = 0xFFFF
+# The end of the central directory: magic, two disks, two counts, its size, its offset, a comment.
+_END = struct.Struct("<4s4H2LH")
+_LARGEST_ENTRY = 512  # of the central directory, by far
+
+
+class TorchArchive:
+    """One archive of `torch.save`, open for reading.
+
+    Args:
+        file: a seekable file; it stays open as long as the archive is used.
+
+    Raises:
+        VoiceFileError: it is no such archive, or larger than any voice.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        size = _checked_size(file)
+        try:
+            self._zip = zipfile.ZipFile(file)
+            members = self._zip.infolist()
+        except (
+            zipfile.BadZipFile,
+            ValueError,
+            OSError,
+            NotImplementedError,
+            struct.error,
+        ) as error:
+            raise VoiceFileError(
+                f"expected a ZIP archive as PyTorch writes it, found a damaged one ({_of(error)})."
+            ) from error
+        self._members = _checked_members(members, size)
+        self._folder = _folder_of(self._members)
+        self._check_byte_order()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._zip.close()
+
+    def pickle(self) -> bytes:
+        """Return the pickle that describes the objects.
+
+        Raises:
+            VoiceFileError: it is damaged.
+        """
+        return self._read(f"{self._folder}data.pkl", MAX_PICKLE_BYTES)
+
+    def storage(self, key: str, size: int) -> bytes:
+        """Return the bytes of a storage.
+
+        Args:
+            key: its name.
+            size: how many bytes the pickle says it has.
+
+        Raises:
+            VoiceFileError: it is missing, damaged or of another size.
+        """
+        name = f"{self._folder}data/{key}"
+        member = self._members.get(name)
+        if member is None:
+            raise VoiceFileError(
+                f"storage {shown(key)}: expected {size} bytes, found no such part."
+            )
+        if member.file_size != size:
+            raise VoiceFileError(
+                f"storage {shown(key)}: expected {size} bytes, found {member.file_size}."
+            )
+        return self._read(name, size)
+
+    def _check_byte_order(self) -> None:
+        name = f"{self._folder}byteorder"
+        if name in self._members and self._read(name, 16) != b"little":
+            raise VoiceFileError("expected numbers in little-endian order, found another order.")
+
+    def _read(self, name: str, most: int) -> bytes:
+        member = self._members[name]
+        if member.file_size > most:
+            raise VoiceFileError(
+                f"part {shown(name)}: expected at most {most} bytes, found {member.file_size}."
+            )
+        try:
+            content = self._zip.read(member)
+        except (
+            zipfile.BadZipFile,
+            ValueError,
+            OSError,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+        ) as error:
+            raise VoiceFileError(
+                f"part {shown(name)}: expected readable bytes, found damage ({_of(error)})."
+            ) from error
+        if len(content) != member.file_size:
+            raise VoiceFileError(
+                f"part {shown(name)}: expected {member.file_size} bytes, found {len(content)}."
+            )
+        return content
+
+
+def _checked_size(file: BinaryIO) -> int:
+    """Return the file's size, once it is known that its table of contents fits into memory."""
+    head = file.read(len(_ZIP_MAGIC))
+    if head != _ZIP_MAGIC:
+        kind = "a pickle of PyTorch before 1.6" if head[:1] == b"\x80" else "another kind of file"
+        raise VoiceFileError(
+            f"expected a ZIP archive as PyTorch 1.6 and newer write it, found {kind}; load and save"
+            " the voice with a current version of the tool it comes from."
+        )
+    size = file.seek(0, 2)
+    if size > MAX_ARCHIVE_BYTES:
+        raise VoiceFileError(f"expected at most {MAX_ARCHIVE_BYTES} bytes, found {size}.")
+    file.seek(max(0, size - _END_BYTES - _LONGEST_COMMENT))
+    tail = file.read()
+    at = tail.rfind(_END_MAGIC)
+    if at < 0 or len(tail) - at < _END_BYTES:
+        raise VoiceFileError("expected a whole ZIP archive, found one that ends too early.")
+    _, _, _, _, count, directory, _, _ = _END.unpack_from(tail, at)
+    if count > MAX_MEMBERS or directory > MAX_MEMBERS * _LARGEST_ENTRY:
+        raise VoiceFileError(
+            f"expected an archive of at most {MAX_MEMBERS} parts, found a larger table of contents."
+        )
+    file.seek(0)
+    return size
+
+
+def _checked_members(members: list[zipfile.ZipInfo], size: int) -> dict[str, zipfile.ZipInfo]:
+    by_name = {member.filename: member for member in members}
+    if len(by_name) < len(members):
+        raise VoiceFileError("expected every part of the archive once, found one of them twice.")
+    for member in members:
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1:
+            raise VoiceFileError(
+                f"part {shown(member.filename)}: expected plain bytes as PyTorch stores them, found"
+                " compressed or encrypted ones."
+            )
+    # Parts that overlap could be read as more bytes than the file has.
+    if sum(member.file_size for member in members) > size:
+        raise VoiceFileError("expected parts that fit into the file, found parts that overlap.")
+    return by_name
+
+
+def _folder_of(members: dict[str, zipfile.ZipInfo]) -> str:
+    pickles = [name for name in members if name.count("/") == 1 and name.endswith("/data.pkl")]
+    if len(pickles) != 1:
+        raise VoiceFileError(
+            f"expected one part 'data.pkl' as PyTorch writes it, found {len(pickles)}."
+        )
+    return pickles[0].removesuffix("data.pkl")
+
+
+def _of(error: Exception) -> str:
+    return shown(str(error)).strip("'\"").rstrip(".") or type(error).__name__

@@ -1,0 +1,1 @@
+"""An RVC checkpoint: its weights and its configuration."""

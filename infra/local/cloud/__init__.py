@@ -1,0 +1,1 @@
+"""Starts the services of the local cloud and connects them."""

@@ -1,0 +1,265 @@
+"""The local cloud without Google's emulators: every service runs in this one process.
+
+The deployables, the storage server and their HTTP are the same; only the voices' documents and the
+topics are kept in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import httpx
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+
+from conversion.composition import Stores, starting_tools
+from functions.api import main as api
+from functions.api.settings import ApiSettings
+from functions.combined import main as combined
+from functions.combined.settings import CombinedSettings
+from functions.compat.voicevox.composition import Kept
+from functions.convert import main as convert
+from functions.convert.settings import ConvertSettings
+from functions.dead_letter import main as dead_letter
+from functions.dead_letter.settings import DeadLetterSettings
+from functions.live import main as live
+from functions.live.server import limit_clients
+from functions.on_upload import main as on_upload
+from functions.on_upload.settings import OnUploadSettings
+from functions.sweep import main as sweep
+from functions.sweep.settings import SweepSettings
+from infra.local.cloud import provisioning
+from infra.local.cloud.cloud import LocalCloud
+from infra.local.configuration import names
+from infra.local.configuration.addresses import choose_addresses, port_of
+from infra.local.configuration.environments import STORAGE_VARIABLE, deployable_environments
+from infra.local.configuration.keys import make_key
+from infra.local.configuration.ports import Ports
+from infra.local.memory.topics import MemoryTopics
+from infra.local.memory.voices import MemoryVoices
+from infra.local.processes.background import running_in_background
+from infra.local.processes.liveness import keep_alive
+from infra.local.processes.restartable import RestartableApp
+from infra.local.processes.scheduler import post_regularly
+from infra.local.storage.routes.app import create_app as create_storage
+from shared.google import clients
+from shared.process import settings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from infra.local.configuration.addresses import Addresses
+    from infra.local.configuration.options import CloudOptions
+    from shared.ports.topic import Publisher
+
+_Settings = TypeVar("_Settings", bound=settings.CommonSettings)
+
+
+@asynccontextmanager
+async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
+    """Serve everything from this process, and stop it at the end."""
+    async with AsyncExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
+        ports = stack.enter_context(Ports())
+        addresses = choose_addresses(options, ports, emulated=False)
+        os.environ[STORAGE_VARIABLE] = addresses.storage
+        client = await stack.enter_async_context(httpx.AsyncClient())
+        servers = await stack.enter_async_context(_Servers())
+
+        topics = MemoryTopics(
+            _Deliver(client), provisioning.plan_subscriptions(addresses, options.timeouts)
+        )
+        stack.push_async_callback(topics.aclose)
+        key = make_key()
+        key.write(scratch / "signing-key.json")
+        storage = create_storage(
+            root=scratch / "storage",
+            publish=_publish_to(topics),
+            keys={key.email: key.private_key.public_key()},
+            signers={key.email: key.private_key},
+        )
+        servers.start(storage, addresses.storage)
+
+        voices = MemoryVoices()
+        environments = deployable_environments(options, addresses, scratch / "signing-key.json")
+        deployables = _Deployables(environments, voices, topics)
+        converter = RestartableApp(partial(deployables.converters, addresses))
+        await stack.enter_async_context(converter)
+        servers.start(converter, addresses.convert)
+        servers.start(converter, str(addresses.live))
+        servers.start(deployables.api(), addresses.api)
+        servers.start(deployables.on_upload(), addresses.on_upload)
+        servers.start(deployables.dead_letter(), addresses.dead_letter)
+        servers.start(deployables.sweep(), addresses.sweep)
+        await servers.wait_until_ready(client)
+        await provisioning.make_buckets(client, addresses.storage, addresses.origins(options))
+
+        keeping = keep_alive(addresses.convert, options.liveness, converter.restart)
+        await stack.enter_async_context(running_in_background(keeping))
+        sweeping = post_regularly(client, addresses.sweep, options.sweep_period_seconds)
+        await stack.enter_async_context(running_in_background(sweeping))
+        yield LocalCloud(addresses, options.web_root is not None, voices, servers.crashed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Deployables:
+    """Builds the deployables of the embedded cloud.
+
+    Attributes:
+        environments: the environment variables of each.
+        voices: the voices' documents.
+        topics: the topics.
+    """
+
+    environments: Mapping[str, Mapping[str, str]]
+    voices: MemoryVoices
+    topics: MemoryTopics
+
+    @asynccontextmanager
+    async def converters(self, addresses: Addresses) -> AsyncIterator[ASGIApp]:
+        """Start a converter and `live`, which share what they convert with, until the end."""
+        config = self._settings(ConvertSettings, "convert")
+        live_config = self._settings(CombinedSettings, "live")
+        stores = Stores(
+            voices=self.voices,
+            uploads=clients.open_bucket(config, config.uploads_bucket),
+            results=clients.open_bucket(config, config.results_bucket, clients.open_signer(config)),
+            open_characters=clients.characters_opener(config),
+        )
+        kept = Kept.opened()
+        async with starting_tools(config, kept.front_end()) as tools:
+            app = convert.build(config, convert.Services(stores, await tools))
+            services = live.Services(stores, await tools)
+            live_app = combined.build(live_config, services, kept)
+            try:
+                yield _by_port(
+                    {port_of(addresses.convert): app, port_of(str(addresses.live)): live_app}
+                )
+            finally:
+                await live_app.drain()
+                await app.worker.drain()
+
+    def api(self) -> ASGIApp:
+        config = self._settings(ApiSettings, "api")
+        uploads = clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config))
+        results = clients.open_bucket(config, config.results_bucket)
+        services = api.Services(
+            self.voices, uploads, results, self._conversions, clients.characters_opener(config)
+        )
+        return api.build(config, services)
+
+    def on_upload(self) -> ASGIApp:
+        config = self._settings(OnUploadSettings, "on_upload")
+        uploads = clients.open_bucket(config, config.uploads_bucket)
+        services = on_upload.Services(self.voices, self._conversions(), lambda: uploads)
+        return on_upload.build(config, services)
+
+    def dead_letter(self) -> ASGIApp:
+        config = self._settings(DeadLetterSettings, "dead_letter")
+        uploads = clients.open_bucket(config, config.uploads_bucket)
+        results = clients.open_bucket(config, config.results_bucket)
+        return dead_letter.build(
+            config, dead_letter.Services(self.voices, uploads, results, self._conversions())
+        )
+
+    def sweep(self) -> ASGIApp:
+        config = self._settings(SweepSettings, "sweep")
+        uploads = clients.open_bucket(config, config.uploads_bucket)
+        services = sweep.Services(self.voices, uploads, self._conversions())
+        return sweep.build(config, services)
+
+    def _conversions(self) -> Publisher:
+        return self.topics.publisher(names.topic_path(names.CONVERSIONS_TOPIC))
+
+    def _settings(self, kind: type[_Settings], deployable: str) -> _Settings:
+        environment = self.environments[deployable]
+        fields = {name.lower(): value for name, value in environment.items()}
+        return settings.load(kind, **fields)
+
+
+class _Deliver:
+    """Pushes messages with an HTTP client."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def __call__(self, endpoint: str, envelope: Mapping[str, Any]) -> int:
+        try:
+            # The subscription's acknowledgement deadline ends it.
+            response = await self._client.post(endpoint, json=envelope, timeout=None)
+        except httpx.HTTPError as error:
+            raise OSError(str(error)) from error
+        return response.status_code
+
+
+class _Servers:
+    """Serves ASGI applications from this process's event loop."""
+
+    def __init__(self) -> None:
+        self._stop = asyncio.Event()
+        self._serving: dict[asyncio.Task[None], str] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        self._stop.set()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    def start(self, app: Any, url: str) -> None:
+        """Serve an application at an address of 127.0.0.1."""
+        config = Config()
+        config.bind = [url.removeprefix("http://")]
+        config.graceful_timeout = 1.0
+        config.loglevel = "WARNING"
+        limit_clients(config)
+        serving = asyncio.create_task(serve(app, config, shutdown_trigger=self._stop.wait))
+        self._serving[serving] = url
+
+    async def wait_until_ready(self, client: httpx.AsyncClient) -> None:
+        """Wait until every server sends an answer, with any status."""
+        for serving, url in self._serving.items():
+            while not await _answers(client, url):
+                if serving.done():
+                    serving.result()
+                await asyncio.sleep(0)
+
+    async def crashed(self) -> str:
+        """Return the address of the first server that ends."""
+        done, _ = await asyncio.wait(self._serving, return_when=asyncio.FIRST_COMPLETED)
+        return self._serving[done.pop()]
+
+
+async def _answers(client: httpx.AsyncClient, url: str) -> bool:
+    try:
+        await client.get(f"{url}/healthz")
+    except httpx.TransportError:
+        return False
+    return True
+
+
+def _by_port(apps: Mapping[int, ASGIApp]) -> ASGIApp:
+    """Return an application that serves several ports, each with an application of its own."""
+
+    async def serve_port(scope: Scope, receive: Receive, send: Send) -> None:
+        # The start and the end of a server are no request and name no port.
+        port = next(iter(apps)) if scope["type"] == "lifespan" else scope["server"][1]
+        await apps[port](scope, receive, send)
+
+    return serve_port
+
+
+def _publish_to(topics: MemoryTopics) -> Any:
+    async def publish(topic: str, data: bytes, attributes: Mapping[str, str]) -> None:
+        topics.publish(topic, data, attributes)
+
+    return publish

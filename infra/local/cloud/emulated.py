@@ -1,0 +1,272 @@
+"""The local cloud with Google's emulators: every service has a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from infra.local.cloud import provisioning
+from infra.local.cloud.cloud import LocalCloud
+from infra.local.cloud.emulators import running_emulators
+from infra.local.configuration import names
+from infra.local.configuration.addresses import choose_addresses, port_of
+from infra.local.configuration.environments import (
+    FIRESTORE_VARIABLE,
+    PUBSUB_VARIABLE,
+    STORAGE_VARIABLE,
+    deployable_environments,
+)
+from infra.local.configuration.keys import make_key
+from infra.local.configuration.options import ROOT, RULES
+from infra.local.processes import scale_to_zero_proxy
+from infra.local.processes.background import running_in_background
+from infra.local.processes.liveness import keep_alive
+from infra.local.processes.processes import (
+    READY_SECONDS,
+    StartError,
+    Supervisor,
+    require_up,
+    start_with_free_ports,
+)
+from infra.local.processes.scheduler import post_regularly
+from shared.ports.store import change
+from shared.voices.voice import Options, create, new_voice_id
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from infra.local.cloud.emulators import Emulators
+    from infra.local.configuration.addresses import Addresses
+    from infra.local.configuration.options import CloudOptions
+    from infra.local.processes.processes import Process
+    from shared.ports.store import VoiceStore
+
+_FUNCTIONS: Final = ("api", "on_upload", "dead_letter", "sweep")
+_MOST_STARTS: Final = 3
+
+
+@asynccontextmanager
+async def emulated_cloud(
+    options: CloudOptions, emulators: Emulators | None
+) -> AsyncIterator[LocalCloud]:
+    """Start every service, in parallel, and stop all of them at the end.
+
+    Args:
+        options: what can be chosen about it.
+        emulators: how the emulators are started, None if both run already.
+
+    Raises:
+        StartError: a service did not start.
+    """
+    # Another start would not change a port that the user chose.
+    most_starts = _MOST_STARTS if options.api_port is None else 1
+    async with AsyncExitStack() as stack:
+        start = partial(_start, options, emulators)
+        yield await start_with_free_ports(start, stack, most_starts)
+
+
+async def _start(
+    options: CloudOptions, emulators: Emulators | None, stack: AsyncExitStack
+) -> LocalCloud:
+    """Start every service; `stack` stops them."""
+    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
+    supervisor = Supervisor(options.folder / "logs")
+    stack.push_async_callback(supervisor.stop_all)
+    chosen = choose_addresses(options, supervisor.ports, emulated=True)
+    addresses = replace(chosen, **running_emulators(os.environ))
+    starter = _Starter(options, addresses, scratch, supervisor)
+    await starter.start_all(emulators)
+    voices = open_voices(addresses, environment=os.environ)
+    stack.push_async_callback(voices.aclose)
+    await starter.provision()
+    await asyncio.gather(starter.wait_until_ready(), _warm_up_firestore(voices))
+    # Another program may have answered before a process found that it had its port.
+    for process in supervisor.processes:
+        require_up(process)
+    await stack.enter_async_context(running_in_background(starter.keep_converter_alive()))
+    client = await stack.enter_async_context(httpx.AsyncClient())
+    sweeping = post_regularly(client, addresses.sweep, options.sweep_period_seconds)
+    await stack.enter_async_context(running_in_background(sweeping))
+
+    async def crashed() -> str:
+        return (await supervisor.wait_for_an_end()).name
+
+    pids = {process.name: process.pid for process in supervisor.processes}
+    return LocalCloud(addresses, options.web_root is not None, voices, crashed, pids)
+
+
+def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceStore:
+    """Open the voices in the emulator, to watch them from this process."""
+    # Imported here: the services start while the client library is imported.
+    from shared.google.firestore_client import RenewableClient  # noqa: PLC0415
+    from shared.google.firestore_listener import DocumentListener  # noqa: PLC0415
+    from shared.google.firestore_store import FirestoreVoices  # noqa: PLC0415
+
+    environment[FIRESTORE_VARIABLE] = str(addresses.firestore)
+    client = RenewableClient(project=names.PROJECT_ID)
+    return FirestoreVoices(client, DocumentListener(client, targets_per_stream=100))
+
+
+async def _warm_up_firestore(voices: VoiceStore) -> None:
+    """Send the emulator its first requests: Java takes a second or two for them."""
+    voice = create(new_voice_id(), "nobody", Options(), now=datetime.now(UTC))
+    await voices.create(voice)
+    async with voices.watch(voice.voice_id) as states:
+        await anext(states)
+    await change(voices, voice.voice_id, lambda current, now: replace(current, updated_at=now))
+    await voices.delete(voice.voice_id)
+
+
+class _Starter:
+    """Starts the services of one local cloud.
+
+    Args:
+        options: what can be chosen about it.
+        addresses: where the services listen.
+        scratch: a folder for objects and the key.
+        supervisor: runs the processes.
+    """
+
+    def __init__(
+        self, options: CloudOptions, addresses: Addresses, scratch: Path, supervisor: Supervisor
+    ) -> None:
+        self._options = options
+        self._addresses = addresses
+        self._scratch = scratch
+        self._key_file = scratch / "signing-key.json"
+        self._supervisor = supervisor
+        self._deployables: dict[str, tuple[Process, str]] = {}
+        self._foundations: list[tuple[Process, str]] = []
+
+    async def start_all(self, emulators: Emulators | None) -> None:
+        """Start every process without waiting for any."""
+        make_key().write(self._key_file)
+        if emulators is not None:
+            await self._start_emulators(emulators)
+        await self._start_storage()
+        await self._start_deployables()
+
+    async def provision(self) -> None:
+        """Make buckets, topics and subscriptions as soon as the servers for them are ready."""
+        for process, url in self._foundations:
+            await self._supervisor.wait_until_ready(process, url)
+        subscriptions = provisioning.plan_subscriptions(self._addresses, self._options.timeouts)
+        try:
+            async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
+                pubsub = f"http://{self._addresses.pubsub}"
+                await provisioning.make_subscriptions(client, pubsub, subscriptions)
+                origins = self._addresses.origins(self._options)
+                await provisioning.make_buckets(client, self._addresses.storage, origins)
+        except httpx.HTTPError as error:
+            raise StartError(f"buckets and topics could not be made: {error}") from error
+
+    async def wait_until_ready(self) -> None:
+        """Wait until every deployable serves."""
+        for process, url in self._deployables.values():
+            await self._supervisor.wait_until_ready(process, url)
+
+    async def keep_converter_alive(self) -> None:
+        """Restart the converter whenever its liveness probe fails; never returns."""
+        if self._options.scaling is not None:
+            # The proxy in front of it probes its instances itself.
+            await asyncio.Event().wait()
+        await keep_alive(self._addresses.convert, self._options.liveness, self._restart_converter)
+
+    async def _restart_converter(self) -> None:
+        stuck, ready_url = self._deployables["convert"]
+        process = await self._supervisor.restart(stuck)
+        self._deployables["convert"] = process, ready_url
+        await self._supervisor.wait_until_ready(process, ready_url)
+
+    async def _start_emulators(self, emulators: Emulators) -> None:
+        firestore, pubsub = str(self._addresses.firestore), str(self._addresses.pubsub)
+        running = running_emulators(os.environ)
+        if "firestore" not in running:
+            command = emulators.firestore_command(port_of(firestore), RULES)
+            process = await self._supervisor.start("firestore", command, os.environ)
+            self._foundations.append((process, f"http://{firestore}/"))
+        if "pubsub" not in running:
+            command = emulators.pubsub_command(port_of(pubsub))
+            process = await self._supervisor.start("pubsub", command, os.environ)
+            self._foundations.append((process, f"http://{pubsub}/"))
+
+    async def _start_storage(self) -> None:
+        storage = self._addresses.storage
+        command = [
+            sys.executable,
+            "-m",
+            "infra.local.cloud.storage_service",
+            str(port_of(storage)),
+            str(self._scratch / "storage"),
+            str(self._key_file),
+            str(self._addresses.pubsub),
+        ]
+        process = await self._supervisor.start("storage", command, self._environment({}))
+        self._foundations.append((process, f"{storage}/storage/v1/b?project={names.PROJECT_ID}"))
+
+    async def _start_deployables(self) -> None:
+        environments = deployable_environments(self._options, self._addresses, self._key_file)
+        for name in _FUNCTIONS:
+            url = getattr(self._addresses, name)
+            command = _function_command(name, port_of(url))
+            await self._start_deployable(name, command, environments[name], f"{url}/healthz")
+        await self._start_convert(environments["convert"])
+        live = [sys.executable, "-m", "functions.combined"]
+        ready_url = f"{self._addresses.live}/readyz"
+        await self._start_deployable("live", live, environments["live"], ready_url)
+
+    async def _start_convert(self, environment: dict[str, str]) -> None:
+        options, url = self._options, self._addresses.convert
+        command, ready_path = [sys.executable, "-m", "functions.convert.main"], "/readyz"
+        if options.scaling is not None:
+            before = scale_to_zero_proxy.command(
+                "convert",
+                port_of(url),
+                logs=options.folder / "logs",
+                ready_path=ready_path,
+                scaling=options.scaling,
+                liveness=options.liveness,
+            )
+            command, ready_path = [*before, *command], "/healthz"
+        await self._start_deployable("convert", command, environment, url + ready_path)
+
+    async def _start_deployable(
+        self, name: str, command: list[str], environment: dict[str, str], ready_url: str
+    ) -> None:
+        process = await self._supervisor.start(name, command, self._environment(environment))
+        self._deployables[name] = process, ready_url
+
+    def _environment(self, own: Mapping[str, str]) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONUNBUFFERED": "1",
+            STORAGE_VARIABLE: self._addresses.storage,
+            FIRESTORE_VARIABLE: str(self._addresses.firestore),
+            PUBSUB_VARIABLE: str(self._addresses.pubsub),
+            **own,
+        }
+
+
+def _function_command(name: str, port: int) -> list[str]:
+    """Return the command that serves a function as the image of Cloud Functions does."""
+    return [
+        sys.executable,
+        "-m",
+        "functions_framework",
+        "--asgi",
+        f"--source={ROOT / 'functions' / name / 'main.py'}",
+        f"--target={name}",
+        "--host=127.0.0.1",
+        f"--port={port}",
+    ]

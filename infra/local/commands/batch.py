@@ -1,0 +1,271 @@
+"""Converts a user's own files, several at a time, and prints a table at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import httpx
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from infra.local.cloud.starting import local_cloud
+from infra.local.commands.visitor import RefusedError, Visitor, Wish, content_type_of
+from shared.ports.store import StoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from infra.local.configuration.options import CloudOptions
+    from shared.voices.voice import Voice
+
+RECORDING_SUFFIXES: Final = frozenset(
+    {
+        ".aac",
+        ".flac",
+        ".m4a",
+        ".mka",
+        ".mkv",
+        ".mov",
+        ".mp3",
+        ".mp4",
+        ".oga",
+        ".ogg",
+        ".opus",
+        ".wav",
+        ".weba",
+        ".webm",
+    }
+)
+"""Files with these suffixes are converted in a folder; a file that is named is always tried."""
+
+
+class UsageError(ValueError):
+    """The command cannot be carried out; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One recording and where its result goes."""
+
+    source: Path
+    target: Path
+
+
+@dataclass(slots=True)
+class Report:
+    """The outcome of a job.
+
+    Attributes:
+        job: the job.
+        voice: the voice, once it is done.
+        error: why the job failed, else None.
+        is_there: whether the result was there already, so that nothing was to do.
+    """
+
+    job: Job
+    voice: Voice | None = None
+    error: RefusedError | None = None
+    is_there: bool = False
+
+
+def plan_jobs(paths: Sequence[Path], output: Path | None, suffix: str, character: str) -> list[Job]:
+    """Decide which files are converted, and where each result goes.
+
+    The last of several paths is the output if it is a folder or does not exist. Without an output,
+    the result of a file goes beside it, and the results of a folder go into a new folder beside it.
+
+    Args:
+        paths: files and folders, at least one.
+        output: the output, if the user gave one with `--output`.
+        suffix: the file name suffix of the results, with its dot.
+        character: is added to the names of results that would otherwise not differ.
+
+    Raises:
+        UsageError: something is missing, or two results would have the same name.
+    """
+    sources = list(paths)
+    if output is None and len(sources) > 1 and not sources[-1].is_file():
+        output = sources.pop()
+    jobs = [job for source in sources for job in _jobs_of(source, output, suffix, character)]
+    if not jobs:
+        raise UsageError("there is no recording in " + ", ".join(map(str, sources)))
+    is_for_one = output is not None and output.suffix and not output.is_dir()
+    if is_for_one and (len(jobs) > 1 or any(source.is_dir() for source in sources)):
+        raise UsageError(f"a folder's or several recordings cannot become {output}; name a folder")
+    _require_distinct(jobs)
+    return jobs
+
+
+def _jobs_of(source: Path, output: Path | None, suffix: str, character: str) -> Iterator[Job]:
+    if source.is_file():
+        yield Job(source, _target_of_file(source, output, suffix, character))
+    elif source.is_dir():
+        folder = output or source.with_name(f"{source.resolve().name}-{character}")
+        for path in sorted(source.rglob("*")):
+            if path.suffix.lower() in RECORDING_SUFFIXES and path.is_file():
+                yield Job(path, folder / path.relative_to(source).with_suffix(suffix))
+    else:
+        raise UsageError(f"{source} does not exist")
+
+
+def _target_of_file(source: Path, output: Path | None, suffix: str, character: str) -> Path:
+    if output is None:
+        return source.with_name(f"{source.stem}-{character}{suffix}")
+    if output.suffix and not output.is_dir():
+        return output
+    return output / f"{source.stem}{suffix}"
+
+
+def _require_distinct(jobs: Sequence[Job]) -> None:
+    by_target: dict[Path, Path] = {}
+    for job in jobs:
+        other = by_target.setdefault(job.target, job.source)
+        if other is not job.source:
+            raise UsageError(f"{other} and {job.source} would both become {job.target}")
+        if job.target.resolve() == job.source.resolve():
+            raise UsageError(f"{job.source} would be overwritten by its own result")
+
+
+async def run_batch(
+    options: CloudOptions,
+    jobs: Sequence[Job],
+    wish: Wish,
+    *,
+    overwrite: bool,
+    embedded: bool | None,
+) -> list[Report]:
+    """Convert every recording and show how it goes.
+
+    Args:
+        options: what can be chosen about the local cloud.
+        jobs: what to convert.
+        wish: the character, pitch shift and format.
+        overwrite: whether existing files are replaced.
+        embedded: True to run without Google's emulators; see `local_cloud`.
+    """
+    console = Console()
+    reports = [Report(job) for job in jobs]
+    with _progress(console) as progress:
+        bar = progress.add_task("starting the local cloud", total=len(jobs))
+        note = partial(console.print, highlight=False, soft_wrap=True)
+        async with (
+            local_cloud(options, embedded=embedded, note=note) as cloud,
+            httpx.AsyncClient() as client,
+        ):
+            visitor = Visitor(client, cloud.addresses.api, cloud.voices)
+
+            def started(report: Report) -> None:
+                progress.update(bar, description=report.job.source.name)
+
+            def ended(_report: Report) -> None:
+                progress.advance(bar)
+
+            await convert_all(
+                visitor,
+                reports,
+                wish,
+                overwrite=overwrite,
+                # One more than are converted at once, so that uploads overlap with conversions.
+                at_once=options.concurrency + 1,
+                started=started,
+                ended=ended,
+            )
+    console.print(_table(reports))
+    return reports
+
+
+async def convert_all(
+    visitor: Visitor,
+    reports: Sequence[Report],
+    wish: Wish,
+    *,
+    overwrite: bool,
+    at_once: int,
+    started: Callable[[Report], None],
+    ended: Callable[[Report], None],
+) -> None:
+    """Convert every recording; a recording that fails does not affect the others.
+
+    Args:
+        visitor: speaks to the service.
+        reports: one per recording; the outcome is written into it.
+        wish: the character, pitch shift and format.
+        overwrite: whether existing files are replaced.
+        at_once: how many recordings are under way at the same time.
+        started: is called when a recording's turn begins.
+        ended: is called when a recording's turn is over.
+    """
+    turn = asyncio.Semaphore(at_once)
+
+    async def convert(report: Report) -> None:
+        async with turn:
+            started(report)
+            await _convert(visitor, report, wish, overwrite=overwrite)
+            ended(report)
+
+    await asyncio.gather(*(convert(report) for report in reports))
+
+
+async def _convert(visitor: Visitor, report: Report, wish: Wish, *, overwrite: bool) -> None:
+    job = report.job
+    if job.target.exists() and not overwrite:
+        report.is_there = True
+        return
+    try:
+        recording = await asyncio.to_thread(job.source.read_bytes)
+        created = await visitor.create(wish, content_type_of(job.source))
+        await visitor.upload(created, recording)
+        voice = await visitor.watch(created["voice_id"], lambda _voice: None)
+        await visitor.download(voice, job.target)
+    except RefusedError as error:
+        report.error = error
+    except StoreUnavailableError as error:
+        report.error = RefusedError("unavailable", str(error))
+    except Exception as error:  # noqa: BLE001 - one recording must not end the whole batch
+        report.error = RefusedError("failed", str(error) or type(error).__name__)
+    else:
+        report.voice = voice
+
+
+def require_free(target: Path) -> None:
+    """Refuse to replace a file.
+
+    Raises:
+        RefusedError: it exists.
+    """
+    if target.exists():
+        raise RefusedError("exists", f"{target} exists; --overwrite replaces it")
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=console,
+    )
+
+
+def _table(reports: Sequence[Report]) -> Table:
+    table = Table()
+    for heading in ("recording", "seconds", "result"):
+        table.add_column(heading, overflow="fold")
+    for report in reports:
+        table.add_row(str(report.job.source), *_outcome(report))
+    return table
+
+
+def _outcome(report: Report) -> tuple[str, str]:
+    if report.error is not None:
+        return "", f"[red]{report.error.code}[/red]: {report.error.detail}"
+    if report.is_there:
+        return "", f"already there (--overwrite replaces it): {report.job.target}"
+    if report.voice is None or report.voice.input is None:
+        return "", ""
+    return f"{report.voice.input.seconds:.2f}", str(report.job.target)

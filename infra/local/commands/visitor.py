@@ -1,0 +1,187 @@
+"""A visitor of the service: creates a voice, uploads, watches it and downloads the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.voices.media import CONTENT_TYPES, SNIFF_BYTES, sniff
+from shared.voices.voice import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    import httpx
+
+    from shared.ports.store import VoiceStore
+    from shared.voices.voice import Voice
+
+REQUEST_SECONDS: Final = 60.0
+
+
+class RefusedError(Exception):
+    """The service did not convert a recording.
+
+    Attributes:
+        code: the service's stable code.
+        detail: its sentence.
+    """
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the visitor asks for.
+
+    Attributes:
+        character: id of the character, None for the default.
+        pitch_shift: semitones, None for automatic.
+        output_format: the format of the result.
+    """
+
+    character: str | None = None
+    pitch_shift: float | None = None
+    output_format: str = "wav"
+
+
+@dataclass(frozen=True, slots=True)
+class TextWish:
+    """A text that the visitor wants spoken.
+
+    Attributes:
+        text: what is said.
+        character: id of the character, None for the first that speaks text.
+        output_format: the format of the result.
+        speaking: how it is said, as the api takes it; what is left out is as usual.
+    """
+
+    text: str
+    character: str | None = None
+    output_format: str = "wav"
+    speaking: Mapping[str, float] = field(default_factory=dict)
+
+
+class Visitor:
+    """Uses one service.
+
+    Args:
+        client: for the HTTP requests; the visitor does not close it.
+        api: base address of the api.
+        voices: the voices' documents.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, api: str, voices: VoiceStore) -> None:
+        self._client = client
+        self._api = api
+        self._voices = voices
+
+    async def create(self, wish: Wish, content_type: str) -> dict[str, Any]:
+        """Create a voice; return the api's answer.
+
+        Raises:
+            RefusedError: the api refused.
+        """
+        body = {
+            "character": wish.character,
+            "pitch_shift": "auto" if wish.pitch_shift is None else wish.pitch_shift,
+            "output_format": wish.output_format,
+            "content_type": content_type,
+        }
+        return await self._create(body)
+
+    async def create_text(self, wish: TextWish) -> dict[str, Any]:
+        """Create a voice from a text; return the api's answer.
+
+        Raises:
+            RefusedError: the api refused.
+        """
+        body = {
+            "text": wish.text,
+            "character": wish.character,
+            "output_format": wish.output_format,
+        }
+        return await self._create(body | dict(wish.speaking))
+
+    async def _create(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        response = await self._client.post(
+            f"{self._api}/api/v1/voices", json=body, timeout=REQUEST_SECONDS
+        )
+        _require_success(response)
+        created: dict[str, Any] = response.json()
+        return created
+
+    async def upload(self, created: dict[str, Any], recording: bytes) -> None:
+        """Upload a recording to the signed address.
+
+        Raises:
+            RefusedError: Cloud Storage refused.
+        """
+        upload = created["upload"]
+        response = await self._client.request(
+            upload["method"],
+            upload["url"],
+            headers=upload["headers"],
+            content=recording,
+            timeout=REQUEST_SECONDS,
+        )
+        _require_success(response)
+
+    async def watch(self, voice_id: str, seen: Callable[[Voice], None]) -> Voice:
+        """Follow a voice to its end; `seen` is called with every state.
+
+        Raises:
+            RefusedError: the voice failed or was deleted.
+        """
+        async with self._voices.watch(voice_id) as states:
+            async for voice in states:
+                if voice is None:
+                    raise RefusedError("unknown_voice", "the voice was deleted")
+                seen(voice)
+                if voice.status is Status.FAILED and voice.error is not None:
+                    raise RefusedError(voice.error.code, voice.error.message)
+                if voice.status is Status.DONE:
+                    return voice
+        raise RefusedError("unavailable", "the listener ended")
+
+    async def download(self, voice: Voice, path: Path) -> None:
+        """Download the result into a file; the file appears only when it is complete.
+
+        Raises:
+            RefusedError: Cloud Storage refused.
+        """
+        if voice.result is None:
+            raise RefusedError("internal", "the voice is done without a result")
+        response = await self._client.get(voice.result.url, timeout=REQUEST_SECONDS)
+        _require_success(response)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.part")
+        draft.write_bytes(response.content)
+        draft.replace(path)
+
+
+def content_type_of(path: Path) -> str:
+    """Return the media type of a recording, by its first bytes.
+
+    Raises:
+        RefusedError: it is not a recording that can be converted.
+    """
+    with path.open("rb") as file:
+        container = sniff(file.read(SNIFF_BYTES))
+    if container is None:
+        detail = "not a recording in WebM, MP4, Ogg, WAV, MP3 or FLAC"
+        raise RefusedError("unsupported_format", detail)
+    return CONTENT_TYPES[container][0]
+
+
+def _require_success(response: httpx.Response) -> None:
+    if response.is_success:
+        return
+    if response.headers.get("content-type", "").startswith("application/problem+json"):
+        problem = response.json()
+        raise RefusedError(problem["code"], problem["detail"])
+    raise RefusedError(f"http_{response.status_code}", response.text[:300])

@@ -1,0 +1,131 @@
+"""The environment variables that tell deployables and client libraries about a local cloud."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from infra.local.configuration import names
+from infra.local.configuration.addresses import port_of
+from infra.local.configuration.keys import read_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from infra.local.configuration.addresses import Addresses
+    from infra.local.configuration.options import CloudOptions
+
+# Google's client libraries find an emulator through these variables alone.
+FIRESTORE_VARIABLE: Final = "FIRESTORE_EMULATOR_HOST"
+PUBSUB_VARIABLE: Final = "PUBSUB_EMULATOR_HOST"
+STORAGE_VARIABLE: Final = "STORAGE_EMULATOR_HOST"
+
+
+def deployable_environments(
+    options: CloudOptions, addresses: Addresses, key_file: Path
+) -> dict[str, dict[str, str]]:
+    """Return, for each deployable, the environment variables that hold its settings."""
+    common = {
+        "PROJECT_ID": names.PROJECT_ID,
+        "ENVIRONMENT": "local",
+        "UPLOADS_BUCKET": names.UPLOADS_BUCKET,
+        "CONVERSION_DEADLINE_SECONDS": str(options.conversion_deadline_seconds),
+    }
+    pushed_to = common | {"PUSH_VERIFICATION": "off"}
+    signing = {"RESULTS_BUCKET": names.RESULTS_BUCKET, "SIGNING_KEY_FILE": str(key_file)}
+    limits = {"MAX_UPLOAD_BYTES": str(options.max_upload_bytes)} | _seconds(options)
+    upload_url = {"UPLOAD_URL_SECONDS": str(options.upload_url_seconds)}
+    characters = {"CHARACTERS_BUCKET": names.CHARACTERS_BUCKET}
+    publishing = {"CONVERSIONS_TOPIC": names.CONVERSIONS_TOPIC}
+    patience = {"PATIENCE_SECONDS": str(options.patience_seconds)}
+    return {
+        "api": common
+        | signing
+        | limits
+        | upload_url
+        | characters
+        | publishing
+        | {"MAX_TEXT_CHARACTERS": str(options.max_text_characters)}
+        | _api_environment(options, addresses, key_file),
+        "live": common | signing | limits | characters | _live_environment(options, addresses),
+        "on_upload": pushed_to | publishing,
+        "convert": pushed_to
+        | signing
+        | limits
+        | characters
+        | _convert_environment(options, addresses),
+        "dead_letter": pushed_to | publishing | {"RESULTS_BUCKET": names.RESULTS_BUCKET},
+        "sweep": pushed_to | publishing | upload_url | patience,
+    }
+
+
+def page_config(addresses: Addresses, app_check_token: str | None = None) -> dict[str, Any]:
+    """Return the configuration of the page.
+
+    Args:
+        addresses: where the services listen.
+        app_check_token: the App Check token for the page; None if App Check is off.
+    """
+    has_firestore = addresses.firestore is not None
+    attested = {} if app_check_token is None else {"appCheck": {"token": app_check_token}}
+    return attested | {
+        # The page can be opened as 127.0.0.1 and as localhost: its own origin serves the api.
+        "api": "",
+        "firebase": {"projectId": names.PROJECT_ID, "apiKey": "local"} if has_firestore else None,
+        "firestoreEmulator": addresses.firestore,
+        "live": addresses.live_socket,
+        "storage": addresses.storage,
+    }
+
+
+def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path) -> dict[str, str]:
+    environment = {
+        "CONVERT_URL": addresses.convert,
+        "ALLOWED_ORIGINS": ",".join(addresses.origins(options)),
+        "WAIT_SECONDS": str(options.wait_seconds),
+        "RATE_LIMIT_PER_MINUTE": str(options.rate_limit_per_minute),
+        "WAITING_PER_CLIENT": "0",
+        "TRUSTED_PROXIES": "0",
+    }
+    if addresses.live_socket is not None:
+        environment["LIVE_URL"] = addresses.live_socket
+        environment["LIVE_TICKET_KEYS"] = names.LIVE_TICKET_KEY
+    token = None
+    if options.app_check:
+        environment["APP_CHECK"] = "on"
+        token = read_key(key_file).app_check_token(names.PROJECT_ID)
+    if options.web_root is not None:
+        environment["WEB_ROOT"] = str(options.web_root)
+        environment["PAGE_CONFIG"] = json.dumps(page_config(addresses, token))
+    return environment
+
+
+def _convert_environment(options: CloudOptions, addresses: Addresses) -> dict[str, str]:
+    return {
+        "HOST": "127.0.0.1",
+        "PORT": str(port_of(addresses.convert)),
+        # One process on every machine, so that its process id and its log are the converter's.
+        "WORKERS": "1",
+        "CONCURRENCY": str(options.concurrency),
+        "BACKLOG": str(options.backlog),
+        "MAX_SPEECH_SECONDS": str(options.max_speech_seconds),
+    }
+
+
+def _live_environment(options: CloudOptions, addresses: Addresses) -> dict[str, str]:
+    return {
+        "HOST": "127.0.0.1",
+        "PORT": str(port_of(addresses.live or addresses.convert)),
+        "VOICEVOX_ALONE": "on",
+        "CONCURRENCY": str(options.concurrency),
+        "ALLOWED_ORIGINS": ",".join(addresses.origins(options)),
+        "LIVE_TICKET_KEYS": names.LIVE_TICKET_KEY,
+        # Here every visitor has the same address, and a benchmark brings many.
+        "SOCKETS": "200",
+        "SOCKETS_PER_CLIENT": "0",
+        "TRUSTED_PROXIES": "0",
+    }
+
+
+def _seconds(options: CloudOptions) -> dict[str, str]:
+    return {"MIN_SECONDS": str(options.min_seconds), "MAX_SECONDS": str(options.max_seconds)}

@@ -1,0 +1,106 @@
+"""What can be chosen about a local cloud."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from shared.process.timeouts import Timeouts
+
+ROOT: Final = Path(__file__).parents[3]
+"""The repository's root: where packages are imported from."""
+
+RULES: Final = ROOT / "infra" / "firestore.rules"
+
+VOICEVOX_PORT: Final = 50_021
+"""Where clients of VOICEVOX look for an engine unless they are told otherwise."""
+
+LOCAL_ORIGINS: Final = ("http://localhost:*", "http://127.0.0.1:*")
+"""Every site that a developer serves on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """How the conversion container starts and stops, as on Cloud Run.
+
+    Attributes:
+        idle_seconds: how long an instance without requests is kept.
+        min_instances: 0, or 1 to keep an instance at all times.
+    """
+
+    idle_seconds: float
+    min_instances: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LivenessProbe:
+    """How a running converter is asked whether it still works; Terraform sets the same numbers.
+
+    Attributes:
+        period_seconds: the time between two probes.
+        timeout_seconds: how long an answer may take.
+        failure_threshold: the converter is restarted after this many failed probes in a row.
+    """
+
+    period_seconds: float = 10.0
+    timeout_seconds: float = 5.0
+    failure_threshold: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CloudOptions:
+    """What can be chosen about a local cloud.
+
+    Attributes:
+        folder: where logs go.
+        min_seconds: the shortest recording.
+        max_seconds: the longest recording.
+        max_upload_bytes: the largest recording.
+        max_text_characters: the longest text.
+        max_speech_seconds: the longest speech of a text.
+        upload_url_seconds: how long an upload URL works.
+        conversion_deadline_seconds: the number that all timeouts derive from.
+        concurrency: how many voices are converted at once; as many as in Terraform's container.
+        backlog: how many more may wait.
+        wait_seconds: how long a client waits for a conversion before it must ask again.
+        rate_limit_per_minute: how many requests per minute the api takes from one address; 0 for
+            any number, because here every visitor has the same address.
+        sweep_period_seconds: the time between two sweeps; as in Terraform's schedule.
+        patience_seconds: the sweep puts a voice back that has not changed for this long.
+        app_check: whether the api requires App Check tokens. The local cloud signs one and gives it
+            to its page.
+        web_root: folder of the built page, or None to serve none.
+        page_origins: the sites whose pages may use the services, beside the local cloud's own page.
+        api_port: the api's port; a free one if None.
+        voicevox_port: the port of the routes of VOICEVOX; a free one if None or if it is taken.
+        scaling: how the conversion container starts and stops; None to keep it running.
+        liveness: how the conversion container is asked whether it still works.
+    """
+
+    folder: Path = ROOT / ".local"
+    min_seconds: float = 1.0
+    max_seconds: float = 10.0
+    max_upload_bytes: int = 8_000_000
+    max_text_characters: int = 500
+    max_speech_seconds: float = 60.0
+    upload_url_seconds: int = 600
+    conversion_deadline_seconds: int = 60
+    concurrency: int = 4
+    backlog: int = 8
+    wait_seconds: float = 50.0
+    rate_limit_per_minute: int = 0
+    sweep_period_seconds: float = 300.0
+    patience_seconds: int = 300
+    app_check: bool = False
+    web_root: Path | None = None
+    page_origins: tuple[str, ...] = LOCAL_ORIGINS
+    api_port: int | None = None
+    voicevox_port: int | None = None
+    scaling: Scaling | None = None
+    liveness: LivenessProbe = field(default_factory=LivenessProbe)
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """The chain of timeouts."""
+        return Timeouts(self.conversion_deadline_seconds)

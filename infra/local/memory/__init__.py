@@ -1,0 +1,1 @@
+"""Voices and topics in memory, for machines without the emulators."""

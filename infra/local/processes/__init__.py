@@ -1,0 +1,1 @@
+"""Starts, watches and stops processes."""

@@ -1,0 +1,95 @@
+"""CORS headers from a bucket's configuration, without I/O.
+
+The first rule that fits both the origin and the method decides, as described at
+https://cloud.google.com/storage/docs/cross-origin; without one there are no CORS headers. Unlike
+there, an origin may end with any port, as `http://localhost:*`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from infra.local.storage.protocol.errors import InvalidArgumentError
+from shared.http.origins import is_allowed_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Rule = dict[str, Any]
+
+_LISTS = ("origin", "method", "responseHeader")
+
+
+def checked_rules(rules: object) -> list[Rule]:
+    """A bucket's `cors` field.
+
+    Raises:
+        InvalidArgumentError: it is not a list of rules of lists of strings.
+    """
+    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+        raise InvalidArgumentError("cors must be a list of rules.")
+    for rule in rules:
+        for name in _LISTS:
+            values = rule.get(name, [])
+            if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+                raise InvalidArgumentError(f"cors: {name} must be a list of strings.")
+        if not isinstance(rule.get("maxAgeSeconds", 0), int):
+            raise InvalidArgumentError("cors: maxAgeSeconds must be a number.")
+    return rules
+
+
+def response_headers(
+    rules: Sequence[Rule], method: str, request_headers: Mapping[str, str]
+) -> dict[str, str]:
+    """The CORS headers of an answer to a request (not a preflight) with these headers."""
+    origin = request_headers.get("origin")
+    rule = _matching_rule(rules, origin, method)
+    if origin is None or rule is None:
+        return {}
+    headers = _origin_headers(rule, origin)
+    if rule.get("responseHeader"):
+        headers["Access-Control-Expose-Headers"] = ", ".join(rule["responseHeader"])
+    return headers
+
+
+def preflight_headers(rules: Sequence[Rule], request_headers: Mapping[str, str]) -> dict[str, str]:
+    """The CORS headers of an answer to an OPTIONS request with these headers.
+
+    Empty, so that the browser refuses, where the origin, the method or one of the headers that
+    the page wants to send is not allowed.
+    """
+    origin = request_headers.get("origin")
+    method = request_headers.get("access-control-request-method", "")
+    rule = _matching_rule(rules, origin, method)
+    if origin is None or rule is None:
+        return {}
+    wanted = _names(request_headers.get("access-control-request-headers", ""))
+    allowed = {name.lower() for name in rule.get("responseHeader", [])}
+    if "*" not in allowed and not {name.lower() for name in wanted} <= allowed:
+        return {}
+    headers = _origin_headers(rule, origin)
+    headers["Access-Control-Allow-Methods"] = ", ".join(rule["method"])
+    if wanted:
+        headers["Access-Control-Allow-Headers"] = ", ".join(wanted)
+    if "maxAgeSeconds" in rule:
+        headers["Access-Control-Max-Age"] = str(rule["maxAgeSeconds"])
+    return headers
+
+
+def _matching_rule(rules: Sequence[Rule], origin: str | None, method: str) -> Rule | None:
+    for rule in rules:
+        origins, methods = rule.get("origin", []), rule.get("method", [])
+        is_allowed = origin is not None and is_allowed_origin(origin, None, origins)
+        if is_allowed and (method in methods or "*" in methods):
+            return rule
+    return None
+
+
+def _origin_headers(rule: Rule, origin: str) -> dict[str, str]:
+    if "*" in rule["origin"]:
+        return {"Access-Control-Allow-Origin": "*"}
+    return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
+
+
+def _names(header: str) -> list[str]:
+    return [name.strip() for name in header.split(",") if name.strip()]

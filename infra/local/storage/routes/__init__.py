@@ -1,0 +1,1 @@
+"""The APIs: JSON, XML, uploads, signatures."""

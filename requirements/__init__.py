@@ -1,0 +1,1 @@
+"""Locked dependencies, and the audit of them."""

@@ -1,0 +1,214 @@
+"""Looks for known vulnerabilities in the locked dependencies of everything that is deployed.
+
+pip-audit checks the deployables' requirements, npm those of the page. Packages that cannot be
+checked do not count as safe: they are named, and the run fails if AUDIT_REQUIRED is set, as in a CI
+that can reach the advisories.
+
+    python -m requirements.audit
+
+Exit code: 0 nothing found, 1 something found, 2 some of it could not be checked.
+"""
+# ruff: noqa: S603 - a command that runs other programs
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+ROOT: Final = Path(__file__).parents[1]
+WEB: Final = ROOT / "web"
+REQUIRED: Final = "AUDIT_REQUIRED"
+SECONDS: Final = 300.0
+
+PASSED, FOUND, NOT_CHECKED = 0, 1, 2
+
+_PIP_AUDIT: Final = (
+    *(sys.executable, "-m", "pip_audit", "--format", "json", "--progress-spinner", "off"),
+    # The files are complete, so that nothing has to be resolved or downloaded.
+    *("--no-deps", "--disable-pip"),
+)
+_MANY: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a program ended: its exit code and what it wrote."""
+
+    code: int
+    output: str
+    errors: str
+
+
+class Run(Protocol):
+    """Runs a program in a folder and returns how it ended."""
+
+    def __call__(self, command: Sequence[str], folder: Path) -> Ended:
+        """Run it.
+
+        Raises:
+            OSError, subprocess.TimeoutExpired: it cannot be run, or does not end.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is known about some dependencies.
+
+    Attributes:
+        subject: which ones.
+        found: each vulnerability in a line.
+        unchecked: why some of them, or all, could not be checked; "" if all were.
+        checked: how many were.
+    """
+
+    subject: str
+    found: tuple[str, ...] = ()
+    unchecked: str = ""
+    checked: int = 0
+
+
+def audit_python(requirements: Sequence[Path], run: Run) -> Report:
+    """Ask for what locked requirement files name."""
+    subject = "Python packages of the deployables"
+    options = [part for path in requirements for part in ("--requirement", str(path))]
+    answer = _ask([*_PIP_AUDIT, *options], ROOT, run)
+    if isinstance(answer, str):
+        return Report(subject, unchecked=answer)
+    packages = answer.content.get("dependencies")
+    if not packages:
+        return Report(subject, unchecked="pip-audit names no package")
+    skipped = [package["name"] for package in packages if "skip_reason" in package]
+    found = _vulnerabilities(packages)
+    return Report(
+        subject,
+        found=found,
+        unchecked=_skipped(skipped, packages) or answer.failure_beside(found),
+        checked=sum("skip_reason" not in package for package in packages),
+    )
+
+
+def audit_page(npm: str | None, run: Run) -> Report:
+    """Ask for what the page's lock file names, with the tools that build it."""
+    subject = "npm packages of the page"
+    if npm is None:
+        return Report(subject, unchecked="npm was not found; install Node.js 20 or newer")
+    answer = _ask([npm, "audit", "--json"], WEB, run)
+    if isinstance(answer, str):
+        return Report(subject, unchecked=answer)
+    vulnerable = answer.content.get("vulnerabilities")
+    if not isinstance(vulnerable, dict):
+        return Report(subject, unchecked=_reason(answer.content))
+    found = tuple(
+        f"{name} {entry.get('range', '')}: {entry.get('severity', 'of unknown severity')}"
+        for name, entry in vulnerable.items()
+    )
+    return Report(
+        subject,
+        found=found,
+        unchecked=answer.failure_beside(found),
+        checked=answer.content.get("metadata", {}).get("dependencies", {}).get("total", 0),
+    )
+
+
+def conclude(reports: Sequence[Report], *, required: bool, say: Callable[[str], None]) -> int:
+    """Tell what was found, and what could not be checked.
+
+    Args:
+        reports: of every audit.
+        required: whether what could not be checked counts as found.
+        say: is told every line.
+
+    Returns:
+        PASSED, FOUND or NOT_CHECKED.
+    """
+    for report in reports:
+        for line in report.found:
+            say(f"FOUND: {line}")
+        if report.unchecked:
+            say(f"{report.subject} could not be checked: {report.unchecked}")
+        if report.checked:
+            say(f"{report.subject}: {report.checked} checked, {len(report.found)} vulnerable")
+    if any(report.found for report in reports):
+        return FOUND
+    if not any(report.unchecked for report in reports):
+        return PASSED
+    if required:
+        say(f"{REQUIRED} is set: what could not be checked fails.")
+        return FOUND
+    return NOT_CHECKED
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    content: dict[str, Any]
+    code: int
+
+    def failure_beside(self, found: tuple[str, ...]) -> str:
+        """Why the answer is not to be trusted: an exit code that nothing found explains."""
+        return "" if found or self.code == 0 else f"exit code {self.code} without a reason"
+
+
+def _ask(command: Sequence[str], folder: Path, run: Run) -> _Answer | str:
+    """Return the JSON object that a program writes, or why there is none."""
+    try:
+        ended = run(command, folder)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    try:
+        answer = json.loads(ended.output)
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict):
+        return _Answer(answer, ended.code)
+    said = ended.errors.strip() or ended.output.strip() or "nothing"
+    return f"exit code {ended.code}, {said.splitlines()[-1]}"
+
+
+def _vulnerabilities(packages: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(
+        f"{package['name']} {package['version']}: {vulnerability['id']}, "
+        f"fixed in {', '.join(vulnerability.get('fix_versions') or ['no version'])}"
+        for package in packages
+        for vulnerability in package.get("vulns", ())
+    )
+
+
+def _skipped(names: Sequence[str], packages: Sequence[object]) -> str:
+    if not names:
+        return ""
+    shown = ", ".join(names[:_MANY]) + (", ..." if len(names) > _MANY else "")
+    return f"nothing is known of {len(names)} of {len(packages)} packages ({shown})"
+
+
+def _reason(answer: dict[str, Any]) -> str:
+    error = answer.get("error")
+    summary = error.get("summary") if isinstance(error, dict) else None
+    return str(answer.get("message") or summary or "npm answers without saying why")
+
+
+def _run(command: Sequence[str], folder: Path) -> Ended:
+    ended = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=SECONDS
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def main() -> int:
+    """Audit what this checkout deploys."""
+    requirements = sorted(ROOT.glob("functions/*/requirements.txt"))
+    reports = [audit_python(requirements, _run), audit_page(shutil.which("npm"), _run)]
+    return conclude(reports, required=bool(os.environ.get(REQUIRED)), say=print)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The manifest of a character, and the bucket of characters."""

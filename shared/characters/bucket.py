@@ -1,0 +1,238 @@
+"""Character bundles in a bucket: how their objects are named, and how they are found.
+
+The bucket looks like a folder of bundles: a character's objects lie under its id, and what several
+characters share lies under `encoders/`. The command that puts a bundle there names each graph by
+its SHA-256, so that the graphs of the old bundle stay whole while a new one is uploaded, and it
+uploads the manifest last. A manifest that names a graph which is not there yet is incomplete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from shared.characters.manifest import (
+    ENCODERS,
+    MANIFEST,
+    MAX_MANIFEST_BYTES,
+    CharacterManifest,
+    GraphFile,
+    ManifestError,
+    parse_manifest,
+)
+from shared.errors import PassingError
+from shared.voices.objects import ObjectMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from shared.ports.bucket import Bucket
+    from shared.voices.objects import ObjectFacts
+
+_LOG = logging.getLogger(__name__)
+
+_ID: Final = re.compile("[a-z][a-z0-9-]{0,31}")
+
+
+class NoSuchCharacterError(LookupError):
+    """The bucket has no character of this id."""
+
+
+class IncompleteCharacterError(PassingError):
+    """A part of the character is not in the bucket yet, or no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCharacter:
+    """A character in the bucket.
+
+    Attributes:
+        manifest: what it says about itself; its folder is the prefix of its objects' names.
+        revision: changes whenever its manifest is uploaded.
+        graphs: the objects of its graphs, by role.
+    """
+
+    manifest: CharacterManifest
+    revision: int
+    graphs: Mapping[str, ObjectFacts]
+
+
+class CharacterBucket:
+    """The bundles in a bucket.
+
+    Args:
+        open_bucket: opens the bucket; it is called when something is first asked for, so that a
+            service that is asked for nothing starts as fast as without the bucket.
+    """
+
+    def __init__(self, open_bucket: Callable[[], Bucket]) -> None:
+        self._open_bucket = open_bucket
+        self._manifests: dict[str, tuple[int, CharacterManifest]] = {}
+
+    @cached_property
+    def _bucket(self) -> Bucket:
+        return self._open_bucket()
+
+    async def revision(self, character_id: str) -> int:
+        """Return a character's revision, with one small request.
+
+        Raises:
+            NoSuchCharacterError: there is no such character.
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        return (await self._find_manifest(character_id)).generation
+
+    async def read(self, character_id: str) -> PublishedCharacter:
+        """Return what the bucket has of a character.
+
+        Raises:
+            NoSuchCharacterError: there is no such character.
+            ManifestError: its manifest is wrong.
+            IncompleteCharacterError: one of its graphs is missing.
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        found = await self._find_manifest(character_id)
+        own, shared, manifest = await asyncio.gather(
+            self._bucket.list(f"{character_id}/"),
+            self._bucket.list(f"{ENCODERS}/"),
+            self._read_manifest(found),
+        )
+        return _published(found, manifest, [*own, *shared])
+
+    async def list(self) -> Mapping[str, PublishedCharacter]:
+        """Return every complete character, by id and in the order of the ids.
+
+        A wrong or incomplete one is left out and logged.
+
+        Raises:
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        objects = await self._bucket.list()
+        manifests = [each for each in objects if _id_of(each.name) is not None]
+        found = await asyncio.gather(*(self._judge(each, objects) for each in manifests))
+        published = [each for each in found if each is not None]
+        self._manifests = {each.manifest.id: (each.revision, each.manifest) for each in published}
+        return MappingProxyType({each.manifest.id: each for each in published})
+
+    async def read_graph(self, character: PublishedCharacter, role: str) -> bytes:
+        """Read a graph: no more bytes of it than its manifest says, and one.
+
+        Raises:
+            IncompleteCharacterError: it is gone or was replaced.
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        found = character.graphs[role]
+        try:
+            return await self._bucket.read(found.name, found.generation, max_bytes=found.bytes)
+        except ObjectMissingError as error:
+            raise IncompleteCharacterError(str(error)) from error
+
+    async def read_portrait(self, character: PublishedCharacter, max_bytes: int) -> bytes:
+        """Read a character's portrait: no more of it than one byte over the limit.
+
+        Raises:
+            IncompleteCharacterError: it is gone.
+            StorageUnavailableError: Cloud Storage did not answer.
+        """
+        name = f"{character.manifest.id}/{character.manifest.preview.portrait}"
+        try:
+            found = await self._bucket.find(name)
+            return await self._bucket.read(name, found.generation, max_bytes=max_bytes)
+        except ObjectMissingError as error:
+            raise IncompleteCharacterError(str(error)) from error
+
+    async def _judge(
+        self, found: ObjectFacts, objects: Sequence[ObjectFacts]
+    ) -> PublishedCharacter | None:
+        character_id = _id_of(found.name) or ""
+        known = self._manifests.get(character_id)
+        try:
+            if known is not None and known[0] == found.generation:
+                return _published(found, known[1], objects)
+            return _published(found, await self._read_manifest(found), objects)
+        except NoSuchCharacterError:
+            return None
+        except (ManifestError, IncompleteCharacterError) as error:
+            extra = {"event": "character_not_listed", "character": character_id}
+            _LOG.warning("character %s is not listed: %s", character_id, error, extra=extra)
+            return None
+
+    async def _find_manifest(self, character_id: str) -> ObjectFacts:
+        if _ID.fullmatch(character_id) is None or character_id == ENCODERS:
+            raise NoSuchCharacterError(character_id)
+        try:
+            return await self._bucket.find(manifest_name(character_id))
+        except ObjectMissingError as error:
+            raise NoSuchCharacterError(character_id) from error
+
+    async def _read_manifest(self, found: ObjectFacts) -> CharacterManifest:
+        try:
+            content = await self._bucket.read(
+                found.name, found.generation, max_bytes=MAX_MANIFEST_BYTES
+            )
+        except ObjectMissingError as error:
+            # It was replaced or removed just now.
+            raise IncompleteCharacterError(str(error)) from error
+        folder = Path(found.name).parent
+        manifest = parse_manifest(content, folder)
+        if manifest.id != folder.name:
+            raise ManifestError(
+                f"{found.name}: field 'id': expected {folder.name!r}, found {manifest.id!r}."
+            )
+        return manifest
+
+
+def manifest_name(character_id: str) -> str:
+    """Return the name of a character's manifest in the bucket."""
+    return f"{character_id}/{MANIFEST}"
+
+
+def graph_name(character_id: str, graph: GraphFile) -> str:
+    """Return the name under which the command uploads a character's own graph."""
+    return f"{character_id}/{graph.sha256}.onnx"
+
+
+def shared_graph_name(graph: GraphFile) -> str:
+    """Return the name of a graph that several characters share."""
+    return f"{ENCODERS}/{graph.sha256}.onnx"
+
+
+def _id_of(name: str) -> str | None:
+    """Return the id of the character whose manifest has this name, or None."""
+    folder, _, file = name.rpartition("/")
+    is_manifest = file == MANIFEST and _ID.fullmatch(folder) is not None and folder != ENCODERS
+    return folder if is_manifest else None
+
+
+def _published(
+    found: ObjectFacts, manifest: CharacterManifest, objects: Iterable[ObjectFacts]
+) -> PublishedCharacter:
+    by_name = {each.name: each for each in objects}
+    graphs = {
+        role: _find_graph(manifest.id, graph, by_name) for role, graph in manifest.graphs.items()
+    }
+    return PublishedCharacter(manifest, found.generation, MappingProxyType(graphs))
+
+
+def _find_graph(
+    character_id: str, graph: GraphFile, objects: Mapping[str, ObjectFacts]
+) -> ObjectFacts:
+    """Find a graph: where the command puts it, or under its own name where it was copied."""
+    names = (
+        graph_name(character_id, graph),
+        shared_graph_name(graph),
+        f"{character_id}/{graph.file}",
+    )
+    for name in names:
+        if name in objects and objects[name].bytes == graph.bytes:
+            return objects[name]
+    raise IncompleteCharacterError(
+        f"{manifest_name(character_id)} names {graph.file}, which is not there with"
+        f" {graph.bytes} bytes; upload the graphs first, the manifest last"
+    )

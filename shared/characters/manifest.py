@@ -1,0 +1,426 @@
+"""Character manifests: what `character.json` says, strictly checked; needs pydantic only.
+
+The API shows these facts and the conversion container relies on them. The JSON Schema for editors,
+`characters/character.schema.json`, is made from the models here (see shared.characters.schema).
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Never
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from shared.characters.fields import Entries, Expected, Form, Number, Text, WholeNumber, in_range
+from shared.characters.messages import one_line, sentence
+
+MANIFEST = "character.json"
+BUILT_IN = ("mei", "hina", "ned")
+"""The characters that come with the service, the default one first."""
+ENCODERS = "encoders"
+"""The folder beside the characters' ones with graphs that several share, named by SHA-256."""
+SCHEMA_VERSION = 1
+MAX_MANIFEST_BYTES = 64 * 1024
+MAX_PORTRAIT_BYTES = 64 * 1024
+MAX_GRAPH_BYTES = (1 << 31) - 1
+"""The largest protocol buffers message, and so the largest ONNX file."""
+MAX_BUNDLE_BYTES = 1 << 30
+"""How many bytes the graphs of one bundle may have together unless a setting says otherwise."""
+MAX_GRAPHS = 8
+MAX_SEMITONES = 24
+MAX_STYLES = 512
+MAX_STYLE_ID = (1 << 31) - 1
+
+_NOT_SPACE = r"[^\s\x1c-\x1f]"
+_NEITHER_SPACE_NOR_SLASH = r"[^\s\x1c-\x1f/]"
+_FILE_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+_HTTPS = rf"https://{_NEITHER_SPACE_NOR_SLASH}+(/{_NOT_SPACE}*)?"
+_MAILTO = r"mailto:[^\s\x1c-\x1f@]+@[^\s\x1c-\x1f@]+"
+
+Sha256 = Annotated[str, Form(r"^[0-9a-f]{64}$", 64, "64 lower-case hexadecimal digits")]
+HttpsAddress = Annotated[str, Form(rf"^{_HTTPS}$", 300, "an https address")]
+Date = Annotated[str, Form(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 10, "a date as YYYY-MM-DD")]
+Hertz = Annotated[float, Number(20, 2_000)]
+PitchPolicy = Annotated[
+    Literal["auto"] | Annotated[float, Field(ge=-MAX_SEMITONES, le=MAX_SEMITONES)],
+    Expected(f'"auto" or semitones from -{MAX_SEMITONES} to {MAX_SEMITONES}'),
+]
+Allowed = Annotated[bool | None, Expected("true or false")]
+Setting = Annotated[str | int | float | bool, Expected("a text, a number or true or false")]
+
+
+class ManifestError(ValueError):
+    """A manifest that does not say what it must; the message is one sentence about one field."""
+
+
+class _Strict(BaseModel):
+    """One JSON object of a manifest: no unknown fields, no conversions, never changed."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
+    )
+
+
+class CharacterName(_Strict):
+    """The character's name in Japanese and in English, shown to visitors."""
+
+    ja: Annotated[str, Text(64)]
+    en: Annotated[str, Text(64)]
+
+
+class GraphFile(_Strict):
+    """One ONNX file of the bundle."""
+
+    file: Annotated[str, Form(rf"^{_FILE_NAME}\.onnx$", 105, "the plain name of an .onnx file")]
+    """Its name in the bundle's folder."""
+    sha256: Sha256
+    bytes: Annotated[int, WholeNumber(1, MAX_GRAPH_BYTES)]
+    """Its size."""
+
+
+class Pitch(_Strict):
+    """How high the character speaks. median_hz lies between low_hz and high_hz."""
+
+    policy: PitchPolicy
+    """What is done unless a conversion asks otherwise.
+
+    "auto" moves the speaker's median to median_hz; a number moves it by so many semitones.
+    """
+    low_hz: Hertz
+    """Frequency below which the character does not speak."""
+    high_hz: Hertz
+    """Frequency above which the character does not speak."""
+    median_hz: Hertz
+    """Median fundamental frequency of the character's speech."""
+    log_std: Annotated[float, Number(0.01, 1)]
+    """Standard deviation of the natural logarithm of the fundamental frequency."""
+
+    @field_validator("high_hz")
+    @classmethod
+    def _is_above_low(cls, high: float, info: ValidationInfo) -> float:
+        return in_range(high, info.data.get("low_hz", 20), 2_000)
+
+    @field_validator("median_hz")
+    @classmethod
+    def _is_between(cls, median: float, info: ValidationInfo) -> float:
+        return in_range(median, info.data.get("low_hz", 20), info.data.get("high_hz", 2_000))
+
+
+class Limits(_Strict):
+    """The shortest and the longest recording that the character converts, in seconds."""
+
+    min_seconds: Annotated[float, Number(0, 60)]
+    max_seconds: Annotated[float, Number(0, 3_600)]
+
+    @field_validator("max_seconds")
+    @classmethod
+    def _is_above_min(cls, longest: float, info: ValidationInfo) -> float:
+        return in_range(longest, info.data.get("min_seconds", 0), 3_600)
+
+
+class Licence(_Strict):
+    """The licence of the character's voice."""
+
+    name: Annotated[str, Text(200)]
+    spdx: Annotated[str, Text(64, "an SPDX licence identifier")]
+    url: HttpsAddress | None = None
+    """Where it stands; null for a voice that nobody but its owner may use."""
+    text: Annotated[str, Text(30_000)] | None = None
+    """The whole text, where the address alone might not last."""
+
+
+class Feature(_Strict):
+    """One feature of a portrait: its middle and its width, as shares of the portrait's width."""
+
+    x: Annotated[float, Number(0, 1)]
+    y: Annotated[float, Number(0, 1)]
+    width: Annotated[float, Number(0.01, 1)]
+
+
+class Face(_Strict):
+    """What moves in a square portrait while the character speaks."""
+
+    mouth: Feature
+    eyes: Annotated[tuple[Feature, ...], Field(strict=False, max_length=2)] = ()
+    """They blink."""
+    skin: Annotated[str, Form("^#[0-9a-f]{6}$", 7, "a colour as #rrggbb in lower case")]
+    """The colour of the closed lids, and of the skin around the mouth."""
+
+
+class Preview(_Strict):
+    """How a page shows the character."""
+
+    colour: Annotated[str, Form("^#[0-9a-f]{6}$", 7, "a colour as #rrggbb in lower case")]
+    portrait: Annotated[
+        Annotated[str, Field(pattern=rf"^{_FILE_NAME}\.svg$")] | None,
+        Expected("the plain name of an .svg file or null"),
+    ]
+    """A static SVG in the bundle's folder, or null."""
+    face: Face | None = None
+    """What moves in the portrait; null if nothing does."""
+
+
+class Origin(_Strict):
+    """Where an imported voice comes from."""
+
+    source: Annotated[str, Text(300)] | None = None
+    """The address or the file that it was imported from."""
+    author: Annotated[str, Text(200)] | None = None
+    """Who made it."""
+    date: (
+        Annotated[str, Form(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 10, "a date as YYYY-MM-DD")] | None
+    ) = None
+    """When it was made."""
+    sha256: Sha256 | None = None
+    """Of the imported file."""
+    tool: Annotated[str, Text(200)] | None = None
+    """What it was trained with."""
+    epoch: Annotated[int, WholeNumber(0, 1_000_000_000)] | None = None
+    """The training epoch that was exported."""
+    step: Annotated[int, WholeNumber(0, 1_000_000_000)] | None = None
+    """The training step that was exported."""
+
+
+class Uses(_Strict):
+    """What the voice's owner allows, true or false; absent where the owner has not said."""
+
+    commercial: Allowed = None
+    redistribution: Allowed = None
+    adult: Allowed = None
+    politics: Allowed = None
+
+
+class OfferedStyle(_Strict):
+    """A style in which the character speaks text."""
+
+    id: Annotated[int, WholeNumber(0, MAX_STYLE_ID)]
+    """The number by which it is asked for."""
+    name: Annotated[str, Text(80)]
+    speaker: Annotated[str, Text(80)] | None = None
+    """Who speaks in it, where the character has several speakers."""
+
+
+class TextSpeech(_Strict):
+    """How the character speaks text."""
+
+    engine: (
+        Annotated[str, Form("^[a-z][a-z0-9_]{0,31}$", 32, "the name of an engine or null")] | None
+    ) = None
+    """The engine that speaks text; null if its own engine or the built-in voice does."""
+    settings: Annotated[
+        Mapping[str, Setting],
+        AfterValidator(MappingProxyType),
+    ] = Field(default_factory=lambda: MappingProxyType({}))
+    """What that engine alone understands: one value for each name."""
+    styles: Annotated[tuple[OfferedStyle, ...], Field(strict=False, max_length=MAX_STYLES)] = ()
+    """The styles that can be asked for; the first is used where none is."""
+
+
+def _empty_for_null(value: object) -> object:
+    return {} if value is None else value
+
+
+class Manifest(_Strict):
+    """What a character bundle says about itself. Unknown fields are refused."""
+
+    schema_version: Annotated[int, WholeNumber(SCHEMA_VERSION, SCHEMA_VERSION)]
+    id: Annotated[
+        str,
+        Form("^[a-z][a-z0-9-]{0,31}$", 32, "lower-case letters, digits and hyphens after a letter"),
+    ]
+    """The character's id, which is also the name of the bundle's folder."""
+    name: CharacterName
+    engine: Annotated[str, Form("^[a-z][a-z0-9_]{0,31}$", 32, "the name of an engine")]
+    """The engine that runs the graphs, for example harmonic or waveform."""
+    sample_rate: Annotated[int, WholeNumber(8_000, 96_000)]
+    """Sample rate of the converted audio in Hz."""
+    graphs: Annotated[
+        Mapping[str, GraphFile],
+        Entries(1, MAX_GRAPHS, "graphs"),
+        AfterValidator(MappingProxyType),
+    ]
+    """The ONNX files by the role that the engine gives them."""
+    pitch: Pitch | None
+    """How high the character speaks; null if its pitch cannot be steered."""
+    limits: Limits
+    credit: Annotated[str, Text(300)]
+    """The line that must be shown wherever the voice is used."""
+    credit_ja: Annotated[str, Text(300)] | None = None
+    """The same line for pages in Japanese."""
+    licence: Licence
+    terms_url: HttpsAddress | None = None
+    """Where the terms of use stand; null for a voice that nobody but its owner may use."""
+    consent: Annotated[str, Text(2_000)]
+    """The statement by which the voice's owner agreed."""
+    contact: Annotated[str, Form(f"^({_HTTPS}|{_MAILTO})$", 300, "an https or mailto address")]
+    """Where the voice's owner is reached."""
+    preview: Preview
+    takes: Annotated[Literal["speech", "text", "both"], Expected('"speech", "text" or "both"')] = (
+        "both"
+    )
+    """What the character speaks from; "speech" keeps it from speaking text."""
+    text: TextSpeech | None = None
+    """How it speaks text, where it has an engine for that, or styles.
+
+    A character that converts recordings and says nothing here lets the built-in voice speak, and
+    converts that.
+    """
+    origin: Origin | None = None
+    uses: Uses | None = None
+    settings: Annotated[
+        Mapping[str, Setting],
+        AfterValidator(MappingProxyType),
+        BeforeValidator(_empty_for_null, json_schema_input_type=Mapping[str, Setting] | None),
+    ] = Field(default_factory=lambda: MappingProxyType({}))
+    """What the engine alone understands: one value for each name."""
+    options: Annotated[Mapping[str, JsonValue], AfterValidator(MappingProxyType)] = Field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    """What the engine alone understands, in any form; the engine checks it."""
+    schema_address: Annotated[str, Field(alias="$schema")] = ""
+    """Where an editor finds the schema of this file."""
+
+
+class CharacterManifest(Manifest):
+    """What a character bundle says about itself, and where the bundle lies."""
+
+    folder: Path
+
+    @property
+    def takes_speech(self) -> bool:
+        """Whether the character converts recordings."""
+        return self.takes != "text"
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether the character speaks text."""
+        return self.takes != "speech"
+
+    @property
+    def styles(self) -> tuple[OfferedStyle, ...]:
+        """The styles in which the character speaks text."""
+        return self.text.styles if self.text else ()
+
+
+def read_manifests(folder: Path) -> Mapping[str, CharacterManifest]:
+    """Read the manifest of every character in a folder of bundles, in the order of bundle_folders.
+
+    Raises:
+        ManifestError: a manifest is wrong, a bundle's folder is not named by its id, or there is
+            no bundle at all.
+    """
+    manifests = (read_manifest(path) for path in bundle_folders(folder))
+    return MappingProxyType({manifest.id: manifest for manifest in manifests})
+
+
+def bundle_folders(folder: Path) -> Sequence[Path]:
+    """Return the character bundles in a folder: those of BUILT_IN first, others by their ids.
+
+    So a new character does not become the default by its name.
+
+    Raises:
+        ManifestError: there is none.
+    """
+
+    def place(path: Path) -> tuple[int, str]:
+        known = BUILT_IN.index(path.name) if path.name in BUILT_IN else len(BUILT_IN)
+        return known, path.name
+
+    folders = sorted((path.parent for path in folder.glob(f"*/{MANIFEST}")), key=place)
+    if not folders:
+        raise ManifestError(f"{folder}: expected at least one character bundle, found none.")
+    return folders
+
+
+def read_manifest(path: Path) -> CharacterManifest:
+    """Read and check a manifest.
+
+    Args:
+        path: the manifest, or the folder in which `character.json` lies.
+
+    Raises:
+        ManifestError: it is missing, too large, not JSON, a field is missing, unknown or wrong, or
+            its folder is not named by its id.
+    """
+    path = path / MANIFEST if path.is_dir() else path
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_MANIFEST_BYTES + 1)
+    except OSError as error:
+        raise ManifestError(
+            f"{path.name}: expected a readable file in {path.parent}, found none"
+            f" ({error.strerror})."
+        ) from error
+    manifest = parse_manifest(content, path.parent)
+    # A link is known by its own name, not by the name of the folder that it leads to.
+    name = path.parent.absolute().name
+    if manifest.id != name:
+        raise ManifestError(
+            f"{MANIFEST}: field 'id': expected the folder's name {name!r}, found {manifest.id!r}."
+        )
+    return manifest
+
+
+def parse_manifest(content: bytes, folder: Path) -> CharacterManifest:
+    """Check the content of a manifest that belongs to a folder.
+
+    Raises:
+        ManifestError: see read_manifest.
+    """
+    if len(content) > MAX_MANIFEST_BYTES:
+        raise ManifestError(f"{MANIFEST}: expected at most {MAX_MANIFEST_BYTES} bytes, found more.")
+    said = _parse_json(content)
+    try:
+        Manifest.model_validate(said)
+    except ValidationError as error:
+        raise ManifestError(f"{MANIFEST}: {sentence(error, Manifest)}") from error
+    return CharacterManifest.model_validate({**said, "folder": folder})
+
+
+def _parse_json(content: bytes) -> Any:
+    try:
+        value = json.loads(
+            content.decode("utf-8"),
+            parse_constant=_refuse_constant,
+            parse_float=_parse_finite,
+            object_pairs_hook=_refuse_repeated,
+        )
+        # JSON can name half of a surrogate pair, which UTF-8 cannot hold.
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except ManifestError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"{MANIFEST}: expected JSON in UTF-8, found {error}.") from error
+    return value
+
+
+def _refuse_constant(constant: str) -> Never:
+    raise ManifestError(f"{MANIFEST}: expected finite numbers, found {constant[:80]}.")
+
+
+def _parse_finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        _refuse_constant(text)
+    return number
+
+
+def _refuse_repeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        (name, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+        raise ManifestError(f"{MANIFEST}: field '{one_line(name)}': expected once, found again.")
+    return fields

@@ -1,0 +1,1 @@
+"""Steps that several deployables take."""

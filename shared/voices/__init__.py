@@ -1,0 +1,1 @@
+"""A voice: its states, its document, its messages and objects."""

@@ -1,0 +1,176 @@
+"""Containers and media types: which recordings are accepted, and which type a result has.
+
+This module is pure: it looks only at bytes and names and decodes nothing. The first bytes of a
+recording decide what it is (`sniff`), never the media type that the client has sent.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from shared.voices.voice import OutputFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SNIFF_BYTES: Final = 65_536
+"""How many bytes of a recording `sniff` needs, so that it can look behind an ID3 tag."""
+
+LONGEST_CONTENT_TYPE: Final = 200
+"""The most characters of a content type; recorders name a container and up to two codecs."""
+
+
+class Container(StrEnum):
+    """The containers that recordings may have."""
+
+    WEBM = "webm"
+    MATROSKA = "matroska"
+    MP4 = "mp4"
+    OGG = "ogg"
+    WAV = "wav"
+    MP3 = "mp3"
+    FLAC = "flac"
+    ADTS = "adts"
+
+
+CONTENT_TYPES: Final[Mapping[Container, tuple[str, ...]]] = MappingProxyType(
+    {
+        Container.WEBM: ("audio/webm", "video/webm"),
+        Container.MATROSKA: ("audio/x-matroska", "video/x-matroska", "audio/matroska"),
+        Container.MP4: (
+            "audio/mp4",
+            "audio/x-m4a",
+            "audio/m4a",
+            "video/mp4",
+            "video/quicktime",
+            "audio/aac",
+        ),
+        Container.OGG: ("audio/ogg", "audio/opus", "video/ogg", "application/ogg"),
+        Container.WAV: ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave"),
+        Container.MP3: ("audio/mpeg", "audio/mp3"),
+        Container.FLAC: ("audio/flac", "audio/x-flac"),
+        Container.ADTS: ("audio/aac", "audio/aacp"),
+    }
+)
+"""The media types that name a container; the first of each is the canonical one.
+
+Some recorders label audio alone as video, and some label AAC in MP4 as audio/aac.
+"""
+
+ALLOWED_UPLOADS: Final[frozenset[str]] = frozenset(
+    name for names in CONTENT_TYPES.values() for name in names
+)
+"""The media types, without parameters, that a recording may be announced with."""
+
+TEXT_CONTENT_TYPE: Final = "text/plain; charset=utf-8"
+"""The media type of a voice's text in the uploads bucket."""
+
+_MATROSKA_FAMILY: Final = frozenset({Container.WEBM, Container.MATROSKA})
+_MAGIC: Final = (
+    (0, b"OggS", Container.OGG),
+    (0, b"fLaC", Container.FLAC),
+    (4, b"ftyp", Container.MP4),
+    (8, b"WAVE", Container.WAV),
+)
+_RESULT_TYPES: Final[Mapping[OutputFormat, str]] = MappingProxyType(
+    {
+        OutputFormat.WAV: "audio/wav",
+        OutputFormat.MP3: "audio/mpeg",
+        OutputFormat.M4A: "audio/mp4",
+        OutputFormat.OGG: "audio/ogg",
+    }
+)
+
+
+class UnsupportedContentTypeError(ValueError):
+    """A text is not a media type that recordings may have."""
+
+
+def parse_content_type(text: str) -> str:
+    """Return the media type in `text`, in lower case and without parameters.
+
+    `audio/webm;codecs=opus` becomes `audio/webm`.
+
+    Raises:
+        UnsupportedContentTypeError: recordings may not have it; the message lists those they may.
+    """
+    media_type = _media_type(text)
+    if media_type not in ALLOWED_UPLOADS:
+        raise UnsupportedContentTypeError(
+            f"{text[:80]!r} is not a content type that recordings may have; "
+            f"use one of {', '.join(sorted(ALLOWED_UPLOADS))}"
+        )
+    return media_type
+
+
+def content_type_matches(container: Container, content_type: str) -> bool:
+    """Return whether `content_type`, without its parameters, names `container`.
+
+    WebM is a kind of Matroska, and only a name inside the file distinguishes the two, so the types
+    of both match both.
+    """
+    media_type = _media_type(content_type)
+    family = _MATROSKA_FAMILY if container in _MATROSKA_FAMILY else {container}
+    return any(media_type in CONTENT_TYPES[member] for member in family)
+
+
+def _media_type(text: str) -> str:
+    """Return the media type without parameters, or an empty text if it is no valid header."""
+    is_header = len(text) <= LONGEST_CONTENT_TYPE and text.isascii() and text.isprintable()
+    return text.partition(";")[0].strip().lower() if is_header else ""
+
+
+def result_content_type(output_format: OutputFormat) -> str:
+    """Return the media type of a result in `output_format`."""
+    return _RESULT_TYPES[output_format]
+
+
+def result_extension(output_format: OutputFormat) -> str:
+    """Return the file name extension of a result in `output_format`, with its dot."""
+    return f".{output_format.value}"
+
+
+def sniff(head: bytes) -> Container | None:
+    """Return a recording's container by its first bytes, None if it is no `Container`.
+
+    Args:
+        head: the beginning of the recording; `SNIFF_BYTES` of it are enough.
+    """
+    if head.startswith(b"ID3"):
+        return _sniff_behind_id3(head)
+    if head.startswith(b"\x1aE\xdf\xa3"):
+        return Container.WEBM if b"\x42\x82\x84webm" in head[:64] else Container.MATROSKA
+    for offset, magic, container in _MAGIC:
+        if head.startswith(magic, offset) and (container is not Container.WAV or _is_riff(head)):
+            return container
+    return _sniff_mpeg_frame(head)
+
+
+def _is_riff(head: bytes) -> bool:
+    return head.startswith((b"RIFF", b"RF64"))
+
+
+def _sniff_behind_id3(head: bytes) -> Container:
+    tag_size = 0
+    for byte in head[6:10]:
+        tag_size = tag_size << 7 | byte & 0x7F
+    rest = head[10 + tag_size :]
+    if rest.startswith(b"fLaC"):
+        return Container.FLAC
+    # Only a tag with cover art is longer than the head, and files with such a tag are MP3.
+    return _sniff_mpeg_frame(rest) or Container.MP3
+
+
+def _sniff_mpeg_frame(head: bytes) -> Container | None:
+    """Recognise an MPEG audio frame header (ISO/IEC 11172-3, 13818-3 and, for ADTS, 13818-7)."""
+    if len(head) < 4 or head[0] != 0xFF:  # noqa: PLR2004 - a header's length and sync byte
+        return None
+    version_and_layer, rates = head[1], head[2]
+    if version_and_layer & 0xF6 == 0xF0:  # noqa: PLR2004 - 12 sync bits, layer always 0
+        return Container.ADTS
+    is_layer_3 = version_and_layer & 0xE6 == 0xE2  # noqa: PLR2004 - 11 sync bits, layer bits 01
+    version_is_reserved = version_and_layer & 0x18 == 0x08  # noqa: PLR2004
+    rates_are_valid = rates & 0xF0 not in {0x00, 0xF0} and rates & 0x0C != 0x0C  # noqa: PLR2004
+    return Container.MP3 if is_layer_3 and not version_is_reserved and rates_are_valid else None

@@ -1,1 +1,0 @@
-"""A recording's way into samples, and samples' way into a result."""

@@ -1,0 +1,1 @@
+"""Decodes recordings of strangers, in a sandbox."""

@@ -1,0 +1,105 @@
+"""What every decoding process does with a recording: decode it and say how that went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+from shared.voices.voice import ErrorCode, VoiceError
+from speech.decoding.recordings import demuxing
+from speech.decoding.recordings.wire import MAX_VERDICT_BYTES, PIECE_LENGTH, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from speech.decoding.recordings.incoming import Incoming
+    from speech.decoding.recordings.wire import Job
+
+
+def decode_into(answer: BinaryIO, recording: bytes, job: Job, *, confined: bool) -> Verdict:
+    """Write the samples of a recording to `answer` and return the verdict about it.
+
+    Args:
+        answer: takes interleaved samples as they were decoded.
+        recording: as it was uploaded.
+        job: its container, and how much may be written.
+        confined: whether this process runs behind the system call filter.
+
+    Raises:
+        OSError: the answer cannot be written, so that nobody can be told anything.
+    """
+    demuxer = demuxing.Demuxer(recording, job.container)
+    samples = demuxer.chunks(job.max_seconds, job.answer_bytes - MAX_VERDICT_BYTES)
+    return _judge(demuxer, lambda: answer.writelines(samples), confined=confined)
+
+
+def decode_while_it_comes(
+    answer: BinaryIO, recording: Incoming, job: Job, *, confined: bool
+) -> None:
+    """Write the samples of a recording to `answer` as they come; see wire.py for how.
+
+    Args:
+        answer: takes the pieces; it is buffered.
+        recording: as it is uploaded; it flushes `answer` before it waits for more.
+        job: its container, and how much may be written.
+        confined: whether this process runs behind the system call filter.
+
+    Raises:
+        OSError: nobody listens any more.
+    """
+    demuxer = demuxing.Demuxer(recording, job.container)
+
+    def write_all() -> None:
+        is_first = True
+        for samples in demuxer.chunks(job.max_seconds, job.answer_bytes):
+            if is_first:
+                _write_piece(answer, _describe(demuxer, confined=confined).text())
+                is_first = False
+            _write_piece(answer, samples)
+
+    verdict = _judge(demuxer, write_all, confined=confined)
+    _write_piece(answer, b"")
+    _write_piece(answer, verdict.text())
+    answer.flush()
+
+
+def _write_piece(answer: BinaryIO, piece: bytes | memoryview) -> None:
+    answer.write(PIECE_LENGTH.pack(len(piece)))
+    answer.write(piece)
+
+
+def _judge(demuxer: demuxing.Demuxer, decode: Callable[[], None], *, confined: bool) -> Verdict:
+    try:
+        decode()
+    except VoiceError as error:
+        return Verdict(code=error.code, message=error.message, confined=confined)
+    except MemoryError:
+        return Verdict(
+            code=ErrorCode.TOO_COMPLEX,
+            message="The recording needs too much memory to be decoded.",
+            confined=confined,
+        )
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever FFmpeg finds wrong is the recording's fault
+        return Verdict(
+            code=ErrorCode.CORRUPT,
+            message=f"The recording cannot be decoded ({type(error).__name__}); record it again.",
+            confined=confined,
+        )
+    return _describe(demuxer, confined=confined)
+
+
+def _describe(demuxer: demuxing.Demuxer, *, confined: bool) -> Verdict:
+    found = demuxer.format
+    if found is None:
+        raise RuntimeError("a recording without a format was accepted")
+    return Verdict(
+        codec=found.codec,
+        sample_type=found.sample_type,
+        sample_rate=found.sample_rate,
+        channels=found.channels,
+        weights=found.weights,
+        samples=demuxer.samples,
+        damaged=demuxer.damaged,
+        confined=confined,
+    )

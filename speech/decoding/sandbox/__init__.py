@@ -1,0 +1,1 @@
+"""The processes that decode: started, confined, spoken to, ended."""

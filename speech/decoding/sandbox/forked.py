@@ -1,0 +1,265 @@
+"""Runs decoding processes that are forked from a zygote, with all of Linux's protection.
+
+Each process has limits of the operating system and a filter of system calls (see confinement.py),
+and shares nothing with the service: neither memory nor environment nor open files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import mmap
+import os
+import socket
+import tempfile
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
+
+from speech.decoding.recordings.wire import PROCESS_ID, READY, START, START_AND_TELL
+from speech.decoding.sandbox.process_answer import DecoderUnavailableError, ProcessAnswer, read_exit
+from speech.decoding.sandbox.process_environment import (
+    GRACE_SECONDS,
+    bare_environment,
+    python_command,
+)
+from speech.decoding.sandbox.streaming import DecodingProcess, receive, receive_message
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from speech.decoding.recordings.recording import DecodeLimits
+    from speech.decoding.recordings.wire import Job
+
+_START_SECONDS: Final = 30.0
+_CLOSE_SECONDS: Final = 5.0
+_SOCKETS_OF_A_PROCESS: Final = 3  # for the recording, the answer and the status
+
+
+class _Zygote:
+    """The service's side of the running zygote."""
+
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+        self.process = process
+        self._control = control
+        self._abandoned = False
+
+    @classmethod
+    async def start(cls) -> Self:
+        """Start a zygote and wait until it has imported everything and is ready.
+
+        Raises:
+            DecoderUnavailableError: it does not start.
+        """
+        control, theirs = socket.socketpair()
+        control.setblocking(False)
+        try:
+            with theirs:
+                process = await asyncio.create_subprocess_exec(
+                    *python_command("speech.decoding.sandbox.zygote"),
+                    stdin=theirs.fileno(),
+                    stdout=asyncio.subprocess.DEVNULL,
+                    env=bare_environment(),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            control.close()
+            raise DecoderUnavailableError("no process can be started for decoding") from error
+        zygote = cls(process, control)
+        try:
+            await zygote._await_ready()
+        except BaseException:
+            await zygote.aclose()
+            raise
+        return zygote
+
+    async def _await_ready(self) -> None:
+        answer = b""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_START_SECONDS):
+                loop = asyncio.get_running_loop()
+                answer = await loop.sock_recv(self._control, len(READY))
+        if answer != READY:
+            raise DecoderUnavailableError("the process that decodes recordings does not start")
+
+    def is_running(self) -> bool:
+        """Whether the zygote lives: it sends nothing after READY, so only its end is readable."""
+        if self._abandoned:
+            return False
+        try:
+            return self._control.recv(1, socket.MSG_PEEK) != b""
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    def abandon(self) -> None:
+        """Treat the zygote as dead, because it did not say how a process ended."""
+        self._abandoned = True
+
+    def fork(
+        self,
+        start: bytes,
+        data: socket.socket,
+        answer: BinaryIO | socket.socket,
+        status: socket.socket,
+    ) -> None:
+        """Start a decoding process on two sockets and what takes its answer.
+
+        Raises:
+            OSError: the zygote is gone.
+        """
+        descriptors = [data.fileno(), answer.fileno(), status.fileno()]
+        socket.send_fds(self._control, [start], descriptors)
+
+    async def aclose(self) -> None:
+        """End the zygote and with it every decoding process."""
+        self._control.close()
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self.process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+            await self.process.wait()
+
+
+class ForkedProcesses:
+    """Runs decoding processes; starts a zygote, and another one whenever it is found dead.
+
+    Args:
+        on_process: is told the number of every decoding process before it gets its recording.
+    """
+
+    def __init__(self, on_process: Callable[[int], None] | None = None) -> None:
+        self._on_process = on_process
+        self._starting = asyncio.Lock()
+        self._zygote: _Zygote | None = None
+        self._closed = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the zygote runs."""
+        return self._zygote is not None and self._zygote.is_running()
+
+    async def start(self) -> None:
+        """Start the zygote, so that the first recording need not wait for it.
+
+        Raises:
+            DecoderUnavailableError: it does not start.
+        """
+        await self._running_zygote()
+
+    async def aclose(self) -> None:
+        """Stop the zygote and all decoding processes."""
+        self._closed = True
+        async with self._starting:
+            if self._zygote is not None:
+                await self._zygote.aclose()
+                self._zygote = None
+
+    async def run(
+        self, data: bytes | memoryview, job: Job, limits: DecodeLimits
+    ) -> ProcessAnswer | None:
+        """Run one decoding process; None if there was no zygote to fork it.
+
+        Raises:
+            DecoderUnavailableError: no zygote starts, or the process does not end in time.
+        """
+        zygote = await self._running_zygote()
+        with contextlib.ExitStack() as sockets:
+            content, their_content = (sockets.enter_context(end) for end in socket.socketpair())
+            status, their_status = (sockets.enter_context(end) for end in socket.socketpair())
+            answer = sockets.enter_context(_memory_file())
+            content.setblocking(False)
+            status.setblocking(False)
+            try:
+                start = START if self._on_process is None else START_AND_TELL
+                zygote.fork(start, their_content, answer, their_status)
+            except OSError:
+                return None
+            their_content.close()
+            their_status.close()
+            try:
+                async with asyncio.timeout(limits.wall_allowance + GRACE_SECONDS):
+                    if self._on_process is not None:
+                        self._tell_process(await receive(status, PROCESS_ID.size))
+                    await _send(content, job, data)
+                    ending = await receive_message(status)
+            except TimeoutError:
+                # A working zygote would have killed the process by now.
+                zygote.abandon()
+                raise DecoderUnavailableError("the decoding process does not answer") from None
+            exit_ = read_exit(ending)
+            if exit_ is None:
+                zygote.abandon()
+                return ProcessAnswer(memoryview(b""), None, None)
+            # The process has ended, so its answer does not change any more.
+            return ProcessAnswer.read(_left_in(answer, job.answer_bytes), exit_)
+
+    async def open(self, job: Job) -> DecodingProcess | None:
+        """Start a process that decodes a recording while it comes; None if nothing could fork it.
+
+        Raises:
+            DecoderUnavailableError: no zygote starts.
+        """
+        zygote = await self._running_zygote()
+        with contextlib.ExitStack() as all_sockets:
+            pairs = [socket.socketpair() for _ in range(_SOCKETS_OF_A_PROCESS)]
+            for end in (end for pair in pairs for end in pair):
+                all_sockets.enter_context(end)
+            ours, theirs = zip(*pairs, strict=True)
+            for end in ours:
+                end.setblocking(False)
+            start = START if self._on_process is None else START_AND_TELL
+            try:
+                zygote.fork(start, *theirs)
+            except OSError:
+                return None
+            for end in theirs:
+                end.close()
+            process = DecodingProcess(*ours)
+            if self._on_process is not None:
+                self._tell_process(await receive(process.status, PROCESS_ID.size))
+            await process.send(job.pack())
+            all_sockets.pop_all()
+            return process
+
+    def _tell_process(self, started: bytes) -> None:
+        (process,) = PROCESS_ID.unpack(started) if started else (0,)
+        if process > 0 and self._on_process is not None:
+            self._on_process(process)
+
+    async def _running_zygote(self) -> _Zygote:
+        async with self._starting:
+            if self._closed:
+                raise DecoderUnavailableError("the decoder is closed")
+            if self._zygote is not None and not self._zygote.is_running():
+                await self._zygote.aclose()
+                self._zygote = None
+            if self._zygote is None:
+                self._zygote = await _Zygote.start()
+            return self._zygote
+
+
+async def _send(content: socket.socket, job: Job, data: bytes | memoryview) -> None:
+    loop = asyncio.get_running_loop()
+    # A process that ends before it has read everything says why in its answer or exit status.
+    with contextlib.suppress(ConnectionError):
+        await loop.sock_sendall(content, job.pack())
+        await loop.sock_sendall(content, data)
+    with contextlib.suppress(OSError):
+        content.shutdown(socket.SHUT_WR)
+
+
+def _memory_file() -> BinaryIO:
+    """A file without a name, in memory where the system has such files."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("recording"), "rb", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)
+
+
+def _left_in(answer: BinaryIO, max_bytes: int) -> memoryview:
+    """The bytes that an ended process has written, without copying them."""
+    size = os.fstat(answer.fileno()).st_size
+    if not 0 < size <= max_bytes:
+        return memoryview(b"")
+    return memoryview(mmap.mmap(answer.fileno(), size, prot=mmap.PROT_READ))

@@ -1,0 +1,1 @@
+"""Text for characters that convert: built-in speech, converted to the character's voice."""

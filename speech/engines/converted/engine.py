@@ -1,0 +1,93 @@
+"""Text for characters that only convert: the built-in voice speaks, the character converts that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from speech.engines.interface.engine import ConversionOptions
+from speech.signal.loudness import limit
+from speech.signal.pitch.prosody import change_pitch
+from speech.signal.samples import fit_length
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from shared.characters.manifest import CharacterManifest
+    from speech.engines.interface.engine import Engine
+    from speech.engines.interface.text_engine import PhraseEngine, SpeechOptions
+    from speech.signal.arrays import Samples
+    from speech.text.phones.accents import AccentPhrase
+
+_SEMITONES = 12
+
+
+class ConvertedSpeech:
+    """Speaks text with another voice and converts it, piece by piece; see PhraseEngine.
+
+    The voice is known, so that the pitch is moved by as much in every piece: a short one's own
+    median would flatten the melody of the text.
+
+    Args:
+        voice: speaks.
+        voice_hz: how high it speaks: the median of its fundamental frequency.
+        engine: converts.
+        manifest: of the character.
+    """
+
+    def __init__(
+        self, voice: PhraseEngine, voice_hz: float, engine: Engine, manifest: CharacterManifest
+    ) -> None:
+        self._voice = voice
+        self._engine = engine
+        self._shortest = manifest.limits.min_seconds
+        self._shift = (
+            None
+            if manifest.pitch is None
+            else _SEMITONES * float(np.log2(manifest.pitch.median_hz / voice_hz))
+        )
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the speech in Hz."""
+        return self._engine.sample_rate
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        """Speak a text; see TextEngine.
+
+        Raises:
+            VoiceError: while a piece is spoken: the character cannot convert it.
+        """
+        return self._convert(self._voice.speak(text, _unsteered(options)), options)
+
+    def read_phrases(self, text: str) -> list[AccentPhrase]:
+        """Find the accent phrases of a text; see PhraseEngine."""
+        return self._voice.read_phrases(text)
+
+    def speak_phrases(
+        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        """Speak accent phrases; see PhraseEngine and speak."""
+        spoken = self._voice.speak_phrases(phrases, text, _unsteered(options))
+        return self._convert(spoken, options)
+
+    def _convert(self, pieces: Iterator[Samples], options: SpeechOptions) -> Iterator[Samples]:
+        """Convert pieces that the voice spoke, silences and pauses included."""
+        for piece in pieces:
+            length = round(len(piece) * self.sample_rate / self._voice.sample_rate)
+            if not piece.any():
+                yield np.zeros(length, np.float32)
+                continue
+            shortest = round(self._shortest * self._voice.sample_rate) + 1
+            padded = fit_length(piece, max(len(piece), shortest))
+            wanted = ConversionOptions(self._shift, options.seed)
+            converted = self._engine.convert(padded, self._voice.sample_rate, wanted)[:length]
+            moved = change_pitch(converted, self.sample_rate, options.pitch, 1.0)
+            yield limit(moved * np.float32(options.volume), self.sample_rate)
+
+
+def _unsteered(options: SpeechOptions) -> SpeechOptions:
+    """What the voice has to do of what is asked for; the rest is done to the converted speech."""
+    return replace(options, pitch=0.0, volume=1.0)

@@ -1,0 +1,1 @@
+"""The engine `harmonic`: content and pitch in, spectral envelopes out, synthesis of our own."""

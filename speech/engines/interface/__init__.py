@@ -1,0 +1,1 @@
+"""What an engine is: speech to speech, and text to speech."""

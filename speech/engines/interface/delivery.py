@@ -1,0 +1,87 @@
+"""What a voice has said, piece by piece, on its way to a listener."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from speech.engines.interface.text_engine import SpeechOptions
+from speech.signal.arrays import Samples
+from speech.signal.loudness import fade_ends, limit
+
+_FRAME_SECONDS = 0.005
+_SILENCE = 1e-3  # -60 dB of full scale: an HTS voice hisses at -64 dB where it says nothing
+_BELOW_LOUDEST = 3e-3  # -50 dB: soft beginnings and ends of a loud voice are above it
+_MARGIN_SECONDS = 0.01  # the rise to the first frame above it
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """What a voice said in one breath.
+
+    Attributes:
+        samples: float32 [N].
+        pause: silence before it, in seconds, unless it is the first.
+    """
+
+    samples: Samples
+    pause: float
+
+
+def deliver(pieces: Iterable[Piece], sample_rate: int, options: SpeechOptions) -> Iterator[Samples]:
+    """Make the pieces of a text as loud as was asked for, with silences and pauses around them.
+
+    Args:
+        pieces: what the voice said; silence at its ends is removed.
+        sample_rate: of the pieces, in Hz.
+        options: what was asked for.
+
+    Returns:
+        Pieces to be played one after the other; the first begins with the silence before, the last
+        one is the silence after.
+    """
+    is_first = True
+    for piece in pieces:
+        spoken = trim(piece.samples, sample_rate)
+        if len(spoken) == 0:
+            continue
+        silence = options.silence_before if is_first else piece.pause * options.pause
+        is_first = False
+        loud = limit(spoken * np.float32(options.volume), sample_rate)
+        yield np.concatenate([_silent(silence, sample_rate), fade_ends(loud, sample_rate)])
+    yield _silent(options.silence_after, sample_rate)
+
+
+def to_full_scale(pieces: Iterable[Samples]) -> Iterator[Samples]:
+    """Bring the first piece to full scale, as Style-Bert-VITS2 does with a whole text.
+
+    Those after it keep their level beside it, unless they would be louder than full scale; silence
+    stays silence.
+    """
+    gain = np.inf
+    for piece in pieces:
+        peak = float(np.abs(piece).max(initial=0.0))
+        if peak > 0:
+            gain = min(gain, 1.0 / peak)
+            yield piece * np.float32(gain)
+        else:
+            yield piece
+
+
+def trim(samples: Samples, sample_rate: int) -> Samples:
+    """Remove the silence at both ends of what a voice said; nothing remains of silence alone.
+
+    The root mean square of frames of 5 ms decides, because single samples of hiss are loud.
+    """
+    frame = round(_FRAME_SECONDS * sample_rate)
+    padded = np.pad(samples, (0, -len(samples) % frame)).reshape(-1, frame)
+    levels = np.sqrt(np.mean(np.square(padded, dtype=np.float64), axis=1))
+    loud = np.flatnonzero(levels > max(_SILENCE, _BELOW_LOUDEST * levels.max(initial=0.0)))
+    if len(loud) == 0:
+        return samples[:0]
+    margin = round(_MARGIN_SECONDS * sample_rate)
+    return samples[max(loud[0] * frame - margin, 0) : (loud[-1] + 1) * frame + margin]
+
+
+def _silent(seconds: float, sample_rate: int) -> Samples:
+    return np.zeros(round(seconds * sample_rate), np.float32)

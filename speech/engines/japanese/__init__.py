@@ -1,0 +1,1 @@
+"""The built-in Japanese speech synthesis: an HTS voice's."""

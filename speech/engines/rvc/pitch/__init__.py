@@ -1,0 +1,1 @@
+"""The pitch models of RVC."""

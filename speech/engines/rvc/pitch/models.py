@@ -1,0 +1,202 @@
+"""Pitch models: networks that follow the fundamental frequency, in the forms that people have."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from speech.bundles.bundle import BundleError, Graph
+from speech.bundles.onnx_model import Tensor
+from speech.engines.rvc.pitch.mel import BANDS, FCPE_MEL, RMVPE_MEL, log_mel
+from speech.networks.session import GraphSession
+from speech.signal.pitch.f0 import HOP
+
+Array = NDArray[np.float32]
+Kind = Literal["rmvpe salience", "rmvpe mel", "rmvpe waveform", "fcpe"]
+
+_TRIAL_SAMPLES = 16_000
+# As the original tools set them; the model that takes a mel spectrogram and a threshold compares
+# it with something else and hears a voice everywhere.
+_THRESHOLDS: Mapping[Kind, float] = {"rmvpe mel": 0.03, "rmvpe waveform": 0.03, "fcpe": 0.006}
+_VOICED = 0.03
+_MULTIPLE = 32  # of frames: RMVPE halves their number five times
+
+_STATES = 360
+_LOWEST_CENTS, _CENTS_PER_STATE = 1997.3794084376191, 20.0
+_REFERENCE_HZ = 10.0
+_AROUND = 4
+
+_LONGEST = 2_000  # frames at once: 20 s
+_CONTEXT = 50
+
+
+class PitchModelContract:
+    """The contract of the role `pitch`: one of the forms in which RMVPE and FCPE are exported.
+
+    The names are free; what counts is the shapes of the inputs that the graph takes:
+
+        RMVPE  float32 [1, 128, T], T a multiple of 32  gives the salience [1, T, 360]
+        RMVPE  float32 [1, 128, T] and a threshold      gives hertz [1, T]
+        RMVPE  float32 [1, N] and a threshold           gives hertz [1, T], perhaps also what is
+                                                        unvoiced [1, T]
+        FCPE   float32 [1, T, 128] and a threshold      gives hertz [1, T, 1]
+    """
+
+    def check(self, graph: Graph) -> None:
+        """Compare a graph with the contract; see Contract."""
+        _recognise(graph)
+
+
+class OnnxPitchModel:
+    """A pitch model's graph; safe for threads.
+
+    Args:
+        graph: that keeps the PitchModelContract.
+        session: which runs it.
+
+    Raises:
+        BundleError: the graph fails, or gives something else than frames of 10 ms.
+    """
+
+    def __init__(self, graph: Graph, session: GraphSession) -> None:
+        self._session = session
+        self._kind, sound, self._threshold = _recognise(graph)
+        self._sound = sound.name
+        self._outputs = list(graph.facts.outputs)
+        self._try_out(graph)
+
+    @property
+    def hears_voicing(self) -> bool:
+        """Whether it tells voiced frames from unvoiced ones."""
+        return self._kind != "rmvpe mel"
+
+    def track(self, wave: Array) -> Array:
+        """Follow the fundamental frequency.
+
+        Args:
+            wave: mono audio at 16 kHz, float32 [N].
+
+        Returns:
+            Hertz every 160 samples, 0 where unvoiced, float32 [N // 160 + 1].
+        """
+        frames = len(wave) // HOP + 1
+        ends = ((at, min(at + _LONGEST, frames)) for at in range(0, frames, _LONGEST))
+        return np.concatenate([self._track_part(wave, begin, end) for begin, end in ends])
+
+    def _track_part(self, wave: Array, begin: int, end: int) -> Array:
+        """Track the frames from `begin` to `end`, knowing a little of what is around them."""
+        first = max(begin - _CONTEXT, 0)
+        hertz = self._track_at_once(wave[first * HOP : (end + _CONTEXT) * HOP])
+        return hertz[begin - first : end - first]
+
+    def _track_at_once(self, wave: Array) -> Array:
+        frames = len(wave) // HOP + 1
+        match self._kind:
+            case "rmvpe salience":
+                salience = self._run(_padded(_rmvpe_mel(wave)))[0]
+                return decode_salience(salience.reshape(-1, _STATES)[:frames])
+            case "rmvpe mel":
+                return _fit(self._run(_padded(_rmvpe_mel(wave)))[0], frames)
+            case "fcpe":
+                return _fit(self._run(log_mel(wave, FCPE_MEL)[None])[0], frames)
+            case "rmvpe waveform":
+                hertz, *unvoiced = self._run(wave[None])
+                heard = _fit(hertz, frames)
+                return np.where(_fit(unvoiced[0], frames) > 0, 0, heard) if unvoiced else heard
+
+    def _run(self, sound: Array) -> list[Array]:
+        inputs: dict[str, NDArray[Any]] = {self._sound: sound}
+        if self._threshold is not None:
+            shape = (1,) if self._threshold.shape else ()
+            inputs[self._threshold.name] = np.full(shape, _THRESHOLDS[self._kind], np.float32)
+        outputs = self._session.run_all(inputs, self._outputs)
+        return [np.asarray(value, np.float32) for value in outputs]
+
+    def _try_out(self, graph: Graph) -> None:
+        frames = _TRIAL_SAMPLES // HOP + 1
+        try:
+            hertz = self._track_at_once(np.zeros(_TRIAL_SAMPLES, np.float32))
+        except Exception as error:  # those of ONNX Runtime share no narrower base
+            raise BundleError(
+                f"{graph.file}: expected a pitch model ({self._kind}) that follows a second of"
+                f" silence, found: {error}."
+            ) from error
+        if hertz.shape != (frames,) or not np.isfinite(hertz).all():
+            raise BundleError(
+                f"{graph.file}: expected {frames} frames of finite hertz for a second of silence,"
+                f" found {list(hertz.shape)}."
+            )
+
+
+def decode_salience(salience: Array) -> Array:
+    """Read the fundamental frequency out of RMVPE's salience (Wei et al., "RMVPE", 2023).
+
+    It is the mean of the pitches, in cents, of the strongest state and four on either side, weighed
+    by their salience. A frame whose strongest state is at most 0.03 is unvoiced.
+
+    Args:
+        salience: of 360 states, 20 cents apart, float32 [T, 360].
+
+    Returns:
+        Hertz, 0 where unvoiced, float32 [T].
+    """
+    strongest = np.argmax(salience, axis=1)
+    places = strongest[:, None] + np.arange(-_AROUND, _AROUND + 1)
+    inside = (places >= 0) & (places < _STATES)
+    places = np.clip(places, 0, _STATES - 1)
+    weights = np.take_along_axis(salience, places, axis=1) * inside
+    cents = _LOWEST_CENTS + _CENTS_PER_STATE * places
+    total = np.maximum(weights.sum(axis=1), np.float32(1e-9))
+    hertz = _REFERENCE_HZ * 2 ** ((weights * cents).sum(axis=1) / total / 1_200)
+    voiced = salience.max(axis=1) > _VOICED
+    return np.where(voiced, hertz, 0).astype(np.float32)
+
+
+def _rmvpe_mel(wave: Array) -> Array:
+    return np.ascontiguousarray(log_mel(wave, RMVPE_MEL).T)[None]
+
+
+def _padded(mel: Array) -> Array:
+    """Add frames of 0 until there is a multiple of 32."""
+    return np.pad(mel, ((0, 0), (0, 0), (0, -mel.shape[2] % _MULTIPLE)))
+
+
+def _fit(values: Array, frames: int) -> Array:
+    """Bring what a graph gives for frames to exactly so many; the last one is repeated."""
+    line = values.reshape(-1)[:frames]
+    return np.pad(line, (0, frames - len(line)), mode="edge")
+
+
+def _recognise(graph: Graph) -> tuple[Kind, Tensor, Tensor | None]:
+    """Tell which form a pitch model has, its input for sound, and that for a threshold."""
+    inputs = list(graph.facts.inputs.values())
+    thresholds = [tensor for tensor in inputs if _is_threshold(tensor)]
+    sounds = [tensor for tensor in inputs if not _is_threshold(tensor)]
+    if len(sounds) == 1 and len(thresholds) <= 1 and sounds[0].element_type == "float32":
+        kind = _kind(sounds[0].shape or (), has_threshold=bool(thresholds))
+        if kind is not None:
+            return kind, sounds[0], thresholds[0] if thresholds else None
+    found = ", ".join(f"'{tensor.name}' {tensor}" for tensor in inputs) or "none"
+    raise BundleError(
+        f"{graph.file}: expected a pitch model that takes float32 [1, {BANDS}, frames], or with a"
+        f" threshold float32 [1, {BANDS}, frames], [1, frames, {BANDS}] or [1, samples], found the"
+        f" inputs {found}."
+    )
+
+
+def _kind(shape: tuple[int | str | None, ...], *, has_threshold: bool) -> Kind | None:
+    """Tell the form of a pitch model by what it takes; 128 is the number of bands."""
+    match shape:
+        case (_, 128, _):
+            return "rmvpe mel" if has_threshold else "rmvpe salience"
+        case (_, _, 128) if has_threshold:
+            return "fcpe"
+        case (_, _) if has_threshold:
+            return "rmvpe waveform"
+        case _:
+            return None
+
+
+def _is_threshold(tensor: Tensor) -> bool:
+    return tensor.element_type == "float32" and tensor.shape in {(), (1,)}

@@ -1,0 +1,1 @@
+"""The engine `waveform`: a graph that gives the samples."""

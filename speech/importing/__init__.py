@@ -1,1 +1,0 @@
-"""Turns the files that a voice owner has into a character bundle, without trusting them."""

@@ -1,0 +1,1 @@
+"""Runs ONNX graphs: sessions, and what several characters and processes share."""

@@ -1,0 +1,1 @@
+"""Results: encoded, and marked as synthetic."""

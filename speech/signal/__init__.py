@@ -1,0 +1,1 @@
+"""Signal processing of speech: levels, gate, loudness, pauses, pieces."""

@@ -1,0 +1,1 @@
+"""Pitch: tracked, and moved into the range of a character."""

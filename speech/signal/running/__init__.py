@@ -1,0 +1,1 @@
+"""Analysis and finishing of recordings while they come."""

@@ -1,0 +1,133 @@
+"""Samples of recordings: checked, resampled, cut to length, without rumble."""
+
+import numpy as np
+import soxr
+
+from shared.characters.manifest import CharacterManifest
+from shared.voices.voice import ErrorCode, VoiceError
+from speech.signal.arrays import Samples
+from speech.signal.levels import hold_edges
+
+LOWEST_RATE = 4_000
+HIGHEST_RATE = 384_000
+_LOUDEST = 64.0  # decoders exceed 1 a little; samples beyond this are not audio
+RESAMPLING_QUALITY = "HQ"
+_RUMBLE_SECONDS = 0.02
+_RUMBLE_STEP = 8
+
+
+def check_samples(samples: Samples, sample_rate: int, manifest: CharacterManifest) -> None:
+    """Refuse samples that cannot be converted.
+
+    Args:
+        samples: expected to be mono float32 [N].
+        sample_rate: in Hz.
+        manifest: of the character, for its limits.
+
+    Raises:
+        ValueError: the samples are not mono float32 audio; this is the caller's mistake.
+        VoiceError: samples are not finite (`corrupt`), or the length is outside of the character's
+            limits (`too_short`, `too_long`).
+    """
+    _check_form(samples)
+    check_rate(sample_rate)
+    _check_length(len(samples) / sample_rate, manifest)
+    _check_loudness(samples)
+
+
+def check_audio(samples: Samples) -> None:
+    """Refuse a piece of a recording that cannot be converted; see check_samples."""
+    _check_form(samples)
+    _check_loudness(samples)
+
+
+def check_rate(sample_rate: int) -> None:
+    """Refuse a sample rate that no recording has.
+
+    Raises:
+        ValueError: always the caller's mistake.
+    """
+    if not LOWEST_RATE <= sample_rate <= HIGHEST_RATE:
+        raise ValueError(f"expected {LOWEST_RATE} to {HIGHEST_RATE} Hz, found {sample_rate} Hz")
+
+
+def _check_form(samples: Samples) -> None:
+    if samples.ndim != 1 or samples.dtype != np.float32:
+        raise ValueError(f"expected float32 [N], found {samples.dtype} {list(samples.shape)}")
+
+
+def _check_loudness(samples: Samples) -> None:
+    loudest = float(np.maximum(samples.max(initial=0.0), -samples.min(initial=0.0)))
+    if not loudest <= _LOUDEST:  # also false if it is not a number
+        raise VoiceError(
+            ErrorCode.CORRUPT,
+            f"The recording holds samples that are not audio (up to {loudest}, expected about 1).",
+        )
+
+
+def _check_length(seconds: float, manifest: CharacterManifest) -> None:
+    limits = manifest.limits
+    if seconds < limits.min_seconds:
+        raise VoiceError(
+            ErrorCode.TOO_SHORT,
+            f"The recording lasts {seconds:.2f} s; {manifest.name.en} needs at least"
+            f" {limits.min_seconds:g} s.",
+        )
+    if seconds > limits.max_seconds:
+        raise VoiceError(
+            ErrorCode.TOO_LONG,
+            f"The recording lasts {seconds:.2f} s; {manifest.name.en} converts at most"
+            f" {limits.max_seconds:g} s.",
+        )
+
+
+def converted_length(length: int, rate: int, new_rate: int) -> int:
+    """Return how many samples `length` samples become at another rate, rounded half up."""
+    return (2 * length * new_rate + rate) // (2 * rate)
+
+
+def resample(samples: Samples, rate: int, new_rate: int) -> Samples:
+    """Resample, aligned in time, to exactly the converted length."""
+    if rate == new_rate:
+        return samples
+    resampled = soxr.resample(samples, rate, new_rate, quality=RESAMPLING_QUALITY)
+    return fit_length(resampled, converted_length(len(samples), rate, new_rate))
+
+
+def fit_length(samples: Samples, length: int) -> Samples:
+    """Cut samples, or append silence, to exactly `length`."""
+    if len(samples) >= length:
+        return samples[:length]
+    longer = np.zeros(length, samples.dtype)
+    longer[: len(samples)] = samples
+    return longer
+
+
+def remove_rumble(samples: Samples, sample_rate: int) -> Samples:
+    """Subtract a moving average of a moving average: no offset, and little below 40 Hz.
+
+    The response is 1 - sinc(0.02 s * f)^2, with linear phase: 0 at 0 Hz, 0.95 at 75 Hz. The edge
+    values are repeated. An average over 20 ms changes so slowly that it is computed for every
+    eighth sample only and interpolated linearly between them.
+    """
+    if len(samples) == 0:
+        return samples
+    step = _RUMBLE_STEP
+    steps = -(-len(samples) // step)
+    width = round(_RUMBLE_SECONDS * sample_rate / step)
+    # With half a step less than both averages need, corners lie half a sample before each step.
+    around = width * step - step // 2
+    padded = hold_edges(samples, around, steps * step - len(samples) + around)
+    # A matrix product would round in another way for another length.
+    means = np.add.reduce(padded.reshape(-1, step), axis=1) / np.float32(step)
+    corners = _moving_average(_moving_average(means, width), width)[:, None]
+    ramp = (np.arange(step, dtype=np.float32) + np.float32(0.5)) / np.float32(step)
+    average = corners[:-1] + (corners[1:] - corners[:-1]) * ramp
+    return samples - average.ravel()[: len(samples)]
+
+
+def _moving_average(samples: Samples, width: int) -> Samples:
+    """Average each sample and the width - 1 after it; without the last width - 1 samples."""
+    total = np.zeros(len(samples) + 1)
+    np.cumsum(samples, dtype=np.float64, out=total[1:])
+    return ((total[width:] - total[:-width]) / width).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Analysis and finishing of whole recordings."""

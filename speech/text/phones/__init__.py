@@ -1,0 +1,1 @@
+"""From words to phones: accents, tones, and the words of users."""

@@ -1,0 +1,225 @@
+"""Japanese as accent phrases: morae, and where the pitch falls."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from itertools import groupby
+
+from speech.text.phones.morae import KANA, LONG, SOUNDS, Sound, split_morae
+from speech.text.phones.phonemes import Phonemes, SpokenWord, spoken_words
+from speech.text.phones.symbols import PAD, PUNCTUATION, UNREADABLE
+from speech.text.phones.tones import HIGH, LOW
+from speech.text.reading import Reading
+
+_SIGNS = frozenset(PUNCTUATION)
+_QUESTION = "?"
+_PROLONGED = frozenset("aiueoN")
+_LABEL = re.compile(
+    r"-(?P<phone>[^+]+)\+.*/A:-?\w+\+(?P<place>\w+)\+"
+    r".*/F:(?P<phrase>(?P<morae>\w+?)_(?P<accent>[^#]+)#[^/]+)/"
+)
+_NO_PHRASE = "xx"
+_DEVOICED = frozenset("AIUEO")
+
+
+@dataclass(frozen=True)
+class Mora:
+    """One mora, or a sign.
+
+    Attributes:
+        kana: katakana, or the sign.
+        sound: what it sounds like; None for a sign.
+        is_devoiced: whether its vowel is whispered.
+    """
+
+    kana: str
+    sound: Sound | None
+    is_devoiced: bool = False
+
+
+@dataclass(frozen=True)
+class AccentPhrase:
+    """Morae that are spoken with one accent, and the signs after them.
+
+    Attributes:
+        morae: at least one; the signs come last.
+        accent: number of the last high mora, from 1.
+    """
+
+    morae: tuple[Mora, ...]
+    accent: int
+
+    @property
+    def is_question(self) -> bool:
+        """Whether a question mark follows."""
+        return any(mora.sound is None and mora.kana == _QUESTION for mora in self.morae)
+
+    @property
+    def sounding(self) -> tuple[Mora, ...]:
+        """The morae without the signs."""
+        return tuple(mora for mora in self.morae if mora.sound is not None)
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """An accent phrase of the labels: how many morae, the accent, and which are devoiced."""
+
+    morae: int
+    accent: int
+    devoiced: frozenset[int]
+
+
+def mora_of(kana: str) -> Mora | None:
+    """Find the mora that katakana stands for, or the sign; None if it is neither."""
+    if kana in SOUNDS:
+        return Mora(kana, SOUNDS[kana])
+    return Mora(kana, None) if kana in _SIGNS else None
+
+
+def accent_phrases(reading: Reading) -> list[AccentPhrase]:
+    """Find the accent phrases of a text as it is read."""
+    morae = list(_morae(spoken_words(reading)))
+    measures = _measures(reading.labels)
+    sounding = sum(1 for mora in morae if mora.sound is not None)
+    if sum(measure.morae for measure in measures) != sounding:
+        measures = _measures_between_signs(morae)
+    return list(_cut(morae, measures))
+
+
+def _morae(words: Iterable[SpokenWord]) -> Iterator[Mora]:
+    vowel = ""
+    for word in words:
+        for kana in split_morae(word.reading):
+            mora = _prolong(vowel) if kana == LONG else mora_of(kana) or Mora(UNREADABLE, None)
+            vowel = mora.sound.vowel if mora.sound else ""
+            yield mora
+
+
+def _prolong(vowel: str) -> Mora:
+    if vowel not in _PROLONGED:
+        return Mora("-", None)
+    sound = Sound(None, vowel)
+    return Mora(KANA[sound], sound)
+
+
+def _measures(labels: Sequence[str]) -> list[_Measure]:
+    found = [match for label in labels if (match := _LABEL.search(label))]
+    # Neighbouring phrases differ in this part of their labels, or have a pause between them.
+    phrases = groupby(found, key=lambda match: match["phrase"])
+    return [_measure(list(phrase)) for key, phrase in phrases if not key.startswith(_NO_PHRASE)]
+
+
+def _measure(labels: Sequence[re.Match[str]]) -> _Measure:
+    """Measure a phrase, or the part of one that lies between two pauses."""
+    places = sorted({int(label["place"]) for label in labels})
+    before = places[0] - 1
+    accent = int(labels[0]["accent"]) - before
+    devoiced = {int(label["place"]) - before for label in labels if label["phone"] in _DEVOICED}
+    is_inside = 1 <= accent <= len(places)
+    return _Measure(len(places), accent if is_inside else len(places), frozenset(devoiced))
+
+
+def _measures_between_signs(morae: Iterable[Mora]) -> list[_Measure]:
+    """Take what stands between signs as flat phrases, where readings and labels disagree."""
+    runs = groupby(morae, key=lambda mora: mora.sound is not None)
+    lengths = [len(list(run)) for is_sound, run in runs if is_sound]
+    return [_Measure(length, length, frozenset()) for length in lengths]
+
+
+def _cut(morae: Sequence[Mora], measures: Iterable[_Measure]) -> Iterator[AccentPhrase]:
+    """Deal morae to phrases; signs belong to the phrase before them."""
+    position = _signs_from(morae, 0)
+    if position:
+        yield AccentPhrase(tuple(morae[:position]), 1)
+    for measure in measures:
+        phrase: list[Mora] = []
+        while len(phrase) < measure.morae:
+            mora = morae[position]
+            position += 1
+            if mora.sound is not None:
+                phrase.append(replace(mora, is_devoiced=len(phrase) + 1 in measure.devoiced))
+        end = _signs_from(morae, position)
+        yield AccentPhrase((*phrase, *morae[position:end]), min(measure.accent, measure.morae))
+        position = end
+
+
+def _signs_from(morae: Sequence[Mora], position: int) -> int:
+    while position < len(morae) and morae[position].sound is None:
+        position += 1
+    return position
+
+
+def phonemes_of(phrases: Sequence[AccentPhrase], text: Phonemes | None = None) -> Phonemes:
+    """Turn accent phrases into phones.
+
+    Args:
+        phrases: what is said.
+        text: the text that they were made from; without it, they are their own text.
+    """
+    if text is None or not text.words:
+        return _as_text(phrases)
+    phones, tones = _sounds(phrases)
+    word2ph = align(text.word2ph, text.phones, phones)
+    return Phonemes(text.words, phones, tones, word2ph)
+
+
+def _as_text(phrases: Iterable[AccentPhrase]) -> Phonemes:
+    morae = [mora for phrase in phrases for mora in phrase.morae]
+    words = tuple(SpokenWord(hiragana(mora.kana), mora.kana) for mora in morae)
+    phones, tones = _sounds(phrases)
+    counts = [count for mora in morae for count in _deal(mora)]
+    return Phonemes(words, phones, tones, (1, *counts, 1))
+
+
+def _deal(mora: Mora) -> list[int]:
+    phones = len(mora.sound.phones) if mora.sound else 1
+    each, more = divmod(phones, len(mora.kana))
+    return [each + (index < more) for index in range(len(mora.kana))]
+
+
+def hiragana(katakana: str) -> str:
+    """Write katakana as hiragana."""
+    return "".join(
+        chr(ord(kana) - 0x60) if "ァ" <= kana <= "ヶ" and kana != "ヴ" else kana
+        for kana in katakana
+    )
+
+
+def _sounds(phrases: Iterable[AccentPhrase]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    phones, tones = [PAD], [LOW]
+    for phrase in phrases:
+        for number, mora in enumerate(phrase.morae, start=1):
+            if mora.sound is None:
+                phones.append(mora.kana)
+                tones.append(LOW)
+                continue
+            tone = HIGH if number <= phrase.accent and (number > 1 or phrase.accent == 1) else LOW
+            phones += mora.sound.phones
+            tones += [tone] * len(mora.sound.phones)
+    return (*phones, PAD), (*tones, LOW)
+
+
+def align(word2ph: Sequence[int], phones: Sequence[str], given: Sequence[str]) -> tuple[int, ...]:
+    """Say how many of other phones each character has, when a text is read otherwise.
+
+    Phones that are the same stay with their character; those that are new go to the character
+    whose phones they stand in for, or stand after.
+
+    Args:
+        word2ph: how many phones each character has, both ends included.
+        phones: the phones of the text, both ends included.
+        given: the phones that are to be said, both ends included.
+
+    Returns:
+        Numbers that sum up to len(given), 1 at both ends.
+    """
+    owners = [index for index, count in enumerate(word2ph) for _ in range(count)]
+    counts = [0] * len(word2ph)
+    counts[0] = counts[-1] = 1
+    matcher = SequenceMatcher(None, phones[1:-1], given[1:-1], autojunk=False)
+    for _, begin, end, given_begin, given_end in matcher.get_opcodes():
+        for offset in range(given_end - given_begin):
+            place = min(begin + offset, max(end - 1, begin - 1))
+            counts[owners[1:-1][max(place, 0)]] += 1
+    return tuple(counts)

@@ -1,0 +1,175 @@
+"""Who may call the VOICEVOX routes, and what several processes keep together."""
+
+from __future__ import annotations
+
+import base64
+import io
+import wave
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from functions.compat.voicevox.access import AccessMiddleware
+from functions.compat.voicevox.composition import Kept
+from functions.compat.voicevox.memory.memory import UserDictionary
+from functions.compat.voicevox.queries.models import Preset
+from functions.compat.voicevox.settings import VoicevoxSettings
+from functions.compat.voicevox.speech.offers import plain_png
+from functions.compat.voicevox.speech.waves import WavesError, connect_waves
+from speech.results.wav import write_wav
+from speech.text.phones.dictionary import make_word
+from speech.text.reading import Reading
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+import numpy as np
+
+KEY = "0123456789abcdef"
+BASIC = base64.b64encode(f"bot:{KEY}".encode()).decode()
+
+
+async def status(
+    headers: dict[str, str], key: str | None = KEY, hosts: tuple[str, ...] = ("*",)
+) -> int:
+    async def answer(_: object) -> PlainTextResponse:
+        return PlainTextResponse("in")
+
+    sites = ("https://site.example",)
+    app = AccessMiddleware(Starlette(routes=[Route("/", answer)]), key, sites, hosts)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://voice.test") as client:
+        return (await client.get("/", headers=headers)).status_code
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, 401),
+        ({"X-API-Key": "another"}, 401),
+        ({"Authorization": "Basic %%%"}, 401),
+        ({"X-API-Key": KEY}, 200),
+        ({"Authorization": f"Bearer {KEY}"}, 200),
+        ({"Authorization": f"Basic {BASIC}"}, 200),
+        ({"X-API-Key": KEY, "Origin": "https://site.example"}, 200),
+        ({"X-API-Key": KEY, "Origin": "http://voice.test"}, 200),
+        ({"X-API-Key": KEY, "Origin": "https://other.example"}, 403),
+    ],
+)
+async def test_requests_need_the_key_and_pages_an_allowed_site(
+    headers: dict[str, str], expected: int
+) -> None:
+    assert await status(headers) == expected
+
+
+async def test_without_a_key_everybody_may_call_but_pages_of_other_sites() -> None:
+    assert await status({}, key=None) == 200
+    assert await status({"Origin": "https://other.example"}, key=None) == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1:50021", 200),
+        ("[::1]:50021", 200),
+        ("localhost:50021", 200),
+        ("192.168.0.7", 200),
+        ("engine:50021", 200),
+        ("attacker.example:50021", 421),
+        ("", 421),
+        ("localhost.attacker.example", 421),
+    ],
+)
+async def test_a_page_cannot_call_under_a_name_of_its_own(host: str, expected: int) -> None:
+    assert await status({"Host": host}, key=None, hosts=("engine",)) == expected
+    assert await status({"Host": host, "X-API-Key": KEY}, hosts=("engine",)) == 200
+
+
+def test_others_reach_the_service_by_default_only_if_they_need_a_key() -> None:
+    assert VoicevoxSettings().host == "127.0.0.1"
+    assert VoicevoxSettings(voicevox_key=SecretStr(KEY)).host == "0.0.0.0"  # noqa: S104
+    assert VoicevoxSettings(host="10.0.0.1").host == "10.0.0.1"
+
+
+def a_preset(number: int = -1) -> Preset:
+    return Preset.model_validate(
+        {
+            "id": number,
+            "name": "fast",
+            "speaker_uuid": "u",
+            "style_id": 1,
+            "speedScale": 2,
+            "pitchScale": 0,
+            "intonationScale": 1,
+            "volumeScale": 1,
+            "prePhonemeLength": 0.1,
+            "postPhonemeLength": 0.1,
+        }
+    )
+
+
+def test_what_one_process_keeps_another_finds(tmp_path: Path) -> None:
+    one, other = Kept.opened(tmp_path), Kept.opened(tmp_path)
+
+    number = one.presets.add(a_preset())
+    word = one.dictionary.add(make_word("卍丸", "マンジマル", 1))
+    other.dictionary.refresh()
+
+    assert other.presets.find(number) == one.presets.find(number)
+    assert other.dictionary.words() == one.dictionary.words()
+    assert other.dictionary.has("卍丸")
+    assert other.presets.delete(number)
+    assert one.presets.all() == []
+    assert other.dictionary.delete(word)
+    one.dictionary.refresh()
+    assert not one.dictionary.words()
+
+
+def test_a_process_without_texts_does_not_load_the_front_end() -> None:
+    made: list[object] = []
+
+    class Reads:
+        def read(self, text: str) -> Reading:
+            del text
+            return Reading((), ())
+
+    def make(path: object) -> Reads:
+        made.append(path)
+        return Reads()
+
+    dictionary = UserDictionary(make)
+    assert made == []
+    dictionary.read("はい")
+    dictionary.read("はい")
+    assert made == [None]
+
+
+def encoded(value: float, rate: int = 8000) -> str:
+    return base64.b64encode(write_wav(np.full(10, value, np.float32), rate)).decode()
+
+
+def test_waves_are_joined_one_after_the_other() -> None:
+    with wave.open(io.BytesIO(connect_waves([encoded(0.5), encoded(-0.5)]))) as joined:
+        samples = np.frombuffer(joined.readframes(20), "<i2")
+
+    assert [samples[0], samples[10], len(samples)] == [16384, -16384, 20]
+
+
+@pytest.mark.parametrize(
+    "waves", [[], ["%"], ["YWJj"], [encoded(0.1), encoded(0.1, 16_000)]], ids=range(4)
+)
+def test_what_cannot_be_joined_is_refused(waves: list[str]) -> None:
+    with pytest.raises(WavesError):
+        connect_waves(waves)
+
+
+def test_a_plain_picture_is_a_png() -> None:
+    picture = plain_png("#d9487c")
+
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    assert len(picture) < 400

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyopenjtalk
+import pytest
+from pydantic import ValidationError
+
+from functions.compat.voicevox.queries.models import AccentPhrase, AudioQuery, Preset
+from functions.compat.voicevox.queries.queries import (
+    apply_preset,
+    body_of,
+    phrases_of,
+    query_of,
+    speak,
+)
+from speech.engines.interface.text_engine import SpeechOptions
+from speech.engines.japanese.engine import HtsVoice, JapaneseEngine
+from speech.text.english import EnglishReader, read_words
+from speech.text.reading import Reader
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TEXT = "こんにちは、好きですか？"
+RATE = 24_000
+
+
+@pytest.fixture(scope="module")
+def engine() -> JapaneseEngine:
+    reader = Reader()
+    voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
+    return JapaneseEngine(voice, reader, EnglishReader(reader, read_words()), sample_rate=RATE)
+
+
+@pytest.fixture
+def query(engine: JapaneseEngine) -> AudioQuery:
+    return query_of(engine.read_phrases(TEXT), TEXT)
+
+
+def changed(query: AudioQuery, **fields: Any) -> AudioQuery:
+    return AudioQuery.model_validate(query.model_dump(by_alias=True) | fields)
+
+
+def heard(engine: JapaneseEngine, query: AudioQuery) -> NDArray[np.float32]:
+    return np.concatenate(list(speak(engine, query, SpeechOptions.style)))
+
+
+def test_a_query_is_written_in_the_clients_spelling(query: AudioQuery) -> None:
+    body = query.model_dump(by_alias=True)
+
+    assert (body["speedScale"], body["outputSamplingRate"], body["kana"]) == (1.0, 24_000, TEXT)
+    first = body["accent_phrases"][0]["moras"]
+    assert first[0] == {
+        "text": "コ",
+        "consonant": "k",
+        "consonant_length": 0.0,
+        "vowel": "o",
+        "vowel_length": 0.0,
+        "pitch": 0.0,
+    }
+    assert (first[-1]["text"], first[-1]["vowel"]) == (",", "pau")
+    assert body["accent_phrases"][-1]["is_interrogative"] is True
+
+
+def test_phrases_survive_a_round_trip(engine: JapaneseEngine) -> None:
+    phrases = engine.read_phrases(TEXT)
+
+    assert phrases_of([body_of(phrase) for phrase in phrases]) == phrases
+
+
+def test_a_closed_consonant_and_a_whispered_vowel_are_named_as_clients_know_them(
+    engine: JapaneseEngine,
+) -> None:
+    (phrase,) = query_of(engine.read_phrases("切手です"), "切手です").accent_phrases
+
+    assert [mora.vowel for mora in phrase.moras] == ["i", "cl", "e", "e", "U"]
+
+
+def test_an_unchanged_query_sounds_like_the_text(engine: JapaneseEngine, query: AudioQuery) -> None:
+    text = np.concatenate(list(engine.speak(TEXT, SpeechOptions())))
+
+    np.testing.assert_array_equal(heard(engine, query), text)
+
+
+def test_a_changed_reading_changes_the_speech(engine: JapaneseEngine, query: AudioQuery) -> None:
+    shorter = changed(query, accent_phrases=query.model_dump()["accent_phrases"][:1])
+
+    assert 0.2 < len(heard(engine, shorter)) / len(heard(engine, query)) < 0.8
+
+
+def test_a_changed_accent_changes_the_speech(engine: JapaneseEngine) -> None:
+    flat = query_of(engine.read_phrases("雨がふる"), "雨がふる")
+    body = flat.model_dump(by_alias=True)
+    body["accent_phrases"][0]["accent"] = 3
+
+    assert not np.array_equal(heard(engine, AudioQuery.model_validate(body)), heard(engine, flat))
+
+
+def test_a_query_of_voicevox_has_its_pauses_beside_the_phrases() -> None:
+    pause = {"text": "、", "vowel": "pau", "vowel_length": 0.3, "pitch": 0}
+    mora = {"text": "ア", "vowel": "a", "vowel_length": 0.1, "pitch": 5.5}
+    body = {"moras": [mora], "accent": 1, "pause_mora": pause, "is_interrogative": True}
+
+    (phrase,) = phrases_of([AccentPhrase.model_validate(body)])
+
+    assert [mora.kana for mora in phrase.morae] == ["ア", "?", ","]
+
+
+def test_scales_reach_the_voice(engine: JapaneseEngine, query: AudioQuery) -> None:
+    usual = heard(engine, query)
+
+    assert len(heard(engine, changed(query, speedScale=2.0))) < 0.6 * len(usual)
+    assert np.abs(heard(engine, changed(query, volumeScale=0.5))).max() == pytest.approx(
+        np.abs(usual).max() / 2, rel=0.05
+    )
+    longer = heard(engine, changed(query, pauseLengthScale=3.0))
+    assert (len(longer) - len(usual)) / RATE == pytest.approx(0.6, abs=0.02)
+    after = heard(engine, changed(query, postPhonemeLength=1.1))
+    assert len(after) - len(usual) == RATE
+
+
+def test_the_samples_are_as_the_query_asks(engine: JapaneseEngine, query: AudioQuery) -> None:
+    usual = heard(engine, query)
+    stereo = heard(engine, changed(query, outputStereo=True, outputSamplingRate=48_000))
+
+    assert stereo.shape == (2 * len(usual), 2)
+    np.testing.assert_array_equal(stereo[:, 0], stereo[:, 1])
+
+
+def test_a_query_without_phrases_is_the_silences_alone(
+    engine: JapaneseEngine, query: AudioQuery
+) -> None:
+    wave = heard(engine, changed(query, accent_phrases=[], kana=None, prePhonemeLength=0.2))
+
+    assert not wave.any()
+
+
+def test_a_preset_sets_everything_except_the_text(query: AudioQuery) -> None:
+    body = query.model_dump(by_alias=True) | {"speedScale": 1.5, "pitchScale": 0.1}
+    preset = Preset.model_validate(
+        body | {"id": 1, "name": "x", "speaker_uuid": "u", "style_id": 0}
+    )
+
+    result = apply_preset(query, preset)
+
+    assert (result.speed_scale, result.pitch_scale) == (1.5, 0.1)
+    assert (result.kana, result.accent_phrases) == (query.kana, query.accent_phrases)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"speedScale": 0},
+        {"speedScale": float("nan")},
+        {"volumeScale": -1},
+        {"pitchScale": float("inf")},
+        {"intonationScale": -0.1},
+        {"outputSamplingRate": 0},
+        {"outputSamplingRate": 10**9},
+        {"prePhonemeLength": 1e9},
+        {"accent_phrases": [{"moras": [], "accent": 1}]},
+        {"accent_phrases": [{"moras": [{"text": "ア", "vowel": "a"}], "accent": 1}]},
+        {
+            "accent_phrases": [
+                {
+                    "moras": [{"text": "漢", "vowel": "a", "vowel_length": 0, "pitch": 0}],
+                    "accent": 1,
+                }
+            ]
+        },
+        {
+            "accent_phrases": [
+                {
+                    "moras": [{"text": "ア", "vowel": "a", "vowel_length": 0, "pitch": 0}],
+                    "accent": 2,
+                }
+            ]
+        },
+    ],
+)
+def test_a_query_that_makes_no_sense_is_refused(query: AudioQuery, wrong: Any) -> None:
+    with pytest.raises(ValidationError):
+        changed(query, **wrong)
+
+
+def test_a_query_needs_only_fields_that_voicevox_sends(query: AudioQuery) -> None:
+    body = query.model_dump(by_alias=True)
+    for field in ("kana", "tempoDynamicsScale", "pauseLength", "pauseLengthScale"):
+        del body[field]
+
+    assert AudioQuery.model_validate(body).tempo_dynamics_scale == 1.0

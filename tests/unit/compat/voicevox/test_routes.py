@@ -1,0 +1,566 @@
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import threading
+import wave
+import zipfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import numpy as np
+import pyopenjtalk
+import pytest
+
+from conversion.admission import Admission
+from functions.compat.voicevox.app import Services, Settings, build
+from functions.compat.voicevox.memory.memory import Presets, UserDictionary
+from functions.compat.voicevox.settings import VoicevoxSettings
+from functions.compat.voicevox.speech.offers import aliases_of
+from functions.compat.voicevox.speech.slow_readers import PIECE_BYTES, SlowReadersMiddleware
+from functions.compat.voicevox.speech.synthesis import (
+    SlowReaderError,
+    Speech,
+    SpeechLimits,
+    Synthesis,
+)
+from functions.compat.voicevox.speech.voices import OfferedSpeaker, OfferedStyle, Voices
+from shared.http.push import OverloadedError
+from speech.bundles.bundle import BundleError
+from speech.engines.japanese.engine import HtsVoice, JapaneseEngine
+from speech.text.english import EnglishReader, read_words
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from numpy.typing import NDArray
+    from starlette.applications import Starlette
+
+STYLE = 456334080
+UUID = "a0000000-0000-4000-8000-000000000000"
+TEXT = "こんにちは、世界。"
+SETTINGS = Settings("0.1.0")
+
+STILL_THERE: dict[str, Any] = {}
+
+Query = dict[str, str | int]
+
+
+@pytest.fixture
+def services() -> Iterator[Services]:
+    dictionary = UserDictionary()
+    engine = JapaneseEngine(
+        HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())),
+        dictionary,
+        EnglishReader(dictionary, read_words(), dictionary.has),
+        sample_rate=24_000,
+    )
+    styles = (OfferedStyle(STYLE, "ノーマル", engine, 0),)
+    speaker = OfferedSpeaker(UUID, "メイ", "1.0.0", "CC BY 3.0", b"\x89PNG", styles)
+    yield Services(Voices([speaker]), Presets(), dictionary, Admission(running=2, waiting=8))
+    dictionary.close()
+
+
+def client_of(app: Starlette) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"
+    )
+
+
+@pytest.fixture
+async def client(services: Services) -> AsyncIterator[httpx.AsyncClient]:
+    async with client_of(build(SETTINGS, services)) as client:
+        yield client
+
+
+async def query(client: httpx.AsyncClient, text: str = TEXT) -> dict[str, Any]:
+    answer = await client.post("/audio_query", params={"text": text, "speaker": STYLE})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/json"
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+async def spoken(client: httpx.AsyncClient, body: dict[str, Any]) -> tuple[Any, NDArray[np.int16]]:
+    answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "audio/wav"
+    with wave.open(io.BytesIO(answer.content)) as file:
+        return file.getparams(), np.frombuffer(file.readframes(file.getnframes()), np.int16)
+
+
+async def test_the_service_describes_itself(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/version")).json() == "0.1.0"
+    assert (await client.get("/core_versions")).json() == ["0.1.0"]
+    assert (await client.get("/supported_devices")).json() == {
+        "cpu": True,
+        "cuda": False,
+        "dml": False,
+    }
+    assert (await client.get("/engine_manifest")).json()["default_sampling_rate"] == 24_000
+
+
+async def test_speakers_are_listed_with_their_styles(client: httpx.AsyncClient) -> None:
+    (speaker,) = (await client.get("/speakers")).json()
+    info = (await client.get("/speaker_info", params={"speaker_uuid": UUID})).json()
+
+    assert speaker["styles"] == [{"name": "ノーマル", "id": STYLE, "type": "talk"}]
+    assert (info["policy"], info["portrait"]) == ("CC BY 3.0", "iVBORw==")
+    assert info["style_infos"][0]["id"] == STYLE
+
+
+async def test_a_bot_may_ask_by_the_number_of_another_engine(services: Services) -> None:
+    voices = Voices(services.voices.speakers, {3: STYLE})
+    async with client_of(build(SETTINGS, replace(services, voices=voices))) as client:
+        known = await client.post("/audio_query", params={"text": TEXT, "speaker": 3})
+        unknown = await client.post("/audio_query", params={"text": TEXT, "speaker": 4})
+
+    assert (known.status_code, unknown.status_code) == (200, 404)
+
+
+@pytest.mark.parametrize("entry", ["three=mei", "3", "3=nobody", "=mei"])
+def test_a_number_for_no_character_is_refused(entry: str) -> None:
+    with pytest.raises(BundleError, match="expected NUMBER=CHARACTER"):
+        aliases_of([entry], {})
+
+
+async def test_twenty_sentences_at_once_wait_in_line(services: Services) -> None:
+    admission = Admission(running=1, waiting=VoicevoxSettings().backlog)
+    async with client_of(build(SETTINGS, replace(services, admission=admission))) as client:
+        body = await query(client, "はい。")
+        ask = partial(client.post, "/synthesis", params={"speaker": STYLE}, json=body)
+        answers = await asyncio.gather(*(ask() for _ in range(20)))
+
+    assert {answer.status_code for answer in answers} == {200}
+
+
+async def test_a_speaker_is_ready_at_once(client: httpx.AsyncClient) -> None:
+    style = {"speaker": STYLE}
+
+    assert (await client.post("/initialize_speaker", params=style)).status_code == 204
+    assert (await client.get("/is_initialized_speaker", params=style)).json() is True
+
+
+async def test_a_query_is_spoken(client: httpx.AsyncClient) -> None:
+    parameters, samples = await spoken(client, await query(client))
+
+    assert (parameters.nchannels, parameters.framerate, parameters.sampwidth) == (1, 24_000, 2)
+    assert 1.0 < parameters.nframes / 24_000 < 4.0
+    assert np.abs(samples.astype(int)).max() > 5_000
+
+
+async def test_the_wave_is_as_the_query_asks(client: httpx.AsyncClient) -> None:
+    body = await query(client)
+    usual, _ = await spoken(client, body)
+    asked = body | {"outputStereo": True, "outputSamplingRate": 48_000, "speedScale": 2.0}
+
+    parameters, samples = await spoken(client, asked)
+
+    assert (parameters.nchannels, parameters.framerate) == (2, 48_000)
+    assert parameters.nframes / 48_000 < 0.7 * usual.nframes / 24_000
+    np.testing.assert_array_equal(samples[::2], samples[1::2])
+
+
+async def test_several_queries_come_in_one_archive(client: httpx.AsyncClient) -> None:
+    body = await query(client, "はい。")
+
+    answer = await client.post("/multi_synthesis", params={"speaker": STYLE}, json=[body, body])
+
+    assert answer.headers["content-type"] == "application/zip"
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.namelist() == ["001.wav", "002.wav"]
+
+
+async def test_accent_phrases_come_from_text_and_from_kana(client: httpx.AsyncClient) -> None:
+    parameters: Query = {"speaker": STYLE, "text": "ハ'シ", "is_kana": "true"}
+
+    (phrase,) = (await client.post("/accent_phrases", params=parameters)).json()
+    returned = await client.post("/mora_data", params={"speaker": STYLE}, json=[phrase])
+
+    assert [mora["text"] for mora in phrase["moras"]] == ["ハ", "シ"]
+    assert phrase["accent"] == 1
+    assert returned.json() == [phrase]
+
+
+async def test_kana_that_cannot_be_read_are_named(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/validate_kana", params={"text": "ハシ"})
+
+    assert answer.status_code == 400
+    assert answer.json()["detail"]["error_name"] == "ACCENT_NOTFOUND"
+    assert answer.json()["detail"]["error_args"] == {"text": "ハシ"}
+    assert (await client.post("/validate_kana", params={"text": "ハ'シ"})).json() is True
+
+
+async def test_a_text_without_words_is_silence(client: httpx.AsyncClient) -> None:
+    body = await query(client, "！？")
+
+    _, samples = await spoken(client, body)
+
+    assert not samples.any()
+
+
+async def test_presets_are_kept_changed_and_forgotten(client: httpx.AsyncClient) -> None:
+    body = await query(client)
+    scales = {name: value for name, value in body.items() if "Scale" in name or "Length" in name}
+    preset = {"id": 1, "name": "速い", "speaker_uuid": UUID, "style_id": STYLE} | scales
+
+    assert (await client.post("/add_preset", json=preset | {"speedScale": 1.5})).json() == 1
+    assert (await client.post("/update_preset", json=preset | {"speedScale": 1.8})).json() == 1
+    asked = await client.post("/audio_query_from_preset", params={"text": TEXT, "preset_id": 1})
+    assert asked.json()["speedScale"] == 1.8
+    assert [each["name"] for each in (await client.get("/presets")).json()] == ["速い"]
+    assert (await client.post("/delete_preset", params={"id": 1})).status_code == 204
+    missing = await client.post("/audio_query_from_preset", params={"text": TEXT, "preset_id": 1})
+    assert (missing.status_code, missing.json()) == (
+        422,
+        {"detail": "該当するプリセットIDが見つかりません"},
+    )
+
+
+async def test_a_word_of_the_dictionary_is_read_from_then_on(client: httpx.AsyncClient) -> None:
+    word: Query = {
+        "surface": "推し活ん",
+        "pronunciation": "オシカツン",
+        "accent_type": 0,
+        "priority": 9,
+    }
+
+    number = (await client.post("/user_dict_word", params=word)).json()
+    assert kana_of(await query(client, "推し活ん")) == "オシカツン"
+    changed: Query = word | {"pronunciation": "オシゴト"}
+    assert (await client.put(f"/user_dict_word/{number}", params=changed)).status_code == 204
+    assert kana_of(await query(client, "推し活ん")) == "オシゴト"
+    known = (await client.get("/user_dict")).json()
+    assert known[number]["pronunciation"] == "オシゴト"
+    assert (await client.delete(f"/user_dict_word/{number}")).status_code == 204
+    assert (await client.get("/user_dict")).json() == {}
+    assert (await client.post("/import_user_dict", json=known)).status_code == 204
+    assert kana_of(await query(client, "推し活ん")) == "オシゴト"
+
+
+async def test_a_users_english_word_has_priority_over_the_list_and_the_network(
+    client: httpx.AsyncClient,
+) -> None:
+    assert kana_of(await query(client, "Discord")) == "ディスコオド"
+    word: Query = {"surface": "Discord", "pronunciation": "ディスコ", "accent_type": 1}
+
+    await client.post("/user_dict_word", params=word)
+
+    assert kana_of(await query(client, "Discord")) == "ディスコ"
+
+
+def kana_of(body: dict[str, Any]) -> str:
+    return "".join(mora["text"] for phrase in body["accent_phrases"] for mora in phrase["moras"])
+
+
+@pytest.mark.parametrize(
+    ("route", "parameters", "body", "status", "sentence"),
+    [
+        ("POST /audio_query", {"text": "あ", "speaker": 7}, None, 404, "スタイル 7 は"),
+        ("POST /audio_query", {"speaker": STYLE}, None, 422, "Field required"),
+        ("POST /audio_query", {"text": "あ", "speaker": "x"}, None, 422, "int_parsing"),
+        ("POST /audio_query", {"text": "あ" * 2001, "speaker": STYLE}, None, 422, "2001"),
+        ("POST /synthesis", {"speaker": STYLE}, {}, 422, "accent_phrases"),
+        ("POST /synthesis", {"speaker": STYLE}, [1], 422, "model_type"),
+        ("POST /multi_synthesis", {"speaker": STYLE}, [], 422, "1から32個"),
+        ("POST /user_dict_word", {"surface": "x"}, None, 422, "pronunciation"),
+        ("DELETE /user_dict_word/none", {}, None, 422, "該当する単語"),
+        ("POST /delete_preset", {"id": 5}, None, 422, "プリセットID"),
+        ("GET /speaker_info", {"speaker_uuid": "none"}, None, 404, "話者"),
+        ("GET /singers", {}, None, 501, "does not offer"),
+        ("POST /cancellable_synthesis", {}, None, 501, "does not offer"),
+    ],
+)
+async def test_an_unsupported_request_is_refused_with_a_reason(
+    client: httpx.AsyncClient,
+    route: str,
+    *,
+    parameters: dict[str, Any],
+    body: Any,
+    status: int,
+    sentence: str,
+) -> None:
+    answer = await client.request(*route.split(), params=parameters, json=body)
+
+    assert answer.status_code == status
+    assert sentence in answer.text
+
+
+async def test_more_than_fits_is_sent_away(services: Services) -> None:
+    slow = SlowEngine(services.voices.speakers[0].styles[0].engine)
+    offered = replace(services.voices.speakers[0].styles[0], engine=slow)
+    voices = Voices([replace(services.voices.speakers[0], styles=(offered,))])
+    admission = Admission(running=1, waiting=1)
+    served = replace(services, voices=voices, admission=admission)
+    async with client_of(build(SETTINGS, served)) as client:
+        body = await query(client, "はい。")
+        send = [
+            asyncio.create_task(client.post("/synthesis", params={"speaker": STYLE}, json=body))
+            for _ in range(2)
+        ]
+        await asyncio.to_thread(slow.started.wait, 10)
+        await asyncio.sleep(0.05)
+        refused = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+        slow.go_on.set()
+        answers = await asyncio.gather(*send)
+
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
+async def test_a_streamed_answer_is_the_same_speech_and_gives_its_place_back(
+    services: Services,
+) -> None:
+    served = replace(services, admission=Admission(running=1, waiting=0))
+    async with client_of(build(SETTINGS, served)) as client:
+        body = await query(client, "はい。いいえ。")
+        usual: Query = {"speaker": STYLE}
+        asked = usual | {"stream": "true"}
+        too_long = body | {"accent_phrases": body["accent_phrases"] * 1000}
+        refused = await client.post("/synthesis", params=asked, json=too_long)
+        streamed = await client.post("/synthesis", params=asked, json=body)
+        whole = await client.post("/synthesis", params=usual, json=body)
+
+    assert [answer.status_code for answer in (refused, streamed, whole)] == [422, 200, 200]
+    assert streamed.headers["content-type"] == "audio/wav"
+    assert "content-length" not in streamed.headers
+    assert streamed.content.partition(b"data")[2][4:] == whole.content.partition(b"data")[2][4:]
+
+
+async def test_a_client_that_leaves_stops_its_synthesis(services: Services) -> None:
+    engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
+    offered = replace(services.voices.speakers[0].styles[0], engine=engine)
+    voices = Voices([replace(services.voices.speakers[0], styles=(offered,))])
+    app = build(SETTINGS, replace(services, voices=voices))
+    async with client_of(app) as client:
+        body = await query(client, "一つ目の文です。二つ目の文です。三つ目の文です。")
+    request = {"type": "http.request", "body": json.dumps(body).encode()}
+    messages = iter([request, STILL_THERE])
+
+    async def receive() -> dict[str, Any]:
+        message = next(messages, {"type": "http.disconnect"})
+        if message is STILL_THERE:
+            await asyncio.Event().wait()
+        return message
+
+    async def send(_: Any) -> None:
+        return
+
+    scope = {"type": "http", "method": "POST", "path": "/synthesis", "headers": []}
+    await app(scope | {"query_string": f"speaker={STYLE}".encode()}, receive, send)
+
+    assert engine.pieces == 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"speedScale": 0.01, "postPhonemeLength": 20.0},
+        {"speedScale": 0.001, "prePhonemeLength": 30.0},
+        {"speedScale": 0.01, "prePhonemeLength": 100.0, "accent_phrases": []},
+        {"pauseLength": 100.0, "pauseLengthScale": 100.0},
+        {"outputSamplingRate": 192_000, "outputStereo": True, "postPhonemeLength": 90.0},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("route", ["/synthesis", "/synthesis?stream=true", "/multi_synthesis"])
+async def test_no_query_gets_more_speech_than_the_limit(
+    services: Services, route: str, asked: dict[str, Any]
+) -> None:
+    engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
+    offered = replace(services.voices.speakers[0].styles[0], engine=engine)
+    voices = Voices([replace(services.voices.speakers[0], styles=(offered,))])
+    async with client_of(build(SETTINGS, replace(services, voices=voices))) as client:
+        body = await query(client, "はい、いいえ。") | asked
+        sent = [body] if route == "/multi_synthesis" else body
+        answer = await client.post(route, params={"speaker": STYLE}, json=sent)
+
+    assert answer.status_code == 422
+    assert "Send it in parts" in answer.text
+    assert engine.pieces == 0
+
+
+async def test_queries_of_one_request_share_the_limit(services: Services) -> None:
+    async with client_of(build(SETTINGS, services)) as client:
+        body = await query(client, "はい。") | {"postPhonemeLength": 90.0}
+        sent = [body] * 4
+        answer = await client.post("/multi_synthesis", params={"speaker": STYLE}, json=sent)
+
+    assert answer.status_code == 422
+
+
+async def test_speech_that_turns_out_to_be_longer_ends_at_the_limit(services: Services) -> None:
+    engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
+    offered = replace(services.voices.speakers[0].styles[0], engine=engine)
+    voices = Voices([replace(services.voices.speakers[0], styles=(offered,))])
+    settings = replace(SETTINGS, limits=SpeechLimits(seconds=14.5))
+    async with client_of(build(settings, replace(services, voices=voices))) as client:
+        body = await query(client, "ここが一つ目。" * 12)
+        answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+
+    assert answer.status_code == 422
+    assert 1 <= engine.pieces < 12
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        "POST /add_preset",
+        "POST /delete_preset",
+        "POST /import_user_dict",
+        "POST /update_preset",
+        "POST /user_dict_word",
+        "PUT /user_dict_word/x",
+    ],
+)
+async def test_one_of_several_instances_keeps_nothing(services: Services, route: str) -> None:
+    async with client_of(build(replace(SETTINGS, is_alone=False), services)) as client:
+        answer = await client.request(*route.split())
+        presets, words = await client.get("/presets"), await client.get("/user_dict")
+
+    assert answer.status_code == 501
+    assert (presets.json(), words.json()) == ([], {})
+
+
+async def test_a_slow_reader_keeps_nobody_waiting(services: Services) -> None:
+    settings = replace(SETTINGS, limits=SpeechLimits(buffered_bytes=20_000))
+    served = replace(services, admission=Admission(running=1, waiting=0))
+    app = build(settings, served)
+    async with client_of(app) as client:
+        body = await query(client, "一つ目の文です。二つ目の文です。三つ目の文です。")
+        heard = asyncio.Event()
+        reading = asyncio.create_task(read_slowly(app, body, heard))
+        await heard.wait()
+        async with asyncio.timeout(10):
+            answer = await spoken_when_there_is_a_place(client, body)
+        reading.cancel()
+
+    assert answer.status_code == 200
+
+
+async def spoken_when_there_is_a_place(
+    client: httpx.AsyncClient, body: dict[str, Any]
+) -> httpx.Response:
+    while True:
+        answer = await client.post("/synthesis", params={"speaker": STYLE}, json=body)
+        if answer.status_code != 503:
+            return answer
+        await asyncio.sleep(0.02)
+
+
+async def read_slowly(app: Starlette, body: dict[str, Any], heard: asyncio.Event) -> None:
+    """Ask for a stream, and take nothing after its beginning."""
+    messages = iter([{"type": "http.request", "body": json.dumps(body).encode()}])
+
+    async def receive() -> dict[str, Any]:
+        message = next(messages, None)
+        if message is None:
+            await asyncio.Event().wait()
+        return message or {}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            heard.set()
+            await asyncio.Event().wait()
+
+    scope = {"type": "http", "method": "POST", "path": "/synthesis", "headers": []}
+    await app(scope | {"query_string": f"speaker={STYLE}&stream=1".encode()}, receive, send)
+
+
+async def test_a_stream_that_nobody_reads_gives_its_place_to_another(services: Services) -> None:
+    clock = iter(range(0, 10_000, 10))
+    synthesis = Synthesis(services.admission, SpeechLimits(streams=1), lambda: next(clock))
+    speech = Speech(lambda: iter([np.zeros(100, np.float32)] * 3), 24_000)
+
+    unread = await synthesis.stream(speech)
+    read = await synthesis.stream(speech)
+
+    assert b"".join([piece async for piece in read.read()]) == bytes(600)
+    with pytest.raises(SlowReaderError):
+        [piece async for piece in unread.read()]
+
+
+async def test_streams_that_are_read_are_not_taken_away(services: Services) -> None:
+    synthesis = Synthesis(services.admission, SpeechLimits(streams=1), lambda: 0.0)
+    speech = Speech(lambda: iter([np.zeros(100, np.float32)]), 24_000)
+
+    first = await synthesis.stream(speech)
+    with pytest.raises(OverloadedError):
+        await synthesis.stream(speech)
+    synthesis.close(first)
+
+    assert (await synthesis.stream(speech)).has_room
+
+
+async def test_an_answer_that_nobody_reads_ends() -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(100_000)})
+
+    sent = []
+
+    async def send(message: Any) -> None:
+        sent.append(len(message.get("body", b"")))
+        if len(sent) > 2:
+            await asyncio.Event().wait()
+
+    served = SlowReadersMiddleware(app, unread_seconds=0.05)
+    async with asyncio.timeout(10):
+        await served({"type": "http"}, asyncio.Event().wait, send)  # type: ignore[arg-type]
+
+    assert sent == [0, PIECE_BYTES, PIECE_BYTES]
+
+
+async def test_the_pieces_of_a_body_are_the_body() -> None:
+    whole = bytes(range(256)) * 300
+    pieces = []
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.body", "body": whole})
+
+    async def send(message: Any) -> None:
+        pieces.append(message)
+
+    await SlowReadersMiddleware(app)({"type": "http"}, asyncio.Event().wait, send)  # type: ignore[arg-type]
+
+    assert b"".join(piece["body"] for piece in pieces) == whole
+    assert [piece.get("more_body", False) for piece in pieces] == [True, True, False]
+
+
+class CountingEngine:
+    """Counts the pieces that it has spoken."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self.sample_rate = engine.sample_rate
+        self.pieces = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def speak_phrases(self, *arguments: Any) -> Iterator[NDArray[np.float32]]:
+        for piece in self._engine.speak_phrases(*arguments):
+            self.pieces += 1
+            yield piece
+
+
+class SlowEngine:
+    """Speaks only when it is told to go on."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self.sample_rate = engine.sample_rate
+        self.started = threading.Event()
+        self.go_on = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def speak_phrases(self, *arguments: Any) -> Any:
+        self.started.set()
+        self.go_on.wait(10)
+        return self._engine.speak_phrases(*arguments)

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import pytest
+
+from conversion.characters.lending import LoadedCharacter
+from conversion.rehearsal import SAMPLE_RATE, SECONDS, connect, make_hum, rehearse
+from infra.local.memory.voices import MemoryVoices
+from shared.voices.media import Container, sniff
+from shared.voices.objects import StorageUnavailableError
+from speech.decoding.recordings.recording import DecodeLimits, Recording
+from tests.support.buckets import MemoryBucket
+from tests.support.characters import a_manifest
+from tests.support.logs import log_book
+
+if TYPE_CHECKING:
+    from speech.decoding.decoder import Decoder
+    from speech.engines.interface.engine import ConversionOptions
+    from speech.signal.arrays import Samples
+    from speech.signal.clock import StageClock
+
+RATE = 16_000
+
+
+class FakeDecoder:
+    """Keeps its input and decodes it to a second of silence."""
+
+    def __init__(self) -> None:
+        self.decoded: list[bytes] = []
+
+    async def decode(self, data: bytes, *, limits: DecodeLimits) -> Recording:
+        assert limits.min_seconds <= SECONDS
+        self.decoded.append(data)
+        return Recording(
+            samples=np.zeros(RATE, np.float32),
+            sample_rate=RATE,
+            container=Container.WAV,
+            codec="pcm_s16le",
+            channels=1,
+            damaged=False,
+            cpu_seconds=0.01,
+            confined=True,
+        )
+
+
+class FakeEngine:
+    """Keeps the number of samples of each conversion."""
+
+    sample_rate = RATE
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.converted: list[int] = []
+        self._error = error
+
+    def convert(
+        self,
+        samples: Samples,
+        sample_rate: int,
+        options: ConversionOptions,
+        stopwatch: StageClock | None = None,
+    ) -> Samples:
+        assert (sample_rate, options.pitch_shift, stopwatch) == (RATE, None, None)
+        if self._error is not None:
+            raise self._error
+        self.converted.append(len(samples))
+        return samples
+
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        raise NotImplementedError
+
+
+class OutOfReach(MemoryBucket):
+    """A bucket that cannot be reached."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.is_out_of_reach = True
+
+
+async def test_every_character_converts_a_recording_that_the_decoder_has_decoded() -> None:
+    decoder, engines = FakeDecoder(), {"mei": FakeEngine(), "taro": FakeEngine()}
+    characters = [LoadedCharacter(a_manifest(name), engine) for name, engine in engines.items()]
+
+    await rehearse(cast("Decoder", decoder), characters)
+
+    assert [sniff(data) for data in decoder.decoded] == [Container.WAV] * 2
+    assert [engine.converted for engine in engines.values()] == [[RATE], [RATE]]
+
+
+async def test_a_character_that_fails_is_named_and_does_not_stop_the_next() -> None:
+    broken, working = FakeEngine(ValueError("no voice")), FakeEngine()
+    characters = [
+        LoadedCharacter(a_manifest("mei"), broken),
+        LoadedCharacter(a_manifest("taro"), working),
+    ]
+
+    with log_book() as book:
+        await rehearse(cast("Decoder", FakeDecoder()), characters)
+
+    (entry,) = book.of("rehearsal_failed")
+    assert entry["character"] == "mei"
+    assert "no voice" in entry["message"]
+    assert working.converted == [RATE]
+
+
+def test_the_hum_is_loud_enough_to_count_as_speech() -> None:
+    hum = make_hum()
+
+    assert hum.dtype == np.float32
+    assert len(hum) == SECONDS * SAMPLE_RATE
+    assert 0.02 < np.sqrt(np.mean(hum**2)) < np.abs(hum).max() < 1.0
+
+
+async def test_connecting_requests_missing_objects_and_leaves_nothing() -> None:
+    voices, uploads, results = MemoryVoices(), MemoryBucket("uploads"), MemoryBucket("results")
+
+    with log_book() as book:
+        await connect(voices, uploads, results)
+
+    assert book.of("not_connected") == []
+    assert (uploads.objects, results.objects) == ({}, {})
+
+
+@pytest.mark.parametrize("missing", ["uploads", "results"])
+async def test_an_unreachable_service_is_logged_and_does_not_stop_the_start(missing: str) -> None:
+    buckets: dict[str, MemoryBucket] = {
+        name: OutOfReach(name) if name == missing else MemoryBucket(name)
+        for name in ("uploads", "results")
+    }
+
+    with log_book() as book:
+        await connect(MemoryVoices(), **buckets)
+
+    entries = book.of("not_connected")
+    assert entries
+    assert all(StorageUnavailableError.__name__ in entry["message"] for entry in entries)

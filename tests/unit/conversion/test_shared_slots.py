@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import asyncio
+import fcntl
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conversion.serving.shared_slots import SharedSlots
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def processes(folder: Path, count: int, slots: int) -> list[SharedSlots]:
+    """Return what so many processes have: each opens the files for itself."""
+    return [SharedSlots(folder, slots) for _ in range(count)]
+
+
+async def test_all_processes_together_have_no_more_than_there_are(tmp_path: Path) -> None:
+    running, most = 0, 0
+
+    async def work(slots: SharedSlots) -> None:
+        nonlocal running, most
+        async with slots:
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(0)
+            running -= 1
+
+    each = processes(tmp_path, 3, slots=2)
+    async with asyncio.timeout(5):
+        await asyncio.gather(*(work(one) for one in each * 40))
+
+    assert (running, most) == (0, 2)
+
+
+async def test_one_process_may_have_all_of_them(tmp_path: Path) -> None:
+    busy, _idle = processes(tmp_path, 2, slots=2)
+
+    async with asyncio.timeout(1), busy, busy:
+        pass
+
+
+async def test_who_waits_is_woken_by_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conversion.serving.shared_slots._LOOK_AGAIN_SECONDS", 60.0)
+    first, second, third = processes(tmp_path, 3, slots=1)
+    ended: list[int] = []
+
+    async def work(number: int, slots: SharedSlots) -> None:
+        async with slots:
+            ended.append(number)
+
+    async with asyncio.timeout(5):
+        async with first:
+            waiting = [asyncio.create_task(work(n, s)) for n, s in ((2, second), (3, third))]
+            await asyncio.sleep(0.01)
+            assert ended == []
+        await asyncio.gather(*waiting)
+
+    assert sorted(ended) == [2, 3]
+
+
+async def test_a_slot_of_a_process_that_was_killed_is_found(tmp_path: Path) -> None:
+    (slots,) = processes(tmp_path, 1, slots=1)
+    entered = asyncio.Event()
+
+    async def work() -> None:
+        async with slots:
+            entered.set()
+
+    with (tmp_path / "slot-0").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        waiting = asyncio.create_task(work())
+        await asyncio.sleep(0.01)
+        assert not entered.is_set()
+
+    async with asyncio.timeout(5):
+        await waiting
+
+
+async def test_who_stops_waiting_takes_no_slot(tmp_path: Path) -> None:
+    first, second = processes(tmp_path, 2, slots=1)
+
+    async with first:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01), second:
+                pass
+    async with asyncio.timeout(1), second:
+        pass

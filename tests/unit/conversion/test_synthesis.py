@@ -1,0 +1,121 @@
+"""A voice that is made from a text."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from conversion.synthesis import speak
+from shared.voices.voice import ErrorCode, Speaking, VoiceError
+from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from speech.signal.arrays import Samples
+    from speech.text.phones.accents import AccentPhrase
+
+TEXT = "こんにちは。"
+
+
+class FakeSpeaker:
+    """Speaks every text in pieces of a second, and records what it was asked for."""
+
+    sample_rate = 100
+
+    def __init__(self, pieces: int = 2, error: TextError | None = None) -> None:
+        self.pieces = pieces
+        self.error = error
+        self.asked: list[tuple[str, SpeechOptions]] = []
+        self.spoken = 0
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        self.asked.append((text, options))
+        if self.error is not None:
+            raise self.error
+        return self._pieces()
+
+    def read_phrases(self, text: str) -> list[AccentPhrase]:
+        raise NotImplementedError
+
+    def speak_phrases(
+        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        raise NotImplementedError
+
+    def _pieces(self) -> Iterator[Samples]:
+        for _ in range(self.pieces):
+            self.spoken += 1
+            yield np.full(self.sample_rate, 0.5, np.float32)
+
+
+async def spoken(engine: FakeSpeaker | None, data: bytes = TEXT.encode(), **more: Any) -> Samples:
+    return await speak(engine, data, more.get("speaking", Speaking()), 7, more.get("seconds", 9))
+
+
+async def test_a_text_is_spoken_as_was_asked() -> None:
+    engine = FakeSpeaker()
+
+    samples = await spoken(engine, speaking=Speaking(1.5, -2, 0.5, 0.8, 2, style=3))
+
+    assert len(samples) == 200
+    assert engine.asked == [
+        (
+            TEXT,
+            SpeechOptions(
+                speed=1.5, pitch=-2, intonation=0.5, volume=0.8, pause=2, style=3, seed=7
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize("code", list(TextErrorCode))
+async def test_what_the_engine_refuses_fails_the_voice_with_its_code(code: TextErrorCode) -> None:
+    with pytest.raises(VoiceError) as caught:
+        await spoken(FakeSpeaker(error=TextError(code, "It says why.")))
+
+    assert (caught.value.code, caught.value.message) == (ErrorCode(code.value), "It says why.")
+
+
+async def test_a_character_without_a_voice_for_texts_is_named_so() -> None:
+    with pytest.raises(VoiceError, match="text_not_taken"):
+        await spoken(None)
+
+
+async def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(VoiceError, match="text_unreadable"):
+        await spoken(FakeSpeaker(), b"\xff\xfe")
+
+
+async def test_speech_that_is_too_long_ends_after_the_piece_that_exceeds() -> None:
+    engine = FakeSpeaker(pieces=50)
+
+    with pytest.raises(VoiceError, match="more than 3 seconds"):
+        await spoken(engine, seconds=3)
+
+    assert engine.spoken == 4
+
+
+async def test_cancelling_ends_the_work_after_the_piece_under_way() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Waits(FakeSpeaker):
+        def _pieces(self) -> Iterator[Samples]:
+            for piece in super()._pieces():
+                begun.set()
+                go_on.wait()
+                yield piece
+
+    engine = Waits(pieces=50)
+    work = asyncio.create_task(spoken(engine, seconds=100))
+    await asyncio.to_thread(begun.wait)
+    work.cancel()
+    go_on.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert engine.spoken <= 2

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from importing.files.errors import VoiceFileError
+from importing.files.graph_builder import FLOAT, GraphBuilder
+from importing.rvc.checkpoint.voice_file import VoiceFile, read_voice
+from importing.rvc.exports import trial
+from importing.rvc.exports.reading import read_export
+from importing.rvc.synthesizer.build import build_synthesizer
+from importing.rvc.synthesizer.source import Source
+from speech.bundles.onnx_model import inspect_model
+from tests.unit.importing.reference import Reference
+from tests.unit.importing.voices import Kind, variants, voice_bytes, weights_of
+
+DATA = Path(__file__).parents[2] / "data" / "rvc"
+
+
+def a_voice(kind: Kind) -> VoiceFile:
+    return read_voice(io.BytesIO(voice_bytes(kind)))
+
+
+def run(graph: bytes, inputs: dict[str, Any]) -> Any:
+    return onnxruntime.InferenceSession(graph).run(["audio"], inputs)[0]
+
+
+def inputs_for(voice: VoiceFile, frames: int) -> dict[str, Any]:
+    harmonics = voice.weights["dec.m_source.l_linear.weight"].shape[1] if voice.has_pitch else 0
+    features = {"v1": 256, "v2": 768}[voice.version]
+    inputs = trial.Inputs(features, voice.sizes.inter_channels, voice.has_pitch, harmonics)
+    return trial.feeds(inputs, frames, voice.sizes.hop)
+
+
+@pytest.mark.parametrize("name", variants())
+def test_a_voice_of_every_kind_sounds_as_its_formulas_say(name: str) -> None:
+    voice = a_voice(variants()[name])
+    inputs = inputs_for(voice, 33)
+
+    audio = run(build_synthesizer(voice), inputs)
+
+    expected = Reference(voice).run(inputs)
+    assert audio.shape == (1, 1, 33 * voice.sizes.hop)
+    assert np.abs(expected).max() > 0.01
+    assert np.abs(audio - expected).max() < 2e-6
+
+
+@pytest.mark.parametrize("frames", [1, 2, 9, 10, 11, 40])
+def test_a_recording_may_be_shorter_or_longer_than_the_window_of_the_attention(frames: int) -> None:
+    voice = a_voice(Kind())
+    inputs = inputs_for(voice, frames)
+
+    audio = run(build_synthesizer(voice), inputs)
+
+    assert np.abs(audio - Reference(voice).run(inputs)).max() < 2e-6
+
+
+def test_a_real_voice_sounds_as_the_official_export_of_it() -> None:
+    with (DATA / "v2-f0-40k.pth").open("rb") as file:
+        voice = read_voice(file)
+    export = read_export((DATA / "v2-f0-40k.official-2024-11.onnx").read_bytes())
+    inputs = inputs_for(voice, 150)
+
+    audio, expected = run(build_synthesizer(voice), inputs), run(export.graph, inputs)
+
+    assert np.abs(expected).max() > 0.1
+    assert np.abs(audio - expected).max() < 1e-5
+
+
+def test_frames_that_do_not_count_change_nothing_before_them() -> None:
+    voice = a_voice(Kind())
+    graph = build_synthesizer(voice)
+    inputs = inputs_for(voice, 40)
+    inputs["phone_lengths"] = np.array([25])
+    others = dict(inputs, phone=inputs["phone"].copy())
+    others["phone"][:, 25:] += 3.0
+
+    audio, same = run(graph, inputs), run(graph, others)
+
+    assert np.array_equal(audio, same)
+
+
+def test_every_speaker_has_a_voice_of_its_own() -> None:
+    voice = a_voice(Kind())
+    graph, inputs = build_synthesizer(voice), inputs_for(voice, 20)
+
+    voices = [run(graph, dict(inputs, ds=np.array([speaker]))) for speaker in (0, 2)]
+
+    assert np.abs(voices[0] - voices[1]).max() > 1e-3
+    expected = Reference(voice).run(dict(inputs, ds=np.array([2])))
+    assert np.abs(voices[1] - expected).max() < 2e-6
+
+
+def test_the_phase_stays_exact_for_minutes() -> None:
+    frames, hop, rate = 12_000, 400, 40_000
+    hertz = (200 + 90 * np.sin(np.arange(frames) / 50)).astype(np.float32)[None]
+    graph = GraphBuilder()
+    pitch, noise = (graph.input(name, FLOAT, (1, None)) for name in ("pitchf", "noise"))
+    source = Source(graph, hop, rate, np.ones((1, 1), np.float32), np.zeros(1, np.float32))
+    graph.output(source.add(pitch, noise), "audio", FLOAT, (1, 1, 1, "N"))
+
+    audio = run(graph.model("source", {}), {"pitchf": hertz, "noise": np.zeros((1, 1), np.float32)})
+
+    turns = np.cumsum(np.repeat((hertz[0] / np.float32(rate)).astype(np.float64), hop))
+    expected = np.tanh(0.1 * np.sin(2 * np.pi * turns))
+    assert np.abs(audio[0, 0, 0] - expected).max() < 1e-6
+
+
+def test_the_graph_is_one_that_the_container_takes() -> None:
+    facts = inspect_model(build_synthesizer(a_voice(Kind())))
+
+    assert list(facts.inputs) == ["phone", "phone_lengths", "pitch", "pitchf", "ds", "rnd", "noise"]
+    assert str(facts.inputs["phone"]) == "float32 [1, T, 256]"
+    assert str(facts.outputs["audio"]) == "float32 [1, 1, N]"
+
+
+def test_a_voice_without_pitch_takes_none() -> None:
+    facts = inspect_model(build_synthesizer(a_voice(Kind(has_pitch=False))))
+
+    assert list(facts.inputs) == ["phone", "phone_lengths", "ds", "rnd"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dec.conv_pre.bias": None}, "tensor 'dec.conv_pre.bias': expected [32], found none."),
+        (
+            {"dec.cond.weight": np.ones((32, 5, 1), np.float16)},
+            "tensor 'dec.cond.weight': expected [32, 4, 1], found [32, 5, 1].",
+        ),
+        (
+            {"dec.extra.weight": np.ones((2, 2), np.float16)},
+            "tensor 'dec.extra.weight': expected none of this name in such a voice, found [2, 2].",
+        ),
+    ],
+)
+def test_weights_of_another_network_are_refused_by_name(
+    change: dict[str, Any], message: str
+) -> None:
+    changed = weights_of(Kind()) | change
+    weights = {name: value for name, value in changed.items() if value is not None}
+    voice = read_voice(io.BytesIO(voice_bytes(weights=weights)))
+
+    with pytest.raises(VoiceFileError) as refused:
+        build_synthesizer(voice)
+
+    assert str(refused.value) == message

@@ -1,0 +1,297 @@
+"""Hearing the character while speaking: what is sent, and everything that ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+import pytest
+
+from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
+from functions.live.listening import running_hearing
+from functions.live.listening.incoming import MOST_WAITING_BYTES, IncomingRecordings
+from functions.live.listening.running_hearing import Hearings, HearingTools
+from shared.characters.manifest import read_manifest
+from shared.voices import voice as voices_of
+from shared.voices.voice import ErrorCode, Options, VoiceError
+from speech.bundles.reading import load_character
+from speech.decoding.decoder import Decoder
+from speech.decoding.recordings.recording import DecodeLimits
+from speech.decoding.sandbox.streaming import Piece
+from speech.engines.registry import ENGINES, build_engine
+from speech.networks.settings import SessionSettings
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from speech.engines.interface.engine import ConversionOptions
+    from speech.signal.arrays import Samples
+
+ROOT = Path(__file__).parents[3]
+MEI = ROOT / "characters/mei"
+RATE = 24_000
+NOW = datetime(2026, 3, 4, tzinfo=UTC)
+TENTH = np.full(RATE // 10, 0.25, np.float32)
+
+
+class FakeDecoded:
+    """Decodes each piece of bytes to a tenth of a second, and raises an error for `!`."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
+        self.is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.is_closed = True
+
+    async def send(self, data: bytes) -> None:
+        self._pieces.put_nowait(data)
+
+    async def pieces(self) -> AsyncIterator[Piece]:
+        while True:
+            data = await self._pieces.get()
+            if data == b"!":
+                raise VoiceError(ErrorCode.CORRUPT, "It is damaged.")
+            if data == b"?":
+                raise RuntimeError("a mistake of ours")
+            yield Piece(TENTH, RATE)
+
+
+class FakeDecoder:
+    def __init__(self) -> None:
+        self.streams: list[FakeDecoded] = []
+
+    async def open_stream(self, head: bytes, **_limits: Any) -> FakeDecoded:
+        if head.startswith(b"%") or (head.startswith(b"#") and len(head) < 3):
+            raise VoiceError(ErrorCode.UNSUPPORTED_FORMAT, "It may be anything.")
+        self.streams.append(FakeDecoded())
+        return self.streams[-1]
+
+
+class FakeStream:
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+
+    def push(self, samples: Samples) -> Samples:
+        return samples * 2
+
+    def finish(self) -> Samples:
+        raise AssertionError("the end is not heard")
+
+
+class FakeEngine:
+    def __init__(self, sample_rate: int = RATE, *, hears: bool = True, wanted: int = 1) -> None:
+        self.sample_rate = sample_rate
+        self._hears = hears
+        self._wanted = wanted
+
+    def convert(self, *_arguments: Any) -> Samples:
+        raise AssertionError("nothing is converted as a whole")
+
+    def open_stream(self, sample_rate: int, _options: ConversionOptions) -> FakeStream | None:
+        assert sample_rate == RATE
+        return FakeStream(self._wanted) if self._hears else None
+
+
+class Visitor:
+    """Keeps what is sent, and takes nothing while `is_slow`."""
+
+    def __init__(self) -> None:
+        self.messages: asyncio.Queue[str | bytes] = asyncio.Queue()
+        self.is_slow = False
+        self.refused = asyncio.Event()
+
+    def send(self, message: str | bytes) -> bool:
+        if self.is_slow:
+            self.refused.set()
+        else:
+            self.messages.put_nowait(message)
+        return not self.is_slow
+
+    async def next(self) -> Any:
+        async with asyncio.timeout(30):
+            message = await self.messages.get()
+        if isinstance(message, str):
+            return json.loads(message)
+        return int.from_bytes(message[:4], "little"), np.frombuffer(message[4:], "<i2")
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as running:
+        yield running
+
+
+class Stage:
+    def __init__(self, executor: ThreadPoolExecutor, engine: FakeEngine, places: int = 1) -> None:
+        self.decoder = FakeDecoder()
+        self.visitor = Visitor()
+        self.voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=NOW)
+        character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
+        characters = BuiltInCharacters({"mei": character})
+        decoder = cast("Decoder", self.decoder)
+        recordings = IncomingRecordings(decoder, DecodeLimits(), 30.0, places)
+        self.hearings = Hearings(HearingTools(recordings, characters, executor))
+
+    def open(self) -> running_hearing.RunningHearing:
+        hearing = self.hearings(self.voice, self.visitor.send)
+        assert hearing is not None
+        return hearing
+
+
+@pytest.fixture
+def stage(executor: ThreadPoolExecutor) -> Stage:
+    return Stage(executor, FakeEngine())
+
+
+async def test_a_visitor_hears_samples_with_the_number_of_the_first(stage: Stage) -> None:
+    hearing = stage.open()
+    for _ in range(3):
+        hearing.feed(b"abc")
+    frames = [await stage.visitor.next() for _ in range(3)]
+    await hearing.aclose()
+
+    assert [first for first, _ in frames] == [0, 2400, 4800]
+    assert all((samples == 16384).all() for _, samples in frames)
+    assert stage.decoder.streams[0].is_closed
+
+
+async def test_samples_wait_until_something_can_be_heard_of_them(
+    executor: ThreadPoolExecutor,
+) -> None:
+    stage = Stage(executor, FakeEngine(wanted=2 * len(TENTH)))
+    hearing = stage.open()
+    for _ in range(4):
+        hearing.feed(b"a")
+    frames = [await stage.visitor.next() for _ in range(2)]
+    await hearing.aclose()
+
+    assert [(first, len(samples)) for first, samples in frames] == [(0, 4800), (4800, 4800)]
+
+
+async def test_what_a_slow_visitor_misses_leaves_a_gap_in_the_numbers(stage: Stage) -> None:
+    hearing = stage.open()
+    hearing.feed(b"a")
+    await stage.visitor.next()
+    stage.visitor.is_slow = True
+    hearing.feed(b"b")
+    await stage.visitor.refused.wait()
+    stage.visitor.is_slow = False
+    hearing.feed(b"c")
+    first, _ = await stage.visitor.next()
+    await hearing.aclose()
+
+    assert first == 4800
+
+
+async def test_a_voice_at_another_rate_is_heard_at_24_khz(executor: ThreadPoolExecutor) -> None:
+    stage = Stage(executor, FakeEngine(48_000))
+    hearing = stage.open()
+    for _ in range(4):
+        hearing.feed(b"a")
+    first, samples = await stage.visitor.next()
+    following, _ = await stage.visitor.next()
+    await hearing.aclose()
+
+    assert first == 0
+    assert 0.3 * 2400 < len(samples) <= 1200
+    assert following == len(samples)
+
+
+async def test_without_a_place_the_visitor_is_told_and_a_place_becomes_free(stage: Stage) -> None:
+    hearing = stage.open()
+    assert stage.hearings(stage.voice, stage.visitor.send) is None
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
+    await hearing.aclose()
+    await stage.open().aclose()
+
+
+async def test_a_character_that_needs_the_whole_recording_is_not_heard(
+    executor: ThreadPoolExecutor,
+) -> None:
+    stage = Stage(executor, FakeEngine(hears=False))
+    hearing = stage.open()
+    hearing.feed(b"a")
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unsupported"}
+    await hearing.aclose()
+
+
+@pytest.mark.parametrize("piece", [b"!", b"?"])
+async def test_an_error_ends_what_is_heard_and_nothing_else(stage: Stage, piece: bytes) -> None:
+    hearing = stage.open()
+    hearing.feed(piece)
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unavailable"}
+    hearing.feed(b"a")
+    await hearing.aclose()
+    await stage.open().aclose()
+
+
+async def test_when_converting_takes_too_long_hearing_ends(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running_hearing, "MOST_WAITING_SECONDS", 0.0)
+    hearing = stage.open()
+    hearing.feed(b"a")
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
+    await hearing.aclose()
+
+
+async def test_when_too_much_waits_to_be_decoded_hearing_ends(stage: Stage) -> None:
+    hearing = stage.open()
+    hearing.feed(bytes(MOST_WAITING_BYTES + 1))
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
+    await hearing.aclose()
+
+
+async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
+    executor: ThreadPoolExecutor,
+) -> None:
+    data = (ROOT / "infra/local/samples/hello.webm").read_bytes()[:6000]
+    engine = build_engine(load_character(MEI, ENGINES), SessionSettings())
+    async with Decoder() as decoder:
+        stage = Stage(executor, FakeEngine())
+        character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
+        characters = BuiltInCharacters({"mei": character})
+        recordings = IncomingRecordings(decoder, DecodeLimits(), 30.0, 1)
+        tools = HearingTools(recordings, characters, executor)
+        hearing = Hearings(tools)(stage.voice, stage.visitor.send)
+        assert hearing is not None
+        for begin in range(0, len(data), 300):
+            hearing.feed(data[begin : begin + 300])
+        heard = 0
+        loudest = 0
+        while heard < RATE // 2:
+            first, samples = await stage.visitor.next()
+            assert first == heard
+            heard += len(samples)
+            loudest = max(loudest, int(np.abs(samples.astype(int)).max()))
+        await hearing.aclose()
+
+    assert loudest > 3000
+
+
+async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Stage) -> None:
+    hearing = stage.open()
+    for piece in (b"#", b"a", b"b"):
+        hearing.feed(piece)
+    first, _ = await stage.visitor.next()
+    await hearing.aclose()
+
+    assert first == 0
+    assert len(stage.decoder.streams) == 1
+
+
+async def test_a_long_beginning_of_no_known_format_is_not_heard(stage: Stage) -> None:
+    hearing = stage.open()
+    for _ in range(2):
+        hearing.feed(b"%" + bytes(511))
+    assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unavailable"}
+    await hearing.aclose()

@@ -1,0 +1,208 @@
+"""Converting what is complete of a recording while the rest of it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import av
+import numpy as np
+import pytest
+
+from conversion.admission import Admission
+from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
+from functions.live.listening.incoming import MOST_WAITING_BYTES, IncomingRecordings
+from functions.live.listening.running_ahead import AheadTools, ConversionsAhead, RunningAhead
+from shared.characters.manifest import read_manifest
+from shared.voices import voice as voices_of
+from shared.voices.voice import Options
+from speech.decoding.decoder import Decoder
+from speech.decoding.recordings.recording import DecodeLimits
+from tests.unit.speech import signals
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from speech.engines.interface.engine import ConversionOptions
+    from speech.signal.arrays import Samples
+
+ROOT = Path(__file__).parents[3]
+NOW = datetime(2026, 3, 4, tzinfo=UTC)
+RATE = 48_000
+WORD_SECONDS, PAUSE_SECONDS = 0.6, 1.2
+
+
+class FastEngine:
+    sample_rate = RATE
+
+    def convert(self, *_arguments: Any, **_named: Any) -> Samples:
+        raise AssertionError("nothing is converted as a whole")
+
+    def open_stream(self, *_arguments: Any) -> None:
+        raise AssertionError("nobody hears it")
+
+
+class SlowEngine(FastEngine):
+    """Notes how many seconds it is asked to convert ahead, and with which options."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.asked: asyncio.Queue[tuple[float, ConversionOptions]] = asyncio.Queue()
+        self.error: Exception | None = None
+
+    def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
+        asked = (len(samples) / sample_rate, options)
+        self._loop.call_soon_threadsafe(self.asked.put_nowait, asked)
+        if self.error is not None:
+            raise self.error
+
+    async def next(self) -> tuple[float, ConversionOptions]:
+        async with asyncio.timeout(30):
+            return await self.asked.get()
+
+
+def opus(*parts: float) -> bytes:
+    """Make a WebM of words (positive) and pauses (negative) of so many seconds."""
+    sound = [
+        signals.voice(signals.glide(150, 150, part)) if part > 0 else signals.silence(-part)
+        for part in parts
+    ]
+    file = io.BytesIO()
+    with av.open(file, "w", format="webm") as container:
+        stream = container.add_stream("libopus", rate=RATE, layout="mono")
+        samples = np.concatenate(sound)[None]
+        frame = av.AudioFrame.from_ndarray(samples, format="flt", layout="mono")
+        frame.sample_rate = signals.RATE
+        resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE)
+        for resampled in (*resampler.resample(frame), *resampler.resample(None)):
+            container.mux(stream.encode(resampled))
+        container.mux(stream.encode(None))
+    return file.getvalue()
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as running:
+        yield running
+
+
+@asynccontextmanager
+async def beginning(
+    executor: ThreadPoolExecutor, engine: FastEngine, *, places: int = 1, running: int = 2
+) -> AsyncIterator[tuple[Callable[[], RunningAhead], IncomingRecordings, Admission]]:
+    """Yield what begins with a voice, its places for recordings, and its admission."""
+    character = LoadedCharacter(read_manifest(ROOT / "characters/mei/character.json"), engine)
+    voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(pitch_shift=3), now=NOW)
+    admission = Admission(running=running, waiting=0)
+    async with Decoder() as decoder:
+        recordings = IncomingRecordings(decoder, DecodeLimits(), 30.0, places)
+        characters = BuiltInCharacters({"mei": character})
+        begin = ConversionsAhead(AheadTools(recordings, characters, admission, executor))
+        yield lambda: begin(voice), recordings, admission
+
+
+def feed(running: RunningAhead, data: bytes) -> None:
+    for begin in range(0, len(data), 300):
+        running.feed(data[begin : begin + 300])
+
+
+async def test_at_each_pause_all_that_has_come_is_converted_with_the_voices_options(
+    executor: ThreadPoolExecutor,
+) -> None:
+    engine = SlowEngine(asyncio.get_running_loop())
+    parts = (WORD_SECONDS, -PAUSE_SECONDS) * 2
+    async with beginning(executor, engine) as (begin, _, _):
+        running = begin()
+        for byte in range(0, len(data := opus(*parts)), 300):
+            running.feed(data[byte : byte + 300])
+            await asyncio.sleep(0.005)
+        (first, options), (second, _) = await engine.next(), await engine.next()
+        await running.aclose()
+
+    assert first == pytest.approx(WORD_SECONDS + 0.9, abs=0.35)
+    assert second == pytest.approx(first + WORD_SECONDS + PAUSE_SECONDS, abs=0.7)
+    assert options.ahead is running.made
+    assert options.pitch_shift == 3
+
+
+async def test_for_a_fast_character_nothing_is_decoded(executor: ThreadPoolExecutor) -> None:
+    async with beginning(executor, FastEngine()) as (begin, recordings, _):
+        running = begin()
+        feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
+        await asyncio.sleep(0)
+        place = recordings.open()
+        await running.aclose()
+
+    assert place is not None
+
+
+async def test_without_a_place_nothing_is_decoded(executor: ThreadPoolExecutor) -> None:
+    engine = SlowEngine(asyncio.get_running_loop())
+    async with beginning(executor, engine, places=0) as (begin, _, _):
+        running = begin()
+        feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
+        await running.aclose()
+
+    assert engine.asked.empty()
+
+
+async def test_the_place_is_given_back(executor: ThreadPoolExecutor) -> None:
+    engine = SlowEngine(asyncio.get_running_loop())
+    async with beginning(executor, engine) as (begin, recordings, _):
+        running = begin()
+        feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
+        await engine.next()
+        assert recordings.open() is None
+        await running.aclose()
+        assert recordings.open() is not None
+
+
+async def test_while_others_are_converted_nothing_is_converted_ahead(
+    executor: ThreadPoolExecutor,
+) -> None:
+    engine = SlowEngine(asyncio.get_running_loop())
+    async with beginning(executor, engine) as (begin, _, admission):
+        running = begin()
+        async with admission.running():
+            feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
+            await asyncio.sleep(0.5)
+        assert engine.asked.empty()
+        await running.aclose()
+
+
+async def test_an_error_is_logged_and_the_next_pause_is_tried(
+    executor: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = SlowEngine(asyncio.get_running_loop())
+    engine.error = RuntimeError("a mistake of ours")
+    async with beginning(executor, engine) as (begin, _, _):
+        running = begin()
+        data = opus(*(WORD_SECONDS, -PAUSE_SECONDS) * 2)
+        feed(running, data[: len(data) // 2])
+        await engine.next()
+        feed(running, data[len(data) // 2 :])
+        await engine.next()
+        await running.aclose()
+
+    assert "a mistake of ours" in caplog.text
+
+
+@pytest.mark.parametrize("data", [bytes(MOST_WAITING_BYTES + 1), b"no recording" * 200])
+async def test_what_cannot_be_decoded_is_left_to_the_end(
+    executor: ThreadPoolExecutor, data: bytes
+) -> None:
+    engine = SlowEngine(asyncio.get_running_loop())
+    async with beginning(executor, engine) as (begin, recordings, _):
+        running = begin()
+        running.feed(data)
+        await asyncio.sleep(0.1)
+        running.feed(b"more")
+        assert recordings.open() is not None
+        await running.aclose()
+
+    assert engine.asked.empty()

@@ -1,0 +1,677 @@
+"""What the client of one connection is told, and what becomes of its voice."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from functions.live.messages import protocol
+from shared.pipeline.recordings import LIVE
+from shared.ports.store import change
+from shared.voices import voice as voices_of
+from shared.voices.documents import conversion_answer
+from shared.voices.objects import StorageUnavailableError
+from shared.voices.voice import Status, new_voice_id
+from speech.decoding.sandbox.process_answer import ResourceLimitError
+from speech.engines.interface.ahead import Ahead
+from tests.support.logs import log_book
+from tests.support.virtual_time import in_virtual_time, settle
+from tests.support.voices import ERROR, an_upload
+from tests.unit.live.stage import (
+    DATA,
+    LISTENING_SECONDS,
+    MAX_BYTES,
+    SITE,
+    SOUND,
+    Stage,
+    an_end,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.voices.voice import Voice
+
+
+def retried(reason: str, *, stored: bool) -> dict[str, Any]:
+    return {"type": "retry", "reason": reason, "stored": stored}
+
+
+@in_virtual_time
+async def test_a_recording_is_converted_and_everything_is_stored() -> None:
+    stage = Stage()
+    voice_id = await stage.add()
+
+    client = await stage.speak(voice_id).ended()
+
+    voice = await stage.voice(voice_id)
+    assert client.types == ["ready", "converted", "done"]
+    assert client.messages[0] == {
+        "type": "ready",
+        "max_bytes": MAX_BYTES,
+        "max_seconds": 10.0,
+        "hear": False,
+    }
+    assert client.sound == SOUND
+    assert client.close == (1000, "")
+    assert stage.uploads.objects[voice_id].data == DATA
+    assert stage.uploads.metadata[voice_id] == LIVE
+    assert stage.conversion.made == [(voice_id, DATA, "audio/webm")]
+    assert (voice.status, voice.attempt) == (Status.DONE, 1)
+    assert voice.input is not None
+    assert (voice.input.bytes, voice.input.content_type, voice.input.seconds) == (
+        len(DATA),
+        "audio/webm",
+        2.5,
+    )
+    told = client.messages[-1]
+    expected = conversion_answer(voice)
+    assert told["timings"] == expected["timings"]
+    assert told["result"]["sha256"] == hashlib.sha256(SOUND).hexdigest()
+    assert told["result"].keys() == expected["result"].keys()
+    assert told["result"]["url_expires_at"].endswith("Z")
+
+
+@in_virtual_time
+async def test_the_sound_is_sent_before_it_is_stored() -> None:
+    stage = Stage()
+    stage.conversion.may_store.clear()
+    client = stage.speak(await stage.add())
+    await settle()
+
+    assert client.sound == SOUND
+    assert "done" not in client.types
+
+    stage.conversion.may_store.set()
+    assert (await client.ended()).types[-1] == "done"
+
+
+@in_virtual_time
+async def test_done_is_told_before_the_recording_is_emptied() -> None:
+    stage = Stage()
+    stage.conversion.may_empty.clear()
+    client = stage.speak(await stage.add())
+    await asyncio.sleep(3 * protocol.HEARTBEAT_SECONDS)
+
+    assert client.messages[-1]["type"] == "done", "nothing comes after it"
+    assert not client.task.done()
+
+    stage.conversion.may_empty.set()
+    assert (await client.ended()).close == (1000, "")
+
+
+@in_virtual_time
+async def test_a_recording_that_cannot_be_emptied_does_not_change_the_answer() -> None:
+    stage = Stage()
+    stage.conversion.empty_error = StorageUnavailableError("down")
+    voice_id = await stage.add()
+    with log_book() as book:
+        client = await stage.speak(voice_id).ended()
+
+    assert client.types == ["ready", "converted", "done"]
+    assert client.close == (1000, "")
+    assert (await stage.voice(voice_id)).status is Status.DONE
+    assert len(book.of("live_untidy")) == 1
+
+
+@in_virtual_time
+async def test_the_computing_does_not_wait_for_the_recording_to_be_stored() -> None:
+    stage = Stage()
+    voice_id = await stage.add()
+    goes_on = asyncio.Event()
+    write = stage.uploads.write
+
+    async def held_write(*arguments: Any, **named: Any) -> Any:
+        await goes_on.wait()
+        return await write(*arguments, **named)
+
+    stage.uploads.write = held_write  # type: ignore[method-assign]
+    client = stage.speak(voice_id)
+    await settle()
+
+    assert stage.conversion.made
+    assert "converted" not in client.types, "a recording that is not stored has no result"
+
+    goes_on.set()
+    assert (await client.ended()).types[-1] == "done"
+
+
+@in_virtual_time
+async def test_a_recording_that_cannot_be_converted_fails_the_voice() -> None:
+    stage = Stage()
+    stage.conversion.error = ERROR
+    voice_id = await stage.add()
+
+    client = await stage.speak(voice_id).ended()
+
+    assert client.messages[-1] == {"type": "failed", "code": "silent", "message": ERROR.message}
+    assert client.close == (1000, "")
+    assert (await stage.voice(voice_id)).status is Status.FAILED
+
+
+class TestRefusals:
+    @in_virtual_time
+    async def test_a_page_of_another_site_gets_no_connection(self) -> None:
+        stage = Stage()
+        refused = await stage.connect(origin="https://evil.example").ended()
+        assert (refused.status, refused.sent) == (403, [])
+
+        for origin in (SITE, "http://live.test"):
+            assert (await stage.connect(origin=origin).ended()).status == 101
+        assert (await stage.connect().ended()).status == 101, "programs send no origin"
+
+    @in_virtual_time
+    async def test_a_client_that_does_not_name_the_protocol_gets_no_connection(self) -> None:
+        for subprotocol in ("", "voice-avatar.live.v2"):
+            assert (await Stage().connect(subprotocol=subprotocol).ended()).status == 400
+
+    @in_virtual_time
+    async def test_a_client_that_sends_nothing_is_closed(self) -> None:
+        begin = asyncio.get_running_loop().time()
+        client = await Stage().connect().ended()
+
+        assert client.close == (1008, "too_slow")
+        assert asyncio.get_running_loop().time() - begin == pytest.approx(protocol.START_SECONDS)
+
+    @in_virtual_time
+    async def test_a_client_that_falls_silent_is_closed(self) -> None:
+        stage = Stage()
+        client = stage.start(await stage.add())
+        client.send(b"x")
+
+        assert (await client.ended()).close == (1008, "too_slow")
+
+    @in_virtual_time
+    async def test_a_client_that_never_ends_is_closed(self) -> None:
+        stage = Stage(max_messages=10_000)
+        client = stage.start(await stage.add())
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        while not client.task.done():
+            client.send(b"x")
+            await asyncio.sleep(1)
+
+        assert client.close == (1008, "too_slow")
+        assert loop.time() - begin == pytest.approx(LISTENING_SECONDS, abs=2)
+
+    @pytest.mark.parametrize(
+        "message", ["x", "[]", b"bytes before start", {"type": "cancel"}, an_end(b"")]
+    )
+    def test_a_first_message_that_is_no_start_is_refused(
+        self, message: str | bytes | dict[str, Any]
+    ) -> None:
+        @in_virtual_time
+        async def test() -> None:
+            client = Stage().connect()
+            client.send(message)
+            assert (await client.ended()).close == (1007, "malformed")
+
+        test()
+
+    @in_virtual_time
+    async def test_a_second_start_is_refused(self) -> None:
+        stage = Stage()
+        client = stage.start(voice_id := await stage.add())
+        client.send(
+            {"type": "start", "ticket": stage.ticket(voice_id), "content_type": "audio/ogg"}
+        )
+
+        assert (await client.ended()).close == (1007, "malformed")
+
+    @in_virtual_time
+    async def test_a_wrong_ticket_is_refused_before_anything_is_read(self) -> None:
+        stage = Stage()
+        stage.voices.is_out_of_reach = True
+        for ticket in ("", "a.b.c", stage.ticket(new_voice_id())[:-1]):
+            client = stage.start(new_voice_id(), ticket=ticket)
+            assert (await client.ended()).close == (1008, "ticket_refused")
+
+    @in_virtual_time
+    async def test_a_type_that_recordings_may_not_have_is_refused(self) -> None:
+        stage = Stage()
+        client = stage.start(await stage.add(), content_type="text/html")
+        assert (await client.ended()).close == (1008, "unsupported_content_type")
+
+    @in_virtual_time
+    async def test_a_replayed_ticket_is_refused(self) -> None:
+        stage = Stage()
+        voice_id = await stage.add()
+        await stage.speak(voice_id).ended()
+
+        client = await stage.speak(voice_id, b"another recording").ended()
+
+        assert client.close == (1008, "already_uploaded")
+        assert stage.uploads.objects[voice_id].data == DATA
+
+    @in_virtual_time
+    async def test_the_ticket_of_a_deleted_voice_is_refused(self) -> None:
+        stage = Stage()
+        client = await stage.speak(new_voice_id()).ended()
+        assert client.close == (1008, "unknown_voice")
+        assert not stage.uploads.objects
+
+    @in_virtual_time
+    async def test_too_many_bytes_are_refused(self) -> None:
+        stage = Stage()
+        client = await stage.speak(await stage.add(), bytes(MAX_BYTES + 1)).ended()
+        assert client.close == (1009, "too_large")
+        assert not stage.uploads.objects
+
+    @in_virtual_time
+    async def test_too_many_messages_are_refused(self) -> None:
+        stage = Stage(max_messages=5)
+        client = stage.start(await stage.add())
+        for _ in range(5):
+            client.send(b"x")
+        assert (await client.ended()).close == (1008, "too_many_messages")
+
+    @in_virtual_time
+    async def test_recordings_for_which_there_is_no_memory_are_refused(self) -> None:
+        stage = Stage(max_held_bytes=1500)
+        first = stage.start(await stage.add())
+        first.send(bytes(1000))
+        await settle()
+        second = stage.start(await stage.add())
+        second.send(bytes(1000))
+        assert (await second.ended()).close == (1013, "busy")
+
+        first.leave()
+        await first.ended()
+        third = stage.start(await stage.add())
+        third.send(bytes(1000))
+        third.send(an_end(bytes(1000)))
+        assert (await third.ended()).types[-1] == "done"
+
+    @pytest.mark.parametrize("limits", [{"sockets": 2}, {"sockets_per_client": 2}])
+    def test_too_many_connections_are_refused(self, limits: dict[str, int]) -> None:
+        @in_virtual_time
+        async def test() -> None:
+            stage = Stage(**limits)  # type: ignore[arg-type]
+            held = [stage.start(await stage.add()) for _ in range(2)]
+            await settle()
+            assert (await stage.connect().ended()).close == (1013, "busy")
+
+            held[0].leave()
+            await held[0].ended()
+            assert (await stage.speak(await stage.add()).ended()).types[-1] == "done"
+
+        test()
+
+
+class TestLeaving:
+    @in_virtual_time
+    async def test_a_cancelled_recording_is_stored_nowhere(self) -> None:
+        stage = Stage()
+        client = stage.start(voice_id := await stage.add())
+        client.send(DATA)
+        client.send({"type": "cancel"})
+
+        assert (await client.ended()).close == (1000, "")
+        assert not stage.uploads.objects
+        assert (await stage.voice(voice_id)).status is Status.WAITING
+
+    @in_virtual_time
+    async def test_a_connection_that_breaks_can_be_opened_again(self) -> None:
+        stage = Stage()
+        broken = stage.start(voice_id := await stage.add())
+        broken.send(DATA[:1000])
+        broken.leave()
+        await broken.ended()
+        assert not stage.uploads.objects
+
+        assert (await stage.speak(voice_id).ended()).types[-1] == "done"
+        assert stage.uploads.objects[voice_id].data == DATA
+
+    @in_virtual_time
+    async def test_a_client_that_leaves_after_the_end_finds_the_result_in_the_document(
+        self,
+    ) -> None:
+        stage = Stage()
+        client = stage.speak(voice_id := await stage.add())
+        client.leave()
+        await client.ended()
+
+        assert (await stage.voice(voice_id)).status is Status.DONE
+
+    @in_virtual_time
+    async def test_a_client_that_reads_nothing_loses_only_its_answers(self) -> None:
+        stage = Stage()
+        client = stage.speak(voice_id := await stage.add())
+        client.reads.clear()
+        await settle()
+        assert (await stage.voice(voice_id)).status is Status.DONE
+
+        await client.ended()
+        assert client.sent == []
+
+    @in_virtual_time
+    async def test_a_client_that_waits_long_hears_from_the_server(self) -> None:
+        stage = Stage()
+        stage.conversion.may_make.clear()
+        client = stage.speak(await stage.add())
+        await asyncio.sleep(3 * protocol.HEARTBEAT_SECONDS + 1)
+        told = [each for each in client.messages if each["type"] == "received"]
+        assert len(told) == 3
+        assert told[-1]["bytes"] == len(DATA)
+
+        stage.conversion.may_make.set()
+        assert (await client.ended()).types[-1] == "done"
+
+
+class TestFaults:
+    @in_virtual_time
+    async def test_missing_bytes_are_noticed_and_stored_nowhere(self) -> None:
+        for end in (an_end(DATA + b"x"), an_end(DATA) | {"bytes": 1}, an_end(DATA[:-1] + b"x")):
+            stage = Stage()
+            client = stage.start(voice_id := await stage.add())
+            client.send(DATA)
+            client.send(end)
+
+            assert (await client.ended()).messages[-1] == retried("mismatch", stored=False)
+            assert not stage.uploads.objects
+            assert (await stage.voice(voice_id)).status is Status.WAITING
+
+    @in_virtual_time
+    async def test_if_the_store_does_not_answer_the_recording_is_to_be_uploaded(self) -> None:
+        stage = Stage()
+        voice_id = await stage.add()
+        stage.voices.is_out_of_reach = True
+
+        client = await stage.speak(voice_id).ended()
+
+        assert client.messages[-1] == retried("unavailable", stored=False)
+        assert not stage.uploads.objects
+
+    @in_virtual_time
+    async def test_if_the_store_stops_answering_a_stored_recording_is_left_to_its_event(
+        self,
+    ) -> None:
+        stage = Stage()
+        client = stage.start(voice_id := await stage.add())
+        client.send(DATA)
+        await settle()
+        stage.voices.is_out_of_reach = True
+        client.send(an_end(DATA))
+
+        assert (await client.ended()).messages[-1] == retried("unavailable", stored=True)
+        stage.voices.is_out_of_reach = False
+        assert (await stage.voice(voice_id)).status is Status.WAITING
+        assert stage.uploads.objects[voice_id].data == DATA
+
+    @in_virtual_time
+    async def test_if_the_recording_cannot_be_stored_it_is_to_be_uploaded(self) -> None:
+        stage = Stage()
+        stage.uploads.is_out_of_reach = True
+        client = await stage.speak(voice_id := await stage.add()).ended()
+
+        assert client.messages[-1] == retried("unavailable", stored=False)
+        assert client.sound == b""
+        assert (await stage.voice(voice_id)).status is Status.WAITING
+
+    @pytest.mark.parametrize("error", [ResourceLimitError("memory"), RuntimeError("a bug")])
+    def test_after_any_other_error_the_voice_is_handed_back(self, error: Exception) -> None:
+        @in_virtual_time
+        async def test() -> None:
+            stage = Stage()
+            stage.conversion.error = error
+            client = await stage.speak(voice_id := await stage.add()).ended()
+
+            assert client.messages[-1] == retried("unavailable", stored=True)
+            voice = await stage.voice(voice_id)
+            now = (await stage.voices.read(voice_id)).read_at
+            assert voice.status is Status.CONVERTING
+            assert not voice.lease_remaining(now)
+
+        test()
+
+    @in_virtual_time
+    async def test_if_the_result_cannot_be_stored_the_voice_is_handed_back(self) -> None:
+        stage = Stage()
+        stage.results.is_out_of_reach = True
+        client = await stage.speak(voice_id := await stage.add()).ended()
+
+        assert client.messages[-1] == retried("unavailable", stored=True)
+        assert (await stage.voice(voice_id)).status is Status.CONVERTING
+
+    @in_virtual_time
+    async def test_a_voice_deleted_meanwhile_is_converted_no_further(self) -> None:
+        stage = Stage()
+        stage.conversion.may_store.clear()
+        client = stage.speak(voice_id := await stage.add())
+        await settle()
+        await stage.voices.delete(voice_id)
+        stage.conversion.may_store.set()
+
+        assert (await client.ended()).messages[-1] == retried("unavailable", stored=True)
+        assert stage.conversion.discarded == [voice_id]
+
+
+class TestTwoForOneVoice:
+    @in_virtual_time
+    async def test_of_two_connections_with_one_recording_one_converts_it(self) -> None:
+        stage = Stage()
+        stage.conversion.may_store.clear()
+        voice_id = await stage.add()
+        clients = [stage.speak(voice_id) for _ in range(2)]
+        await settle()
+        stage.conversion.may_store.set()
+        for client in clients:
+            await client.ended()
+
+        (won,) = [each for each in clients if each.types[-1] == "done"]
+        (lost,) = [each for each in clients if each.types[-1] == "retry"]
+        assert lost.messages[-1] == retried("unavailable", stored=True)
+        assert (won.sound, lost.sound) == (SOUND, b"")
+        assert (await stage.voice(voice_id)).attempt == 1
+
+    @in_virtual_time
+    async def test_the_later_of_two_connections_is_told_what_the_earlier_one_made(self) -> None:
+        stage = Stage()
+        voice_id = await stage.add()
+        first, second = (stage.speak(voice_id) for _ in range(2))
+        await first.ended()
+
+        assert (await second.ended()).messages[-1] == first.messages[-1]
+        assert second.types == ["ready", "done"]
+
+    @in_virtual_time
+    async def test_of_two_connections_with_different_recordings_one_is_stored(self) -> None:
+        stage = Stage()
+        voice_id = await stage.add()
+        clients = [stage.speak(voice_id, data) for data in (DATA, DATA[::-1])]
+        for client in clients:
+            await client.ended()
+
+        (won,) = [each for each in clients if each.types[-1] == "done"]
+        (lost,) = [each for each in clients if each.types[-1] == "retry"]
+        assert lost.messages[-1] == retried("already_uploaded", stored=True)
+        assert (won.sound, lost.sound) == (SOUND, b"")
+        assert (await stage.voice(voice_id)).attempt == 1
+
+    @in_virtual_time
+    async def test_a_recording_that_was_uploaded_meanwhile_is_converted_once(self) -> None:
+        stage = Stage()
+        voice_id = await stage.add()
+        generation = stage.uploads.put(voice_id, DATA)
+
+        assert (await stage.speak(voice_id).ended()).types[-1] == "done"
+        found = await stage.voice(voice_id)
+        assert found.input is not None
+        assert (found.input.generation, found.attempt) == (generation, 1)
+
+    @in_virtual_time
+    async def test_another_recording_that_was_uploaded_meanwhile_wins(self) -> None:
+        stage = Stage()
+        voice_id = await stage.add()
+        stage.uploads.put(voice_id, b"another recording")
+
+        client = await stage.speak(voice_id).ended()
+
+        assert client.messages[-1] == retried("already_uploaded", stored=True)
+        assert (await stage.voice(voice_id)).status is Status.WAITING
+
+    @pytest.mark.parametrize(
+        "step",
+        [
+            lambda voice, now: voices_of.queue(voice, now, an_upload(voice.voice_id)),
+            lambda voice, now: voices_of.lease(voice, now, an_upload(voice.voice_id)),
+        ],
+    )
+    def test_what_happened_to_the_voice_since_the_start_is_seen_at_the_end(
+        self, step: Callable[[Voice, Any], Voice]
+    ) -> None:
+        @in_virtual_time
+        async def test() -> None:
+            stage = Stage()
+            client = stage.start(voice_id := await stage.add())
+            client.send(DATA)
+            await settle()
+            await change(stage.voices, voice_id, step)
+            client.send(an_end(DATA))
+            last = (await client.ended()).messages[-1]
+
+            status = (await stage.voice(voice_id)).status
+            if status is Status.CONVERTING:
+                assert last == retried("unavailable", stored=True)
+            else:
+                assert (last["type"], status) == ("done", Status.DONE)
+
+        test()
+
+    @in_virtual_time
+    async def test_a_lease_counts_from_the_moment_at_which_it_is_taken(self) -> None:
+        stage = Stage()
+        stage.conversion.may_make.clear()
+        client = stage.start(voice_id := await stage.add())
+        for _ in range(5):
+            client.send(b"x")
+            await asyncio.sleep(4)
+        client.send(an_end(b"x" * 5))
+        await settle()
+
+        snapshot = await stage.voices.read(voice_id)
+        assert snapshot.voice.lease_remaining(snapshot.read_at) >= voices_of.LEASE
+        assert snapshot.voice.updated_at == snapshot.read_at
+        stage.conversion.may_make.set()
+        assert (await client.ended()).types[-1] == "done"
+
+
+class TestStopping:
+    @in_virtual_time
+    async def test_recordings_that_still_come_are_told_to_go_elsewhere(self) -> None:
+        stage = Stage()
+        client = stage.start(voice_id := await stage.add())
+        client.send(DATA)
+        await settle()
+        await stage.drain()
+
+        assert (await client.ended()).close == (1012, "restarting")
+        assert (await stage.speak(voice_id).ended()).close == (1012, "restarting")
+        assert not stage.uploads.objects
+
+    @in_virtual_time
+    async def test_a_recording_that_is_complete_is_converted_before_the_end(self) -> None:
+        stage = Stage()
+        stage.conversion.may_make.clear()
+        client = stage.speak(await stage.add())
+        await settle()
+        draining = asyncio.create_task(stage.drain())
+        await asyncio.sleep(1)
+        stage.conversion.may_make.set()
+        await draining
+
+        assert (await client.ended()).types[-1] == "done"
+
+    @in_virtual_time
+    async def test_a_conversion_that_takes_too_long_is_handed_back(self) -> None:
+        stage = Stage()
+        stage.conversion.may_make.clear()
+        client = stage.speak(voice_id := await stage.add())
+        await settle()
+        await stage.drain()
+
+        assert (await client.ended()).messages[-1] == retried("restarting", stored=True)
+        snapshot = await stage.voices.read(voice_id)
+        assert snapshot.voice.status is Status.CONVERTING
+        assert not snapshot.voice.lease_remaining(snapshot.read_at)
+
+
+class TestHearing:
+    @in_virtual_time
+    async def test_hearing_gets_every_byte_and_ends_before_the_result(self) -> None:
+        fed = bytearray()
+        ends: list[bytes] = []
+
+        class Parrot:
+            def __init__(self, send: Callable[[bytes], bool]) -> None:
+                self._send = send
+
+            def feed(self, piece: bytes) -> None:
+                fed.extend(piece)
+                self._send(b"heard")
+
+            async def aclose(self) -> None:
+                ends.append(bytes(fed))
+
+        stage = Stage(open_hearing=lambda _voice, send: Parrot(send))
+        client = stage.start(await stage.add(), hear=True)
+        for begin in range(0, len(DATA), 1000):
+            client.send(DATA[begin : begin + 1000])
+            await settle()
+        client.send(an_end(DATA))
+        await client.ended()
+
+        assert client.messages[0]["hear"] is True
+        assert ends == [DATA]
+        assert client.sound.startswith(b"heard")
+        assert client.sound.endswith(SOUND)
+
+    @in_virtual_time
+    async def test_who_does_not_ask_hears_nothing(self) -> None:
+        def open_hearing(voice: Voice, send: Callable[[bytes], bool]) -> None:
+            raise AssertionError(f"nobody asked: {voice}, {send}")
+
+        stage = Stage(open_hearing=open_hearing)
+        client = await stage.speak(await stage.add()).ended()
+        assert (client.messages[0]["hear"], client.sound) == (False, SOUND)
+
+
+class TestConvertingAhead:
+    @in_virtual_time
+    async def test_what_is_made_of_the_bytes_while_they_come_is_there_for_the_conversion(
+        self,
+    ) -> None:
+        fed, ends = bytearray(), []
+
+        class Keeper:
+            def __init__(self) -> None:
+                self.made = Ahead()
+
+            def feed(self, piece: bytes) -> None:
+                fed.extend(piece)
+
+            async def aclose(self) -> None:
+                ends.append(bytes(fed))
+
+        keepers: list[Keeper] = []
+
+        def begin(voice: Voice) -> Keeper:
+            assert voice.voice_id
+            keepers.append(Keeper())
+            return keepers[-1]
+
+        stage = Stage(convert_ahead=begin)
+        client = stage.start(await stage.add())
+        for begin_at in range(0, len(DATA), 1000):
+            client.send(DATA[begin_at : begin_at + 1000])
+            await settle()
+        client.send(an_end(DATA))
+        await client.ended()
+
+        (keeper,) = keepers
+        assert set(ends) == {DATA}
+        assert stage.conversion.ahead is keeper.made
+        assert client.sound == SOUND
