@@ -15,6 +15,7 @@ from conversion.characters.loading import CharacterLoader, build_character
 from conversion.conversion import Conversion
 from conversion.rehearsal import rehearse
 from conversion.stopwatch import process_age_ms
+from conversion.watermarking import open_marker
 from shared.characters.bucket import CharacterBucket
 from shared.characters.manifest import MAX_BUNDLE_BYTES
 from shared.google import clients
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from conversion.settings import ConverterSettings
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
+    from speech.results.watermark.marked import Marker
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,11 +63,13 @@ class Tools:
         decoder: has been started.
         characters: those of the image, loaded, by id.
         session: how the graphs of all characters run.
+        marker: marks what they speak; None to mark nothing.
     """
 
     decoder: Decoder
     characters: Mapping[str, LoadedCharacter]
     session: SessionSettings = field(default_factory=SessionSettings)
+    marker: Marker | None = None
 
 
 def lend_characters(
@@ -76,7 +80,7 @@ def lend_characters(
     if open_bucket is None:
         return built_in
     bucket = CharacterBucket(open_bucket)
-    loader = CharacterLoader(bucket, tools.session, config.max_bundle_bytes)
+    loader = CharacterLoader(bucket, tools.session, config.max_bundle_bytes, marker=tools.marker)
     limits = Limits(config.characters_memory_bytes, config.characters_refresh_seconds)
     return FetchedCharacters(built_in, bucket, loader, limits)
 
@@ -120,8 +124,9 @@ async def starting_tools(
     decoder = Decoder(max_processes=config.share(config.concurrency))
     loop = asyncio.get_running_loop()
     session = SessionSettings(config.threads, config.provider, front_end=front_end or FrontEnd())
+    marker = open_marker(config)
     loading = loop.run_in_executor(
-        None, build_characters, config.characters_dir, session, config.max_bundle_bytes
+        None, build_characters, config.characters_dir, session, config.max_bundle_bytes, marker
     )
     starting = asyncio.create_task(decoder.start())
     # Let the event loop start the decoder's process now: the caller may block the loop for long.
@@ -130,7 +135,7 @@ async def starting_tools(
     async def tools() -> Tools:
         characters, _ = await asyncio.gather(loading, starting)
         await rehearse(decoder, characters.values())
-        return Tools(decoder, characters, session)
+        return Tools(decoder, characters, session, marker)
 
     both = asyncio.create_task(tools())
     try:
@@ -142,7 +147,10 @@ async def starting_tools(
 
 
 def build_characters(
-    folder: Path, session: SessionSettings, max_bytes: int = MAX_BUNDLE_BYTES
+    folder: Path,
+    session: SessionSettings,
+    max_bytes: int = MAX_BUNDLE_BYTES,
+    marker: Marker | None = None,
 ) -> dict[str, LoadedCharacter]:
     """Load every character bundle of a folder and build its engine.
 
@@ -150,12 +158,13 @@ def build_characters(
         folder: of the bundles.
         session: how their graphs run.
         max_bytes: how many bytes the graphs of one bundle may have together.
+        marker: marks what they speak; None to mark nothing.
 
     Raises:
         BundleError: a bundle will not work, or there is none.
     """
     return {
-        name: build_character(character, session)
+        name: build_character(character, session, marker=marker)
         for name, character in load_characters(folder, ENGINES, max_bytes).items()
     }
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from conversion.serving.planning import Plan, memory_needs, plan, read_resources
 from conversion.serving.serving import ServingSettings
+from conversion.watermarking import WatermarkSettings
 from shared.process.settings import (
     CharacterSettings,
     RecordingSettings,
@@ -48,7 +49,11 @@ class FetchedCharacterSettings(CharacterSettings):
 
 # The fields of later bases come first: what is planned follows from those of recordings.
 class ConverterSettings(
-    ServingSettings, SigningSettings, RecordingSettings, FetchedCharacterSettings
+    ServingSettings,
+    WatermarkSettings,
+    SigningSettings,
+    RecordingSettings,
+    FetchedCharacterSettings,
 ):
     """Settings of whatever converts recordings: the conversion container, and `live`.
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from speech.engines.interface.engine import EngineKind
     from speech.networks.session import GraphSession
     from speech.networks.settings import SessionSettings
+    from speech.results.watermark.marked import Marker
 
 
 class CharacterLoader:
@@ -35,6 +36,7 @@ class CharacterLoader:
         settings: how the graphs run.
         max_bytes: how many bytes the graphs of one character may have together.
         engines: those that a manifest may name.
+        marker: marks what the characters speak; None to mark nothing.
     """
 
     def __init__(
@@ -43,11 +45,13 @@ class CharacterLoader:
         settings: SessionSettings,
         max_bytes: int,
         engines: Mapping[str, EngineKind] = ENGINES,
+        marker: Marker | None = None,
     ) -> None:
         self._bucket = bucket
         self._settings = settings
         self._max_bytes = max_bytes
         self._engines = engines
+        self._marker = marker
 
     def hold_shared(self, character: PublishedCharacter) -> object:
         """Return what a character shares with loaded ones; it stays loaded while this is kept."""
@@ -95,23 +99,34 @@ class CharacterLoader:
             return verify_graph(graph, contents[graph.sha256])
 
         character = assemble_character(manifest, self._engines, find, self._max_bytes)
-        return build_character(character, self._settings, self._engines)
+        return build_character(character, self._settings, self._engines, self._marker)
 
 
 def build_character(
     character: Character,
     settings: SessionSettings,
     engines: Mapping[str, EngineKind] = ENGINES,
+    marker: Marker | None = None,
 ) -> LoadedCharacter:
     """Build the engines of a verified character.
+
+    Args:
+        character: a verified one.
+        settings: how its graphs run.
+        engines: those that its manifest may name.
+        marker: marks what they speak; None to mark nothing.
 
     Raises:
         BundleError: a graph does not load, or its output is wrong.
     """
     engine = build_engine(character, settings, engines)
-    return LoadedCharacter(
-        character.manifest, engine, build_text_engine(character, engine, settings)
-    )
+    text_engine = build_text_engine(character, engine, settings)
+    if marker is not None:
+        name = character.manifest.id
+        # After both are built: one speaks texts with the other, which would mark them twice.
+        engine = marker.engine(name, engine)
+        text_engine = text_engine and marker.text_engine(name, text_engine)
+    return LoadedCharacter(character.manifest, engine, text_engine)
 
 
 def return_memory() -> None:

@@ -56,11 +56,14 @@ def _split_at_commas(text: object) -> object:
 CommaSeparated = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)]
 
 
-TicketKeys = Annotated[
+SecretKeys = Annotated[
     tuple[Annotated[SecretStr, Field(min_length=LEAST_KEY_CHARACTERS)], ...],
     NoDecode,
     BeforeValidator(_split_at_commas),
 ]
+"""Secret keys, separated by commas."""
+
+TicketKeys = SecretKeys
 """Secret keys for the tickets of `live`, separated by commas; see `shared.voices.live_tickets`."""
 
 

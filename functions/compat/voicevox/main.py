@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 from conversion.admission import Admission
 from conversion.characters.loading import build_character, return_memory
 from conversion.serving.serving import serve_until_signal
+from conversion.watermarking import open_marker
 from functions.compat.voicevox.composition import Access, Kept, compose
 from functions.compat.voicevox.settings import VoicevoxSettings
 from shared.process import logs, settings
@@ -85,8 +86,9 @@ def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
     session = SessionSettings(
         config.threads, config.provider, front_end=kept.front_end(), weights=weights
     )
+    marker = open_marker(config)
     characters = {
-        name: build_character(character, session)
+        name: build_character(character, session, marker=marker)
         for name, character in load_characters(
             config.characters_dir, ENGINES, config.max_bundle_bytes
         ).items()

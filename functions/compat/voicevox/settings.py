@@ -10,6 +10,7 @@ from pydantic_settings import SettingsConfigDict
 
 from conversion.serving.planning import read_resources
 from conversion.serving.serving import ServingSettings
+from conversion.watermarking import WatermarkSettings
 from shared.process.settings import CommaSeparated  # noqa: TC001 - likewise
 
 Key = Annotated[SecretStr, Field(min_length=16)]
@@ -22,8 +23,8 @@ def usual_workers() -> int:
     return min(max(1, round(read_resources().cpus)), _MOST_WORKERS)
 
 
-class VoicevoxSettings(ServingSettings):
-    """Settings of the VOICEVOX service; those of ServingSettings, and these.
+class VoicevoxSettings(ServingSettings, WatermarkSettings):
+    """Settings of the VOICEVOX service; those of its bases, and these.
 
     Attributes:
         host: every address if there is a key, this machine's own alone if not.

@@ -139,7 +139,7 @@ def _powers(wave: Floats) -> Floats:
     padded = np.pad(wave, _WINDOW // 2)
     frames = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[::_HOP]
     spectra = np.fft.rfft(frames * np.hanning(_WINDOW).astype(np.float32), _TRANSFORM)
-    return np.square(np.abs(spectra)).astype(np.float32)
+    return np.asarray(np.square(np.abs(spectra)), np.float32)
 
 
 def _levels(powers: Floats, pitch: float) -> Floats:
@@ -150,7 +150,7 @@ def _levels(powers: Floats, pitch: float) -> Floats:
     energies = powers @ band_shapes(_TRANSFORM, _RATE, pitch).T
     floors = _NOISE_FLOORS * np.quantile(energies, 0.1, axis=0) + 1e-4 * energies.mean(axis=0)
     levels = np.log(energies + floors + 1e-20)
-    return levels - levels.mean(axis=0)
+    return np.asarray(levels - levels.mean(axis=0), np.float32)
 
 
 def _cells(levels: Floats, begin: int, tempo: float) -> Floats:
@@ -172,7 +172,7 @@ def _cells(levels: Floats, begin: int, tempo: float) -> Floats:
     unexpected = _unexpected(chips)
     folded = np.zeros((-(-count // PERIOD) * PERIOD, BANDS), np.float32)
     folded[:count] = unexpected
-    return folded.reshape(-1, PERIOD, BANDS).sum(axis=0)
+    return np.asarray(folded.reshape(-1, PERIOD, BANDS).sum(axis=0), np.float32)
 
 
 def _unexpected(chips: Floats) -> Floats:
@@ -199,4 +199,4 @@ def _unexpected(chips: Floats) -> Floats:
     rest = chips - (neighbours @ weights).reshape(chips.shape)
     # A band of a noisy sound, and a moment between words, count as much as they say.
     rest /= np.sqrt(np.square(rest).mean(axis=0)) + 1e-6
-    return np.clip(rest, -_LARGEST, _LARGEST).astype(np.float32)
+    return np.asarray(np.clip(rest, -_LARGEST, _LARGEST), np.float32)

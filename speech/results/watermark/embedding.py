@@ -13,11 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from speech.results.watermark.pattern import (
     BAND_HERTZ,
-    BANDS,
     CHIP_SECONDS,
     PERIOD,
     band_edges,
@@ -28,12 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from speech.results.watermark.pattern import WatermarkKey
+    from speech.signal.arrays import Samples
 
-    Samples = npt.NDArray[np.float32]
-
-_DEPTHS: Final = ((1200.0, 1.0), (1800.0, 3.0), (2400.0, 4.5))
-"""Frequency in Hz, and by how many dB louder or softer a chip is there. Where the pitch and the
-first formant are, the ear, and networks that judge speech, notice a third as much."""
+_DEPTH_HERTZ: Final = (1200.0, 1800.0, 2400.0)
+_DEPTHS: Final = (1.0, 3.0, 4.5)
+"""By how many dB a chip is louder or softer at these frequencies. Where the pitch and the first
+formant are, the ear, and networks that judge speech, notice more."""
 
 _FADED: Final = 0.5
 """Which part of a chip its beginning and end take, together."""
@@ -60,15 +58,16 @@ class Watermark:
             samples: float32 [N], full scale 1.0.
             seed: of the voice.
         """
-        stream = self.open(seed)
-        return np.concatenate([stream.push(samples), stream.finish()])
+        return self.open(seed).end_with(samples)
 
     def mark_pieces(self, pieces: Iterable[Samples], seed: int) -> Iterator[Samples]:
         """Mark pieces that are played one after the other; together they are as `mark` says."""
         stream = self.open(seed)
         for piece in pieces:
-            yield stream.push(piece)
-        yield stream.finish()
+            marked = stream.push(piece)
+            if len(marked):
+                yield marked
+        yield stream.end_with(np.zeros(0, np.float32))
 
     def open(self, seed: int) -> WatermarkStream:
         """Begin to mark a sound that comes piece by piece."""
@@ -78,9 +77,9 @@ class Watermark:
     def gains(self) -> Samples:
         """What is added to each frequency of each chip, as a factor: float32 [PERIOD, F]."""
         middles = band_edges()[:-1] + BAND_HERTZ / 2
-        depths = np.interp(middles, *zip(*_DEPTHS, strict=True))
+        depths = np.interp(middles, _DEPTH_HERTZ, _DEPTHS)
         added = 10 ** (self.key.pattern(self.payload) * depths / 20) - 1
-        return (added @ band_shapes(len(self.fade), self.sample_rate)).astype(np.float32)
+        return np.asarray(added @ band_shapes(len(self.fade), self.sample_rate), np.float32)
 
     @cached_property
     def fade(self) -> Samples:
@@ -112,12 +111,13 @@ class WatermarkStream:
         self._waiting = held[complete:]
         return self._mark(held[:complete])
 
-    def finish(self) -> Samples:
-        """Return the rest."""
+    def end_with(self, samples: Samples) -> Samples:
+        """Take the last samples, float32 [N]; return all that is left."""
+        whole = self.push(samples)
         rest, self._waiting = self._waiting, self._waiting[:0]
         padded = np.zeros(len(self._fade) if len(rest) else 0, np.float32)
         padded[: len(rest)] = rest
-        return self._mark(padded)[: len(rest)]
+        return np.concatenate([whole, self._mark(padded)[: len(rest)]])
 
     def _mark(self, samples: Samples) -> Samples:
         size = len(self._fade)
@@ -129,15 +129,13 @@ class WatermarkStream:
         marked = np.fft.irfft(spectra, size, axis=1)
         marked *= self._fade
         marked += chips
-        # Where the loudest sample became louder, which is seldom.
-        return np.clip(marked, -1.0, 1.0, out=marked).ravel()
+        # A loud sample may have become louder than full scale, which is seldom.
+        return np.asarray(np.clip(marked, -1.0, 1.0, out=marked).ravel(), np.float32)
 
 
 def fade(count: int) -> Samples:
     """Return a raised-cosine rise, a plateau and a fall: float32 [count]."""
     length = round(count * _FADED / 2)
     rise = np.sin(np.pi / 2 * (np.arange(length) + 0.5) / length) ** 2
-    return np.concatenate([rise, np.ones(count - 2 * length), rise[::-1]]).astype(np.float32)
-
-
-__all__ = ["BANDS", "Watermark", "WatermarkStream", "fade"]
+    shape = np.concatenate([rise, np.ones(count - 2 * length), rise[::-1]])
+    return np.asarray(shape, np.float32)

@@ -49,7 +49,7 @@ class WatermarkKey:
     def signs(self) -> npt.NDArray[np.float32]:
         """Return -1 or 1 for each chip and band: float32 [PERIOD, BANDS]."""
         drawn = np.frombuffer(self._draw(b"signs", PERIOD * BANDS), np.uint8)
-        return ((drawn & 1).astype(np.float32) * 2 - 1).reshape(PERIOD, BANDS)
+        return np.where(drawn & 1, np.float32(1), np.float32(-1)).reshape(PERIOD, BANDS)
 
     @cached_property
     def places(self) -> npt.NDArray[np.intp]:
@@ -70,7 +70,7 @@ class WatermarkKey:
         """
         if not 0 <= payload < 1 << PAYLOAD_BITS:
             raise ValueError(f"a payload is a number from 0 to {(1 << PAYLOAD_BITS) - 1}")
-        return self.signs * code_words()[payload][self.places]
+        return np.asarray(self.signs * code_words()[payload][self.places], np.float32)
 
     def first_chip(self, seed: int) -> int:
         """Return with which chip of the pattern the sound with a seed begins.
@@ -88,12 +88,10 @@ class WatermarkKey:
 
 def band_edges(scale: float = 1.0) -> npt.NDArray[np.float64]:
     """Return the edges of the bands in Hz, [BANDS + 1], times a scale."""
-    return scale * (LOWEST_HERTZ + BAND_HERTZ * np.arange(BANDS + 1))
+    return np.asarray(scale * (LOWEST_HERTZ + BAND_HERTZ * np.arange(BANDS + 1)), np.float64)
 
 
-def band_shapes(
-    size: int, sample_rate: float, scale: float = 1.0
-) -> npt.NDArray[np.float32]:
+def band_shapes(size: int, sample_rate: float, scale: float = 1.0) -> npt.NDArray[np.float32]:
     """Return how much each band covers the frequencies of a Fourier transform.
 
     Args:
@@ -109,4 +107,4 @@ def band_shapes(
     rise = 0.3 * BAND_HERTZ * scale
     steps = np.clip((frequencies - edges[:, None]) / rise + 0.5, 0.0, 1.0)
     above = np.sin(np.pi / 2 * steps) ** 2
-    return (above[:-1] - above[1:]).astype(np.float32)
+    return np.asarray(above[:-1] - above[1:], np.float32)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from conversion.watermarking import open_marker
 from functions.api.settings import ApiSettings, FirebaseAuth
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
@@ -330,3 +331,29 @@ def test_a_missing_or_short_key_of_tickets_is_refused(
         loaded(monkeypatch, LiveSettings, LIVE_TICKET_KEYS=keys)
 
     assert "k" * 32 not in str(refusal.value)
+
+
+def test_the_bits_of_the_watermark_are_read_and_wrong_ones_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = {"WATERMARK_KEYS": "k" * 32, "WATERMARK_BITS": "513"}
+    found = loaded(monkeypatch, LiveSettings, **settings, WATERMARK_CHARACTER_BITS="mei=7, ned=8")
+    marker = open_marker(found)
+
+    assert marker is not None
+    assert (marker.payload, marker.payloads) == (513, {"mei": 7, "ned": 8})
+    for wrong in ("mei", "mei=65536", "=3"):
+        with pytest.raises(SettingsError, match="CHARACTER=NUMBER"):
+            loaded(monkeypatch, LiveSettings, WATERMARK_CHARACTER_BITS=wrong)
+    with pytest.raises(SettingsError, match="WATERMARK_BITS"):
+        loaded(monkeypatch, LiveSettings, WATERMARK_BITS="65536")
+
+
+def test_a_watermark_key_that_is_too_short_is_refused_without_being_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(SettingsError, match="WATERMARK_KEYS") as refusal:
+        loaded(monkeypatch, LiveSettings, WATERMARK_KEYS="short-secret")
+
+    assert "short-secret" not in str(refusal.value)
+    assert open_marker(loaded(monkeypatch, LiveSettings, WATERMARK_KEYS="")) is None

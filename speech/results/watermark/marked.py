@@ -1,0 +1,165 @@
+"""Engines whose speech is marked: the one place where every conversion and synthesis passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from speech.engines.interface.engine import ConvertsAhead
+from speech.results.watermark.embedding import Watermark
+from speech.signal.clock import NoClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from speech.engines.interface.engine import ConversionOptions, Engine, Stream
+    from speech.engines.interface.text_engine import PhraseEngine, SpeechOptions
+    from speech.results.watermark.embedding import WatermarkStream
+    from speech.results.watermark.pattern import WatermarkKey
+    from speech.signal.arrays import Samples
+    from speech.signal.clock import StageClock
+    from speech.text.phones.accents import AccentPhrase
+
+
+@dataclass(frozen=True)
+class Marker:
+    """Marks what the engines of a deployment's characters speak.
+
+    Attributes:
+        key: the deployment's.
+        payload: the 16 bits, as a number.
+        payloads: those of characters that have others, by the character's id.
+    """
+
+    key: WatermarkKey
+    payload: int
+    payloads: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def engine(self, character_id: str, engine: Engine) -> Engine:
+        """Return an engine that marks what this one converts."""
+        watermark = self._watermark(character_id, engine.sample_rate)
+        if isinstance(engine, ConvertsAhead):
+            return MarkedAheadEngine(engine, watermark, engine)
+        return MarkedEngine(engine, watermark)
+
+    def text_engine(self, character_id: str, engine: PhraseEngine) -> PhraseEngine:
+        """Return an engine that marks what this one speaks."""
+        return MarkedTextEngine(engine, self._watermark(character_id, engine.sample_rate))
+
+    def _watermark(self, character_id: str, sample_rate: int) -> Watermark:
+        return Watermark(self.key, self.payloads.get(character_id, self.payload), sample_rate)
+
+
+class MarkedEngine:
+    """Marks what another engine converts; see Engine.
+
+    Args:
+        engine: converts.
+        watermark: for its sample rate.
+    """
+
+    def __init__(self, engine: Engine, watermark: Watermark) -> None:
+        self._engine = engine
+        self._watermark = watermark
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the converted audio in Hz."""
+        return self._engine.sample_rate
+
+    def convert(
+        self,
+        samples: Samples,
+        sample_rate: int,
+        options: ConversionOptions,
+        stopwatch: StageClock | None = None,
+    ) -> Samples:
+        """Convert one recording and mark it; see Engine."""
+        converted = self._engine.convert(samples, sample_rate, options, stopwatch)
+        with (stopwatch or NoClock()).stage("post"):
+            return self._watermark.mark(converted, options.seed)
+
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> Stream | None:
+        """Begin a conversion while somebody speaks; see Engine."""
+        stream = self._engine.open_stream(sample_rate, options)
+        return None if stream is None else MarkedStream(stream, self._watermark.open(options.seed))
+
+
+class MarkedAheadEngine(MarkedEngine):
+    """Marks what an engine converts that converts ahead; see ConvertsAhead.
+
+    What is converted ahead is kept unmarked: only the whole sound is marked.
+
+    Args:
+        engine: converts.
+        watermark: for its sample rate.
+        ahead: the same engine.
+    """
+
+    def __init__(self, engine: Engine, watermark: Watermark, ahead: ConvertsAhead) -> None:
+        super().__init__(engine, watermark)
+        self._ahead = ahead
+
+    def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
+        """Convert what is complete of a recording; see ConvertsAhead."""
+        self._ahead.convert_ahead(samples, sample_rate, options)
+
+
+class MarkedStream:
+    """Marks what is heard while somebody speaks; see Stream.
+
+    Args:
+        stream: converts.
+        watermark: marks; it holds up to 40 ms back.
+    """
+
+    def __init__(self, stream: Stream, watermark: WatermarkStream) -> None:
+        self._stream = stream
+        self._watermark = watermark
+
+    @property
+    def wanted(self) -> int:
+        """How many samples more of the recording it needs, at least; see Stream."""
+        return self._stream.wanted
+
+    def push(self, samples: Samples) -> Samples:
+        """Take the next samples of the recording and return what can be heard now; see Stream."""
+        return self._watermark.push(self._stream.push(samples))
+
+    def finish(self) -> Samples:
+        """Take the end of the recording and return the rest; see Stream."""
+        return self._watermark.end_with(self._stream.finish())
+
+
+class MarkedTextEngine:
+    """Marks what another engine speaks; see PhraseEngine.
+
+    Args:
+        engine: speaks.
+        watermark: for its sample rate.
+    """
+
+    def __init__(self, engine: PhraseEngine, watermark: Watermark) -> None:
+        self._engine = engine
+        self._watermark = watermark
+
+    @property
+    def sample_rate(self) -> int:
+        """Sample rate of the speech in Hz."""
+        return self._engine.sample_rate
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        """Speak a text and mark it; see TextEngine."""
+        return self._watermark.mark_pieces(self._engine.speak(text, options), options.seed)
+
+    def read_phrases(self, text: str) -> list[AccentPhrase]:
+        """Find the accent phrases of a text; see PhraseEngine."""
+        return self._engine.read_phrases(text)
+
+    def speak_phrases(
+        self, phrases: Sequence[AccentPhrase], text: str | None, options: SpeechOptions
+    ) -> Iterator[Samples]:
+        """Speak accent phrases and mark them; see PhraseEngine."""
+        pieces = self._engine.speak_phrases(phrases, text, options)
+        return self._watermark.mark_pieces(pieces, options.seed)
