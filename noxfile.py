@@ -8,6 +8,7 @@ need the same packages share one environment. Nox's own environments cannot be s
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import platform
 import shutil
@@ -19,6 +20,9 @@ import nox
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+# Nox looks for uv, which is not used here, and says of every run that there is none.
+logging.getLogger("nox").addFilter(lambda record: record.msg != "uv binary not found.")
 
 nox.options.sessions = ["lint", "tests"]
 nox.needs_version = ">=2025.2.9"
@@ -41,6 +45,17 @@ REQUIREMENTS = (
     *sorted(ROOT.glob("functions/**/requirements.in")),
     ROOT / "training" / "requirements.txt",
 )
+
+TRAINING_HELP = """what it makes, and of what:
+
+nox -s train -- --recordings FOLDER --as ID   a character of five minutes of a voice, in minutes;
+    [--name NAME] [--consent FILE] and more: training/README.md
+nox -s train -- generate train export quality
+    Mei from nothing, for hours; each word is a step
+nox -s quality    measures characters and writes the figures into their cards
+
+The first run installs PyTorch: about 900 MB.
+"""
 
 
 @nox.session(python=False)
@@ -125,7 +140,11 @@ def terraform(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def train(session: nox.Session) -> None:
-    """Make a character of recordings: -- --recordings FOLDER --as ID; alone: Mei, for hours."""
+    """Make a character of recordings: nox -s train -- --recordings FOLDER --as ID."""
+    if not session.posargs or {"-h", "--help"} & set(session.posargs):
+        # Said without the large packages that a training needs.
+        session.log(TRAINING_HELP)
+        return
     environment = Environment(session, "training")
     # Relative paths start at the user's folder, not at the repository.
     session.chdir(os.environ.get("PWD", str(ROOT)))
@@ -190,11 +209,8 @@ def image(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def character(session: nox.Session) -> None:
-    """Check a character bundle, or import, encoder, put or remove: see characters/README.md."""
-    modules = {"import": "importing", "encoder": "importing"}
-    modules |= {"put": "importing.publishing", "remove": "importing.publishing"}
-    module = modules.get("".join(session.posargs[:1]), "importing.trial")
-    Environment(session, "local").python("-m", module, *session.posargs)
+    """Check, import or manage characters: nox -s character -- --help lists the commands."""
+    Environment(session, "local").python("-m", "importing", *(session.posargs or ["--help"]))
 
 
 @nox.session(python=False, default=False)
@@ -276,6 +292,7 @@ class Environment:
         stamp = self._folder / "installed.txt"
         if holds(stamp, wanted):
             return
+        self._session.log(f"installing {requirements} into {self._folder}, once; some minutes")
         run, quiet = self._session.run, ("-qq", "--disable-pip-version-check")
         virtualenv = (sys.executable, "-m", "virtualenv", "--quiet", "--clear")
         run(*virtualenv, str(self._folder), external=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
-from importing import publishing as characters
+from importing.commands import publish as characters
 from infra.local.configuration.names import CHARACTERS_BUCKET
 from tests.integration.served import SAMPLE, served_cloud
 from tests.unit.speech.bundles import write_waveform_bundle

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.random import default_rng
 
-from importing.__main__ import Trials, main
+from importing.commands.bring import Trials, main
 from importing.rvc.index_file import read_index
 from importing.rvc.voices import import_voice
 from importing.trial.sample import Sample

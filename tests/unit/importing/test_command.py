@@ -9,8 +9,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from importing.__main__ import Trials, main
 from importing.bundles.consent import EXAMPLES, QUESTIONS
+from importing.commands.bring import Trials, main
 from importing.files.errors import VoiceFileError
 from importing.trial.sample import Sample
 from importing.trial.trial import TrialReport

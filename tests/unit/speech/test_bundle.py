@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from onnx import GraphProto, TensorProto, helper
 
-from importing.trial.__main__ import main
+from importing.commands.check import main
 from shared.characters.manifest import MAX_PORTRAIT_BYTES, read_manifests
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_character, load_characters
@@ -401,7 +401,7 @@ def without_proc(path, *arguments, **named):
 
 pathlib.Path.read_text = without_proc
 sys.modules["resource"] = None
-runpy.run_module("speech.bundles", run_name="__main__")
+runpy.run_module("importing", run_name="__main__")
 """
 
     finished = subprocess.run(

@@ -1,7 +1,7 @@
 """Puts a character bundle into the bucket of a running service, or removes one from it.
 
-python -m importing.publishing put BUNDLE --bucket BUCKET
-python -m importing.publishing remove ID --bucket BUCKET
+nox -s character -- put BUNDLE --bucket BUCKET
+nox -s character -- remove ID --bucket BUCKET
 
 The service needs no restart: it lists and loads a new bundle within a minute.
 """
@@ -195,7 +195,3 @@ def _open(bucket: str) -> CharacterFolder:
 
 def _say(sentence: str) -> None:
     sys.stdout.write(f"{sentence}\n")
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,8 +1,11 @@
-"""The command that checks a character bundle: python -m importing.trial FOLDER."""
+"""The command that checks a character bundle: nox -s character -- FOLDER."""
+
+from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from importing.trial.trial import try_bundle
 from shared.characters.manifest import MANIFEST, MAX_BUNDLE_BYTES
@@ -11,10 +14,13 @@ from speech.bundles.sealing import seal
 from speech.engines.registry import ENGINES
 from speech.networks.settings import SessionSettings
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _MEGABYTE = 1_000_000
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Check a character bundle and say how fast it is; exit with 0 if it works, otherwise 1."""
     parser = argparse.ArgumentParser(prog="character", description=main.__doc__)
     parser.add_argument("folder", type=Path, help=f"the bundle, with its {MANIFEST}")
@@ -40,7 +46,3 @@ def main(arguments: list[str]) -> int:
         return 1
     sys.stdout.write(f"{report}\n")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The commands about characters: check, import, encoder, put, remove, list, rename, delete, set."""

@@ -1,0 +1,298 @@
+"""Brings a voice or an encoder into the folder of characters.
+
+nox -s character -- import FILE... --as ID
+nox -s character -- encoder FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from importing.aivmx.text_voices import ENCODER_WIDTH, SUFFIX, read_text_voice, write_text_bundle
+from importing.bundles.bundles import COLOUR, Parts, Wishes, write_bundle
+from importing.bundles.consent import ask_at_terminal, ask_consent, read_consent
+from importing.bundles.portraits import MAX_PICTURE_BYTES, draw_portrait
+from importing.commands.report import (
+    Tried,
+    bert_table,
+    encoder_table,
+    import_table,
+    pitch_model_table,
+    text_voice_table,
+)
+from importing.encoders.bert import OUTPUTS, inspect_bert, is_bert, read_tokens
+from importing.encoders.content_encoders import MAX_ENCODER_BYTES, inspect_encoder, quantise
+from importing.encoders.encoder_store import EncoderStore
+from importing.encoders.pitch_models import inspect_pitch_model, is_pitch_model
+from importing.files.apart import run_apart
+from importing.files.errors import VoiceFileError
+from importing.rvc.index_file import MAX_INDEX_BYTES, RetrievalIndex, read_index
+from importing.rvc.retrieval_graph import build_retrieval
+from importing.rvc.voices import import_voice
+from importing.trial.measuring import measure
+from importing.trial.sample import make_sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from importing.bundles.consent import Ask, Consent
+    from importing.trial.sample import Sample
+    from importing.trial.trial import TrialReport
+
+CHARACTERS = Path("characters")
+RECORDING = Path("infra/local/samples/hello.webm")
+SAMPLES = Path(".local/imported")
+THREADS = (1, 2)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How a new bundle is tried.
+
+    Attributes:
+        measure: converts a recording with a bundle, given the number of threads.
+        sample: converts a recording with a bundle and writes what it sounds like into a folder.
+    """
+
+    measure: Callable[[Path, int], TrialReport]
+    sample: Callable[[Path, Path, Path], Sample]
+
+
+def main(arguments: Sequence[str], ask: Ask, trials: Trials) -> int:
+    """Do what is asked for; exit with 0 if it was done, otherwise 1.
+
+    Args:
+        arguments: of the command line.
+        ask: shows a question and returns the answer.
+        trials: try a new bundle.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        if options.command == "encoder":
+            table = _add_encoder(options)
+        else:
+            table = _import(options, ask, trials)
+    except VoiceFileError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    Console().print(table)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="character", description=(__doc__ or "").split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    voice = commands.add_parser("import", help="make a character of a voice that you have")
+    voice.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="one .pth or .onnx, perhaps an .index; or one .aivmx",
+    )
+    voice.add_argument("--as", dest="character", required=True, metavar="ID", help="its id")
+    voice.add_argument("--name", help="shown to visitors (default: the id)")
+    voice.add_argument("--name-ja", help="the same in Japanese (default: the name)")
+    voice.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
+    voice.add_argument(
+        "--portrait",
+        type=Path,
+        metavar="FILE",
+        help="a picture, PNG or JPEG (default: the icon of an .aivmx)",
+    )
+    voice.add_argument("--encoder", metavar="SHA256", help="which encoder, if there are several")
+    voice.add_argument(
+        "--pitch-model", metavar="SHA256", help="of those added (default: the engine's own tracker)"
+    )
+    voice.add_argument("--speaker", type=int, default=0, help="of a voice with several")
+    voice.add_argument(
+        "--median-hz", type=float, help="how high the character speaks; visitors are moved to it"
+    )
+    voice.add_argument(
+        "--unvoiced",
+        choices=("zero", "fill"),
+        default="zero",
+        help="what the voice was trained with; RVC of July 2026 and newer: fill",
+    )
+    voice.add_argument(
+        "--recording",
+        type=Path,
+        default=RECORDING,
+        metavar="FILE",
+        help="of a voice, converted at the end (default: the demo's)",
+    )
+    voice.add_argument(
+        "--samples-into",
+        type=Path,
+        default=SAMPLES,
+        metavar="FOLDER",
+        help=f"of the converted sample and its picture (default: {SAMPLES})",
+    )
+    encoder = commands.add_parser("encoder", help="add an encoder that voices share")
+    encoder.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="ContentVec, HuBERT, RMVPE, FCPE or the BERT of Style-Bert-VITS2 as .onnx",
+    )
+    encoder.add_argument(
+        "--vocabulary", type=Path, metavar="FILE", help="vocab.txt of a BERT, one token in a line"
+    )
+    encoder.add_argument(
+        "--int8", action="store_true", help="store the weights of a content encoder in 8 bits"
+    )
+    for each in (voice, encoder):
+        each.add_argument("--into", type=Path, default=CHARACTERS, help="folder of the characters")
+    return parser
+
+
+def _add_encoder(options: argparse.Namespace) -> object:
+    path: Path = options.file
+    store = EncoderStore(options.into)
+    try:
+        content = _read(path, MAX_ENCODER_BYTES)
+        if is_pitch_model(content):
+            return _add_pitch_model(store, content, options)
+        if is_bert(content):
+            return _add_bert(store, content, options)
+        encoder = run_apart(inspect_encoder, content)
+        smaller = run_apart(quantise, encoder) if options.int8 else None
+    except VoiceFileError as error:
+        raise _named(path, error) from error
+    kept = encoder if smaller is None else smaller.encoder
+    origin = path.name if smaller is None else f"{path.name}, 8 bits"
+    return encoder_table(encoder, store.add(kept.content, origin, kept.outputs), smaller)
+
+
+def _add_pitch_model(store: EncoderStore, content: bytes, options: argparse.Namespace) -> object:
+    if options.int8:
+        raise VoiceFileError("expected a content encoder for --int8, found a pitch model.")
+    model = run_apart(inspect_pitch_model, content)
+    return pitch_model_table(model, store.add(content, options.file.name))
+
+
+def _add_bert(store: EncoderStore, content: bytes, options: argparse.Namespace) -> object:
+    if options.int8:
+        raise VoiceFileError("expected a content encoder for --int8, found a BERT.")
+    tokens = None if options.vocabulary is None else read_tokens(options.vocabulary)
+    report = run_apart(inspect_bert, (content, tokens))
+    return bert_table(report, store.add(report.content, options.file.name, OUTPUTS))
+
+
+def _import_text_voice(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
+    voice = read_text_voice(options.files[0])
+    if options.portrait is not None:
+        voice = replace(voice, portrait=_portrait(options.portrait))
+    encoder = EncoderStore(options.into).choose(ENCODER_WIDTH, options.encoder)
+    consent = _consent(options, ask)
+    name = options.name or voice.read.facts.name
+    folder = options.into / options.character
+    names = (options.name_ja or name, name)
+    write_text_bundle(folder, names, voice, encoder, consent)
+    return text_voice_table(voice, encoder, _try(folder, options, trials))
+
+
+def _try(folder: Path, options: argparse.Namespace, trials: Trials) -> Tried:
+    """Try a new bundle with several numbers of threads; remove it if it does not work."""
+    try:
+        reports = {threads: trials.measure(folder, threads) for threads in THREADS}
+        return Tried(reports, trials.sample(folder, options.recording, options.samples_into))
+    except VoiceFileError:
+        # One bundle that does not work would keep the service from starting.
+        shutil.rmtree(folder)
+        raise
+
+
+def _consent(options: argparse.Namespace, ask: Ask) -> Consent:
+    if options.consent:
+        return read_consent(options.consent)
+    return ask_consent(ask, options.samples_into / f"{options.character}-consent.json")
+
+
+def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
+    if [path.suffix.lower() for path in options.files] == [SUFFIX]:
+        return _import_text_voice(options, ask, trials)
+    voice_path, index_path = _sort_files(options.files)
+    voice = import_voice(voice_path)
+    if not 0 <= options.speaker < voice.speakers:
+        raise VoiceFileError(
+            f"--speaker {options.speaker}: expected 0 to {voice.speakers - 1}, as many as the voice"
+            " has."
+        )
+    index = None if index_path is None else _read_index(index_path, voice.features)
+    retrieval = None if index is None else build_retrieval(index)
+    store, model = EncoderStore(options.into), options.pitch_model
+    encoder = store.choose(voice.features, options.encoder)
+    pitch_model = None if model is None else store.choose_pitch_model(model)
+    consent = _consent(options, ask)
+    name = options.name or options.character
+    wishes = Wishes(
+        character=options.character,
+        name=name,
+        name_ja=options.name_ja or name,
+        median_hz=options.median_hz,
+        settings={"speaker": options.speaker, "unvoiced": options.unvoiced},
+        portrait=None if options.portrait is None else _portrait(options.portrait),
+    )
+    parts = Parts(voice, encoder, retrieval, pitch_model)
+    folder = write_bundle(options.into, wishes, parts, consent)
+    return import_table(voice, encoder, index, _try(folder, options, trials))
+
+
+def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
+    """Tell the voice from its index.
+
+    Raises:
+        VoiceFileError: there is not exactly one voice, or more than one index.
+    """
+    indexes = [path for path in paths if path.suffix.lower() == ".index"]
+    voices = [path for path in paths if path not in indexes]
+    if len(voices) != 1 or len(indexes) > 1:
+        raise VoiceFileError(
+            "expected one voice (.pth or .onnx) and at most one .index, or one .aivmx, found"
+            f" {', '.join(path.name for path in paths)}."
+        )
+    return voices[0], indexes[0] if indexes else None
+
+
+def _read_index(path: Path, width: int) -> RetrievalIndex:
+    try:
+        return read_index(_read(path, MAX_INDEX_BYTES), width)
+    except VoiceFileError as error:
+        raise _named(path, error) from error
+
+
+def _portrait(path: Path) -> bytes:
+    try:
+        picture = _read(path, MAX_PICTURE_BYTES)
+        return run_apart(partial(draw_portrait, colour=COLOUR), picture)
+    except VoiceFileError as error:
+        raise _named(path, error) from error
+
+
+def _read(path: Path, most: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise VoiceFileError(f"expected a readable file, found none ({error.strerror}).") from error
+    if len(content) > most:
+        raise VoiceFileError(f"expected at most {most} bytes, found more.")
+    return content
+
+
+def _named(path: Path, error: VoiceFileError) -> VoiceFileError:
+    return VoiceFileError(f"{path.name}: {error}")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what is asked for at a terminal, with real trials."""
+    return main(arguments, ask_at_terminal, Trials(measure, make_sample))

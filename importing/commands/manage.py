@@ -1,0 +1,183 @@
+"""Lists, changes, renames and deletes the characters of a folder.
+
+nox -s character -- list
+nox -s character -- set ID [--name NAME] [--name-ja NAME] [--portrait FILE]
+nox -s character -- rename ID NEW
+nox -s character -- delete ID
+
+Characters that come with the service stay as they are. A running `nox -s serve` must be started
+again to offer what has changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from importing.bundles.portraits import MAX_PICTURE_BYTES, draw_portrait
+from importing.files.apart import run_apart
+from importing.files.errors import VoiceFileError
+from shared.characters.manifest import (
+    BUILT_IN,
+    ENCODERS,
+    MANIFEST,
+    CharacterManifest,
+    ManifestError,
+    bundle_folders,
+    parse_manifest,
+    read_manifest,
+)
+from shared.process.writing import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+CHARACTERS: Final = Path("characters")
+PORTRAIT: Final = "portrait.svg"
+_MEGABYTE: Final = 1_000_000
+
+
+def main(arguments: Sequence[str], ask: Callable[[str], str]) -> int:
+    """Do what is asked for; exit with 0 if it was done, otherwise 1.
+
+    Args:
+        arguments: of the command line, from the command's name on.
+        ask: shows a question and returns the answer.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        if options.command == "list":
+            Console().print(_table(options.into))
+        elif options.command == "set":
+            _set(options)
+        elif options.command == "rename":
+            _rename(options)
+        else:
+            _delete(options, ask)
+    except (ManifestError, VoiceFileError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="character", description=(__doc__ or "").split("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    every = commands.add_parser("list", help="list the characters")
+    change = commands.add_parser("set", help="change a character's name or portrait")
+    change.add_argument("--name", help="shown to visitors")
+    change.add_argument("--name-ja", help="the same in Japanese")
+    change.add_argument("--portrait", type=Path, metavar="FILE", help="a picture, PNG or JPEG")
+    rename = commands.add_parser("rename", help="give a character another id")
+    delete = commands.add_parser("delete", help="delete a character from the folder")
+    delete.add_argument("--yes", action="store_true", help="do not ask")
+    for each in (change, rename, delete):
+        each.add_argument("character", metavar="ID", help="its id")
+    rename.add_argument("new", metavar="NEW", help="its new id")
+    for each in (every, change, rename, delete):
+        each.add_argument("--into", type=Path, default=CHARACTERS, help="folder of the characters")
+    return parser
+
+
+def _table(folder: Path) -> Table:
+    table = Table("id", "name", "engine", "takes", "MB", "from")
+    for each in bundle_folders(folder):
+        try:
+            table.add_row(*_row(read_manifest(each)))
+        except ManifestError as error:
+            table.add_row(each.name, f"does not load: {error}", "", "", "", "")
+    return table
+
+
+def _row(manifest: CharacterManifest) -> tuple[str, ...]:
+    size = sum(graph.bytes for graph in manifest.graphs.values()) / _MEGABYTE
+    origin = "the service" if manifest.id in BUILT_IN else "you"
+    return manifest.id, manifest.name.en, manifest.engine, manifest.takes, f"{size:.1f}", origin
+
+
+def _set(options: argparse.Namespace) -> None:
+    folder = _own_folder(options.into, options.character)
+    said = _read(folder)
+    names = {"en": options.name, "ja": options.name_ja}
+    said["name"] |= {language: name for language, name in names.items() if name is not None}
+    if options.portrait is not None:
+        said["preview"] = {**said["preview"], "portrait": PORTRAIT}
+        drawing = _drawn(options.portrait, said["preview"]["colour"])
+    _checked(said, folder)
+    if options.portrait is not None:
+        write_whole(folder / PORTRAIT, drawing)
+    _write(folder, said)
+    _say(f"{options.character} is changed.")
+
+
+def _drawn(picture: Path, colour: str) -> bytes:
+    try:
+        with picture.open("rb") as file:
+            content = file.read(MAX_PICTURE_BYTES + 1)
+    except OSError as error:
+        raise VoiceFileError(f"{picture}: expected a readable file ({error.strerror}).") from error
+    try:
+        return run_apart(partial(draw_portrait, colour=colour), content)
+    except VoiceFileError as error:
+        raise VoiceFileError(f"{picture.name}: {error}") from error
+
+
+def _rename(options: argparse.Namespace) -> None:
+    folder = _own_folder(options.into, options.character)
+    new: Path = options.into / options.new
+    if new.exists() or options.new == ENCODERS:
+        raise ManifestError(f"{options.new}: expected an id that is free, found {new}.")
+    said = _read(folder) | {"id": options.new}
+    _checked(said, folder)
+    # The folder first: a bundle whose folder is not named by its id is refused, not served.
+    folder.rename(new)
+    _write(new, said)
+    _say(f"{options.character} is {options.new} now; a link to the old id finds nothing.")
+
+
+def _delete(options: argparse.Namespace, ask: Callable[[str], str]) -> None:
+    folder = _own_folder(options.into, options.character)
+    question = f"Delete {folder} for good? [y/N] "
+    if not options.yes and ask(question).strip().lower() not in {"y", "yes"}:
+        _say("nothing is deleted.")
+        return
+    shutil.rmtree(folder)
+    _say(f"{options.character} is deleted. Encoders that voices share stay in {ENCODERS}/.")
+
+
+def _own_folder(characters: Path, character: str) -> Path:
+    folder = characters / character
+    if character in BUILT_IN and (folder / MANIFEST).is_file():
+        raise ManifestError(f"{character}: comes with the service and stays as it is.")
+    if Path(character).name != character or not (folder / MANIFEST).is_file():
+        known = ", ".join(path.name for path in bundle_folders(characters))
+        raise ManifestError(f"{character}: expected one of {known}.")
+    return folder
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    parse_manifest((folder / MANIFEST).read_bytes(), folder)
+    said: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
+    return said
+
+
+def _checked(said: dict[str, Any], folder: Path) -> bytes:
+    content = (json.dumps(said, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
+    parse_manifest(content, folder)
+    return content
+
+
+def _write(folder: Path, said: dict[str, Any]) -> None:
+    write_whole(folder / MANIFEST, _checked(said, folder))
+
+
+def _say(sentence: str) -> None:
+    sys.stdout.write(f"{sentence}\n")
