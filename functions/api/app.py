@@ -56,7 +56,7 @@ def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> 
         return Response(status_code=204)
 
     app.add_middleware(BodyLimitMiddleware)
-    problems.install(app, router.routes)
+    problems.install(app, router.routes, dependencies.line)
     app.add_middleware(OriginMiddleware, allowed_origins=allowed_origins)
     app.add_middleware(
         AllowedOriginsMiddleware,

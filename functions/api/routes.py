@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
 from functions.api.answers import models
+from functions.api.answers.line import Line
 from functions.api.answers.problems import Problem
 from functions.api.answers.waiting import final_voice_or_problem, wait_until_final, while_connected
 from functions.api.taking import multipart
@@ -90,6 +91,7 @@ class Dependencies:
         max_upload_bytes: the largest recording.
         max_text_characters: the longest text.
         live: offers a WebSocket to the service `live`; None where there is none.
+        line: says when to come back to those who cannot be served.
     """
 
     voices: VoiceStore
@@ -108,6 +110,7 @@ class Dependencies:
     max_upload_bytes: int
     max_text_characters: int
     live: LiveOffer | None = None
+    line: Line = field(default_factory=Line)
 
 
 def create_router(dependencies: Dependencies) -> APIRouter:
@@ -151,6 +154,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
                 )
                 upload = models.Upload(**asdict(signed))
         dependencies.outcomes.remember(client, voice.voice_id)
+        dependencies.line.served()
         with about_voice(voice.voice_id):
             kind = "text" if voice.is_text else "recording"
             extra = {"event": "voice_created", "character": voice.character, "kind": kind}

@@ -176,6 +176,8 @@ def test_a_refusal_is_shown_after_the_recording_and_can_be_tried_again(
         "**/api/v1/voices",
         "POST",
         status=status,
+        # More than the page waits in line.
+        headers={"Retry-After": "600", "Access-Control-Expose-Headers": "Retry-After"},
         json={
             "type": "about:blank",
             "title": "No",
@@ -190,6 +192,24 @@ def test_a_refusal_is_shown_after_the_recording_and_can_be_tried_again(
     visitor.answer_truly()
     visitor.press()
     visitor.wait_for("done")
+
+
+def test_in_a_crowd_the_recording_waits_for_its_turn(open_page: OpenPage) -> None:
+    visitor = open_page()
+    visitor.answer(
+        "**/api/v1/voices",
+        "POST",
+        status=503,
+        headers={"Retry-After": "12", "Access-Control-Expose-Headers": "Retry-After"},
+        json={"status": 503, "code": "unavailable", "detail": "Many visitors are here."},
+    )
+    visitor.speak(seconds=2)
+    visitor.page.locator("#status", has_text="your turn in about").wait_for()
+    visitor.page.click("#language")
+    assert "順番が来ます" in visitor.text("#status")
+    visitor.answer_truly()
+    visitor.wait_for("done")
+    assert len(visitor.sent("POST", "/api/v1/voices")) == 2
 
 
 def test_a_service_that_cannot_be_reached_at_first(new_visitor: OpenPage) -> None:

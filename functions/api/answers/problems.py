@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from functions.api.answers.line import Line
+
 _LOG = logging.getLogger(__name__)
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -74,13 +76,20 @@ class ClientGoneError(Exception):
     """The client closed its connection, so nobody reads the answer."""
 
 
-def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
-    """Make an application that has these routes answer every error as a problem."""
+def install(app: FastAPI, routes: Sequence[BaseRoute], line: Line) -> None:
+    """Make an application that has these routes answer every error as a problem.
+
+    Args:
+        app: the application.
+        routes: its routes.
+        line: says when to come back to those who meet something that does not answer.
+    """
     app.add_exception_handler(Problem, _from_problem)
     app.add_exception_handler(RequestValidationError, _from_validation)
     app.add_exception_handler(HTTPException, partial(_from_http, routes))
     for kind, problem in _KNOWN.items():
         app.add_exception_handler(kind, problem)
+    app.add_exception_handler(PassingError, partial(_unavailable, line))
     app.add_middleware(UnexpectedErrorMiddleware)
 
 
@@ -131,10 +140,11 @@ async def _token_refused(_request: Request, error: Exception) -> JSONResponse:
     return Problem(401, "token_refused", f"Sign in again: {error}.", challenge).response()
 
 
-async def _unavailable(_request: Request, error: Exception) -> JSONResponse:
+async def _unavailable(line: Line, _request: Request, error: Exception) -> JSONResponse:
     _LOG.warning("unavailable: %s", error, extra={"event": "unavailable"})
-    detail = "A part of the service does not answer just now; please try again."
-    return Problem(503, "unavailable", detail, {"Retry-After": "2"}).response()
+    seconds = line.turn()
+    detail = f"A part of the service does not answer just now; please try again in {seconds} s."
+    return Problem(503, "unavailable", detail, {"Retry-After": str(seconds)}).response()
 
 
 async def _oversized(_request: Request, error: Exception) -> JSONResponse:
@@ -183,7 +193,6 @@ _KNOWN: Final = {
     TokenRefusedError: _token_refused,
     ClientDisconnect: _client_gone,
     ClientGoneError: _client_gone,
-    PassingError: _unavailable,
 }
 
 

@@ -20,6 +20,8 @@ export interface Surroundings {
   readonly openSocket: (url: string, protocol: string) => WebSocket;
   /** Resolves after that many seconds; rejects with the signal's reason. */
   readonly pause: (seconds: number, signal: AbortSignal) => Promise<void>;
+  /** Returns a number from 0 to 1. */
+  readonly random: () => number;
 }
 
 export const BROWSER: Surroundings = {
@@ -32,4 +34,5 @@ export const BROWSER: Surroundings = {
   put,
   openSocket: (url, protocol) => new WebSocket(url, protocol),
   pause,
+  random: () => Math.random(),
 };

@@ -180,6 +180,8 @@ export interface HeardSound {
 
 /** Steps of {@link VoiceAvatar.convert}, in the order in which they usually come. */
 export type ConvertProgress =
+  /** The service is crowded and is asked again in that many seconds; nothing is lost meanwhile. */
+  | { readonly step: "in_line"; readonly seconds: number }
   | { readonly step: "created"; readonly voice: Voice }
   | { readonly step: "uploading"; readonly sentBytes: number; readonly totalBytes: number }
   | { readonly step: "uploaded" }
@@ -201,6 +203,8 @@ export interface ConvertOptions extends VoiceRequest {
 
 /** Steps of {@link VoiceAvatar.speak}. */
 export type SpeakProgress =
+  /** The service is crowded and is asked again in that many seconds; nothing is lost meanwhile. */
+  | { readonly step: "in_line"; readonly seconds: number }
   | { readonly step: "created"; readonly voice: AnnouncedVoice }
   | { readonly step: "update"; readonly update: VoiceUpdate };
 

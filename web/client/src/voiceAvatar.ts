@@ -20,6 +20,7 @@
 import { asArray, parseAnnounced, parseCharacter, parseVoice } from "./answers.js";
 import { Api, CHARACTERS } from "./api.js";
 import { problem, VoiceAvatarError } from "./errors.js";
+import { Line } from "./line.js";
 import { LiveEnded, sendLive } from "./live.js";
 import { Recording, type RecordingSource } from "./recording.js";
 import { BROWSER, type Surroundings } from "./surroundings.js";
@@ -137,6 +138,10 @@ export class VoiceAvatar {
    * over a WebSocket where the service offers one, and the result is there sooner; if the socket
    * fails, the recording is uploaded as any other. When the recording fails or `signal` aborts,
    * the voice is deleted, because nobody waits for it.
+   *
+   * A crowded service answers 429 or 503. Then the call waits in line: for as long as `Retry-After`
+   * says and a little longer, and for at most two minutes in all. `onProgress` is told each time
+   * (`in_line`), and the recording is kept meanwhile.
    */
   async convert(
     recording: RecordingSource,
@@ -148,15 +153,16 @@ export class VoiceAvatar {
     const spoken = new Recording(recording, options.contentType);
     let voice: Voice | null = null;
     const handed = new Handover(onProgress);
+    const line = new Line(this.#around, (seconds) => onProgress?.({ step: "in_line", seconds }));
     try {
-      voice = await this.#createUnless(spoken, options, scope.signal);
+      voice = await this.#createUnless(spoken, options, line, scope.signal);
       onProgress?.({ step: "created", voice });
       const watched = this.watch(voice, {
         onUpdate: (update) => onProgress?.({ step: "update", update }),
         signal: scope.signal,
       });
       watched.catch(() => undefined);
-      const sent = this.#send(voice, spoken, options, handed, scope.signal);
+      const sent = this.#send(voice, spoken, options, handed, line, scope.signal);
       const result = await Promise.race([watched, sent.then((early) => early ?? watched)]);
       // The document may say first that the voice is done.
       if (handed.awaitsAudio) {
@@ -177,8 +183,8 @@ export class VoiceAvatar {
   }
 
   /**
-   * Lets a character speak a text and waits for the result. When `signal` aborts, the voice is
-   * deleted.
+   * Lets a character speak a text and waits for the result, in line as {@link convert} does. When
+   * `signal` aborts, the voice is deleted.
    *
    * @throws VoiceAvatarError among others `text_not_taken`, `text_too_long`, `nothing_to_say`,
    *   `text_unreadable`.
@@ -190,7 +196,13 @@ export class VoiceAvatar {
     const { onProgress, signal, outputFormat, ...wishes } = options;
     const format = outputFormat === undefined ? {} : { output_format: outputFormat };
     const body = { text, ...wishes, ...format };
-    const voice = parseAnnounced(await this.#api.json("POST", VOICES, { signal, body }));
+    const line = new Line(this.#around, (seconds) => onProgress?.({ step: "in_line", seconds }));
+    const voice = parseAnnounced(
+      await line.through(
+        () => this.#api.json("POST", VOICES, { signal, body }),
+        signal ?? new AbortController().signal,
+      ),
+    );
     try {
       onProgress?.({ step: "created", voice });
       const onUpdate = (update: VoiceUpdate): void => onProgress?.({ step: "update", update });
@@ -237,9 +249,10 @@ export class VoiceAvatar {
   async #createUnless(
     recording: Recording,
     request: VoiceRequest,
+    line: Line,
     signal: AbortSignal,
   ): Promise<Voice> {
-    const created = this.createVoice(request, signal);
+    const created = line.through(() => this.createVoice(request, signal), signal);
     try {
       await Promise.race([created, recording.whole.then(never)]);
     } catch (error) {
@@ -256,6 +269,7 @@ export class VoiceAvatar {
     recording: Recording,
     options: ConvertOptions,
     handover: Handover,
+    line: Line,
     signal: AbortSignal,
   ): Promise<VoiceResult | null> {
     if (voice.live !== null && recording.sliced) {
@@ -284,11 +298,12 @@ export class VoiceAvatar {
         }
       }
     }
-    await this.upload(voice, await recording.whole, {
-      onProgress: (sentBytes, totalBytes) =>
-        options.onProgress?.({ step: "uploading", sentBytes, totalBytes }),
-      signal,
-    }).catch(taken);
+    const whole = await recording.whole;
+    const onProgress = (sentBytes: number, totalBytes: number): void =>
+      options.onProgress?.({ step: "uploading", sentBytes, totalBytes });
+    await line
+      .through(() => this.upload(voice, whole, { onProgress, signal }), signal)
+      .catch(taken);
     handover.end();
     return null;
   }

@@ -16,6 +16,8 @@ import { aborted, forward, never } from "./waiting.js";
 const FIRST_SNAPSHOT_SECONDS = 10;
 /** So many failures in a row (of the network, or answers 5xx) end the waiting. */
 const PATIENCE = 6;
+/** Later by up to this share than a crowded service asked for. */
+const JITTER = 0.5;
 
 type OnUpdate = ((update: VoiceUpdate) => void) | undefined;
 
@@ -23,11 +25,13 @@ export class Watcher {
   readonly #api: Api;
   readonly #loadListen: (() => Promise<Listen>) | null;
   readonly #pause: Surroundings["pause"];
+  readonly #random: Surroundings["random"];
 
   constructor(config: VoiceAvatarConfig, api: Api, around: Surroundings) {
     const { firebase, firestoreEmulator, listen } = config;
     this.#api = api;
     this.#pause = around.pause;
+    this.#random = around.random;
     if (listen) this.#loadListen = () => Promise.resolve(listen);
     else if (firebase)
       this.#loadListen = () => around.loadListen(firebase, firestoreEmulator ?? null);
@@ -131,10 +135,15 @@ export class Watcher {
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof VoiceAvatarError) || !isPassing(error)) throw error;
-        // 504 means "not yet": the server waited as long as it may, and the client asks again.
-        failures = error.status === 504 ? 0 : failures + 1;
+        // 504 means "not yet": the server waited as long as it may, and the client asks again. A
+        // crowded server says when to come back; the time limit of the call ends that.
+        failures = error.status === 504 || error.retryAfter !== null ? 0 : failures + 1;
         if (failures > PATIENCE) throw error;
-        await this.#pause(error.retryAfter ?? Math.min(0.5 * 2 ** failures, 8), signal);
+        const later = error.status === 504 ? 1 : 1 + JITTER * this.#random();
+        await this.#pause(
+          error.retryAfter === null ? Math.min(0.5 * 2 ** failures, 8) : error.retryAfter * later,
+          signal,
+        );
       }
     }
   }

@@ -278,6 +278,17 @@ describe("watch, waiting on the API", () => {
     expect(clock.pauses.filter((seconds) => seconds === 2)).toHaveLength(9);
   });
 
+  test("comes back a little later than a crowded service asks for, for as long as it takes", async () => {
+    const crowded = json(503, { code: "unavailable" }, { "Retry-After": "20" });
+    const network = new FakeNetwork({
+      [WAIT]: [...Array<Response>(9).fill(crowded), json(200, DONE)],
+    });
+    const clock = new FakeClock((seconds) => seconds < 100);
+    const surroundings = { fetch: network.fetch, pause: clock.pause, random: () => 0.5 };
+    await client(surroundings, null).watch(VOICE);
+    expect(clock.pauses).toEqual([300, ...Array<number>(9).fill(25)]);
+  });
+
   test("outlasts a broken connection, with longer and longer pauses", async () => {
     const broken = new TypeError("Failed to fetch");
     const network = new FakeNetwork({ [WAIT]: [broken, broken, broken, json(200, DONE)] });
@@ -403,6 +414,106 @@ describe("convert", () => {
       OPTIONS,
     );
     expect((await outcome).voice.voiceId).toBe(VOICE_ID);
+  });
+});
+
+describe("a crowded service", () => {
+  const CROWDED = { code: "unavailable", detail: "Many visitors are here." };
+  const crowded = (seconds: number): Response =>
+    json(503, CROWDED, { "Retry-After": `${seconds}` });
+  const PATIENT = new FakeClock((seconds) => seconds < 200);
+
+  function inLine(parts: Partial<Surroundings>): VoiceAvatar {
+    return client({ pause: PATIENT.pause, random: () => 1, ...parts }, null);
+  }
+
+  test("lets a recording wait in line, and the page knows for how long", async () => {
+    const refusals = [crowded(10), json(429, { code: "rate_limited" }, { "Retry-After": "4" })];
+    const network = new FakeNetwork({
+      [POST]: [...refusals, json(201, CREATED)],
+      [WAIT]: json(200, DONE),
+    });
+    const waits: number[] = [];
+    const sent: Blob[] = [];
+    const put: Surroundings["put"] = async (_target, blob) => void sent.push(blob);
+    const onProgress = (progress: ConvertProgress): void => {
+      if (progress.step === "in_line") waits.push(progress.seconds);
+    };
+    const avatar = inLine({ fetch: network.fetch, put });
+    const { result } = await avatar.convert(RECORDING, { ...OPTIONS, onProgress });
+    expect(result.url).toBe(RESULT.url);
+    expect(waits).toEqual([15, 6]);
+    expect(sent).toEqual([RECORDING]);
+  });
+
+  test("lets a text wait in line", async () => {
+    const network = new FakeNetwork({
+      [POST]: [crowded(10), json(201, { ...CREATED, upload: null })],
+      [WAIT]: json(200, DONE),
+    });
+    const waits: number[] = [];
+    await inLine({ fetch: network.fetch }).speak("a", {
+      onProgress: (progress) => {
+        if (progress.step === "in_line") waits.push(progress.seconds);
+      },
+    });
+    expect(waits).toEqual([15]);
+    expect(network.asked(POST)).toHaveLength(2);
+  });
+
+  test("lets an upload wait in line, and keeps the recording", async () => {
+    const network = new FakeNetwork({ [POST]: json(201, CREATED), [WAIT]: json(200, DONE) });
+    const sent: Blob[] = [];
+    const put: Surroundings["put"] = async (_target, blob) => {
+      sent.push(blob);
+      if (sent.length < 3) throw new VoiceAvatarError("unavailable", "busy", { status: 503 });
+    };
+    await inLine({ fetch: network.fetch, put }).convert(RECORDING, OPTIONS);
+    expect(sent).toEqual([RECORDING, RECORDING, RECORDING]);
+  });
+
+  test("is given up after two minutes", async () => {
+    const network = new FakeNetwork({ [POST]: crowded(30) });
+    const clock = new FakeClock((seconds) => seconds < 200);
+    const avatar = inLine({ fetch: network.fetch, pause: clock.pause });
+    const error = await failure(avatar.convert(RECORDING, OPTIONS));
+    expect(error).toMatchObject({ code: "unavailable", retryAfter: 30 });
+    expect(clock.pauses).toEqual([45, 45, 30]);
+  });
+
+  test("is given up at once where it asks for more patience than there is", async () => {
+    const network = new FakeNetwork({ [POST]: crowded(600) });
+    const error = await failure(inLine({ fetch: network.fetch }).convert(RECORDING, OPTIONS));
+    expect(error.retryAfter).toBe(600);
+    expect(network.asked(POST)).toHaveLength(1);
+  });
+
+  test("without a time to come back is asked less and less often", async () => {
+    const network = new FakeNetwork({ [POST]: json(503, CROWDED) });
+    const clock = new FakeClock((seconds) => seconds < 200);
+    const avatar = inLine({ fetch: network.fetch, pause: clock.pause, random: () => 0 });
+    await failure(avatar.convert(RECORDING, OPTIONS));
+    expect(clock.pauses).toEqual([1, 2, 4, 8, 16, 30, 30]);
+  });
+
+  test("is not asked again by a visitor who has gone", async () => {
+    const network = new FakeNetwork({ [POST]: crowded(10) });
+    const visit = new AbortController();
+    const clock = new FakeClock();
+    const outcome = inLine({ fetch: network.fetch, pause: clock.pause }).convert(RECORDING, {
+      ...OPTIONS,
+      signal: visit.signal,
+      onProgress: () => visit.abort(),
+    });
+    await expect(outcome).rejects.toHaveProperty("name", "AbortError");
+    expect(network.asked(POST)).toHaveLength(1);
+  });
+
+  test("is not asked again what it has refused for good", async () => {
+    const network = new FakeNetwork({ [POST]: json(422, { code: "unknown_character" }) });
+    const error = await failure(inLine({ fetch: network.fetch }).convert(RECORDING, OPTIONS));
+    expect(error.code).toBe("unknown_character");
+    expect(network.asked(POST)).toHaveLength(1);
   });
 });
 

@@ -423,9 +423,26 @@ export class Page {
       this.#ring.turn(share * TURNED.uploading);
     } else if (progress.step === "update") {
       this.#stage(progress.update.status as Stage);
+    } else if (progress.step === "in_line") {
+      this.#waitInLine(progress.seconds);
     } else if (progress.step === "hearing_ended") {
       this.#update({ notice: (words) => words.hearingEnded });
     }
+  }
+
+  /** Says how long it takes until it is the visitor's turn. A visitor who speaks is not disturbed. */
+  #waitInLine(seconds: number): void {
+    const { signal } = this.#work;
+    const end = Date.now() + seconds * 1000;
+    // Not each second, because screen readers say every change.
+    const tell = (): void => {
+      const left = Math.round((end - Date.now()) / 1000);
+      if (signal.aborted) return;
+      if (this.#state.scene === "busy")
+        this.#update({ notice: left < 1 ? SILENCE : (w) => w.inLine(String(left)) });
+      if (left >= 1) setTimeout(tell, Math.min(left, left % 5 || 5) * 1000);
+    };
+    tell();
   }
 
   #stage(stage: Stage): void {

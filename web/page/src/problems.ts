@@ -28,6 +28,7 @@ const SENTENCES: Readonly<Record<string, ProblemKey>> = {
   upload_expired: "upload_expired",
   link_expired: "link_expired",
   rate_limited: "rate_limited",
+  unavailable: "crowded",
   unknown_voice: "unknown_voice",
   unknown_character: "unknown_character",
   text_too_long: "text_too_long",

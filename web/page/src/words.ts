@@ -88,6 +88,8 @@ const en = {
   stageConverting: "Converting",
   stageDone: "Done",
   offlineWaiting: "You are offline. It goes on by itself as soon as you are back.",
+  inLine: (seconds: string) =>
+    `Many people are here just now. It is your turn in about ${seconds} seconds; nothing is lost.`,
   resultReady: (name: string) => `Done. You are hearing ${name}.`,
   code: (code: string) => `Code: ${code}`,
   loading: "One moment…",
@@ -141,6 +143,10 @@ const en = {
       "Your recording is still here: press Try again and it is converted anew.",
     ],
     rate_limited: ["A little slower, please.", "Wait a moment, then press Try again."],
+    crowded: [
+      "Too many people are here just now.",
+      "Nothing is lost: wait a minute, then press Try again.",
+    ],
     unknown_voice: [
       "This voice has been deleted.",
       "Press Try again to convert the recording anew.",
@@ -261,6 +267,8 @@ const ja: Words = {
   stageConverting: "変換",
   stageDone: "完了",
   offlineWaiting: "オフラインです。つながり次第、自動で続きます。",
+  inLine: (seconds) =>
+    `ただいま混み合っています。あと${seconds}秒ほどで順番が来ます。内容は失われません。`,
   resultReady: (name) => `できました。${name}の声を再生しています。`,
   code: (code) => `コード：${code}`,
   loading: "お待ちください…",
@@ -311,6 +319,10 @@ const ja: Words = {
       "録音は残っています。「もう一度」で変換し直します。",
     ],
     rate_limited: ["少し間をあけてください。", "しばらく待ってから「もう一度」を押してください。"],
+    crowded: [
+      "ただいま大変混み合っています。",
+      "内容は残っています。1分ほど待ってから「もう一度」を押してください。",
+    ],
     unknown_voice: ["この音声は削除されています。", "「もう一度」で録音を変換し直します。"],
     unknown_character: [
       "このキャラクターは使えなくなりました。",
