@@ -11,14 +11,20 @@ import numpy as np
 import pocketsphinx
 
 from importing.bundles.consent import ask_at_terminal
+from speech.bundles.bundle import BundleError
+from speech.engines.samples import resample
 from training.dataset import native_examples
 from training.export import Melody, export, load_network
+from training.features import RATE, Floats
 from training.generate import generate
+from training.judges import command as judging
 from training.quality.card import write_tables
 from training.quality.run import run as measure
 from training.quality.similarity import SpeakerEncoder
 from training.recordings import command
 from training.recordings.errors import RecordingsError
+from training.recordings.others import SHIPPED
+from training.recordings.work import WorkFolder
 from training.stream_export import export_stream
 from training.train import Plan, Trainer
 from training.variance import compensate
@@ -130,11 +136,43 @@ def _from_recordings(arguments: list[str]) -> int:
     return command.main(arguments, _RECORDINGS, ask_at_terminal, SpeakerEncoder())
 
 
-def _measure_recorded(character: str) -> int:
-    """Measures a character that was trained from recordings."""
+def _judging(options: argparse.Namespace) -> judging.Places:
+    return judging.Places(
+        characters=options.bundle.parent if options.bundle else REPOSITORY / "characters",
+        strangers=SHIPPED / "strangers",
+        judges=WORK / "kokoro" / "judge-ja",
+        voices=(WORK / "voices", WORK / "kokoro"),
+        models=WORK / "judges",
+    )
+
+
+def _own_voice(character: str) -> list[Floats]:
+    """What a training with recordings kept of its owner's speech, at 16 kHz."""
+    kept = WorkFolder(_RECORDINGS.work / character)
+    if not kept.has("selection"):
+        return []
+    spoken = kept.read("selection").utterances
+    return [resample(one.samples, one.rate, RATE) for one in spoken]
+
+
+def _judge(options: argparse.Namespace, places: Places) -> int:
+    """Judges characters, and measures those again whose training is still here."""
+    character: str | None = options.character
     try:
-        print(command.measure(character, _RECORDINGS, WORK / "quality", SpeakerEncoder()))
-    except RecordingsError as error:
+        print(
+            judging.judge(
+                [character] if character else [],
+                _judging(options),
+                _own_voice,
+                is_quick=options.quick,
+                is_live=options.live,
+            )
+        )
+        if character and (_RECORDINGS.work / character).is_dir() and not options.live:
+            print(command.measure(character, _RECORDINGS, WORK / "quality", SpeakerEncoder()))
+        elif character in {None, BUNDLE.name} and places.has_data and not options.live:
+            evaluate(places, QUICK if options.quick else FULL)
+    except (BundleError, RecordingsError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
@@ -156,25 +194,30 @@ def main(arguments: list[str] | None = None) -> int:
         "--quick", action="store_true", help="minutes instead of hours; a bundle to try the path"
     )
     parser.add_argument("--work", type=Path, default=WORK, help="folder for data and checkpoints")
-    parser.add_argument("--character", metavar="ID", help="of recordings, to be measured")
+    parser.add_argument(
+        "--character", metavar="ID", help="whom to measure (default: every character)"
+    )
+    parser.add_argument(
+        "--live", action="store_true", help="measure what is heard while somebody speaks"
+    )
     parser.add_argument("--bundle", type=Path, help="bundle to write or measure")
     options = parser.parse_args(given)
-    if options.character:
-        return _measure_recorded(options.character)
     steps = options.steps or ["generate", "train", "export", "quality"]
     unknown = set(steps) - {*_STEPS, "export"}
     if unknown:
         parser.error(
             f"unknown step {', '.join(sorted(unknown))}; expected {', '.join(_STEPS)} or export"
         )
-    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
-    if missing:
-        print(f"not installed: {', '.join(missing)}; see training/README.md", file=sys.stderr)
-        return 1
     effort = QUICK if options.quick else FULL
     work = options.work / "quick" if options.quick else options.work
     bundle = options.bundle or (work / "mei" if options.quick else BUNDLE)
     places = Places(work, bundle)
+    if options.character or steps == ["quality"]:
+        return _judge(options, places)
+    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
+    if missing:
+        print(f"not installed: {', '.join(missing)}; see training/README.md", file=sys.stderr)
+        return 1
     if "generate" not in steps and not places.has_data:
         print(f"no data in {places.data}; first: python -m training generate", file=sys.stderr)
         return 1

@@ -6,11 +6,14 @@ from pathlib import Path
 import numpy as np
 import soxr
 
+from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions, Engine
 from speech.engines.registry import ENGINES, build_engine
 from speech.networks.settings import SessionSettings
 from training.features import RATE, Floats
+
+_SLICE = 960  # samples of 60 ms, as the page sends them
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,22 @@ class Converter:
         options = ConversionOptions(seed=seed)
         return self.engine.convert(np.ascontiguousarray(wave, np.float32), rate, options)
 
+    def heard(self, wave: Floats) -> Floats:
+        """As it is heard while it is spoken, otherwise as a call gives it.
+
+        Raises:
+            BundleError: the character converts only whole recordings.
+        """
+        stream = self.engine.open_stream(RATE, ConversionOptions(seed=0))
+        if stream is None:
+            raise BundleError("the character cannot be heard while somebody speaks.")
+        pieces = [stream.push(wave[at : at + _SLICE]) for at in range(0, len(wave), _SLICE)]
+        return self._at_16_khz(np.concatenate([*pieces, stream.finish()]), len(wave))
+
     def __call__(self, wave: Floats) -> Floats:
         """Converted, at 16 kHz and as long as the input, for the measures."""
-        result: Floats = soxr.resample(self.raw(wave), self.engine.sample_rate, RATE)
-        return np.pad(result, (0, max(0, len(wave) - len(result))))[: len(wave)].astype(np.float32)
+        return self._at_16_khz(self.raw(wave), len(wave))
+
+    def _at_16_khz(self, voice: Floats, length: int) -> Floats:
+        result: Floats = soxr.resample(voice, self.engine.sample_rate, RATE)
+        return np.pad(result, (0, max(0, length - len(result))))[:length].astype(np.float32)

@@ -13,7 +13,9 @@ SEED = 7
 AAC_PRIMING = 1024
 
 
-def _noise(decibels: float) -> Callable[[Floats], Floats]:
+def noise(decibels: float) -> Callable[[Floats], Floats]:
+    """Return what adds noise so many decibels below the speech."""
+
     def add(wave: Floats) -> Floats:
         random = np.random.default_rng(SEED)
         sound = scipy.signal.lfilter([1], [1, -0.7], random.standard_normal(len(wave)))
@@ -25,12 +27,13 @@ def _noise(decibels: float) -> Callable[[Floats], Floats]:
     return add
 
 
-def _telephone(wave: Floats) -> Floats:
+def telephone(wave: Floats) -> Floats:
+    """From 300 to 3400 Hz."""
     band = scipy.signal.butter(6, [300, 3400], "bandpass", fs=RATE, output="sos")
     return scipy.signal.sosfilt(band, wave).astype(np.float32)
 
 
-def _room(wave: Floats) -> Floats:
+def room(wave: Floats) -> Floats:
     """A room of 0.4 s, direct sound 3 dB above the rest."""
     random = np.random.default_rng(SEED)
     length = int(0.4 * RATE)
@@ -64,11 +67,11 @@ def _codec(container: str, *options: str, delay: int = 0) -> Callable[[Floats], 
 
 DISTURBANCES: dict[str, Callable[[Floats], Floats]] = {
     "as it is": lambda wave: wave,
-    "noise 30 dB": _noise(30),
-    "noise 15 dB": _noise(15),
-    "noise 5 dB": _noise(5),
-    "telephone band": _telephone,
-    "room, 0.4 s": _room,
+    "noise 30 dB": noise(30),
+    "noise 15 dB": noise(15),
+    "noise 5 dB": noise(5),
+    "telephone band": telephone,
+    "room, 0.4 s": room,
     "30 dB quieter": _gain(-30),
     "12 dB too loud, clipped": _gain(12),
     "Opus 32 kbit/s": _codec("ogg", "-c:a", "libopus", "-b:a", "32k"),

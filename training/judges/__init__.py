@@ -1,0 +1,1 @@
+"""Judges that know words and naturalness, and what they say of every character."""

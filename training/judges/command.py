@@ -1,0 +1,175 @@
+"""Judges characters by words, naturalness and likeness, and writes the tables into their cards.
+
+    python -m training quality                       # every character
+    python -m training quality --character hina --quick
+
+What the judges need and what they judge by is optional: requirements/judges.txt, and
+requirements/kokoro.txt with `python -m training.kokoro .training/kokoro --only judges`. What is not
+there is named in the cards.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import soundfile
+
+from speech.bundles.bundle import BundleError
+from speech.engines.samples import resample
+from training.features import RATE, Floats
+from training.judges.judging import Character, Convert, Judging
+from training.judges.panel import Panel, gather
+from training.judges.recordings import Recording, english, japanese, spread
+from training.judges.report import markdown
+from training.quality.card import write_judged
+from training.quality.converter import Converter
+from training.quality.disturbances import noise, room, telephone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from training.judges.judging import Key, Row
+
+CLEAN = "clean"
+_REFERENCES = 12
+_DISTURBED = 10
+_QUICK = 2
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things lie.
+
+    Attributes:
+        characters: the folder of the bundles.
+        strangers: recordings of people who speak English.
+        judges: recordings of voices that speak Japanese, and their texts.
+        voices: in `voices/ID` recordings of a character's own voice.
+        models: keeps what is put together out of packages.
+    """
+
+    characters: Path
+    strangers: Path
+    judges: Path
+    voices: Sequence[Path]
+    models: Path
+
+
+def judge(
+    ids: Sequence[str],
+    places: Places,
+    trained_on: Callable[[str], Sequence[Floats]],
+    *,
+    is_quick: bool,
+    is_live: bool = False,
+) -> str:
+    """Judge characters and write what was found into their cards.
+
+    Args:
+        ids: of the characters; every one if none is named.
+        places: where things lie.
+        trained_on: returns what a training kept of a character's own voice, at 16 kHz.
+        is_quick: two recordings of each speaker, to try the path.
+        is_live: as they are heard while somebody speaks; the cards stay as they are.
+
+    Returns:
+        The table of all of them.
+
+    Raises:
+        BundleError: a character cannot be read, or not be heard while somebody speaks.
+    """
+    panel = gather(places.models)
+    bundles = _bundles(ids, places.characters)
+    characters = []
+    for bundle in bundles:
+        own = trained_on(bundle.name) or _own(bundle.name, places)
+        converter = Converter.of(bundle)
+        convert = converter.heard if is_live else converter
+        characters.append(Character(bundle.name, convert, voice_of(_some(own), panel)))
+    missing = [*panel.missing]
+    recordings = japanese(places.judges) + english(places.strangers)
+    if not any(recording.language == "ja" for recording in recordings):
+        missing.append(f"Japanese: no recordings in {places.judges.name}, see training/README.md")
+    missing += [f"likeness: no recordings of {c.name}" for c in characters if c.voice is None]
+    conditions = _conditions(recordings, is_quick=is_quick)
+    rows = Judging(panel, _report).judge(characters, conditions)
+    if not is_live and not is_quick:
+        for bundle in bundles:
+            write_judged(bundle / "MODEL_CARD.md", markdown(rows, missing, [bundle.name]))
+    return markdown(rows, missing)
+
+
+def strangers_judged(
+    character: Character, panel: Panel, strangers: Mapping[str, Floats], language: str
+) -> dict[Key, Row]:
+    """Judge one character by some people's recordings at 16 kHz, as they are."""
+    recordings = [
+        Recording("strangers", name, language, wave, None) for name, wave in strangers.items()
+    ]
+    return Judging(panel, _report).judge([character], {CLEAN: (_as_it_is, recordings)})
+
+
+def _conditions(
+    recordings: list[Recording], *, is_quick: bool
+) -> dict[str, tuple[Convert, list[Recording]]]:
+    """All recordings as they are, and some of them disturbed."""
+    clean = spread(recordings, _QUICK) if is_quick else recordings
+    some = spread(recordings, _QUICK if is_quick else _DISTURBED)
+    return {
+        CLEAN: (_as_it_is, clean),
+        "noise, 10 dB": (noise(10), some),
+        "telephone": (telephone, some),
+        "room, 0.4 s": (room, some),
+    }
+
+
+def _as_it_is(wave: Floats) -> Floats:
+    return wave
+
+
+def _bundles(ids: Sequence[str], folder: Path) -> list[Path]:
+    found = sorted(file.parent for file in folder.glob("*/character.json"))
+    unknown = sorted(set(ids) - {bundle.name for bundle in found})
+    if unknown:
+        known = ", ".join(bundle.name for bundle in found)
+        raise BundleError(f"--character {unknown[0]}: expected one of {known}.")
+    return [bundle for bundle in found if not ids or bundle.name in ids]
+
+
+def _own(name: str, places: Places) -> list[Floats]:
+    """Some recordings of a character's own voice at 16 kHz; none if there are none."""
+    files = [
+        file
+        for folder in places.voices
+        for kind in ("wav", "flac")
+        for file in sorted((folder / name).glob(f"*.{kind}"))
+    ]
+    return [_read(file) for file in _some(files)]
+
+
+def _some(every: Sequence[Kept]) -> Sequence[Kept]:
+    return every[:: max(1, len(every) // _REFERENCES)][:_REFERENCES]
+
+
+def voice_of(recordings: Sequence[Floats], panel: Panel) -> Floats | None:
+    """Return how a voice sounds in its recordings at 16 kHz; None without any."""
+    if not recordings:
+        return None
+    mean = np.mean([panel.speakers.embed(wave) for wave in recordings], 0)
+    return np.asarray(mean / np.linalg.norm(mean), np.float32)
+
+
+def _read(file: Path) -> Floats:
+    wave, rate = soundfile.read(file, dtype="float32")
+    return resample(wave, rate, RATE)
+
+
+def _report(done: int, total: int) -> None:
+    sys.stderr.write(f"\r{done} of {total} recordings judged")
+    sys.stderr.flush()

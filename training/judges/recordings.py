@@ -1,0 +1,83 @@
+"""What characters are judged by: recordings of people whom they have never heard.
+
+- Japanese sentences that voices of Kokoro speak: `python -m training.kokoro .training/kokoro --only
+  judges` writes them, with their texts.
+- English by ten readers of LibriSpeech, in `training/people/strangers`. What they say is not known
+  here: how they are understood as they spoke is what conversions are compared with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import soundfile
+import soxr
+
+from training.features import RATE, Floats
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRANSCRIPTS = "transcripts.tsv"
+READERS = "English readers"
+_NAMES = {
+    "jm_kumo": "Japanese man",
+    "jf_gongitsune": "Japanese woman",
+    "jf_alpha": "another Japanese woman",
+}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Something that was said.
+
+    Attributes:
+        group: whose figures it goes into.
+        name: its own, unique in its group.
+        language: such as `ja`.
+        wave: float32 [N] at 16 kHz.
+        text: what is said; None if nobody wrote it down.
+    """
+
+    group: str
+    name: str
+    language: str
+    wave: Floats
+    text: str | None
+
+
+def japanese(folder: Path) -> list[Recording]:
+    """Read what voices speak: in each folder of `folder` WAV files and a list of their texts."""
+    found = []
+    for listed in sorted(folder.glob(f"*/{TRANSCRIPTS}")):
+        group = _NAMES.get(listed.parent.name, listed.parent.name)
+        for line in listed.read_text("utf-8").splitlines():
+            file, language, text = line.split("\t")
+            found.append(Recording(group, file, language, _read(listed.parent / file), text))
+    return found
+
+
+def english(folder: Path) -> list[Recording]:
+    """Read recordings of people, a file each."""
+    files = sorted(folder.glob("*.opus"))
+    return [Recording(READERS, file.stem, "en", _read(file), None) for file in files]
+
+
+def spread(recordings: list[Recording], most: int) -> list[Recording]:
+    """Choose so many of each group at most, spread over all of it."""
+    groups: dict[str, list[Recording]] = {}
+    for recording in recordings:
+        groups.setdefault(recording.group, []).append(recording)
+    return [
+        group[index * len(group) // min(most, len(group))]
+        for group in groups.values()
+        for index in range(min(most, len(group)))
+    ]
+
+
+def _read(file: Path) -> Floats:
+    wave, rate = soundfile.read(file, dtype="float32")
+    mono = wave if wave.ndim == 1 else wave.mean(1)
+    return np.asarray(soxr.resample(mono, rate, RATE), np.float32)
