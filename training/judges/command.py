@@ -18,7 +18,7 @@ import numpy as np
 import soundfile
 
 from speech.bundles.bundle import BundleError
-from speech.engines.samples import resample
+from speech.signal.samples import resample
 from training.features import RATE, Floats
 from training.judges.judging import Character, Convert, Judging
 from training.judges.panel import Panel, gather
@@ -29,10 +29,9 @@ from training.quality.converter import Converter
 from training.quality.disturbances import noise, room, telephone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from training.judges.judging import Key, Row
 
 CLEAN = "clean"
 _REFERENCES = 12
@@ -103,16 +102,6 @@ def judge(
         for bundle in bundles:
             write_judged(bundle / "MODEL_CARD.md", markdown(rows, missing, [bundle.name]))
     return markdown(rows, missing)
-
-
-def strangers_judged(
-    character: Character, panel: Panel, strangers: Mapping[str, Floats], language: str
-) -> dict[Key, Row]:
-    """Judge one character by some people's recordings at 16 kHz, as they are."""
-    recordings = [
-        Recording("strangers", name, language, wave, None) for name, wave in strangers.items()
-    ]
-    return Judging(panel, _report).judge([character], {CLEAN: (_as_it_is, recordings)})
 
 
 def _conditions(

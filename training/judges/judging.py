@@ -122,7 +122,7 @@ class Judging:
     def _said(self, recording: Recording) -> str | None:
         """What was said: as written, or as it is understood of the recording as it is."""
         recogniser = self._panel.recogniser
-        if recording.text is not None or recogniser is None:
+        if recording.text is not None or recogniser is None or not recording.language:
             return recording.text
         key = (recording.group, recording.name)
         if key not in self._understood:

@@ -23,8 +23,8 @@ _EXPLANATION = (
     "Wrong: characters of Japanese, words of English, as Whisper base understands them; of English,"
     " what differs from how it understands the recording as spoken. DNSMOS and Distill-MOS guess"
     " listeners' marks from 1 to 5. Likeness is the cosine to the character's own voice, left of"
-    " the source to the speaker, both heard by Resemblyzer. Pitch is the correlation of log f0 with the"
-    " speaker's; drop-out is the longest silence in place of a voiced sound."
+    " the source to the speaker, both heard by Resemblyzer. Pitch is the correlation of log f0 with"
+    " the speaker's; drop-out is the longest silence in place of a voiced sound."
 )
 
 

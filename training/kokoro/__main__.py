@@ -4,7 +4,7 @@
     python -m training.kokoro .training/kokoro --only hina  # one part
 
 `hina/` is what the character Hina is trained with, `people/NAME/` others to train with, and
-`judge-ja/NAME/` two voices with sentences that nobody is trained with. Each folder has WAV
+`judge-ja/NAME/` three voices with sentences that nobody is trained with. Each folder has WAV
 files and `transcripts.tsv`: file, language, text. Needs what requirements/kokoro.txt lists, and
 espeak-ng.
 """
@@ -26,7 +26,7 @@ from training.kokoro.voices import JUDGES, alone, stranger
 from training.sentences import japanese
 
 _TEXTS = Path(__file__).with_name("texts")
-_ALONE = ("jf_alpha", "jf_nezumi", "jf_tebukuro")
+_ALONE = ("jf_nezumi", "jf_tebukuro")
 _STRANGERS = (
     *((0, "low"), (3, "low"), (4, "low"), (7, "low"), (1, "middle"), (5, "middle"), (9, "middle")),
     *((2, "high"), (6, "high")),

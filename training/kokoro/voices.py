@@ -9,8 +9,11 @@ from speech.engines.kokoro.mixture import Mixture
 
 _ALL = ("jf_alpha", "jf_gongitsune", "jf_nezumi", "jf_tebukuro", "jm_kumo")
 
-JUDGES = ("jf_gongitsune", "jm_kumo")
+JUDGES = ("jf_alpha", "jf_gongitsune", "jm_kumo")
 """Who speaks the sentences that characters are judged by; nobody is trained with them."""
+
+_LITTLE = ("jf_gongitsune", "jm_kumo")
+"""Of whom mixed strangers have little."""
 
 _TRACTS: Mapping[str, tuple[float, float]] = MappingProxyType(
     {"low": (0.8, 0.9), "middle": (0.9, 1.05), "high": (1.05, 1.2)}
@@ -37,7 +40,7 @@ def stranger(seed: int, tract: str) -> Mixture:
             weights = (weights + (1 - weights.sum()) / len(_ALL)).round(2)
             weights[0] += round(1 - weights.sum(), 2)
             by_name = dict(zip(_ALL, weights.tolist(), strict=True))
-            if max(by_name[name] for name in JUDGES) <= 0.4 and abs(weights).max() <= 1:
+            if max(by_name[name] for name in _LITTLE) <= 0.4 and abs(weights).max() <= 1:
                 break
         parts.append(by_name)
     return Mixture(parts[0], parts[1], round(float(random.uniform(*_TRACTS[tract])), 3))

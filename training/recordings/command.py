@@ -13,6 +13,8 @@ from importing.files.errors import VoiceFileError
 from importing.trial.measuring import measure as measure_speed
 from training.export import GRAPH
 from training.graph_weights import load_network
+from training.judges.clips import judge_clips
+from training.judges.panel import gather
 from training.quality.card import write_tables
 from training.quality.material import prompts
 from training.quality.similarity import Embedding
@@ -141,7 +143,12 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     write_card(made / "MODEL_CARD.md", english, selection, consent, judgement)
     write_samples(work.listening, judgement)
     if options.listen:
-        progress.say(f"listen: {write_page(work.listening, english, judgement)}")
+        judged = judge_clips(
+            {"your recordings": judgement.owner_clips, "other people": judgement.stranger_clips},
+            {"other people": "en"} if options.others is None else {},
+            gather(places.work.parent / "judges"),
+        )
+        progress.say(f"listen: {write_page(work.listening, english, judgement, judged)}")
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.move(made, target)
     progress.say(summary(judgement))

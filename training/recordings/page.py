@@ -42,8 +42,15 @@ def write_samples(folder: Path, judgement: Judgement) -> list[Path]:
     return files
 
 
-def write_page(folder: Path, name: str, judgement: Judgement) -> Path:
-    """Write `listen.html`, which holds everything that it plays and shows; see write_samples."""
+def write_page(folder: Path, name: str, judgement: Judgement, judged: str = "") -> Path:
+    """Write `listen.html`, which holds everything that it plays and shows; see write_samples.
+
+    Args:
+        folder: for the page, with the samples.
+        name: of the character.
+        judgement: with what there is to listen to.
+        judged: what judges say of it, as a part of a page.
+    """
     own, strangers = _chosen(judgement)
     pictures = (folder / f"sample-{number}.png" for number in count(1))
     rows = _group("Your recordings that were not trained on", own, pictures)
@@ -56,7 +63,7 @@ def write_page(folder: Path, name: str, judgement: Judgement) -> Path:
         f"<style>{_STYLE}</style><h1>{title}</h1><p>Is it the same voice? Each row is one"
         f" recording. {_COLUMNS}<p>This page holds parts of recordings: keep it to yourself.</p>"
         "<table><tr><th>recording<th>as recorded<th>synthesis alone<th>converted</tr>"
-        f"{rows}</table></html>\n",
+        f"{rows}</table>{judged}</html>\n",
         "utf-8",
     )
     return file

