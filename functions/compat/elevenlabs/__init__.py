@@ -1,0 +1,1 @@
+"""The API of ElevenLabs: from voice to voice in one call."""

@@ -1,0 +1,1 @@
+"""The speech API of OpenAI."""

@@ -1,0 +1,69 @@
+"""What clients of OpenAI send, and what they get."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from functions.compat.speech.formats import Codec, SoundFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LONGEST_INPUT: Final = 4_096
+
+FORMATS: Final[Mapping[str, SoundFormat]] = {
+    "mp3": SoundFormat(Codec.MP3, 24_000, 128_000),
+    "opus": SoundFormat(Codec.OPUS, 48_000, 64_000),
+    "aac": SoundFormat(Codec.AAC, 24_000, 96_000),
+    "flac": SoundFormat(Codec.FLAC, 24_000),
+    "wav": SoundFormat(Codec.WAV, 24_000),
+    "pcm": SoundFormat(Codec.PCM, 24_000),
+    # Further ones, which OpenAI does not have: raw and telephone formats.
+    **{
+        f"pcm_{rate}": SoundFormat(Codec.PCM, rate)
+        for rate in (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+    },
+    "ulaw_8000": SoundFormat(Codec.ULAW, 8_000),
+    "alaw_8000": SoundFormat(Codec.ALAW, 8_000),
+}
+
+MODELS: Final = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
+"""The names of OpenAI's models that clients offer; every name is taken, and means the same."""
+
+VOICES: Final = frozenset(
+    "alloy ash ballad cedar coral echo fable marin nova onyx sage shimmer verse".split()
+)
+"""OpenAI's own voices: many clients can ask for no other."""
+
+
+class CustomVoice(BaseModel):
+    """A voice by its id, as OpenAI's newer clients send it."""
+
+    id: str
+
+
+class SpeechRequest(BaseModel):
+    """The body of `POST /v1/audio/speech`; unknown fields are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model: Annotated[str, Field(min_length=1, max_length=200)]
+    input: Annotated[str, Field(min_length=1, max_length=LONGEST_INPUT)]
+    voice: str | CustomVoice
+    instructions: Annotated[str | None, Field(max_length=LONGEST_INPUT)] = None
+    """Taken and ignored: no voice here follows instructions."""
+    response_format: str = "mp3"
+    speed: Annotated[float, Field(ge=0.25, le=4.0)] = 1.0
+    stream_format: Literal["audio", "sse"] = "audio"
+
+    @property
+    def voice_name(self) -> str:
+        """The name of the voice."""
+        return self.voice if isinstance(self.voice, str) else self.voice.id
+
+
+def model_body(name: str) -> dict[str, Any]:
+    """Describe a model."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": "voice-avatar"}

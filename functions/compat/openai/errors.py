@@ -1,0 +1,101 @@
+"""How refusals are answered: in the form of OpenAI."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from shared.http.push import OverloadedError
+from speech.engines.speaking import TextError, TextErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    Handler = Callable[[Request, Exception], Awaitable[Response]]
+
+
+class RequestError(Exception):
+    """A request that cannot be served.
+
+    Args:
+        message: one sentence for people.
+        param: the field that is wrong; None if it is no field.
+        code: for programs; None if there is none.
+        status: of the answer.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        param: str | None = None,
+        code: str | None = None,
+        status: HTTPStatus = HTTPStatus.BAD_REQUEST,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.code = code
+        self.status = status
+
+
+def refuse(
+    status: HTTPStatus, message: str, param: str | None = None, code: str | None = None
+) -> JSONResponse:
+    """Answer a refusal."""
+    if status is HTTPStatus.UNAUTHORIZED:
+        code = "invalid_api_key"
+    kind = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
+    error = {"message": message, "type": kind, "param": param, "code": code}
+    return JSONResponse({"error": error}, status)
+
+
+def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handler]:
+    """Return what answers each error.
+
+    Args:
+        retry_after_seconds: when a client may come again that was sent away with 503.
+    """
+
+    async def busy(_: Request, __: Exception) -> Response:
+        answer = refuse(
+            HTTPStatus.SERVICE_UNAVAILABLE, "The service is busy; try again later.", code="busy"
+        )
+        answer.headers["Retry-After"] = str(retry_after_seconds)
+        return answer
+
+    return {
+        HTTPException: _refuse_http,
+        RequestError: _refuse_request,
+        ValidationError: _refuse_fields,
+        TextError: _refuse_text,
+        OverloadedError: busy,
+    }
+
+
+async def _refuse_http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
+    return refuse(HTTPStatus(error.status_code), error.detail)
+
+
+async def _refuse_request(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestError)  # noqa: S101 - for the type checker
+    return refuse(error.status, error.message, error.param, error.code)
+
+
+async def _refuse_fields(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ValidationError)  # noqa: S101 - for the type checker
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    param = ".".join(map(str, first["loc"][:1])) or None
+    return refuse(HTTPStatus.BAD_REQUEST, f"{param or 'The body'}: {first['msg']}.", param)
+
+
+async def _refuse_text(_: Request, error: Exception) -> Response:
+    assert isinstance(error, TextError)  # noqa: S101 - for the type checker
+    param = "voice" if error.code is TextErrorCode.UNKNOWN_STYLE else "input"
+    return refuse(HTTPStatus.BAD_REQUEST, error.message, param, error.code.value)

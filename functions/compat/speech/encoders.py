@@ -1,0 +1,204 @@
+"""Encodes speech piece by piece, while the next piece is spoken."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+import numpy as np
+import soxr
+
+from functions.compat.speech.formats import Codec
+from speech.audio.wav import begin_wav, to_pcm16
+from speech.engines.samples import RESAMPLING_QUALITY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from av.audio.stream import AudioStream
+
+    from functions.compat.speech.formats import SoundFormat
+    from speech.audio.marking import Marking
+    from speech.engines.base import Samples
+
+
+class Encoder(Protocol):
+    """Writes one file; used by one thread at a time."""
+
+    def encode(self, samples: Samples) -> bytes:
+        """Take the next samples, float32 [N], and return what can be sent now; perhaps nothing."""
+
+    def finish(self) -> bytes:
+        """Return the rest of the file."""
+
+
+def open_encoder(sound: SoundFormat, sample_rate: int, marking: Marking | None) -> Encoder:
+    """Begin a file of unknown length.
+
+    Args:
+        sound: the format.
+        sample_rate: of the samples that will come, in Hz.
+        marking: the statement that this is synthetic speech, where the format holds one: PCM, mu-law
+            and A-law hold none.
+    """
+    if sound.codec in _RECIPES:
+        encoder: Encoder = _FfmpegEncoder(sound, marking)
+    else:
+        is_wav = sound.codec is Codec.WAV
+        encoder = PcmEncoder(begin_wav(sound.sample_rate, 1, marking) if is_wav else b"")
+    if sample_rate == sound.sample_rate:
+        return encoder
+    return _ResamplingEncoder(encoder, sample_rate, sound.sample_rate)
+
+
+class PcmEncoder:
+    """Writes samples as PCM of 16 bits, after a header if there is one.
+
+    Args:
+        header: what comes first.
+    """
+
+    def __init__(self, header: bytes = b"") -> None:
+        self._header = header
+
+    def encode(self, samples: Samples) -> bytes:
+        """Write samples, float32 [N] or [N, channels]; see Encoder."""
+        header, self._header = self._header, b""
+        return header + to_pcm16(samples).tobytes()
+
+    def finish(self) -> bytes:
+        """Return the header, if nothing was said; see Encoder."""
+        return self._header
+
+
+class _ResamplingEncoder:
+    """Brings samples to another rate without seams between the pieces."""
+
+    def __init__(self, encoder: Encoder, rate: int, new_rate: int) -> None:
+        self._encoder = encoder
+        self._stream = soxr.ResampleStream(
+            rate, new_rate, 1, dtype="float32", quality=RESAMPLING_QUALITY
+        )
+
+    def encode(self, samples: Samples) -> bytes:
+        """Resample and encode; see Encoder."""
+        return self._encoder.encode(self._stream.resample_chunk(samples))
+
+    def finish(self) -> bytes:
+        """Encode what the filter still holds; see Encoder."""
+        rest = self._stream.resample_chunk(np.zeros(0, np.float32), last=True)
+        return self._encoder.encode(rest) + self._encoder.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """How FFmpeg's libraries encode a format."""
+
+    muxer: str
+    codec: str
+    muxer_options: Mapping[str, str] = field(default_factory=dict)
+    codec_options: Mapping[str, str] = field(default_factory=dict)
+
+
+_RECIPES: Final[Mapping[Codec, _Recipe]] = {
+    Codec.MP3: _Recipe(
+        "mp3",
+        "libmp3lame",
+        # The length that a Xing header states is not known when the file begins.
+        {"id3v2_version": "3", "write_xing": "0"},
+        {"compression_level": "7"},
+    ),
+    Codec.AAC: _Recipe("adts", "aac", {"write_id3v2": "1"}, {"aac_coder": "fast"}),
+    Codec.OPUS: _Recipe(
+        "ogg",
+        "libopus",
+        {"page_duration": "100000"},  # in microseconds, so that pages do not wait for each other
+        {"application": "audio", "compression_level": "5"},
+    ),
+    Codec.FLAC: _Recipe("flac", "flac"),
+    Codec.ULAW: _Recipe("mulaw", "pcm_mulaw"),
+    Codec.ALAW: _Recipe("alaw", "pcm_alaw"),
+}
+
+
+class _Sink(io.RawIOBase):
+    """A file that can only be written, whose content is taken out as it comes."""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: object) -> int:
+        self._content += memoryview(cast("bytes", content))
+        return len(memoryview(cast("bytes", content)))
+
+    def take(self) -> bytes:
+        content = bytes(self._content)
+        self._content.clear()
+        return content
+
+
+class _FfmpegEncoder:
+    """Encodes with FFmpeg's libraries, in memory."""
+
+    def __init__(self, sound: SoundFormat, marking: Marking | None) -> None:
+        # Loading FFmpeg's libraries takes long, and raw formats do not need them.
+        import av  # noqa: PLC0415 - see above
+
+        self._frame = av.AudioFrame
+        recipe = _RECIPES[sound.codec]
+        self._rate = sound.sample_rate
+        self._sink = _Sink()
+        self._container = av.open(
+            self._sink,
+            mode="w",
+            format=recipe.muxer,
+            options={"fflags": "+bitexact+flush_packets", **recipe.muxer_options},
+        )
+        if marking is not None:
+            self._container.metadata.update(_tags(sound.codec, marking))
+        self._stream = cast(
+            "AudioStream",
+            self._container.add_stream(
+                recipe.codec,
+                rate=self._rate,
+                options={"flags": "+bitexact", **recipe.codec_options},
+                layout="mono",
+                **({} if sound.bit_rate is None else {"bit_rate": sound.bit_rate}),
+            ),
+        )
+        self._resampler = av.AudioResampler(
+            format=self._stream.format, layout="mono", rate=self._rate
+        )
+        self._written = 0
+
+    def encode(self, samples: Samples) -> bytes:
+        """Encode samples; see Encoder."""
+        if len(samples):
+            clipped = np.clip(samples, -1.0, 1.0).astype(np.float32, copy=False)
+            frame = self._frame.from_ndarray(
+                np.ascontiguousarray(clipped).reshape(1, -1), format="fltp", layout="mono"
+            )
+            frame.sample_rate, frame.pts = self._rate, self._written
+            self._written += len(samples)
+            for part in self._resampler.resample(frame):
+                self._container.mux(self._stream.encode(part))
+        return self._sink.take()
+
+    def finish(self) -> bytes:
+        """End the file; see Encoder."""
+        for part in self._resampler.resample(None):
+            self._container.mux(self._stream.encode(part))
+        self._container.mux(self._stream.encode(None))
+        self._container.close()
+        return self._sink.take()
+
+
+def _tags(codec: Codec, marking: Marking) -> dict[str, str]:
+    tags = marking.tags()
+    if codec in {Codec.MP3, Codec.AAC}:
+        tags["id3v2_priv.XMP"] = marking.xmp().decode()
+    return tags

@@ -1,0 +1,53 @@
+"""The formats in which clients can ask for sound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Codec(StrEnum):
+    """How samples are written."""
+
+    PCM = "pcm"
+    ULAW = "ulaw"
+    ALAW = "alaw"
+    WAV = "wav"
+    MP3 = "mp3"
+    OPUS = "opus"
+    AAC = "aac"
+    FLAC = "flac"
+
+
+CONTENT_TYPES: Final = {
+    Codec.PCM: "audio/pcm",
+    Codec.ULAW: "audio/basic",
+    Codec.ALAW: "audio/x-alaw-basic",
+    Codec.WAV: "audio/wav",
+    Codec.MP3: "audio/mpeg",
+    Codec.OPUS: "audio/ogg",
+    Codec.AAC: "audio/aac",
+    Codec.FLAC: "audio/flac",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SoundFormat:
+    """A format of one channel.
+
+    Attributes:
+        codec: how samples are written. PCM has 16 bits, little-endian, without a header; mu-law
+            and A-law are those of telephones (ITU-T G.711), without a header.
+        sample_rate: in Hz; Opus is always at 48 kHz.
+        bit_rate: in bits a second; None for codecs that have none.
+    """
+
+    codec: Codec
+    sample_rate: int
+    bit_rate: int | None = None
+
+    @property
+    def content_type(self) -> str:
+        """The media type."""
+        return CONTENT_TYPES[self.codec]

@@ -1,0 +1,319 @@
+"""Speech for clients that wait for it: bounded in length, in places, and in what slow readers hold.
+
+What is spoken waits for its reader in a bounded buffer. A full buffer gives the place among those
+that speak back until the reader has caught up, so slow readers keep nobody waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from functions.compat.speech.encoders import PcmEncoder
+from shared.http.push import OverloadedError
+from speech.engines.speaking import TextError, TextErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+
+    from functions.compat.speech.encoders import Encoder
+    from functions.convert.admission import Admission
+    from speech.engines.base import Samples
+
+BYTES_PER_SECOND: Final = 48_000 * 2 * 2
+"""What a second of speech may take at most: 48 kHz, stereo, 16 bits. A higher rate is shorter."""
+
+_BEHIND_SECONDS: Final = 5.0
+"""How long sound has waited for a reader who may lose the stream to another client."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechLimits:
+    """What one request, and all streams together, may take.
+
+    Attributes:
+        seconds: the longest speech of one request.
+        streams: how many streams are open at once.
+        buffered_bytes: how much of one stream waits for its reader.
+    """
+
+    seconds: float = 300.0
+    streams: int = 64
+    buffered_bytes: int = 1 << 20
+
+    @property
+    def bytes(self) -> int:
+        """The most bytes of one answer, as PCM of 16 bits."""
+        return round(self.seconds * BYTES_PER_SECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """Something to be spoken.
+
+    Attributes:
+        begin: begins to speak; each piece, float32 [N] or [N, channels], is computed when it is
+            asked for.
+        sample_rate: of the pieces, in Hz.
+        open_encoder: begins the file that they are written to; by default PCM of 16 bits.
+    """
+
+    begin: Callable[[], Iterator[Samples]]
+    sample_rate: int
+    open_encoder: Callable[[], Encoder] = PcmEncoder
+
+
+class Synthesis:
+    """Speaks in threads, for as long as somebody listens.
+
+    Args:
+        admission: how much is spoken at once in this process, and how much may wait.
+        limits: of one request, and of all streams.
+        now: a clock in seconds that never goes back.
+    """
+
+    def __init__(
+        self,
+        admission: Admission,
+        limits: SpeechLimits,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limits = limits
+        self._admission = admission
+        self._now = now
+        self._streams: dict[SpokenStream, asyncio.Task[None]] = {}
+
+    async def speak(
+        self, speeches: Sequence[Speech], is_left: Callable[[], Awaitable[bool]]
+    ) -> list[bytes]:
+        """Speak, one after the other.
+
+        Args:
+            speeches: of one request.
+            is_left: whether the client is gone; asked before each piece.
+
+        Returns:
+            Each as its encoder has written it.
+
+        Raises:
+            ClientLeftError: nobody waits any more.
+            OverloadedError: as many requests as may be here are here.
+            TextError: it cannot be spoken, or is longer than the limit.
+        """
+        with self._admission.admit():
+            async with self._admission.running():
+                budget = _Budget(self.limits)
+                return [await _speak_one(speech, budget, is_left) for speech in speeches]
+
+    async def stream(self, speech: Speech) -> SpokenStream:
+        """Begin to speak; return when the first piece is there.
+
+        Raises:
+            OverloadedError: as many requests as may be here are here, or as many streams.
+            TextError: it cannot be spoken.
+        """
+        self._make_place()
+        stream = SpokenStream(self.limits.buffered_bytes, self._now)
+        task = asyncio.create_task(self._fill(stream, speech))
+        self._streams[stream] = task
+        try:
+            await stream.wait_for_first()
+        except BaseException:
+            self.close(stream)
+            raise
+        return stream
+
+    def close(self, stream: SpokenStream) -> None:
+        """End a stream: nothing more is spoken for it, and its place is free."""
+        task = self._streams.pop(stream, None)
+        if task is not None:
+            task.cancel()
+
+    def _make_place(self) -> None:
+        """Find a place for one more stream; whoever reads slowest loses it.
+
+        Raises:
+            OverloadedError: all streams are read as fast as they are spoken.
+        """
+        if len(self._streams) < self.limits.streams:
+            return
+        slowest = max(self._streams, key=SpokenStream.seconds_behind)
+        if slowest.seconds_behind() < _BEHIND_SECONDS:
+            raise OverloadedError(f"all {self.limits.streams} streams are taken")
+        slowest.fail(SlowReaderError())
+        self.close(slowest)
+
+    async def _fill(self, stream: SpokenStream, speech: Speech) -> None:
+        try:
+            async with AsyncExitStack() as turn:
+                turn.enter_context(self._admission.admit())
+                await turn.enter_async_context(self._admission.running())
+                speak_next = await _begin(speech, _Budget(self.limits))
+                while (encoded := await speak_next()) is not None:
+                    stream.put(encoded)
+                    if not stream.has_room:
+                        await turn.aclose()
+                        await stream.wait_for_room()
+                        await turn.enter_async_context(self._admission.running())
+        except Exception as error:  # noqa: BLE001 - whoever reads the stream gets it
+            stream.fail(error)
+        else:
+            stream.end()
+
+
+class ClientLeftError(Exception):
+    """Nobody waits for the answer any more."""
+
+
+class SlowReaderError(Exception):
+    """The client did not read what was spoken, and lost the stream to another one."""
+
+
+class SpokenStream:
+    """What has been spoken and waits for its reader, piece by piece as it was encoded.
+
+    Args:
+        most_bytes: after how much that waits nothing more is spoken.
+        now: a clock in seconds that never goes back.
+    """
+
+    def __init__(self, most_bytes: int, now: Callable[[], float]) -> None:
+        self._most_bytes = most_bytes
+        self._now = now
+        self._waiting: deque[bytes] = deque()
+        self._waits_since = now()
+        self._error: Exception | None = None
+        self._is_ended = False
+        self._changed = asyncio.Event()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be spoken."""
+        return sum(map(len, self._waiting)) < self._most_bytes
+
+    def seconds_behind(self) -> float:
+        """How long sound has waited for the reader."""
+        return self._now() - self._waits_since if self._waiting else 0.0
+
+    def put(self, encoded: bytes) -> None:
+        """Add what was spoken."""
+        if not encoded:
+            return
+        if not self._waiting:
+            self._waits_since = self._now()
+        self._waiting.append(encoded)
+        self._changed.set()
+
+    def end(self) -> None:
+        """Say that everything was spoken."""
+        self._is_ended = True
+        self._changed.set()
+
+    def fail(self, error: Exception) -> None:
+        """Let the reader get an error after what was spoken before it."""
+        if isinstance(error, SlowReaderError):
+            self._waiting.clear()
+        self._error = error
+        self._changed.set()
+
+    async def wait_for_first(self) -> None:
+        """Wait until something, or all of nothing, was spoken.
+
+        Raises:
+            TextError: it cannot be spoken.
+            OverloadedError: there is no place.
+        """
+        while not self._waiting and not self._is_ended:
+            if self._error is not None:
+                raise self._error
+            await self._change()
+
+    async def wait_for_room(self) -> None:
+        """Wait until the reader has read enough."""
+        while not self.has_room:
+            await self._change()
+
+    async def read(self) -> AsyncIterator[bytes]:
+        """Read what is spoken, to the end.
+
+        Raises:
+            SlowReaderError: see there.
+            TextError: it is longer than the limit.
+        """
+        while True:
+            while self._waiting:
+                piece = self._waiting.popleft()
+                self._waits_since = self._now()
+                self._changed.set()
+                yield piece
+            if self._error is not None:
+                raise self._error
+            if self._is_ended:
+                return
+            await self._change()
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+
+class _Budget:
+    """How much one request may still get."""
+
+    def __init__(self, limits: SpeechLimits) -> None:
+        self._limits = limits
+        self._seconds = limits.seconds
+        self._bytes = limits.bytes
+
+    def take(self, piece: Samples, sample_rate: int) -> None:
+        """Take a piece of it.
+
+        Raises:
+            TextError: nothing is left.
+        """
+        self._seconds -= len(piece) / sample_rate
+        self._bytes -= 2 * piece.size
+        if self._seconds < 0 or self._bytes < 0:
+            raise too_long(self._limits.seconds)
+
+
+def too_long(seconds: float) -> TextError:
+    """Say that a speech is longer than is spoken at once."""
+    return TextError(
+        TextErrorCode.TEXT_TOO_LONG,
+        f"The speech would take more than the {seconds:g} seconds that are spoken at once, or more"
+        " bytes than that at 48 kHz in stereo. Send it in parts.",
+    )
+
+
+async def _speak_one(
+    speech: Speech, budget: _Budget, is_left: Callable[[], Awaitable[bool]]
+) -> bytes:
+    speak_next = await _begin(speech, budget)
+    spoken: list[bytes] = []
+    while not await is_left():
+        encoded = await speak_next()
+        if encoded is None:
+            return b"".join(spoken)
+        spoken.append(encoded)
+    raise ClientLeftError
+
+
+async def _begin(speech: Speech, budget: _Budget) -> Callable[[], Awaitable[bytes | None]]:
+    """Begin to speak; what is returned speaks the next piece in a thread, None at the end."""
+    written = await asyncio.to_thread(lambda: _write(speech, speech.begin(), budget))
+    return partial(asyncio.to_thread, next, written, None)
+
+
+def _write(speech: Speech, pieces: Iterator[Samples], budget: _Budget) -> Iterator[bytes]:
+    """Encode pieces as they are spoken; encoding counts as a part of speaking."""
+    encoder = speech.open_encoder()
+    for piece in pieces:
+        budget.take(piece, speech.sample_rate)
+        yield encoder.encode(piece)
+    yield encoder.finish()

@@ -1,0 +1,94 @@
+"""The voices that clients of all dialects ask for by a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from speech.bundles.bundle import BundleError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from functions.convert.characters import LoadedCharacter
+    from speech.engines.speaking import PhraseEngine
+
+
+@dataclass(frozen=True, slots=True)
+class TextVoice:
+    """A voice that speaks text.
+
+    Attributes:
+        id: by which clients ask for it: a character's id, or ID:STYLE where the character has
+            several styles.
+        character: who speaks.
+        engine: that speaks.
+        style: of the engine.
+        style_name: for people; empty where there is only one.
+    """
+
+    id: str
+    character: LoadedCharacter
+    engine: PhraseEngine
+    style: int = 0
+    style_name: str = ""
+
+
+class TextVoices:
+    """The voices that speak text.
+
+    Args:
+        voices: the first one speaks for names that are somebody else's.
+        names: the ids of voices by further names.
+
+    Raises:
+        BundleError: there is none, or a name belongs to none.
+    """
+
+    def __init__(self, voices: Iterable[TextVoice], names: Mapping[str, str]) -> None:
+        self._voices = {voice.id: voice for voice in voices}
+        if not self._voices:
+            raise BundleError("expected a character that takes text")
+        self._names = names
+        for name, voice in names.items():
+            if voice not in self._voices:
+                known = ", ".join(self._voices)
+                raise BundleError(
+                    f"OPENAI_VOICES: expected NAME=CHARACTER with one of {known},"
+                    f" found '{name}={voice}'."
+                )
+
+    @property
+    def default(self) -> TextVoice:
+        """The first one."""
+        return next(iter(self._voices.values()))
+
+    def all(self) -> list[TextVoice]:
+        """List them."""
+        return list(self._voices.values())
+
+    def find(self, name: str) -> TextVoice | None:
+        """Find a voice by its id or a further name; None if there is none."""
+        return self._voices.get(self._names.get(name, name))
+
+
+def text_voices_of(characters: Mapping[str, LoadedCharacter]) -> list[TextVoice]:
+    """Return the voices of all characters that take text, with one for each style."""
+    found = []
+    for name, character in characters.items():
+        engine = character.text_engine
+        if engine is None:
+            continue
+        found.append(TextVoice(name, character, engine))
+        styles = character.manifest.styles
+        if len(styles) > 1:
+            found += [
+                TextVoice(f"{name}:{style.name}", character, engine, style.id, style.name)
+                for style in styles
+            ]
+    return found
+
+
+def names_of(entries: Iterable[str]) -> dict[str, str]:
+    """Read further names of voices, each NAME=CHARACTER."""
+    return {name: voice for name, _, voice in (entry.partition("=") for entry in entries)}

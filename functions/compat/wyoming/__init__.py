@@ -1,0 +1,1 @@
+"""The protocol Wyoming, by which Home Assistant finds voices."""
