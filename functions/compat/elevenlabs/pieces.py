@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from speech.engines.base import ConversionOptions, NoClock
-from speech.engines.analysis import analyse
-from speech.engines.chunks import cut_at_pauses
-from speech.engines.levels import FRAMES_PER_SECOND, decibels, frame_power
-from speech.engines.pitch import log_pitch, measure_pitch
-from speech.engines.samples import converted_length, fit_length
+from speech.engines.interface.engine import ConversionOptions
+from speech.signal.chunks import cut_at_pauses
+from speech.signal.clock import NoClock
+from speech.signal.levels import FRAMES_PER_SECOND, decibels, frame_power
+from speech.signal.pitch.shifting import log_pitch, measure_pitch
+from speech.signal.samples import converted_length, fit_length
+from speech.signal.whole.analysis import analyse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shared.characters import CharacterManifest
-    from speech.engines.base import Engine, Samples
-    from speech.engines.chunks import Chunk
+    from shared.characters.manifest import CharacterManifest
+    from speech.engines.interface.engine import Engine
+    from speech.signal.arrays import Samples
+    from speech.signal.chunks import Chunk
 
 WHOLE_SECONDS: Final = 10.0
 """Up to this length a recording is converted in one piece, exactly as everywhere else."""
@@ -97,9 +99,7 @@ def _shift(
     return (math.log(pitch.median_hz) - spoken.median) * _SEMITONES
 
 
-def _fit(
-    converted: Samples, chunk: Chunk, hop: float, held: Samples
-) -> tuple[Samples, Samples]:
+def _fit(converted: Samples, chunk: Chunk, hop: float, held: Samples) -> tuple[Samples, Samples]:
     """Fade what was held back of the piece before into this one, and hold its own end back.
 
     Args:

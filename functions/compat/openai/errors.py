@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from shared.http.push import OverloadedError
-from speech.engines.speaking import TextError, TextErrorCode
+from speech.engines.interface.text_engine import TextError, TextErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -17,7 +17,7 @@ from functions.compat.openai.errors import RequestError, exception_handlers
 from functions.compat.speech.answers import SpokenAnswer
 from functions.compat.speech.requests import read_body
 from functions.compat.speech.texts import check_seconds, speech_of
-from speech.engines.speaking import SpeechOptions
+from speech.engines.interface.text_engine import SpeechOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

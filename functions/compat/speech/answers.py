@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import StreamingResponse
 
-from speech.audio.marking import DIGITAL_SOURCE_TYPE
+from speech.results.marking import DIGITAL_SOURCE_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -10,8 +10,8 @@ import numpy as np
 import soxr
 
 from functions.compat.speech.formats import Codec
-from speech.audio.wav import begin_wav, to_pcm16
-from speech.engines.samples import RESAMPLING_QUALITY
+from speech.results.wav import begin_wav, to_pcm16
+from speech.signal.samples import RESAMPLING_QUALITY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from av.audio.stream import AudioStream
 
     from functions.compat.speech.formats import SoundFormat
-    from speech.audio.marking import Marking
-    from speech.engines.base import Samples
+    from speech.results.marking import Marking
+    from speech.signal.arrays import Samples
 
 
 class Encoder(Protocol):

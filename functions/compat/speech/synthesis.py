@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 from functions.compat.speech.encoders import PcmEncoder
 from shared.http.push import OverloadedError
-from speech.engines.speaking import TextError, TextErrorCode
+from speech.engines.interface.text_engine import TextError, TextErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
+    from conversion.admission import Admission
     from functions.compat.speech.encoders import Encoder
-    from functions.convert.admission import Admission
-    from speech.engines.base import Samples
+    from speech.signal.arrays import Samples
 
 BYTES_PER_SECOND: Final = 48_000 * 2 * 2
 """What a second of speech may take at most: 48 kHz, stereo, 16 bits. A higher rate is shorter."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from functions.compat.speech.encoders import open_encoder
 from functions.compat.speech.synthesis import Speech, too_long
-from speech.engines.speaking import LONGEST_TEXT, TextError, TextErrorCode
+from speech.engines.interface.text_engine import LONGEST_TEXT, TextError, TextErrorCode
 from speech.text.sentences import split_sentences
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from functions.compat.speech.formats import SoundFormat
     from functions.compat.speech.synthesis import SpeechLimits
     from functions.compat.speech.voices import TextVoice
-    from speech.engines.base import Samples
-    from speech.engines.speaking import SpeechOptions, TextEngine
+    from speech.engines.interface.text_engine import SpeechOptions, TextEngine
+    from speech.signal.arrays import Samples
 
 _SENTENCE_SECONDS: Final = 0.45
 """The pause between two sentences at usual speed."""

@@ -10,8 +10,8 @@ from speech.bundles.bundle import BundleError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from functions.convert.characters import LoadedCharacter
-    from speech.engines.speaking import PhraseEngine
+    from conversion.characters.lending import LoadedCharacter
+    from speech.engines.interface.text_engine import PhraseEngine
 
 
 @dataclass(frozen=True, slots=True)
