@@ -32,7 +32,7 @@ WEB = ROOT / "web"
 DEPLOYABLES = (
     "api",
     "combined",
-    "compat/voicevox",
+    "compat",
     "convert",
     "dead_letter",
     "live",

@@ -12,8 +12,8 @@ from unittest.mock import patch
 
 import onnxruntime
 
-from functions.compat.voicevox import main as voicevox
-from functions.compat.voicevox.settings import VoicevoxSettings
+from functions.compat import main as voicevox
+from functions.compat.settings import CompatSettings
 from shared.process import settings
 from speech.engines.japanese.engine import HtsVoice
 from speech.networks import session
@@ -43,7 +43,7 @@ def _locked(lock: threading.RLock, run: Callable[..., Any]) -> Callable[..., Any
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT."""
-    config = settings.load(VoicevoxSettings)
+    config = settings.load(CompatSettings)
     # What is spoken in two halves takes the lock again.
     lock = threading.RLock()
     with (

@@ -1,6 +1,6 @@
-"""combined: `live` and the routes of VOICEVOX in one process.
+"""combined: `live` and the APIs of other clients in one process.
 
-They share the characters, and the places of what is converted at once. `live` and VOICEVOX know
+They share the characters, and the places of what is converted at once. `live` and `compat` know
 nothing of each other; this composition root alone knows both.
 """
 
@@ -12,7 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from functions.combined.settings import CombinedSettings, Switch
-from functions.compat.voicevox.composition import Access, Kept, compose
+from functions.compat.composition import Doors, Room, compose, keys_of
+from functions.compat.speech.access import Access
+from functions.compat.voicevox.memory.kept import Kept
 from functions.live import main as live
 from shared.process import logs, settings
 from speech.bundles.bundle import BundleError
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from functions.live.app import LiveApp
 
 
-def add_voicevox(config: CombinedSettings, services: live.Services, kept: Kept) -> live.Services:
-    """Add the routes of VOICEVOX to what `live` serves.
+def add_compat(config: CombinedSettings, services: live.Services, kept: Kept) -> live.Services:
+    """Add the APIs of other clients to what `live` serves.
 
     Args:
         config: the settings.
@@ -32,20 +34,18 @@ def add_voicevox(config: CombinedSettings, services: live.Services, kept: Kept) 
     Raises:
         BundleError: no character takes text.
     """
-    key = None if config.voicevox_key is None else config.voicevox_key.get_secret_value()
-    names = () if config.host == "127.0.0.1" else ("*",)
+    hosts = () if config.host == "127.0.0.1" else ("*",)
     admission = live.open_admission(config)
-    routes = compose(
-        services.tools.characters,
-        kept,
-        config,
-        Access(key, config.allowed_origins, names),
-        admission,
+    doors = Doors(
+        access=Access(keys_of(config.voicevox_key), config.allowed_origins, hosts),
         max_seconds=config.max_speech_seconds,
         numbers=config.voicevox_speakers,
+        names=config.openai_voices,
         is_alone=config.voicevox_alone is Switch.ON,
     )
-    return replace(services, admission=admission, others=routes)
+    tools = services.tools
+    room = Room(tools.characters, kept, tools.decoder, admission, config.characters_dir)
+    return replace(services, admission=admission, others=compose(doors, room))
 
 
 def build(config: CombinedSettings, services: live.Services, kept: Kept) -> LiveApp:
@@ -56,13 +56,13 @@ def build(config: CombinedSettings, services: live.Services, kept: Kept) -> Live
     Raises:
         BundleError: no character takes text.
     """
-    return live.build(config, add_voicevox(config, services, kept))
+    return live.build(config, add_compat(config, services, kept))
 
 
 async def _serve(config: CombinedSettings) -> None:
     kept = Kept.opened()
     async with live.starting_services(config, kept.front_end()) as services:
-        await live.serve(config, add_voicevox(config, services, kept))
+        await live.serve(config, add_compat(config, services, kept))
 
 
 def main() -> None:

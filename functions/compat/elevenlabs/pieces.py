@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from speech.engines.interface.engine import ConversionOptions
 from speech.signal.chunks import cut_at_pauses
 from speech.signal.clock import NoClock
 from speech.signal.levels import FRAMES_PER_SECOND, decibels, frame_power
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from shared.characters.manifest import CharacterManifest
-    from speech.engines.interface.engine import Engine
+    from speech.engines.interface.engine import ConversionOptions, Engine
     from speech.signal.arrays import Samples
     from speech.signal.chunks import Chunk
 

@@ -33,7 +33,10 @@ MODELS: Final = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 """The names of OpenAI's models that clients offer; every name is taken, and means the same."""
 
 VOICES: Final = frozenset(
-    "alloy ash ballad cedar coral echo fable marin nova onyx sage shimmer verse".split()
+    {
+        *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx"),
+        *("sage", "shimmer", "verse"),
+    }
 )
 """OpenAI's own voices: many clients can ask for no other."""
 

@@ -6,7 +6,7 @@ import base64
 import json
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from functions.compat.speech.synthesis import Synthesis
     from functions.compat.speech.voices import TextVoice, TextVoices
 
-LARGEST_BODY = 64 << 10
+PATHS: Final = ("/v1/audio/", "/v1/models")
+LARGEST_BODY: Final = 64 << 10
 
 
 class OpenAiRoutes:

@@ -39,8 +39,7 @@ def open_encoder(sound: SoundFormat, sample_rate: int, marking: Marking | None) 
     Args:
         sound: the format.
         sample_rate: of the samples that will come, in Hz.
-        marking: the statement that this is synthetic speech, where the format holds one: PCM, mu-law
-            and A-law hold none.
+        marking: the statement that this is synthetic speech; PCM, mu-law and A-law hold none.
     """
     if sound.codec in _RECIPES:
         encoder: Encoder = _FfmpegEncoder(sound, marking)
@@ -167,9 +166,10 @@ class _FfmpegEncoder:
                 rate=self._rate,
                 options={"flags": "+bitexact", **recipe.codec_options},
                 layout="mono",
-                **({} if sound.bit_rate is None else {"bit_rate": sound.bit_rate}),
             ),
         )
+        if sound.bit_rate is not None:
+            self._stream.bit_rate = sound.bit_rate
         self._resampler = av.AudioResampler(
             format=self._stream.format, layout="mono", rate=self._rate
         )

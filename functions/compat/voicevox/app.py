@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
+from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from functions.compat.voicevox.routes.dictionary_routes import DictionaryRoutes
 from functions.compat.voicevox.routes.errors import exception_handlers
 from functions.compat.voicevox.routes.info_routes import InfoRoutes
 from functions.compat.voicevox.routes.preset_routes import PresetRoutes
 from functions.compat.voicevox.routes.query_routes import QueryRoutes
 from functions.compat.voicevox.routes.synthesis_routes import SynthesisRoutes
-from functions.compat.voicevox.speech.synthesis import SpeechLimits, Synthesis
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from conversion.admission import Admission
     from functions.compat.voicevox.memory.memory import Presets, UserDictionary
     from functions.compat.voicevox.speech.voices import Voices
+
+VERSION: Final = "0.24.1"
+"""The version of VOICEVOX whose routes these are; clients compare it."""
 
 _LEFT_OUT = (
     "/cancellable_synthesis",
@@ -85,10 +88,16 @@ class Services:
     admission: Admission
 
 
-def build(settings: Settings, services: Services) -> Starlette:
-    """Build the application."""
+def build(settings: Settings, services: Services, synthesis: Synthesis | None = None) -> Starlette:
+    """Build the application.
+
+    Args:
+        settings: what it needs to know.
+        services: what it speaks with.
+        synthesis: speaks for other dialects, too; None for one of its own.
+    """
     voices, presets, dictionary = services.voices, services.presets, services.dictionary
-    synthesis = Synthesis(services.admission, settings.limits)
+    synthesis = synthesis or Synthesis(services.admission, settings.limits)
     left_out = _LEFT_OUT if settings.is_alone else (*_LEFT_OUT, *_CHANGES)
     return Starlette(
         routes=[

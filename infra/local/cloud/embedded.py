@@ -24,7 +24,7 @@ from functions.api import main as api
 from functions.api.settings import ApiSettings
 from functions.combined import main as combined
 from functions.combined.settings import CombinedSettings
-from functions.compat.voicevox.composition import Kept
+from functions.compat.voicevox.memory.kept import Kept
 from functions.convert import main as convert
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter import main as dead_letter

@@ -17,9 +17,11 @@ import pytest
 import uvicorn
 from vvclient import Client
 
-from functions.compat.voicevox.composition import VERSION, Kept
-from functions.compat.voicevox.main import build_app, load
-from functions.compat.voicevox.settings import VoicevoxSettings
+from functions.compat.main import build_app, load
+from functions.compat.settings import CompatSettings
+from functions.compat.voicevox.app import VERSION
+from functions.compat.voicevox.memory.kept import Kept
+from speech.decoding.decoder import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -31,8 +33,8 @@ SECONDS = 120
 @asynccontextmanager
 async def served() -> AsyncIterator[str]:
     """Serve the characters of the image."""
-    config, kept = VoicevoxSettings(workers=1), Kept.opened()
-    app = build_app(config, load(config, kept), kept)
+    config, kept = CompatSettings(workers=1), Kept.opened()
+    app = build_app(config, load(config, kept), kept, Decoder())
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     running = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110

@@ -19,7 +19,7 @@ NEEDED = [
     "conversion/worker.py",
     "functions/__init__.py",
     "functions/combined/main.py",
-    "functions/compat/voicevox/main.py",
+    "functions/compat/main.py",
     "functions/convert/main.py",
     "functions/convert/requirements-cuda.txt",
     "functions/convert/requirements.txt",

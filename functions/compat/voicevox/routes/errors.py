@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from functions.compat.speech.synthesis import ClientLeftError
 from functions.compat.voicevox.memory.memory import FullError
 from functions.compat.voicevox.queries.kana import KanaError
-from functions.compat.voicevox.speech.synthesis import ClientLeftError
 from functions.compat.voicevox.speech.waves import WavesError
 from shared.http.push import OverloadedError
 from speech.engines.interface.text_engine import TextError
@@ -47,6 +47,13 @@ class UnusableParameterError(HTTPException):
 def unknown_preset() -> HTTPException:
     """Return the error for a preset that there is not."""
     return HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "該当するプリセットIDが見つかりません")
+
+
+def refuse(status: HTTPStatus, message: str) -> Response:
+    """Answer a refusal; clients of VOICEVOX send a key that stands in the address."""
+    is_key_missing = status is HTTPStatus.UNAUTHORIZED
+    challenge = {"WWW-Authenticate": 'Basic realm="voicevox"'} if is_key_missing else None
+    return JSONResponse({"detail": message}, status, challenge)
 
 
 def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handler]:

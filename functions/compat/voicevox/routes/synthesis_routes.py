@@ -14,10 +14,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from functions.compat.speech.synthesis import Speech, too_long
 from functions.compat.voicevox.queries import queries
 from functions.compat.voicevox.queries.models import AudioQuery
 from functions.compat.voicevox.routes.parameters import read_body, read_flag, read_style
-from functions.compat.voicevox.speech.synthesis import Speech, too_long
 from functions.compat.voicevox.speech.waves import connect_waves
 from speech.results.wav import begin_wav, wav_file
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from functions.compat.voicevox.speech.synthesis import Synthesis
+    from functions.compat.speech.synthesis import Synthesis
     from functions.compat.voicevox.speech.voices import OfferedStyle, Voices
 
 _QUERIES = TypeAdapter(list[AudioQuery])

@@ -14,11 +14,12 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from functions.compat.voicevox.access import AccessMiddleware
-from functions.compat.voicevox.composition import Kept
+from functions.compat.settings import CompatSettings
+from functions.compat.speech.access import Access, AccessMiddleware
+from functions.compat.voicevox.memory.kept import Kept
 from functions.compat.voicevox.memory.memory import UserDictionary
 from functions.compat.voicevox.queries.models import Preset
-from functions.compat.voicevox.settings import VoicevoxSettings
+from functions.compat.voicevox.routes.errors import refuse
 from functions.compat.voicevox.speech.offers import plain_png
 from functions.compat.voicevox.speech.waves import WavesError, connect_waves
 from speech.results.wav import write_wav
@@ -41,7 +42,8 @@ async def status(
         return PlainTextResponse("in")
 
     sites = ("https://site.example",)
-    app = AccessMiddleware(Starlette(routes=[Route("/", answer)]), key, sites, hosts)
+    access = Access({} if key is None else {"bot": key}, sites, hosts)
+    app = AccessMiddleware(Starlette(routes=[Route("/", answer)]), access, refuse)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://voice.test") as client:
         return (await client.get("/", headers=headers)).status_code
@@ -54,6 +56,7 @@ async def status(
         ({"X-API-Key": "another"}, 401),
         ({"Authorization": "Basic %%%"}, 401),
         ({"X-API-Key": KEY}, 200),
+        ({"xi-api-key": KEY}, 200),
         ({"Authorization": f"Bearer {KEY}"}, 200),
         ({"Authorization": f"Basic {BASIC}"}, 200),
         ({"X-API-Key": KEY, "Origin": "https://site.example"}, 200),
@@ -91,9 +94,9 @@ async def test_a_page_cannot_call_under_a_name_of_its_own(host: str, expected: i
 
 
 def test_others_reach_the_service_by_default_only_if_they_need_a_key() -> None:
-    assert VoicevoxSettings().host == "127.0.0.1"
-    assert VoicevoxSettings(voicevox_key=SecretStr(KEY)).host == "0.0.0.0"  # noqa: S104
-    assert VoicevoxSettings(host="10.0.0.1").host == "10.0.0.1"
+    assert CompatSettings().host == "127.0.0.1"
+    assert CompatSettings(voicevox_key=SecretStr(KEY)).host == "0.0.0.0"  # noqa: S104
+    assert CompatSettings(host="10.0.0.1").host == "10.0.0.1"
 
 
 def a_preset(number: int = -1) -> Preset:

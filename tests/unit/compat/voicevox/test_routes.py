@@ -17,17 +17,17 @@ import pyopenjtalk
 import pytest
 
 from conversion.admission import Admission
-from functions.compat.voicevox.app import Services, Settings, build
-from functions.compat.voicevox.memory.memory import Presets, UserDictionary
-from functions.compat.voicevox.settings import VoicevoxSettings
-from functions.compat.voicevox.speech.offers import aliases_of
-from functions.compat.voicevox.speech.slow_readers import PIECE_BYTES, SlowReadersMiddleware
-from functions.compat.voicevox.speech.synthesis import (
+from functions.compat.settings import CompatSettings
+from functions.compat.speech.slow_readers import PIECE_BYTES, SlowReadersMiddleware
+from functions.compat.speech.synthesis import (
     SlowReaderError,
     Speech,
     SpeechLimits,
     Synthesis,
 )
+from functions.compat.voicevox.app import Services, Settings, build
+from functions.compat.voicevox.memory.memory import Presets, UserDictionary
+from functions.compat.voicevox.speech.offers import aliases_of
 from functions.compat.voicevox.speech.voices import OfferedSpeaker, OfferedStyle, Voices
 from shared.http.push import OverloadedError
 from speech.bundles.bundle import BundleError
@@ -129,7 +129,7 @@ def test_a_number_for_no_character_is_refused(entry: str) -> None:
 
 
 async def test_twenty_sentences_at_once_wait_in_line(services: Services) -> None:
-    admission = Admission(running=1, waiting=VoicevoxSettings().backlog)
+    admission = Admission(running=1, waiting=CompatSettings().backlog)
     async with client_of(build(SETTINGS, replace(services, admission=admission))) as client:
         body = await query(client, "はい。")
         ask = partial(client.post, "/synthesis", params={"speaker": STYLE}, json=body)

@@ -1,4 +1,4 @@
-"""The settings of the VOICEVOX service where it runs by itself."""
+"""The settings of the APIs that other clients speak, where they run by themselves."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def usual_workers() -> int:
     return min(max(1, round(read_resources().cpus)), _MOST_WORKERS)
 
 
-class VoicevoxSettings(ServingSettings, WatermarkSettings):
-    """Settings of the VOICEVOX service; those of its bases, and these.
+class CompatSettings(ServingSettings, WatermarkSettings):
+    """Settings of compat; those of its bases, and these.
 
     Attributes:
         host: every address if there is a key, this machine's own alone if not.
@@ -36,9 +36,13 @@ class VoicevoxSettings(ServingSettings, WatermarkSettings):
         allowed_origins: the web sites whose pages may call the service, `*` for all.
         allowed_hosts: the names under which requests without a key may come, beside addresses and
             `localhost`; `*` for all.
-        voicevox_key: the key that requests must carry; None if everybody may call the service.
+        voicevox_key: the key that requests of all dialects must carry; None if everybody may call
+            the service.
         voicevox_speakers: by which further numbers clients may ask for a character, each
             NUMBER=CHARACTER, separated by commas: bots know the numbers of another engine.
+        openai_voices: by which further names clients of OpenAI may ask for a character, each
+            NAME=CHARACTER, separated by commas; OpenAI's own names are the first character
+            otherwise.
         backlog: how many texts wait in line in each process.
         data_dir: where presets and the user dictionary are kept; None keeps them until the end.
         weights_dir: where several processes keep the networks that they share; a folder of this
@@ -50,6 +54,7 @@ class VoicevoxSettings(ServingSettings, WatermarkSettings):
 
     voicevox_key: Key | None = None
     voicevox_speakers: CommaSeparated = ()
+    openai_voices: CommaSeparated = ()
     backlog: Annotated[int, Field(ge=0, le=1000)] = 64
     port: Annotated[int, Field(ge=1, le=65535)] = 50_021
     workers: Annotated[int, Field(ge=1, le=32)] = Field(default_factory=usual_workers)

@@ -1,7 +1,7 @@
-"""The VOICEVOX service by itself: `python -m functions.compat.voicevox`.
+"""compat: the APIs that other clients speak, by themselves: `python -m functions.compat`.
 
 It needs nothing of Google Cloud: characters come from a folder, and several processes serve behind
-one port. Inside of `live` the same routes are served beside the WebSocket.
+one port. `combined` serves the same routes beside the WebSocket of `live`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from conversion.admission import Admission
 from conversion.characters.loading import build_character, return_memory
 from conversion.serving.serving import serve_until_signal
 from conversion.watermarking import open_marker
-from functions.compat.voicevox.composition import Access, Kept, compose
-from functions.compat.voicevox.settings import VoicevoxSettings
+from functions.compat.composition import Doors, Room, compose, keys_of
+from functions.compat.settings import CompatSettings
+from functions.compat.speech.access import Access
+from functions.compat.voicevox.memory.kept import Kept
 from shared.process import logs, settings
 from speech.bundles.bundle import BundleError
 from speech.bundles.reading import load_characters
+from speech.decoding.decoder import Decoder
 from speech.engines.interface.text_engine import SpeechOptions
 from speech.engines.registry import ENGINES
 from speech.networks.mapped_weights import MappedWeights
@@ -44,30 +47,35 @@ _REHEARSED: Final = "はい。"
 
 
 def build_app(
-    config: VoicevoxSettings, characters: Mapping[str, LoadedCharacter], kept: Kept
+    config: CompatSettings,
+    characters: Mapping[str, LoadedCharacter],
+    kept: Kept,
+    decoder: Decoder,
 ) -> ASGIApp:
     """Build the application of one process from its settings and the loaded characters.
+
+    Args:
+        config: the settings.
+        characters: all that are loaded.
+        kept: what clients of VOICEVOX leave.
+        decoder: has been started.
 
     Raises:
         BundleError: no character takes text.
     """
-    key = None if config.voicevox_key is None else config.voicevox_key.get_secret_value()
-    access = Access(key, config.allowed_origins, config.allowed_hosts)
     admission = Admission(
         running=config.concurrency, waiting=config.backlog, slots=_open_slots(config)
     )
-    return compose(
-        characters,
-        kept,
-        config,
-        access,
-        admission,
+    doors = Doors(
+        access=Access(keys_of(config.voicevox_key), config.allowed_origins, config.allowed_hosts),
         max_seconds=config.max_speech_seconds,
         numbers=config.voicevox_speakers,
+        names=config.openai_voices,
     )
+    return compose(doors, Room(characters, kept, decoder, admission, config.characters_dir))
 
 
-def _open_slots(config: VoicevoxSettings) -> Slots | None:
+def _open_slots(config: CompatSettings) -> Slots | None:
     if config.slots_dir is None:
         return None
     # Imported here, because Windows has no such locks; it runs one process.
@@ -76,8 +84,8 @@ def _open_slots(config: VoicevoxSettings) -> Slots | None:
     return SharedSlots(config.slots_dir, config.concurrency)
 
 
-def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
-    """Load the characters that take text, and let each say a word.
+def load(config: CompatSettings, kept: Kept) -> dict[str, LoadedCharacter]:
+    """Load the characters, and let each that takes text say a word.
 
     Raises:
         BundleError: a bundle will not work, or there is none.
@@ -92,7 +100,6 @@ def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
         for name, character in load_characters(
             config.characters_dir, ENGINES, config.max_bundle_bytes
         ).items()
-        if character.manifest.takes_text
     }
     for character in characters.values():
         if character.text_engine is not None:
@@ -101,7 +108,7 @@ def load(config: VoicevoxSettings, kept: Kept) -> dict[str, LoadedCharacter]:
     return characters
 
 
-async def serve(config: VoicevoxSettings, supervision: Supervision | None = None) -> None:
+async def serve(config: CompatSettings, supervision: Supervision | None = None) -> None:
     """Serve in this process until SIGTERM or SIGINT.
 
     Args:
@@ -112,21 +119,23 @@ async def serve(config: VoicevoxSettings, supervision: Supervision | None = None
         BundleError: a bundle will not work, or none takes text.
     """
     kept = await asyncio.to_thread(Kept.opened, config.data_dir)
-    app = build_app(config, await asyncio.to_thread(load, config, kept), kept)
+    # Started before there are threads: decoding processes are copies of one that it starts.
+    async with Decoder(max_processes=config.share(config.concurrency)) as decoder:
+        app = build_app(config, await asyncio.to_thread(load, config, kept), kept, decoder)
 
-    async def drain() -> None:
-        """Do nothing: the server waits for the requests under way."""
+        async def drain() -> None:
+            """Do nothing: the server waits for the requests under way."""
 
-    try:
-        await serve_until_signal(cast("ASGIFramework", app), config, drain, supervision)
-    finally:
-        kept.dictionary.close()
+        try:
+            await serve_until_signal(cast("ASGIFramework", app), config, drain, supervision)
+        finally:
+            kept.dictionary.close()
 
 
 def main() -> None:
     """Run the service; exit with status 2 and a message if settings or bundles are wrong."""
     try:
-        config = settings.load(VoicevoxSettings)
+        config = settings.load(CompatSettings)
         logs.configure("", config.log_level, secrets.token_hex())
         run(config)
     except (settings.SettingsError, BundleError) as error:
@@ -134,7 +143,7 @@ def main() -> None:
         sys.exit(2)
 
 
-def run(config: VoicevoxSettings) -> None:
+def run(config: CompatSettings) -> None:
     """Run as many processes as the settings say, until SIGTERM or SIGINT.
 
     Raises:
@@ -160,7 +169,7 @@ def run(config: VoicevoxSettings) -> None:
 @contextmanager
 def _own_folder() -> Iterator[Path]:
     """Make a folder that is removed at the end of this process, but not of a forked one."""
-    folder, owner = tempfile.mkdtemp(prefix="voicevox-"), os.getpid()
+    folder, owner = tempfile.mkdtemp(prefix="compat-"), os.getpid()
     try:
         yield Path(folder)
     finally:

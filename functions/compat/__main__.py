@@ -1,0 +1,5 @@
+"""Starts the service."""
+
+from functions.compat.main import main
+
+main()

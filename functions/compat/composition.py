@@ -1,0 +1,117 @@
+"""Puts all dialects together behind one port, wherever they are served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from functions.compat.elevenlabs import routes as elevenlabs
+from functions.compat.elevenlabs.errors import refuse as refuse_elevenlabs
+from functions.compat.elevenlabs.recordings import RecordingLimits, Recordings
+from functions.compat.openai import routes as openai
+from functions.compat.openai.errors import refuse as refuse_openai
+from functions.compat.speech.access import Access, AccessMiddleware
+from functions.compat.speech.dialects import Dialect, Dialects
+from functions.compat.speech.slow_readers import SlowReadersMiddleware
+from functions.compat.speech.synthesis import SpeechLimits, Synthesis
+from functions.compat.speech.voices import TextVoices, names_of, text_voices_of
+from functions.compat.voicevox import app as voicevox
+from functions.compat.voicevox.routes.errors import refuse as refuse_voicevox
+from functions.compat.voicevox.speech.offers import aliases_of, offered_speakers
+from functions.compat.voicevox.speech.voices import Voices
+from shared.http.origins import AllowedOriginsMiddleware
+from speech.bundles.bundle import BundleError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pydantic import SecretStr
+    from starlette.types import ASGIApp
+
+    from conversion.admission import Admission
+    from conversion.characters.lending import LoadedCharacter
+    from functions.compat.voicevox.memory.kept import Kept
+    from speech.decoding.decoder import Decoder
+
+_HEADERS = ["Authorization", "Content-Type", "X-API-Key", "xi-api-key"]
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """What the dialects offer, and to whom.
+
+    Attributes:
+        access: who may call.
+        max_seconds: the longest speech of one request.
+        numbers: by which further numbers clients of VOICEVOX may ask for a character, each
+            NUMBER=CHARACTER.
+        names: by which further names clients of OpenAI may ask for a voice, each NAME=CHARACTER.
+        is_alone: whether no other instance serves the same clients.
+        recordings: what a recording may be that is converted in one call.
+    """
+
+    access: Access
+    max_seconds: float = 300.0
+    numbers: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    is_alone: bool = True
+    recordings: RecordingLimits = field(default_factory=RecordingLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What all dialects speak with.
+
+    Attributes:
+        characters: all that are loaded; those that take text speak, those that take speech convert.
+        kept: what clients of VOICEVOX leave.
+        decoder: has been started.
+        admission: how much this process does at once, whoever asks for it.
+        characters_dir: the folder that an error names.
+    """
+
+    characters: Mapping[str, LoadedCharacter]
+    kept: Kept
+    decoder: Decoder
+    admission: Admission
+    characters_dir: Path
+
+
+def keys_of(key: SecretStr | None) -> dict[str, str]:
+    """Return the keys that requests may carry, by the names of their owners."""
+    return {} if key is None else {"operator": key.get_secret_value()}
+
+
+def compose(doors: Doors, room: Room) -> ASGIApp:
+    """Build the application of one process.
+
+    Raises:
+        BundleError: no character takes text, or one that a number or a name names.
+    """
+    speakers = offered_speakers(room.characters)
+    if not speakers:
+        raise BundleError(f"{room.characters_dir}: expected a character that takes text.")
+    limits = SpeechLimits(doors.max_seconds)
+    synthesis = Synthesis(room.admission, limits)
+    voices = Voices(speakers, aliases_of(doors.numbers, room.characters))
+    services = voicevox.Services(voices, room.kept.presets, room.kept.dictionary, room.admission)
+    served = voicevox.Settings(voicevox.VERSION, limits, is_alone=doors.is_alone)
+    text_voices = TextVoices(text_voices_of(room.characters), names_of(doors.names))
+    recordings = Recordings(room.decoder, room.admission, doors.recordings)
+    dialects = (
+        Dialect(openai.PATHS, openai.build(text_voices, synthesis), refuse_openai),
+        Dialect(
+            elevenlabs.PATHS,
+            elevenlabs.build(room.characters, recordings, synthesis),
+            refuse_elevenlabs,
+        ),
+        Dialect(("/",), voicevox.build(served, services, synthesis), refuse_voicevox),
+    )
+    protected = [
+        Dialect(each.paths, AccessMiddleware(each.app, doors.access, each.refuse), each.refuse)
+        for each in dialects
+    ]
+    return AllowedOriginsMiddleware(
+        SlowReadersMiddleware(Dialects(protected)), doors.access.allowed_origins, _HEADERS
+    )

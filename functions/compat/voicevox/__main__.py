@@ -1,5 +1,0 @@
-"""Starts the VOICEVOX service."""
-
-from functions.compat.voicevox.main import main
-
-main()

@@ -1,0 +1,41 @@
+"""What clients of VOICEVOX leave with the service, opened together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from functions.compat.voicevox.memory.kept_file import KeptFile
+from functions.compat.voicevox.memory.memory import Presets, UserDictionary
+from speech.text.front_end import FrontEnd
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What clients leave with the service.
+
+    Attributes:
+        presets: their settings.
+        dictionary: their words, and what reads texts with them.
+    """
+
+    presets: Presets
+    dictionary: UserDictionary
+
+    @classmethod
+    def opened(cls, folder: Path | None = None) -> Kept:
+        """Open what is kept in a folder; None keeps it in this process."""
+        if folder is None:
+            return cls(Presets(), UserDictionary())
+        folder.mkdir(parents=True, exist_ok=True)
+        presets, words = KeptFile(folder / "presets.json"), KeptFile(folder / "words.json")
+        dictionary = UserDictionary(file=words)
+        dictionary.refresh()
+        return cls(Presets(presets), dictionary)
+
+    def front_end(self) -> FrontEnd:
+        """Return what reads texts with the clients' words."""
+        return FrontEnd(lambda: self.dictionary, self.dictionary.has)
