@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from functions.compat.elevenlabs import routes as elevenlabs
 from functions.compat.elevenlabs.errors import refuse as refuse_elevenlabs
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from functions.compat.voicevox.memory.kept import Kept
     from speech.decoding.decoder import Decoder
 
-_HEADERS = ["Authorization", "Content-Type", "X-API-Key", "xi-api-key"]
+_HEADERS: Final = ("Authorization", "Content-Type", "X-API-Key", "xi-api-key")
 
 
 @dataclass(frozen=True, slots=True)

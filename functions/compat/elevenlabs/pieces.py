@@ -75,8 +75,7 @@ def convert_in_pieces(
         piece, held = _fit(converted, chunk, hop / sample_rate * engine.sample_rate, held)
         if is_last:
             whole = converted_length(len(samples), sample_rate, engine.sample_rate)
-            rest = np.concatenate([piece, held])
-            piece = fit_length(rest, whole - sent)
+            piece = fit_length(piece, whole - sent)
         sent += len(piece)
         yield piece
 
@@ -110,13 +109,13 @@ def _fit(converted: Samples, chunk: Chunk, hop: float, held: Samples) -> tuple[S
     Returns:
         What can be heard now, and what has to wait for the next piece.
     """
+    is_last = chunk.last == chunk.end
     begin = round((chunk.begin - chunk.first) * hop)
-    end = round((chunk.end - chunk.first) * hop)
     fade = round(_CROSSFADE_SECONDS * FRAMES_PER_SECOND * hop)
-    own = converted[begin : end + (fade if chunk.last > chunk.end else 0)].copy()
+    # The samples after the last whole frame belong to the last piece.
+    end = len(converted) if is_last else round((chunk.end - chunk.first) * hop) + fade
+    own = converted[begin:end].copy()
     if len(held):
         rise = np.linspace(0.0, 1.0, len(held), dtype=np.float32)
         own[: len(held)] = own[: len(held)] * rise + held * (1 - rise)
-    if chunk.last == chunk.end:
-        return own, own[:0]
-    return own[:-fade], own[-fade:]
+    return (own, own[:0]) if is_last else (own[:-fade], own[-fade:])

@@ -1,0 +1,83 @@
+"""Characters that speak and convert without a network, for tests of what is around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from conversion.characters.lending import LoadedCharacter
+from speech.engines.interface.text_engine import check_length, nothing_to_say
+from tests.support.characters import a_manifest
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+    from speech.engines.interface.engine import ConversionOptions, Engine
+    from speech.engines.interface.text_engine import PhraseEngine, SpeechOptions
+    from speech.signal.arrays import Samples
+
+RATE = 24_000
+SENTENCE_END = "。"
+
+
+@dataclass
+class Sentences:
+    """Says a tone of a tenth of a second for each sentence; `gate` lets each further one go on."""
+
+    sample_rate: int = RATE
+    gate: threading.Semaphore | None = None
+    spoken: list[str] = field(default_factory=list)
+    asked: list[SpeechOptions] = field(default_factory=list)
+
+    def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
+        check_length(text)
+        if not any(each.isalpha() for each in text):
+            raise nothing_to_say(text)
+        self.asked.append(options)
+        return self._say([each for each in text.split(SENTENCE_END) if each])
+
+    def _say(self, sentences: list[str]) -> Iterator[Samples]:
+        tone = 0.5 * np.sin(np.arange(self.sample_rate // 10) * (2 * np.pi * 440 / RATE))
+        for number, sentence in enumerate(sentences):
+            if self.gate is not None and number:
+                self.gate.acquire()
+            self.spoken.append(sentence)
+            yield tone.astype(np.float32)
+
+
+@dataclass
+class Mirror:
+    """Gives every recording back as it came, whatever its rate is called."""
+
+    sample_rate: int = RATE
+    asked: list[ConversionOptions] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+
+    def convert(
+        self,
+        samples: Samples,
+        sample_rate: int,
+        options: ConversionOptions,
+        stopwatch: object = None,
+    ) -> Samples:
+        del stopwatch
+        assert sample_rate == self.sample_rate
+        self.asked.append(options)
+        self.lengths.append(len(samples))
+        return samples
+
+    def open_stream(self, sample_rate: int, options: ConversionOptions) -> None:
+        del sample_rate, options
+
+
+def a_speaker(
+    name: str = "mei", text: Sentences | None = None, engine: Mirror | None = None
+) -> LoadedCharacter:
+    """A character that speaks with these; it takes no text without one that does."""
+    takes = "both" if text else "speech"
+    manifest = cast("Any", a_manifest(name)).model_copy(update={"takes": takes})
+    speaks = None if text is None else cast("PhraseEngine", text)
+    return LoadedCharacter(manifest, cast("Engine", engine or Mirror()), speaks)
