@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import io
 import zlib
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -225,13 +224,13 @@ class Conversion:
         # Signing and writing run at the same time, because each is a slow request in the cloud.
         signing = asyncio.create_task(self._sign(voice, name, encoded.extension))
         try:
-            await self._write(name, encoded)
+            bucket = await self._write(name, encoded)
             url, expires_at = await signing
         finally:
             signing.cancel()
             await asyncio.gather(signing, return_exceptions=True)
         return Result(
-            bucket=self._results.name,
+            bucket=bucket,
             object=name,
             url=url,
             url_expires_at=expires_at,
@@ -242,16 +241,19 @@ class Conversion:
             synthetic=marking.tags(),
         )
 
-    async def _write(self, name: str, encoded: Encoded) -> None:
-        # If the object exists, the answer to our own write was lost: no other worker has this
-        # attempt.
-        with suppress(ObjectExistsError):
-            await self._results.write(
+    async def _write(self, name: str, encoded: Encoded) -> str:
+        """Write a result; return the name of the bucket in which it is."""
+        try:
+            facts = await self._results.write(
                 name,
                 io.BytesIO(encoded.data),
                 content_type=encoded.content_type,
                 size=len(encoded.data),
             )
+        except ObjectExistsError:
+            # The answer to our own write was lost: no other worker has this attempt.
+            facts = await self._results.find(name)
+        return facts.bucket
 
     async def _sign(self, voice: Voice, name: str, extension: str) -> tuple[str, datetime]:
         filename = f"{voice.character}-{voice.voice_id[:8]}{extension}"

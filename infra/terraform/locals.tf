@@ -38,6 +38,7 @@ locals {
     LOG_LEVEL                   = var.log_level
     PROJECT_ID                  = var.project_id
     UPLOADS_BUCKET              = google_storage_bucket.uploads.name
+    UPLOAD_SHARDS               = tostring(var.upload_shards)
   }
   environment_api = {
     ALLOWED_ORIGINS         = join(",", local.origins)

@@ -637,6 +637,18 @@ variable "signing" {
   }
 }
 
+variable "upload_shards" {
+  description = "Over how many buckets recordings and results are spread, each: a bucket takes 1000 writes a second at first, which are 500 voices. Raise it when you like. Before you lower it, stop new voices and wait a day: the buckets that go must be empty."
+  type        = number
+  default     = 1
+  nullable    = false
+
+  validation {
+    condition     = var.upload_shards >= 1 && var.upload_shards <= 32 && floor(var.upload_shards) == var.upload_shards
+    error_message = "upload_shards must be a whole number from 1 to 32."
+  }
+}
+
 variable "upload_url_seconds" {
   description = "How long the address for an upload works."
   type        = number

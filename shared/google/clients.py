@@ -47,7 +47,21 @@ def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = No
 
 
 def open_bucket(settings: CommonSettings, name: str, signer: UrlSigner | None = None) -> Bucket:
-    """Open a bucket; with a signer, it can also sign addresses."""
+    """Open the bucket of recordings or of results; with a signer, it can also sign addresses.
+
+    With several `upload_shards`, it is that many buckets.
+    """
+    if settings.upload_shards == 1:
+        return _open_one_bucket(settings, name, signer)
+    from shared.google.sharded_bucket import ShardedBucket, shard_names
+
+    names = shard_names(name, settings.upload_shards)
+    return ShardedBucket([_open_one_bucket(settings, each, signer) for each in names])
+
+
+def _open_one_bucket(
+    settings: CommonSettings, name: str, signer: UrlSigner | None = None
+) -> Bucket:
     from google.cloud.storage import Client
 
     from shared.google.cloud_storage import CloudStorageBucket
@@ -61,7 +75,7 @@ def characters_opener(settings: CharacterSettings) -> Callable[[], Bucket] | Non
     It is opened when something is first asked of it: for most voices nothing is.
     """
     name = settings.characters_bucket
-    return None if name is None else partial(open_bucket, settings, name)
+    return None if name is None else partial(_open_one_bucket, settings, name)
 
 
 def open_signer(settings: SigningSettings) -> UrlSigner:

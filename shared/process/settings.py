@@ -100,6 +100,8 @@ class CommonSettings(BaseSettings):
         log_level: the least severity that is logged.
         log_key: the key of the pseudonyms that the logs give to voices.
         uploads_bucket: the bucket of the recordings.
+        upload_shards: over how many buckets recordings and results are spread, each; see
+            `shared.google.sharded_bucket`.
         conversion_deadline_seconds: the one number that all timeouts derive from.
     """
 
@@ -110,6 +112,7 @@ class CommonSettings(BaseSettings):
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
     log_key: Annotated[SecretStr, Field(min_length=32)] | None = None
     uploads_bucket: BucketName
+    upload_shards: Annotated[int, Field(ge=1, le=32)] = 1
     conversion_deadline_seconds: Annotated[int, Field(ge=5, le=500)] = 60
 
     @model_validator(mode="after")

@@ -101,7 +101,9 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
         servers.start(deployables.dead_letter(), addresses.dead_letter)
         servers.start(deployables.sweep(), addresses.sweep)
         await servers.wait_until_ready(client)
-        await provisioning.make_buckets(client, addresses.storage, addresses.origins(options))
+        await provisioning.make_buckets(
+            client, addresses.storage, addresses.origins(options), shards=options.upload_shards
+        )
 
         keeping = keep_alive(addresses.convert, options.liveness, converter.restart)
         await stack.enter_async_context(running_in_background(keeping))

@@ -166,7 +166,12 @@ class _Starter:
                 pubsub = f"http://{self._addresses.pubsub}"
                 await provisioning.make_subscriptions(client, pubsub, subscriptions)
                 origins = self._addresses.origins(self._options)
-                await provisioning.make_buckets(client, self._addresses.storage, origins)
+                await provisioning.make_buckets(
+                    client,
+                    self._addresses.storage,
+                    origins,
+                    shards=self._options.upload_shards,
+                )
         except httpx.HTTPError as error:
             raise StartError(f"buckets and topics could not be made: {error}") from error
 

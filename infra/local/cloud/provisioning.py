@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from infra.local.configuration import names
 from infra.local.memory.topics import Subscription
+from shared.google.sharded_bucket import shard_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,9 +42,14 @@ def plan_subscriptions(addresses: Addresses, timeouts: Timeouts) -> tuple[Subscr
 
 
 async def make_buckets(
-    client: httpx.AsyncClient, storage: str, origins: Sequence[str], max_age_seconds: int = 3600
+    client: httpx.AsyncClient,
+    storage: str,
+    origins: Sequence[str],
+    max_age_seconds: int = 3600,
+    *,
+    shards: int = 1,
 ) -> None:
-    """Make the buckets, and the notification about finished uploads."""
+    """Make the buckets, and the notifications about finished uploads."""
     cors = {
         "origin": list(origins),
         "method": ["GET", "PUT"],
@@ -54,23 +60,24 @@ async def make_buckets(
         ],
         "maxAgeSeconds": max_age_seconds,
     }
-    for bucket in (
-        {"name": names.UPLOADS_BUCKET, "cors": [cors]},
-        {"name": names.RESULTS_BUCKET, "cors": [cors]},
+    uploads = shard_names(names.UPLOADS_BUCKET, shards)
+    buckets: tuple[dict[str, Any], ...] = (
+        *({"name": name, "cors": [cors]} for name in uploads),
+        *({"name": name, "cors": [cors]} for name in shard_names(names.RESULTS_BUCKET, shards)),
         {"name": names.CHARACTERS_BUCKET},
-    ):
+    )
+    for bucket in buckets:
         url = f"{storage}/storage/v1/b?project={names.PROJECT_ID}"
         await _send(client, "POST", url, bucket)
-    await _send(
-        client,
-        "POST",
-        f"{storage}/storage/v1/b/{names.UPLOADS_BUCKET}/notificationConfigs",
-        {
-            "topic": f"//pubsub.googleapis.com/{names.topic_path(names.UPLOADS_TOPIC)}",
-            "event_types": ["OBJECT_FINALIZE"],
-            "payload_format": "JSON_API_V1",
-        },
-    )
+    notification = {
+        "topic": f"//pubsub.googleapis.com/{names.topic_path(names.UPLOADS_TOPIC)}",
+        "event_types": ["OBJECT_FINALIZE"],
+        "payload_format": "JSON_API_V1",
+    }
+    for name in uploads:
+        await _send(
+            client, "POST", f"{storage}/storage/v1/b/{name}/notificationConfigs", notification
+        )
 
 
 async def make_subscriptions(

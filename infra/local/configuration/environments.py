@@ -29,6 +29,7 @@ def deployable_environments(
         "PROJECT_ID": names.PROJECT_ID,
         "ENVIRONMENT": "local",
         "UPLOADS_BUCKET": names.UPLOADS_BUCKET,
+        "UPLOAD_SHARDS": str(options.upload_shards),
         "CONVERSION_DEADLINE_SECONDS": str(options.conversion_deadline_seconds),
     }
     pushed_to = common | {"PUSH_VERIFICATION": "off"}

@@ -60,6 +60,7 @@ class CloudOptions:
         max_text_characters: the longest text.
         max_speech_seconds: the longest speech of a text.
         upload_url_seconds: how long an upload URL works.
+        upload_shards: over how many buckets recordings and results are spread, each.
         conversion_deadline_seconds: the number that all timeouts derive from.
         concurrency: how many voices are converted at once; as many as in Terraform's container.
         backlog: how many more may wait.
@@ -85,6 +86,7 @@ class CloudOptions:
     max_text_characters: int = 500
     max_speech_seconds: float = 60.0
     upload_url_seconds: int = 600
+    upload_shards: int = 1
     conversion_deadline_seconds: int = 60
     concurrency: int = 4
     backlog: int = 8

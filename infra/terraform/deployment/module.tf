@@ -49,6 +49,7 @@ module "voice_avatar" {
   region                      = var.region
   result_url_seconds          = var.result_url_seconds
   signing                     = var.signing
+  upload_shards               = var.upload_shards
   upload_url_seconds          = var.upload_url_seconds
   vpc                         = var.vpc
   wait_objective_seconds      = var.wait_objective_seconds

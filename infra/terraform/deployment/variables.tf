@@ -346,6 +346,13 @@ variable "signing" {
   nullable    = false
 }
 
+variable "upload_shards" {
+  description = "Over how many buckets recordings and results are spread, each: a bucket takes 1000 writes a second at first, which are 500 voices. Raise it when you like. Before you lower it, stop new voices and wait a day: the buckets that go must be empty."
+  type        = number
+  default     = 1
+  nullable    = false
+}
+
 variable "upload_url_seconds" {
   description = "How long the address for an upload works."
   type        = number

@@ -55,6 +55,7 @@ run "bad_values" {
     recording_seconds           = { min = 0 }
     region                      = "europe-west1-b"
     result_url_seconds          = 59
+    upload_shards               = 0
     upload_url_seconds          = 59
     wait_objective_seconds      = 0
     wait_objective_share        = 0.9
@@ -98,6 +99,7 @@ run "bad_values" {
     var.recording_seconds,
     var.region,
     var.result_url_seconds,
+    var.upload_shards,
     var.upload_url_seconds,
     var.wait_objective_seconds,
     var.wait_objective_share,
