@@ -37,6 +37,7 @@ MODULES: Final = {
     "live": "benchmarks.live.run",
     "ahead": "benchmarks.ahead.run",
     "capacity": "benchmarks.capacity.run",
+    "watermark": "benchmarks.watermark.run",
 }
 """The module of each benchmark; its `run` takes `Options` and returns a `Report`.
 

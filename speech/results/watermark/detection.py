@@ -20,7 +20,7 @@ from speech.results.watermark.embedding import fade
 from speech.results.watermark.pattern import BANDS, CHIP_SECONDS, PERIOD, band_shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from speech.results.watermark.pattern import WatermarkKey
 
@@ -73,45 +73,56 @@ class Finding:
 
 
 def find_watermark(
-    samples: npt.NDArray[np.float32], sample_rate: int, key: WatermarkKey
+    samples: npt.NDArray[np.float32], sample_rate: int, keys: Sequence[WatermarkKey]
 ) -> Finding | None:
     """Search a sound for the watermark of a key.
 
     Args:
         samples: float32 [N], full scale 1.0.
         sample_rate: in Hz.
-        key: the deployment's.
+        keys: the deployment's: the present one and earlier ones.
 
     Returns:
         What agrees best, whether it counts as found or not; None for a sound that is silent, or
-        shorter than a second.
+        shorter than a second, and without keys.
     """
     wave = soxr.resample(samples, sample_rate, _RATE) if sample_rate != _RATE else samples
     if len(wave) < SHORTEST_SECONDS * _RATE or not wave.any():
         return None
     parts = max(1, math.ceil(len(wave) / (LONGEST_SECONDS * _RATE)))
-    findings = [_search(part, key) for part in np.array_split(wave, parts) if part.any()]
-    return max(findings, key=lambda found: found.agreement)
+    heard = [_Heard(part) for part in np.array_split(wave, parts) if part.any()]
+    findings = [part.search(key) for part in heard for key in keys]
+    return max(findings, key=lambda found: found.agreement, default=None)
 
 
-def _search(wave: Floats, key: WatermarkKey) -> Finding:
-    """Search a part of a sound, at 16 kHz."""
-    powers = _powers(wave)
-    by_bits = _correlator(key)
-    tried: list[Floats] = []
-    speeds: list[float] = []
-    for pitch, tempo in _changes():
-        levels = _levels(powers, pitch)
-        for begin in range(_FRAMES):
-            cells = _cells(levels, begin, tempo)
-            tried.append(by_bits @ cells.ravel() / max(float(np.linalg.norm(cells)), 1e-9))
-            speeds.append(tempo)
-    bits = np.concatenate([each.reshape(PERIOD, LENGTH) for each in tried])
-    best = np.argsort(np.square(bits).sum(axis=1))[-_KEPT:]
-    agreements = bits[best] @ code_words().astype(np.float32).T
-    row, payload = np.unravel_index(int(np.argmax(agreements)), agreements.shape)
-    speed = speeds[int(best[row]) // PERIOD]
-    return Finding(int(payload), float(agreements[row, payload]), speed)
+class _Heard:
+    """A part of a sound, as it would be marked for each beginning and speed that is tried.
+
+    Args:
+        wave: at 16 kHz.
+    """
+
+    def __init__(self, wave: Floats) -> None:
+        powers = _powers(wave)
+        self._speeds: list[float] = []
+        tried: list[Floats] = []
+        for pitch, tempo in _changes():
+            levels = _levels(powers, pitch)
+            for begin in range(_FRAMES):
+                cells = _cells(levels, begin, tempo).ravel()
+                tried.append(cells / max(float(np.linalg.norm(cells)), 1e-9))
+                self._speeds.append(tempo)
+        self._tried = np.stack(tried, axis=1)
+
+    def search(self, key: WatermarkKey) -> Finding:
+        """Return which payload of a key agrees best, from which beginning and at which speed."""
+        sums = (_correlator(key) @ self._tried).reshape(PERIOD, LENGTH, -1)
+        bits = sums.transpose(0, 2, 1).reshape(-1, LENGTH)
+        best = np.argsort(np.square(bits).sum(axis=1))[-_KEPT:]
+        agreements = bits[best] @ code_words().astype(np.float32).T
+        row, payload = np.unravel_index(int(np.argmax(agreements)), agreements.shape)
+        speed = self._speeds[int(best[row]) % len(self._speeds)]
+        return Finding(int(payload), float(agreements[row, payload]), speed)
 
 
 def _changes() -> Iterator[tuple[float, float]]:

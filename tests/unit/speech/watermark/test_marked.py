@@ -41,7 +41,7 @@ def characters() -> tuple[LoadedCharacter, LoadedCharacter]:
 
 
 def found_in(samples: Samples) -> int | None:
-    finding = find_watermark(samples, RATE, KEY)
+    finding = find_watermark(samples, RATE, [KEY])
     return finding.payload if finding is not None and finding.is_found else None
 
 

@@ -84,7 +84,7 @@ def test_what_is_added_lies_far_below_the_speech(plain: Samples, marked: Samples
 @pytest.mark.parametrize("rate", [16_000, 22_050, 32_000, 40_000, 44_100, 48_000])
 def test_it_is_found_at_every_sample_rate(plain: Samples, rate: int) -> None:
     samples = soxr.resample(plain, RATE, rate)
-    finding = find_watermark(Watermark(KEY, PAYLOAD, rate).mark(samples, seed=3), rate, KEY)
+    finding = find_watermark(Watermark(KEY, PAYLOAD, rate).mark(samples, seed=3), rate, [KEY])
 
     assert finding is not None
     assert finding.is_found
@@ -111,7 +111,7 @@ DAMAGES: dict[str, Callable[[Samples], Samples]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_it_survives(marked: Samples, damage: Callable[[Samples], Samples]) -> None:
-    finding = find_watermark(damage(marked), RATE, KEY)
+    finding = find_watermark(damage(marked), RATE, [KEY])
 
     assert finding is not None
     assert finding.is_found
@@ -120,19 +120,19 @@ def test_it_survives(marked: Samples, damage: Callable[[Samples], Samples]) -> N
 
 def test_it_is_not_found_where_there_is_none(plain: Samples, marked: Samples) -> None:
     other = WatermarkKey(b"the key of another deployment...")
-    findings = [find_watermark(plain, RATE, KEY), find_watermark(marked, RATE, other)]
+    findings = [find_watermark(plain, RATE, [KEY]), find_watermark(marked, RATE, [other])]
 
     assert [each is not None and each.is_found for each in findings] == [False, False]
 
 
 @pytest.mark.parametrize("samples", [np.zeros(3 * RATE, np.float32), np.ones(RATE // 2, "f")])
 def test_silence_and_what_is_too_short_hold_nothing(samples: Samples) -> None:
-    assert find_watermark(samples, RATE, KEY) is None
+    assert find_watermark(samples, RATE, [KEY]) is None
 
 
 def test_a_long_sound_is_searched_in_parts(plain: Samples) -> None:
     long = np.concatenate([np.tile(plain, 4), WATERMARK.mark(np.tile(plain, 4), seed=2)])
-    finding = find_watermark(long, RATE, KEY)
+    finding = find_watermark(long, RATE, [KEY])
 
     assert finding is not None
     assert finding.is_found
