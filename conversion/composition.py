@@ -13,16 +13,19 @@ from conversion.characters.fetching import FetchedCharacters, Limits
 from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
 from conversion.characters.loading import CharacterLoader, build_character
 from conversion.conversion import Conversion
+from conversion.credentials import ResultCredentials
 from conversion.rehearsal import rehearse
 from conversion.stopwatch import process_age_ms
 from conversion.watermarking import open_marker
 from shared.characters.bucket import CharacterBucket
 from shared.characters.manifest import MAX_BUNDLE_BYTES
 from shared.google import clients
+from shared.process.settings import SettingsError
 from speech.bundles.reading import load_characters
 from speech.decoding.decoder import Decoder
 from speech.engines.registry import ENGINES
 from speech.networks.settings import SessionSettings
+from speech.results.credentials.signing import CredentialSigner, raw_signature, sign_with
 from speech.text.front_end import FrontEnd
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conversion.characters.lending import Characters
+    from conversion.credentials import CredentialSettings
     from conversion.settings import ConverterSettings
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
@@ -94,7 +98,33 @@ def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) ->
         limits=config.decode_limits,
         max_speech_seconds=config.max_speech_seconds,
         result_lifetime=timedelta(seconds=config.result_url_seconds),
+        credentials=open_credentials(config),
     )
+
+
+def open_credentials(config: CredentialSettings) -> ResultCredentials | None:
+    """Open what signs results, and load its library beside the start; None without certificates.
+
+    Raises:
+        SettingsError: the key is wrong.
+    """
+    if not config.c2pa_certificates:
+        return None
+    try:
+        sign = _open_key(config)
+    except ValueError as error:
+        raise SettingsError(f"C2PA_KEY is wrong: {error}") from None
+    signer = CredentialSigner(config.c2pa_certificates, sign, config.c2pa_time_stamp_url)
+    credentials = ResultCredentials(signer, config.c2pa_seconds)
+    credentials.load()
+    return credentials
+
+
+def _open_key(config: CredentialSettings) -> Callable[[bytes], bytes]:
+    if config.c2pa_key is not None:
+        return sign_with(config.c2pa_key.get_secret_value().encode())
+    kms_key = clients.open_kms_key(str(config.c2pa_kms_key), config.c2pa_seconds)
+    return lambda data: raw_signature(kms_key.sign(data))
 
 
 def open_stores(config: ConverterSettings) -> Stores:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from conversion.characters.lending import LoadedCharacter
+    from conversion.credentials import ResultCredentials
     from conversion.stopwatch import Stopwatch
     from shared.ports.bucket import Bucket
     from shared.voices.voice import Input, Speaking, Voice
@@ -74,6 +75,7 @@ class Conversion:
         limits: what a recording may be.
         max_speech_seconds: how long the speech of a text may be.
         result_lifetime: how long a result's address works.
+        credentials: puts signed statements into results; None for none.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Conversion:
         limits: DecodeLimits,
         max_speech_seconds: float,
         result_lifetime: timedelta,
+        credentials: ResultCredentials | None = None,
     ) -> None:
         self._uploads = uploads
         self._results = results
@@ -92,6 +95,7 @@ class Conversion:
         self._limits = limits
         self._max_speech_seconds = max_speech_seconds
         self._result_lifetime = result_lifetime
+        self._credentials = credentials
 
     async def run(
         self, voice: Voice, character: LoadedCharacter, enter_stage: Callable[[str], None]
@@ -152,6 +156,9 @@ class Conversion:
         with stages.enter("encoding", timed_as="encode"):
             marking = character.text_marking if voice.is_text else character.marking
             encoded = await _encode(samples, character, voice, marking)
+        if self._credentials is not None:
+            with stages.stopwatch.stage("sign"):
+                encoded = await self._credentials.add(encoded, character.manifest, marking)
         return Made(encoded, marking, seconds)
 
     async def store(self, voice: Voice, made: Made, stages: Stages) -> Outcome:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from conversion.credentials import CredentialSettings
 from conversion.serving.planning import Plan, memory_needs, plan, read_resources
 from conversion.serving.serving import ServingSettings
 from conversion.watermarking import WatermarkSettings
@@ -51,6 +52,7 @@ class FetchedCharacterSettings(CharacterSettings):
 class ConverterSettings(
     ServingSettings,
     WatermarkSettings,
+    CredentialSettings,
     SigningSettings,
     RecordingSettings,
     FetchedCharacterSettings,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared.google.cloud_storage import UrlSigner
+    from shared.google.key_management import KmsKey
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
     from shared.ports.tokens import TokenVerifier
@@ -127,3 +128,19 @@ def open_push_verifier(settings: PushSettings) -> TokenVerifier:
         email=str(settings.push_service_account),
         signature_may_be_removed=settings.push_verification is PushVerification.PLATFORM,
     )
+
+
+def open_kms_key(name: str, seconds: float) -> KmsKey:
+    """Open a key in Cloud KMS.
+
+    Args:
+        name: the resource name of a version of it.
+        seconds: how long a signature may take.
+    """
+    import google.auth
+    from google.auth.transport.requests import AuthorizedSession
+
+    from shared.google.key_management import KmsKey
+
+    credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/cloudkms"])
+    return KmsKey(name, AuthorizedSession(credentials), seconds)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from infra.local.configuration import names
 from infra.local.configuration.addresses import port_of
 from infra.local.configuration.keys import read_key
+from infra.local.configuration.origin import origin_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +39,7 @@ def deployable_environments(
     upload_url = {"UPLOAD_URL_SECONDS": str(options.upload_url_seconds)}
     characters = {"CHARACTERS_BUCKET": names.CHARACTERS_BUCKET}
     publishing = {"CONVERSIONS_TOPIC": names.CONVERSIONS_TOPIC}
+    origin = origin_environment(options.folder / "origin")
     patience = {"PATIENCE_SECONDS": str(options.patience_seconds)}
     return {
         "api": common
@@ -48,12 +50,18 @@ def deployable_environments(
         | publishing
         | {"MAX_TEXT_CHARACTERS": str(options.max_text_characters)}
         | _api_environment(options, addresses, key_file),
-        "live": common | signing | limits | characters | _live_environment(options, addresses),
+        "live": common
+        | signing
+        | limits
+        | characters
+        | origin
+        | _live_environment(options, addresses),
         "on_upload": pushed_to | publishing,
         "convert": pushed_to
         | signing
         | limits
         | characters
+        | origin
         | _convert_environment(options, addresses),
         "dead_letter": pushed_to | publishing | {"RESULTS_BUCKET": names.RESULTS_BUCKET},
         "sweep": pushed_to | publishing | upload_url | patience,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-FOUND_FROM: Final = 7.2
+FOUND_FROM: Final = 7.4
 """Agreement from which a watermark counts as found; see Finding."""
 
 SHORTEST_SECONDS: Final = 1.0
