@@ -45,7 +45,7 @@ def add_compat(config: CombinedSettings, services: live.Services, kept: Kept) ->
     )
     tools = services.tools
     room = Room(tools.characters, kept, tools.decoder, admission, config.characters_dir)
-    return replace(services, admission=admission, others=compose(doors, room))
+    return replace(services, admission=admission, others=compose(doors, room).app)
 
 
 def build(config: CombinedSettings, services: live.Services, kept: Kept) -> LiveApp:

@@ -19,6 +19,7 @@ from functions.compat.voicevox import app as voicevox
 from functions.compat.voicevox.routes.errors import refuse as refuse_voicevox
 from functions.compat.voicevox.speech.offers import aliases_of, offered_speakers
 from functions.compat.voicevox.speech.voices import Voices
+from functions.compat.wyoming.server import WyomingServer
 from shared.http.origins import AllowedOriginsMiddleware
 from speech.bundles.bundle import BundleError
 
@@ -83,8 +84,21 @@ def keys_of(key: SecretStr | None) -> dict[str, str]:
     return {} if key is None else {"operator": key.get_secret_value()}
 
 
-def compose(doors: Doors, room: Room) -> ASGIApp:
-    """Build the application of one process.
+@dataclass(frozen=True, slots=True)
+class Compat:
+    """What one process serves.
+
+    Attributes:
+        app: all dialects of HTTP, behind one port.
+        wyoming: serves clients of Wyoming, where an operator gives it a port.
+    """
+
+    app: ASGIApp
+    wyoming: WyomingServer
+
+
+def compose(doors: Doors, room: Room) -> Compat:
+    """Build what one process serves.
 
     Raises:
         BundleError: no character takes text, or one that a number or a name names.
@@ -112,6 +126,7 @@ def compose(doors: Doors, room: Room) -> ASGIApp:
         Dialect(each.paths, AccessMiddleware(each.app, doors.access, each.refuse), each.refuse)
         for each in dialects
     ]
-    return AllowedOriginsMiddleware(
+    app = AllowedOriginsMiddleware(
         SlowReadersMiddleware(Dialects(protected)), doors.access.allowed_origins, _HEADERS
     )
+    return Compat(app, WyomingServer(text_voices, synthesis))

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -20,7 +20,7 @@ from conversion.admission import Admission
 from conversion.characters.loading import build_character, return_memory
 from conversion.serving.serving import serve_until_signal
 from conversion.watermarking import open_marker
-from functions.compat.composition import Doors, Room, compose, keys_of
+from functions.compat.composition import Compat, Doors, Room, compose, keys_of
 from functions.compat.settings import CompatSettings
 from functions.compat.speech.access import Access
 from functions.compat.voicevox.memory.kept import Kept
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hypercorn.typing import ASGIFramework
-    from starlette.types import ASGIApp
 
     from conversion.admission import Slots
     from conversion.characters.lending import LoadedCharacter
@@ -46,13 +45,13 @@ if TYPE_CHECKING:
 _REHEARSED: Final = "はい。"
 
 
-def build_app(
+def build(
     config: CompatSettings,
     characters: Mapping[str, LoadedCharacter],
     kept: Kept,
     decoder: Decoder,
-) -> ASGIApp:
-    """Build the application of one process from its settings and the loaded characters.
+) -> Compat:
+    """Build what one process serves from its settings and the loaded characters.
 
     Args:
         config: the settings.
@@ -121,15 +120,18 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
     kept = await asyncio.to_thread(Kept.opened, config.data_dir)
     # Started before there are threads: decoding processes are copies of one that it starts.
     async with Decoder(max_processes=config.share(config.concurrency)) as decoder:
-        app = build_app(config, await asyncio.to_thread(load, config, kept), kept, decoder)
+        compat = build(config, await asyncio.to_thread(load, config, kept), kept, decoder)
 
         async def drain() -> None:
             """Do nothing: the server waits for the requests under way."""
 
-        try:
-            await serve_until_signal(cast("ASGIFramework", app), config, drain, supervision)
-        finally:
-            kept.dictionary.close()
+        async with AsyncExitStack() as stack:
+            stack.callback(kept.dictionary.close)
+            if config.wyoming_port is not None:
+                wyoming = compat.wyoming.listening(config.wyoming_host, config.wyoming_port)
+                await stack.enter_async_context(wyoming)
+            app = cast("ASGIFramework", compat.app)
+            await serve_until_signal(app, config, drain, supervision)
 
 
 def main() -> None:

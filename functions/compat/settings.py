@@ -43,6 +43,9 @@ class CompatSettings(ServingSettings, WatermarkSettings):
         openai_voices: by which further names clients of OpenAI may ask for a character, each
             NAME=CHARACTER, separated by commas; OpenAI's own names are the first character
             otherwise.
+        wyoming_port: where Home Assistant finds the voices; None for nowhere, which is usual.
+        wyoming_host: the address of that port. Its protocol knows no key: whoever reaches it may
+            let the characters speak.
         backlog: how many texts wait in line in each process.
         data_dir: where presets and the user dictionary are kept; None keeps them until the end.
         weights_dir: where several processes keep the networks that they share; a folder of this
@@ -55,6 +58,8 @@ class CompatSettings(ServingSettings, WatermarkSettings):
     voicevox_key: Key | None = None
     voicevox_speakers: CommaSeparated = ()
     openai_voices: CommaSeparated = ()
+    wyoming_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    wyoming_host: str = "127.0.0.1"
     backlog: Annotated[int, Field(ge=0, le=1000)] = 64
     port: Annotated[int, Field(ge=1, le=65535)] = 50_021
     workers: Annotated[int, Field(ge=1, le=32)] = Field(default_factory=usual_workers)

@@ -48,6 +48,11 @@ class SoundFormat:
     bit_rate: int | None = None
 
     @property
+    def bytes_per_second(self) -> int:
+        """How many bytes a second takes in PCM, mu-law or A-law."""
+        return self.sample_rate * (2 if self.codec is Codec.PCM else 1)
+
+    @property
     def content_type(self) -> str:
         """The media type."""
         return CONTENT_TYPES[self.codec]

@@ -52,7 +52,13 @@ def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """A service that asks for no key."""
-    with compat_process() as address:
+def wyoming_port() -> Iterator[int]:
+    with Ports() as ports:
+        yield ports.free(1)[0]
+
+
+@pytest.fixture(scope="module")
+def address(wyoming_port: int) -> Iterator[str]:
+    """A service that asks for no key, and serves Wyoming, too."""
+    with compat_process(WYOMING_PORT=str(wyoming_port)) as address:
         yield address

@@ -21,6 +21,10 @@ import pytest
 from elevenlabs.client import ElevenLabs
 from elevenlabs.core.api_error import ApiError
 from vvclient import Client
+from wyoming.audio import AudioStop
+from wyoming.client import AsyncTcpClient
+from wyoming.info import Describe, Info
+from wyoming.tts import Synthesize, SynthesizeVoice
 
 from functions.compat.voicevox.app import VERSION
 from tests.integration.compat.conftest import compat_process
@@ -232,6 +236,29 @@ def test_elevenlabs_package_understands_what_was_wrong(address: str) -> None:
             b"".join(client.speech_to_speech.convert(voice, audio=io.BytesIO(noise)))
         assert refused.value.status_code == status
         assert refused.value.body["detail"]["status"] == code
+
+
+async def test_wyomings_client_finds_the_voices_and_lets_one_speak(
+    address: str, wyoming_port: int
+) -> None:
+    assert address
+    async with AsyncTcpClient("127.0.0.1", wyoming_port) as client:
+        await client.write_event(Describe().event())
+        event = await client.read_event()
+        assert event is not None
+        (program,) = Info.from_event(event).tts
+        await client.write_event(Synthesize(TEXT, SynthesizeVoice(name="ned")).event())
+        sound, kinds = b"", []
+        while not kinds or not AudioStop.is_type(kinds[-1]):
+            event = await client.read_event()
+            assert event is not None
+            kinds.append(event.type)
+            sound += event.payload or b""
+
+    assert {"mei", "ned"} <= {voice.name for voice in program.voices}
+    assert kinds[0] == "audio-start"
+    assert 2.5 < len(sound) / 48_000 < 8.0
+    assert np.abs(np.frombuffer(sound, "<i2").astype(int)).max() > 5_000
 
 
 async def test_each_client_sends_the_key_that_the_service_asks_for() -> None:

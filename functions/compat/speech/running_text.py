@@ -1,0 +1,119 @@
+"""Text that comes in pieces, as language models write it, spoken as soon as a sentence is whole."""
+
+from __future__ import annotations
+
+import re
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from functions.compat.speech.synthesis import too_long
+from functions.compat.speech.texts import speech_of
+from speech.engines.interface.text_engine import TextError, TextErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator
+
+    from functions.compat.speech.formats import SoundFormat
+    from functions.compat.speech.synthesis import Synthesis
+    from functions.compat.speech.voices import TextVoice
+    from speech.engines.interface.text_engine import SpeechOptions
+
+LONGEST_WAITING: Final = 400
+"""After so many characters without an end a text is spoken up to its last comma or space."""
+
+_ENDS: Final = re.compile(r"[。．！？!?…\r\n\u2028\u2029]+[」』）)】〉》\"”’']*|\.(?=\s)")
+_BREATHS: Final = re.compile(r"[、，,；;：:・]|\s")
+_SENTENCE_SECONDS: Final = 0.45
+
+
+class Sentences:
+    """Collects text until sentences are whole."""
+
+    def __init__(self) -> None:
+        self._waiting = ""
+
+    def push(self, text: str) -> list[str]:
+        """Take the next piece of the text, and return the sentences that are whole now."""
+        self._waiting += text
+        sentences = []
+        while (end := self._end()) is not None:
+            sentences.append(self._waiting[:end])
+            self._waiting = self._waiting[end:]
+        return [each for each in sentences if each.strip()]
+
+    def finish(self) -> list[str]:
+        """Return what is left, when nothing more comes."""
+        rest, self._waiting = self._waiting, ""
+        return [rest] if rest.strip() else []
+
+    def _end(self) -> int | None:
+        found = _ENDS.search(self._waiting)
+        if found is not None and found.end() <= LONGEST_WAITING:
+            return found.end()
+        if len(self._waiting) < LONGEST_WAITING:
+            return None
+        breaths = [each.end() for each in _BREATHS.finditer(self._waiting, 0, LONGEST_WAITING)]
+        return breaths[-1] if breaths else LONGEST_WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenPiece:
+    """Something that was spoken.
+
+    Attributes:
+        sentence: the text of the sentence that it begins; None if it goes on.
+        begin: of this piece, in seconds from the first sample on.
+        sound: in the format that was asked for; PCM, mu-law or A-law.
+    """
+
+    sentence: str | None
+    begin: float
+    sound: bytes
+
+
+async def speak_running(
+    synthesis: Synthesis,
+    voice: TextVoice,
+    sentences: AsyncIterable[str],
+    options: SpeechOptions,
+    sound: SoundFormat,
+) -> AsyncIterator[SpokenPiece]:
+    """Speak sentences as they come; each waits for its turn like a text of its own.
+
+    Leaving the iterator ends the speech.
+
+    Args:
+        synthesis: speaks; bounded.
+        voice: whose voice.
+        sentences: one after the other.
+        options: how they are spoken.
+        sound: PCM, mu-law or A-law: what is sent one after the other is one sound.
+
+    Raises:
+        OverloadedError: there is no place for the next sentence.
+        TextError: a sentence cannot be read, or all of them take longer than the limit.
+    """
+    seconds = 0.0
+    async for sentence in sentences:
+        pause = _SENTENCE_SECONDS * options.pause / options.speed
+        before = pause if seconds else options.silence_before
+        spoken = replace(options, silence_before=before, silence_after=0.0)
+        try:
+            stream = await synthesis.stream(speech_of(voice, sentence, spoken, sound))
+        except TextError as error:
+            # Signs alone say nothing; the sentences around them still do.
+            if error.code is TextErrorCode.NOTHING_TO_SAY:
+                continue
+            raise
+        begins: str | None = sentence
+        try:
+            async with aclosing(stream.read()) as pieces:
+                async for piece in pieces:
+                    yield SpokenPiece(begins, seconds, piece)
+                    begins = None
+                    seconds += len(piece) / sound.bytes_per_second
+                    if seconds > synthesis.limits.seconds:
+                        raise too_long(synthesis.limits.seconds)
+        finally:
+            synthesis.close(stream)

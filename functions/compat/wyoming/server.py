@@ -1,0 +1,167 @@
+"""Serves Wyoming: Home Assistant finds the voices, and lets them speak.
+
+The protocol knows no key. Whoever reaches the port may let the voices speak.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from functions.compat.speech.formats import Codec, SoundFormat
+from functions.compat.speech.running_text import speak_running
+from functions.compat.speech.synthesis import SlowReaderError
+from functions.compat.speech.texts import check_seconds
+from functions.compat.wyoming.conversation import Conversation, RequestError, Utterance
+from functions.compat.wyoming.description import describe
+from functions.compat.wyoming.events import MOST_BYTES, Event, EventError, read_event
+from shared.http.push import OverloadedError
+from speech.engines.interface.text_engine import SpeechOptions, TextError
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader, StreamWriter
+    from collections.abc import AsyncIterator
+
+    from functions.compat.speech.synthesis import Synthesis
+    from functions.compat.speech.voices import TextVoices
+
+_LOG = logging.getLogger(__name__)
+
+MOST_CONNECTIONS: Final = 64
+IDLE_SECONDS: Final = 600.0
+MOST_WAITING: Final = 8
+"""How many texts of one client wait to be spoken."""
+
+UNREAD_SECONDS: Final = 20.0
+"""After how long a client loses its connection that does not read what is spoken."""
+
+_PIECE_BYTES: Final = 16 << 10
+_WIDTH: Final = 2
+
+
+class WyomingServer:
+    """Serves clients of Wyoming.
+
+    Args:
+        voices: that speak.
+        synthesis: that speaks; bounded.
+        unread_seconds: after how long a client loses its connection that does not read.
+    """
+
+    def __init__(
+        self, voices: TextVoices, synthesis: Synthesis, unread_seconds: float = UNREAD_SECONDS
+    ) -> None:
+        self._voices = voices
+        self._synthesis = synthesis
+        self._unread_seconds = unread_seconds
+        self._connections = 0
+
+    @asynccontextmanager
+    async def listening(self, host: str, port: int) -> AsyncIterator[int]:
+        """Listen inside of the context; several processes may listen at one port.
+
+        Returns:
+            The port, if 0 was asked for.
+        """
+        can_share = port != 0 and hasattr(socket, "SO_REUSEPORT")
+        server = await asyncio.start_server(
+            self._serve, host, port, limit=MOST_BYTES, reuse_port=can_share or None
+        )
+        async with server:
+            found: int = server.sockets[0].getsockname()[1]
+            yield found
+
+    async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
+        if self._connections >= MOST_CONNECTIONS:
+            writer.close()
+            return
+        self._connections += 1
+        try:
+            await self._converse(reader, writer)
+        except ExceptionGroup as errors:
+            await self._explain(errors.exceptions[0], writer)
+        finally:
+            self._connections -= 1
+            writer.close()
+
+    async def _explain(self, error: Exception, writer: StreamWriter) -> None:
+        """Say what was wrong; clients that wait for sound only see that the connection ends."""
+        if isinstance(error, OSError | TimeoutError | SlowReaderError):
+            _LOG.info("a client of Wyoming is gone, or does not read")
+            writer.transport.abort()
+            return
+        if not isinstance(error, EventError | TextError | RequestError | OverloadedError):
+            raise error
+        code = "busy" if isinstance(error, OverloadedError) else "bad_request"
+        with suppress(OSError, TimeoutError):
+            await self._send(writer, Event("error", {"text": str(error), "code": code}))
+
+    async def _converse(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Read and speak until the client has said everything and heard everything.
+
+        Raises:
+            ExceptionGroup: of what went wrong first.
+        """
+        asked: asyncio.Queue[Utterance | None] = asyncio.Queue(MOST_WAITING)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._listen(reader, writer, asked))
+            tasks.create_task(self._speak_all(writer, asked))
+
+    async def _listen(
+        self, reader: StreamReader, writer: StreamWriter, asked: asyncio.Queue[Utterance | None]
+    ) -> None:
+        conversation = Conversation(self._voices)
+        while True:
+            async with asyncio.timeout(IDLE_SECONDS):
+                event = await read_event(reader)
+            if event is None:
+                conversation.leave()
+                await asked.put(None)
+                return
+            if event.type == "describe":
+                await self._send(writer, describe(self._voices))
+            elif event.type == "ping":
+                await self._send(writer, Event("pong", {"text": event.data.get("text")}))
+            elif (utterance := conversation.take(event)) is not None:
+                await asked.put(utterance)
+
+    async def _speak_all(
+        self, writer: StreamWriter, asked: asyncio.Queue[Utterance | None]
+    ) -> None:
+        while (utterance := await asked.get()) is not None:
+            await self._speak(utterance, writer)
+
+    async def _speak(self, utterance: Utterance, writer: StreamWriter) -> None:
+        rate = utterance.voice.engine.sample_rate
+        form = {"rate": rate, "width": _WIDTH, "channels": 1}
+        if utterance.text is not None:
+            check_seconds(utterance.text, 1.0, self._synthesis.limits)
+        has_begun = False
+        spoken = speak_running(
+            self._synthesis,
+            utterance.voice,
+            utterance.sentences(),
+            SpeechOptions(),
+            SoundFormat(Codec.PCM, rate),
+        )
+        async with aclosing(spoken) as pieces:
+            async for piece in pieces:
+                if not has_begun:
+                    await self._send(writer, Event("audio-start", form))
+                    has_begun = True
+                for begin in range(0, len(piece.sound), _PIECE_BYTES):
+                    sound = piece.sound[begin : begin + _PIECE_BYTES]
+                    await self._send(writer, Event("audio-chunk", form, sound))
+        if not has_begun:
+            await self._send(writer, Event("audio-start", form))
+        await self._send(writer, Event("audio-stop"))
+        if utterance.text is None:
+            await self._send(writer, Event("synthesize-stopped"))
+
+    async def _send(self, writer: StreamWriter, event: Event) -> None:
+        writer.write(event.write())
+        async with asyncio.timeout(self._unread_seconds):
+            await writer.drain()
