@@ -12,7 +12,7 @@ from functions.compat.speech.texts import speech_of
 from speech.engines.interface.text_engine import TextError, TextErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterable
 
     from functions.compat.speech.formats import SoundFormat
     from functions.compat.speech.synthesis import Synthesis
@@ -78,7 +78,7 @@ async def speak_running(
     sentences: AsyncIterable[str],
     options: SpeechOptions,
     sound: SoundFormat,
-) -> AsyncIterator[SpokenPiece]:
+) -> AsyncGenerator[SpokenPiece]:
     """Speak sentences as they come; each waits for its turn like a text of its own.
 
     Leaving the iterator ends the speech.

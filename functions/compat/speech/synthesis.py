@@ -19,7 +19,7 @@ from shared.http.push import OverloadedError
 from speech.engines.interface.text_engine import TextError, TextErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 
     from conversion.admission import Admission
     from functions.compat.speech.encoders import Encoder
@@ -238,7 +238,7 @@ class SpokenStream:
         while not self.has_room:
             await self._change()
 
-    async def read(self) -> AsyncIterator[bytes]:
+    async def read(self) -> AsyncGenerator[bytes]:
         """Read what is spoken, to the end.
 
         Raises:

@@ -248,7 +248,8 @@ async def test_wyomings_client_finds_the_voices_and_lets_one_speak(
         assert event is not None
         (program,) = Info.from_event(event).tts
         await client.write_event(Synthesize(TEXT, SynthesizeVoice(name="ned")).event())
-        sound, kinds = b"", []
+        sound = b""
+        kinds: list[str] = []
         while not kinds or not AudioStop.is_type(kinds[-1]):
             event = await client.read_event()
             assert event is not None
