@@ -128,7 +128,9 @@ def evaluate(places: Places, effort: Effort) -> None:
     write_tables(places.bundle / "MODEL_CARD.md", tables)
 
 
-_RECORDINGS = command.Places(REPOSITORY / "characters", BUNDLE, WORK / "recordings")
+_RECORDINGS = command.Places(
+    REPOSITORY / "characters", REPOSITORY / "characters" / "hina", WORK / "recordings"
+)
 _STEPS = {"generate": make_data, "train": train, "quality": evaluate}
 
 

@@ -8,12 +8,16 @@ from typing import Any
 
 from importing.bundles.bundles import COLOUR, LIMITS, entry, owner_fields, write_files
 from importing.bundles.consent import Consent
-from shared.characters.manifest import SCHEMA_VERSION, read_manifest
+from shared.characters.manifest import ENCODERS, SCHEMA_VERSION, read_manifest
+from shared.process.writing import write_whole
+from speech.engines.harmonic import content
 from training.export import Melody
 from training.graph_weights import with_weights
 from training.network import OUTPUT_RATE
 from training.recordings.stages import Trained
 
+SHARED = (content.ROLE, content.STREAM_ROLE)
+"""The roles of graphs that are kept once for all characters."""
 TOOL = "Voice Avatar, trained from recordings"
 
 
@@ -36,7 +40,7 @@ def write_bundle(
         names: of the character.
         consent: of the voice's owner.
         trained: the network, and how high the owner speaks.
-        base: the bundle whose graphs get the weights.
+        base: a bundle that hears with the shared encoder; its own graphs get the weights.
 
     Returns:
         The bundle's folder.
@@ -44,16 +48,34 @@ def write_bundle(
     Raises:
         VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
     """
+    named = read_manifest(base).graphs
+    shared = {role: graph for role, graph in named.items() if role in SHARED}
     graphs = {
         role: with_weights((base / graph.file).read_bytes(), trained.network)
-        for role, graph in read_manifest(base).graphs.items()
+        for role, graph in named.items()
+        if role not in shared
     }
-    write_files(target, _manifest(names, consent, trained.melody, graphs), graphs)
+    keep_shared(base, target.parent)
+    entries = {role: graph.model_dump() for role, graph in shared.items()}
+    entries |= {role: entry(role, content) for role, content in graphs.items()}
+    write_files(target, _manifest(names, consent, trained.melody, entries), graphs)
     return target
 
 
+def keep_shared(bundle: Path, characters: Path) -> None:
+    """Put the graphs that a bundle shares with others beside the bundles of another folder."""
+    folder = characters / ENCODERS
+    for role, graph in read_manifest(bundle).graphs.items():
+        file = folder / f"{graph.sha256}.onnx"
+        if role in SHARED and not file.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            for suffix in (".json", ".onnx"):
+                there = bundle.parent / ENCODERS / file.with_suffix(suffix).name
+                write_whole(file.with_suffix(suffix), there.read_bytes())
+
+
 def _manifest(
-    names: Names, consent: Consent, melody: Melody, graphs: Mapping[str, bytes]
+    names: Names, consent: Consent, melody: Melody, graphs: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
@@ -61,7 +83,7 @@ def _manifest(
         "name": {"ja": names.japanese, "en": names.english},
         "engine": "harmonic",
         "sample_rate": OUTPUT_RATE,
-        "graphs": {role: entry(role, content) for role, content in graphs.items()},
+        "graphs": dict(graphs),
         "pitch": melody.as_manifest(),
         "limits": LIMITS,
         **owner_fields(consent),

@@ -11,14 +11,16 @@ from pathlib import Path
 from importing.bundles.consent import Ask, Consent, ask_consent, read_consent
 from importing.files.errors import VoiceFileError
 from importing.trial.measuring import measure as measure_speed
-from training.export import GRAPH
-from training.graph_weights import load_network
+from shared.characters.manifest import read_manifest
+from speech.bundles.files import find_graph
+from speech.engines.harmonic import content
+from training.content.hearing import Ear
 from training.judges.clips import judge_clips
 from training.judges.panel import gather
 from training.quality.card import write_tables
 from training.quality.material import prompts
 from training.quality.similarity import Embedding
-from training.recordings.bundle import Names, write_bundle
+from training.recordings.bundle import Names, keep_shared, write_bundle
 from training.recordings.errors import RecordingsError
 from training.recordings.judgement import Judge, judge
 from training.recordings.others import Others, find_others
@@ -39,6 +41,7 @@ from training.recordings.work import WorkFolder
 
 _HELD_OUT_SECONDS = 60.0
 _HELD_OUT_SHARE = 0.1
+_FORM = "average voice"  # what was kept in another form is made anew
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,19 @@ class Places:
 
     Attributes:
         characters: the folder of the bundles.
-        base: the bundle whose network the training begins with.
+        base: the bundle whose graphs get the owner's weights.
         work: the folder for what trainings keep.
     """
 
     characters: Path
     base: Path
     work: Path
+
+    @property
+    def encoder(self) -> Path:
+        """The content encoder that the base shares with others."""
+        graph = read_manifest(self.base).graphs[content.ROLE]
+        return find_graph(self.base, graph.file, graph.sha256)
 
 
 def main(arguments: Sequence[str], places: Places, ask: Ask, encoder: Embedding) -> int:
@@ -89,8 +98,8 @@ def _parser(places: Places) -> argparse.ArgumentParser:
     parser.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
     parser.add_argument(
         "--others", type=Path, metavar="FOLDER",
-        help="recordings of many other people, from which the character learns to ignore who"
-        " speaks (default: the readers in training/people)",
+        help="recordings of other people, whose voices are learnt beside, so that no sounds of"
+        " speech are forgotten (default: the readers in training/people)",
     )  # fmt: skip
     parser.add_argument("--listen", action="store_true", help="write a page of samples to compare")
     parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (default: 1)")
@@ -110,7 +119,9 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
             f"{options.recordings}: expected a folder with recordings, found none."
         )
     work = WorkFolder.open(
-        places.work / options.character, options.recordings, f"{options.seed} {options.quick}"
+        places.work / options.character,
+        options.recordings,
+        f"{_FORM} {options.seed} {options.quick}",
     )
     consent = _consent(options.consent, work, ask)
     progress = Progress(stages=6)
@@ -121,9 +132,9 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     write_dropped(work.path / "dropped.txt", selection.dropped)
     trained_on, held_out = hold_out(selection)
     others = work.kept("strangers", lambda: find_others(options.others))
-    effort = Effort(seed=options.seed)
+    ear, effort = Ear(places.encoder), Effort(seed=options.seed)
     training = Training(
-        load_network(places.base / GRAPH),
+        ear,
         effort.quick() if options.quick else effort,
         work,
         progress,
@@ -138,7 +149,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     write_bundle(made, names, consent, trained, places.base)
     progress.say(str(measure_speed(made, 1)))
     progress.begin("measuring")
-    judging = Judge(made, trained_on, encoder)
+    judging = Judge(made, trained_on, encoder, ear)
     judgement = judge(judging, held_out, others.strangers, progress.report)
     write_card(made / "MODEL_CARD.md", english, selection, consent, judgement)
     write_samples(work.listening, judgement)
@@ -149,7 +160,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
             gather(places.work.parent / "judges"),
         )
         progress.say(f"listen: {write_page(work.listening, english, judgement, judged)}")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    keep_shared(places.base, target.parent)
     shutil.move(made, target)
     progress.say(summary(judgement))
     progress.say(f"bundle: {target}; try it: nox -s demo -- --character {options.character}")
@@ -177,7 +188,7 @@ def measure(character: str, places: Places, cache: Path, encoder: Embedding) -> 
     selection: Selection = work.read("selection")
     others: Others = work.read("strangers")
     trained_on, held_out = hold_out(selection)
-    judging = Judge(bundle, trained_on, encoder)
+    judging = Judge(bundle, trained_on, encoder, Ear(places.encoder))
     progress = Progress(stages=1)
     progress.begin("measuring")
     judgement = judge(judging, held_out, others.strangers, progress.report)

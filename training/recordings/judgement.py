@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from shared.characters.manifest import read_manifest
 from speech.signal.samples import resample
+from training.content.hearing import Ear
 from training.features import RATE, Floats
-from training.graph_weights import load_network
 from training.network import HarmonicVoice
 from training.quality import measures
 from training.quality.converter import Converter
@@ -85,9 +85,12 @@ class Judge:
         bundle: of the character.
         references: the owner's recordings that say what the owner sounds like.
         encoder: hears likeness.
+        ear: hears content.
     """
 
-    def __init__(self, bundle: Path, references: Sequence[Utterance], encoder: Embedding) -> None:
+    def __init__(
+        self, bundle: Path, references: Sequence[Utterance], encoder: Embedding, ear: Ear
+    ) -> None:
         self._converter = Converter.of(bundle)
         pitch = read_manifest(bundle).pitch
         if pitch is None:
@@ -99,7 +102,7 @@ class Judge:
         clips = join(references)
         step = max(1, len(clips) // _REFERENCES)
         self._reference = self._direction([encoder.embed(clip) for clip in clips[::step]])
-        self._preparation = Preparation(load_network(bundle / "harmonic.onnx"), 0, versions=0)
+        self._preparation = Preparation(ear, 0, versions=0)
         self._voice = HarmonicVoice()
 
     @staticmethod
@@ -109,7 +112,7 @@ class Judge:
 
     def clip_of_owner(self, name: str, utterance: Utterance) -> Clip:
         """Convert a recording of the owner, and let the synthesis alone say it."""
-        (lesson,) = self._preparation.of_owner([utterance])
+        (lesson,) = self._preparation.of([utterance])
         synthesis = synthesise(self._voice, lesson.cepstra, lesson.log_f0)
         wave = resample(utterance.samples, utterance.rate, RATE)
         return Clip(name, wave, _aligned(synthesis, wave), self.convert(wave))
@@ -124,7 +127,7 @@ class Judge:
 
     def syntheses(self, utterances: Sequence[Utterance]) -> Iterator[Floats]:
         """What the synthesis alone says of each at the character's height, at 16 kHz."""
-        for lesson in self._preparation.of_owner(utterances):
+        for lesson in self._preparation.of(utterances):
             voiced = lesson.log_f0 > 0
             moved = lesson.log_f0
             if voiced.any():

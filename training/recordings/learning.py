@@ -1,9 +1,9 @@
-"""Trains a fresh decoder to speak the owner's envelopes; can be stopped and resumed."""
+"""Trains a decoder to speak people's envelopes, the owner's above all; can be resumed."""
 
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from training.content.voices import Scale, Voices
 from training.dataset import Disturbance, envelope_axis
-from training.network import Network
 from training.recordings.preparation import Lesson
 from training.train import NEPERS_TO_DECIBELS, size_of
 
@@ -22,6 +22,7 @@ _AS_IT_IS = 0.4
 _CHANGES, _VOICING = 0.35, 0.15
 _SMOOTHED_FRAMES = 25
 _JITTER = 0.04
+_NOISE = 0.07
 _AVERAGED = 0.997
 _SAVE_EVERY = 100
 
@@ -33,10 +34,10 @@ Report = Callable[[int, int, str], None]
 class Plan:
     """How long and how fast; a step takes `batch` crops of 1.6 s."""
 
-    steps: int = 1_600
-    batch: int = 8
-    rate: float = 1e-3
-    flat: float = 0.4
+    steps: int = 1_200
+    batch: int = 10
+    rate: float = 5e-4
+    flat: float = 0.3
 
 
 @dataclass(frozen=True)
@@ -48,38 +49,43 @@ class Batch:
     voicing: Tensor
     cepstrum: Tensor
     weight: Tensor
+    who: Tensor
 
 
 class Lessons:
-    """Draws batches from lessons.
+    """Draws batches from people's lessons.
 
     Args:
-        lessons: at least one.
+        people: the lessons of each voice; at least one with one.
+        shares: of the crops that each voice gets.
         seed: of the draws; the same step gets the same batch, also after a break.
     """
 
-    def __init__(self, lessons: Sequence[Lesson], seed: int) -> None:
-        self._lessons = lessons
+    def __init__(
+        self, people: Sequence[Sequence[Lesson]], shares: Sequence[float], seed: int
+    ) -> None:
+        self._people = people
+        self._shares = np.array(shares) / sum(shares)
         self._seed = seed
-        lengths = np.array([lesson.speaking.sum() for lesson in lessons], np.float64)
-        self._shares = lengths / lengths.sum()
+        lengths = [np.array([x.speaking.sum() for x in one], np.float64) for one in people]
+        self._lengths = [length / length.sum() for length in lengths]
 
     def batch(self, step: int, size: int) -> Batch:
         """The crops of a step."""
         random = np.random.default_rng((self._seed, step))
-        rows = []
-        for index in random.choice(len(self._lessons), size, p=self._shares):
-            lesson = self._lessons[index]
-            is_plain = random.random() < _AS_IT_IS
-            version = 0 if is_plain else int(random.integers(len(lesson.contents)))
-            first = int(
-                random.integers(
-                    min(0, len(lesson.log_f0) - CROP), max(1, len(lesson.log_f0) - CROP + 1)
-                )
-            )
-            rows.append(crop(lesson, version, first))
-        columns = (torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True))
-        return Batch(*columns)
+        drawn = random.choice(len(self._people), size, p=self._shares)
+        rows = [self._crop(int(who), random) for who in drawn]
+        columns = [torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)]
+        return Batch(*[*columns, torch.from_numpy(drawn)])
+
+    def _crop(self, who: int, random: np.random.Generator) -> tuple[np.ndarray, ...]:
+        lessons = self._people[who]
+        lesson = lessons[random.choice(len(lessons), p=self._lengths[who])]
+        is_plain = random.random() < _AS_IT_IS
+        version = 0 if is_plain else int(random.integers(len(lesson.contents)))
+        spare = len(lesson.log_f0) - CROP
+        first = int(random.integers(min(0, spare), max(1, spare + 1)))
+        return crop(lesson, version, first)
 
 
 def crop(lesson: Lesson, version: int, first: int, frames: int = CROP) -> tuple[np.ndarray, ...]:
@@ -112,7 +118,7 @@ class Disturber:
         self._doubt = Disturbance(seed)
 
     def __call__(self, batch: Batch, step: int) -> Batch:
-        """The batch with a smoother melody in half of it, moved by a few percent, and doubt."""
+        """The batch with doubt, noise, and a melody that is moved, and smoother in half of it."""
         random = torch.Generator().manual_seed(self._seed * 1_000_003 + step)
         self._doubt.seed(step)
         count = len(batch.f0)
@@ -124,7 +130,8 @@ class Disturber:
         moved = torch.where(is_smooth, smooth, log)
         moved = moved + _JITTER * torch.randn(count, 1, generator=random)
         doubted = self._doubt.doubt(batch.voicing)
-        return Batch(batch.content, torch.exp(moved), doubted, batch.cepstrum, batch.weight)
+        heard = batch.content + _NOISE * torch.randn(batch.content.shape, generator=random)
+        return replace(batch, content=heard, f0=torch.exp(moved), voicing=doubted)
 
 
 class Objective(nn.Module):
@@ -136,9 +143,9 @@ class Objective(nn.Module):
         super().__init__()
         self.register_buffer("axis", torch.tensor(envelope_axis(), dtype=torch.float32))
 
-    def forward(self, network: Network, given: Batch, voiced: Tensor) -> tuple[Tensor, float]:
+    def forward(self, voices: Voices, given: Batch, voiced: Tensor) -> tuple[Tensor, float]:
         """The loss, and the distance of the envelopes in dB."""
-        cepstrum, logit = network.speak(given.content, given.f0, given.voicing)
+        cepstrum, logit = voices.speak(given.content, given.f0, given.voicing, given.who)
         error = (cepstrum - given.cepstrum) @ self.axis
         total = given.weight.sum()
         spectrum = (size_of(error) * given.weight).sum() / total
@@ -149,74 +156,45 @@ class Objective(nn.Module):
         return loss, float(spectrum.detach()) * NEPERS_TO_DECIBELS
 
 
-def fresh_decoder(network: Network, lessons: Sequence[Lesson], seed: int) -> Network:
-    """A network with the same encoder, and a decoder that has learnt nothing but its scales."""
-    torch.manual_seed(seed)
-    fresh = Network(network.size)
-    shared = {
-        name: value
-        for name, value in network.state_dict().items()
-        if name.startswith(("entry.", "encoder.", "content.", "mel_mean"))
-    }
-    fresh.load_state_dict(shared, strict=False)
+def scale_of(lessons: Sequence[Lesson]) -> Scale:
+    """How the person speaks whose lessons these are."""
     spoken = np.concatenate([x.cepstra[x.speaking].astype(np.float32) for x in lessons])
-    fresh.cepstrum_mean.copy_(torch.from_numpy(spoken.mean(0)))
-    fresh.cepstrum_spread.copy_(torch.from_numpy(spoken.std(0) + 1e-3))
     melody = np.concatenate([x.log_f0[x.log_f0 > 0] for x in lessons])
-    fresh.melody_mean, fresh.melody_spread = float(np.median(melody)), float(melody.std() + 1e-3)
-    nn.init.normal_(fresh.exit.weight, std=0.02)
-    nn.init.zeros_(fresh.exit.bias)
-    return fresh
-
-
-@dataclass(frozen=True)
-class Part:
-    """The part of a network that a training changes.
-
-    Attributes:
-        parameters: of a network, always in the same order.
-        note: tells a distance, with a place for it.
-    """
-
-    parameters: Callable[[Network], list[nn.Parameter]]
-    note: str
+    middle, width = float(np.median(melody)), float(melody.std() + 1e-3)
+    return Scale(spoken.mean(0), spoken.std(0) + np.float32(1e-3), (middle, width))
 
 
 class Learner:
     """One training, with a checkpoint in a file that is replaced as it goes on.
 
     Args:
-        network: changed in place.
+        voices: changed in place.
         plan: how long and how fast.
-        loss: of a network at a step, with a distance to tell.
+        loss: of the voices at a step, with the distance of the envelopes in dB.
         file: the checkpoint.
-        part: what is learnt; the decoder if it is left out.
     """
 
     def __init__(
         self,
-        network: Network,
+        voices: Voices,
         plan: Plan,
-        loss: Callable[[Network, int], tuple[Tensor, float]],
+        loss: Callable[[Voices, int], tuple[Tensor, float]],
         file: Path,
-        part: Part | None = None,
     ) -> None:
-        self._network, self._plan, self._loss, self._file = network, plan, loss, file
-        self._part = part or Part(decoder_parameters, "envelopes off by {:.2f} dB")
-        self._average = copy.deepcopy(network)
-        self._learnt = self._part.parameters(network)
+        self._voices, self._plan, self._loss, self._file = voices, plan, loss, file
+        self._average = copy.deepcopy(voices)
         self._optimiser = torch.optim.AdamW(
-            self._learnt, plan.rate, betas=(0.9, 0.98), weight_decay=1e-3
+            voices.parameters(), plan.rate, betas=(0.9, 0.98), weight_decay=1e-3
         )
         self._step = 0
         if file.exists():
             self._resume()
 
-    def run(self, report: Report) -> Network:
-        """Trains to the end of the plan; returns the network with averaged weights."""
+    def run(self, report: Report) -> Voices:
+        """Trains to the end of the plan; returns the voices with averaged weights."""
         while self._step < self._plan.steps:
             distance = self._train_once()
-            report(self._step, self._plan.steps, self._part.note.format(distance))
+            report(self._step, self._plan.steps, f"envelopes off by {distance:.2f} dB")
             if self._step % _SAVE_EVERY == 0 or self._step == self._plan.steps:
                 self._save()
         return self._average.eval()
@@ -224,15 +202,15 @@ class Learner:
     def _train_once(self) -> float:
         for group in self._optimiser.param_groups:
             group["lr"] = self._rate()
-        loss, distance = self._loss(self._network, self._step)
+        loss, distance = self._loss(self._voices, self._step)
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self._learnt, 1.0)
+        nn.utils.clip_grad_norm_(self._voices.parameters(), 1.0)
         self._optimiser.step()
         self._step += 1
         keep = min(_AVERAGED, (1 + self._step) / (10 + self._step))
         with torch.no_grad():
-            pairs = zip(self._part.parameters(self._average), self._learnt, strict=True)
+            pairs = zip(self._average.parameters(), self._voices.parameters(), strict=True)
             for average, current in pairs:
                 average.lerp_(current, 1 - keep)
         return distance
@@ -247,7 +225,7 @@ class Learner:
     def _save(self) -> None:
         partial = self._file.with_suffix(".partial")
         state = {
-            "network": self._network.state_dict(), "average": self._average.state_dict(),
+            "voices": self._voices.state_dict(), "average": self._average.state_dict(),
             "optimiser": self._optimiser.state_dict(), "step": self._step,
         }  # fmt: skip
         torch.save(state, partial)
@@ -255,27 +233,26 @@ class Learner:
 
     def _resume(self) -> None:
         saved = torch.load(self._file, weights_only=True)
-        self._network.load_state_dict(saved["network"])
+        self._voices.load_state_dict(saved["voices"])
         self._average.load_state_dict(saved["average"])
         self._optimiser.load_state_dict(saved["optimiser"])
         self._step = saved["step"]
 
 
-def decoder_parameters(network: Network) -> list[nn.Parameter]:
-    """The parameters of the part that is learnt, in an order of their own."""
-    parts = (network.join, network.decoder, network.exit)
-    return [parameter for part in parts for parameter in part.parameters()]
-
-
-def held_out_distance(network: Network, lessons: Sequence[Lesson]) -> float:
+def held_out_distance(voices: Voices, lessons: Sequence[Lesson], who: int = 0) -> float:
     """Mean distance of the envelopes of whole lessons in dB, weighted as in the training."""
     objective = Objective()
     distances, weights = [], []
     for lesson in lessons:
-        rows = crop(lesson, 0, 0, len(lesson.log_f0))
-        batch = Batch(*(torch.from_numpy(column)[None] for column in rows))
+        batch = whole(lesson, who)
         with torch.no_grad():
-            _, distance = objective(network, batch, batch.voicing)
+            _, distance = objective(voices, batch, batch.voicing)
         distances.append(distance)
         weights.append(float(batch.weight.sum()))
     return float(np.average(distances, weights=weights))
+
+
+def whole(lesson: Lesson, who: int = 0) -> Batch:
+    """A lesson as it is, as a batch of one."""
+    columns = crop(lesson, 0, 0, len(lesson.log_f0))
+    return Batch(*[torch.from_numpy(column)[None] for column in columns] + [torch.tensor([who])])

@@ -1,6 +1,6 @@
 """Recordings of other people: to learn from, and to measure with."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ SHIPPED = Path(__file__).resolve().parent.parent / "people"
 TAUGHT_SECONDS = 1_000.0
 MOST_STRANGERS = 10
 _STRANGER_SECONDS = 20.0
+_READER = "en_"  # as the average voice names the readers that it was trained with
 _TAUGHT_PER_FILE = 15.0
 
 
@@ -21,11 +22,11 @@ class Others:
     """Other people's speech.
 
     Attributes:
-        taught: what the encoder also learns to hear.
-        strangers: whom it never hears, by name; they show what it does with anybody.
+        taught: whose voices are learnt beside the owner's, by name.
+        strangers: who are never learnt, by name; they show what is made of anybody.
     """
 
-    taught: list[Utterance]
+    taught: Mapping[str, Sequence[Utterance]]
     strangers: dict[str, list[Utterance]]
 
 
@@ -40,22 +41,15 @@ def find_others(folder: Path | None) -> Others:
     if folder is not None:
         return _part(_from_folder(folder))
     heard, strangers = (_from_folder(SHIPPED / part) for part in ("heard", "strangers"))
-    return Others(_all(heard.values()), strangers)
-
-
-def _all(people: Iterable[Sequence[Utterance]]) -> list[Utterance]:
-    return [utterance for utterances in people for utterance in utterances]
+    return Others({f"{_READER}{name}": one for name, one in heard.items()}, strangers)
 
 
 def _part(people: dict[str, list[Utterance]]) -> Others:
     """Every other person is a stranger, until there are enough of them."""
     names = list(people)
     strangers = names[1::2][:MOST_STRANGERS]
-    taught: list[Utterance] = []
-    for name in names:
-        if name not in strangers:
-            share = _first_seconds(people[name], TAUGHT_SECONDS / (len(names) - len(strangers)))
-            taught += share
+    most = TAUGHT_SECONDS / (len(names) - len(strangers))
+    taught = {n: _first_seconds(people[n], most) for n in names if n not in strangers}
     return Others(taught, {n: _first_seconds(people[n], _STRANGER_SECONDS) for n in strangers})
 
 

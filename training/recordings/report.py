@@ -73,8 +73,8 @@ Turns anyone's speech into this voice, with the speaker's own melody and timing.
 | voice | {consent.owner} |
 | licence | {": ".join(filter(None, (consent.licence, consent.terms_url)))} |
 | credit | {consent.credit} |
-| graph | `harmonic.onnx`: the synthesis of Mei, her encoder after it learnt to ignore who speaks, \
-and a decoder trained on the owner's recordings |
+| graphs | `content`: the encoder of Whisper base (OpenAI, MIT), shared by characters; \
+`harmonic.onnx`: the synthesis of Mei, and an average decoder that has learnt the owner's voice |
 | trained with | {clock(selection.seconds)} minutes of speech, by `nox -s train -- --recordings` |
 
 ## Measured

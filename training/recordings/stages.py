@@ -1,29 +1,26 @@
 """From chosen utterances to a trained decoder, in stages that are kept."""
 
-import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from training.content.hearing import Ear
+from training.content.voices import Voices, begin
 from training.export import Melody
 from training.network import Network
-from training.recordings import hearing
-from training.recordings.hearing import HearingLoss, as_before, encoder_parameters, nearest_of_owner
 from training.recordings.learning import (
-    Batch,
     Disturber,
     Learner,
     Lessons,
     Objective,
-    Part,
     Plan,
-    crop,
-    fresh_decoder,
+    scale_of,
+    whole,
 )
-from training.recordings.preparation import Lesson, Preparation, heard_by
+from training.recordings.preparation import Lesson, Preparation
 from training.recordings.progress import Progress
 from training.recordings.screening import Utterance
 from training.recordings.work import WorkFolder
@@ -32,6 +29,8 @@ from training.variance import widen
 _COMPENSATED = 0.8
 _COMPENSATED_WITH = 150
 _VERSIONS_OF_OTHERS = 1
+_OWNER_SHARE = 0.6
+_OWNER = "owner"
 
 
 @dataclass(frozen=True)
@@ -40,11 +39,12 @@ class Material:
 
     Attributes:
         owner: the owner's utterances.
-        others: of other people, who are only heard; may be empty.
+        others: of other people by name, whose voices are learnt beside, so that what the owner
+            has not said is not forgotten; may be empty.
     """
 
     owner: Sequence[Utterance]
-    others: Sequence[Utterance]
+    others: Mapping[str, Sequence[Utterance]]
 
 
 @dataclass(frozen=True)
@@ -53,21 +53,15 @@ class Effort:
 
     Attributes:
         plan: of the decoder.
-        hearing: of the encoder, if there are others.
         seed: of everything that is drawn.
     """
 
     plan: Plan = field(default_factory=Plan)
-    hearing: Plan = hearing.PLAN
     seed: int = 1
 
     def quick(self) -> "Effort":
         """A hundredth of it, to try the path."""
-        return replace(
-            self,
-            plan=replace(self.plan, steps=20),
-            hearing=replace(self.hearing, steps=10),
-        )
+        return replace(self, plan=replace(self.plan, steps=20))
 
 
 @dataclass(frozen=True)
@@ -83,13 +77,13 @@ class Training:
     """The stages of one training.
 
     Attributes:
-        base: the network whose encoder is used.
+        ear: hears what the decoder is given.
         effort: how much is trained.
         work: where it goes on after a break.
         progress: is told about every stage.
     """
 
-    base: Network
+    ear: Ear
     effort: Effort
     work: WorkFolder
     progress: Progress
@@ -98,11 +92,8 @@ class Training:
         """Train a decoder for the owner of the material."""
         torch.set_num_threads(1)
         owner = self.prepare(material.owner)
-        base = self.base
-        if material.others:
-            base = self.learn_to_hear(owner, material.others)
-            owner = heard_by(base, owner)
-        network = self.learn(base, owner)
+        others = self.prepare_others(material.others)
+        network = self.learn(owner, others).alone(0)
         compensate(network, owner, _COMPENSATED)
         melody = np.concatenate([lesson.log_f0[lesson.log_f0 > 0] for lesson in owner])
         return Trained(network, Melody.of(melody))
@@ -110,41 +101,43 @@ class Training:
     def prepare(self, utterances: Sequence[Utterance]) -> list[Lesson]:
         """The owner's lessons."""
         self.progress.begin("preparing")
-        preparation = Preparation(self.base, self.effort.seed)
+        preparation = Preparation(self.ear, self.effort.seed)
         lessons = self.work.kept(
-            "lessons", lambda: self._all(preparation.of_owner(utterances), len(utterances))
+            "lessons", lambda: self._all(preparation.of(utterances), len(utterances))
         )
-        return [lesson for lesson in lessons if lesson.speaking.any() and lesson.log_f0.any()]
+        return _useful(lessons)
 
-    def learn_to_hear(self, owner: Sequence[Lesson], others: Sequence[Utterance]) -> Network:
-        """A network whose encoder hears others as it hears the owner."""
-        self.progress.begin("hearing others")
-        seed, plan = self.effort.seed, self.effort.hearing
-        preparation = Preparation(self.base, seed + 1, _VERSIONS_OF_OTHERS)
-        heard = self.work.kept(
-            "others", lambda: self._all(preparation.of_others(others), len(others))
-        )
-        answers = nearest_of_owner(owner, [one for one in heard if one.speaking.any()])
-        loss = HearingLoss(as_before(owner), answers, plan.batch, seed)
-        self.progress.begin("learning to ignore who speaks")
-        network = copy.deepcopy(self.base).train().requires_grad_(requires_grad=True)
-        part = Part(encoder_parameters, "{:.0%} of the content is wrong")
-        learner = Learner(network, plan, loss, self.work.path / "hearing.pt", part)
-        return learner.run(self.progress.report)
+    def prepare_others(self, people: Mapping[str, Sequence[Utterance]]) -> dict[str, list[Lesson]]:
+        """Lessons of other people by name."""
+        self.progress.begin("preparing others")
+        preparation = Preparation(self.ear, self.effort.seed + 1, _VERSIONS_OF_OTHERS)
 
-    def learn(self, base: Network, owner: Sequence[Lesson]) -> Network:
-        """A decoder that speaks the owner's envelopes from what the base's encoder hears."""
-        seed = self.effort.seed
-        lessons, disturb, objective = Lessons(owner, seed), Disturber(seed), Objective()
+        def make() -> dict[str, list[Lesson]]:
+            made = {}
+            for number, (name, utterances) in enumerate(people.items()):
+                made[name] = list(preparation.of(utterances))
+                self.progress.report(number + 1, len(people))
+            return made
 
-        def loss(network: Network, step: int) -> tuple[Tensor, float]:
+        lessons: dict[str, list[Lesson]] = self.work.kept("others", make)
+        useful = {name: _useful(one) for name, one in lessons.items()}
+        return {name: one for name, one in useful.items() if one}
+
+    def learn(self, owner: Sequence[Lesson], others: Mapping[str, Sequence[Lesson]]) -> Voices:
+        """Voices of which the first is the owner's, from what an average speaker's begins as."""
+        seed, people = self.effort.seed, {_OWNER: owner, **others}
+        shares = [_OWNER_SHARE] + [(1 - _OWNER_SHARE) / max(len(others), 1)] * len(others)
+        lessons = Lessons(list(people.values()), shares, seed)
+        disturb, objective = Disturber(seed), Objective()
+
+        def loss(voices: Voices, step: int) -> tuple[Tensor, float]:
             batch = lessons.batch(step, self.effort.plan.batch)
-            result: tuple[Tensor, float] = objective(network, disturb(batch, step), batch.voicing)
+            result: tuple[Tensor, float] = objective(voices, disturb(batch, step), batch.voicing)
             return result
 
         self.progress.begin("learning the voice")
-        network = fresh_decoder(base, owner, seed)
-        learner = Learner(network, self.effort.plan, loss, self.work.path / "learner.pt")
+        voices = begin({name: scale_of(one) for name, one in people.items()})
+        learner = Learner(voices, self.effort.plan, loss, self.work.path / "learner.pt")
         return learner.run(self.progress.report)
 
     def _all(self, lessons: Iterator[Lesson], count: int) -> list[Lesson]:
@@ -155,12 +148,15 @@ class Training:
         return made
 
 
+def _useful(lessons: Sequence[Lesson]) -> list[Lesson]:
+    return [lesson for lesson in lessons if lesson.speaking.any() and lesson.log_f0.any()]
+
+
 def compensate(network: Network, owner: Sequence[Lesson], share: float) -> None:
     """Give the envelopes a share of the variance that they lack, in place."""
     spoken, wanted = [], []
     for lesson in owner[:: max(1, len(owner) // _COMPENSATED_WITH)]:
-        columns = crop(lesson, 0, 0, len(lesson.log_f0))
-        batch = Batch(*(torch.from_numpy(column)[None] for column in columns))
+        batch = whole(lesson)
         with torch.no_grad():
             cepstra, _ = network.speak(batch.content, batch.f0, batch.voicing)
         spoken.append(cepstra[0].numpy()[lesson.speaking])

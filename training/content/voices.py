@@ -1,0 +1,126 @@
+"""One decoder that speaks with many people's voices: what an owner's decoder begins with.
+
+A vector for each speaker is added behind the first layer, and each has scales of their own of
+envelopes and melody; all the rest is shared. `average.npz` holds such a decoder, trained on 63
+speakers; see training/README.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from training.content.graphs import SIZE
+from training.network import Network
+from training.target import CEPSTRUM_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+AVERAGE = Path(__file__).with_name("average.npz")
+_DECODER = ("join.", "decoder.", "exit.")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How one person speaks.
+
+    Attributes:
+        mean: of the cepstra while the person speaks, float32 [35].
+        spread: their standard deviation, float32 [35].
+        melody: median and standard deviation of log f0.
+    """
+
+    mean: NDArray[np.float32]
+    spread: NDArray[np.float32]
+    melody: tuple[float, float]
+
+
+class Voices(nn.Module):
+    """A decoder of content that speaks with several voices.
+
+    Args:
+        weights: of the shared layers, by their places in a `Network`.
+        vectors: float32 [voices, channels].
+        scales: of each voice.
+    """
+
+    mean: Tensor
+    spread: Tensor
+    melody: Tensor
+
+    def __init__(
+        self,
+        weights: Mapping[str, Tensor],
+        vectors: NDArray[np.float32],
+        scales: list[Scale],
+    ) -> None:
+        super().__init__()
+        network = Network(SIZE)
+        self.join, self.decoder, self.exit = network.join, network.decoder, network.exit
+        self.load_state_dict(dict(weights), strict=False)
+        self.vectors = nn.Parameter(torch.from_numpy(np.array(vectors, np.float32)))
+        tables = {
+            "mean": np.stack([scale.mean for scale in scales]),
+            "spread": np.stack([scale.spread for scale in scales]),
+            "melody": np.array([scale.melody for scale in scales]),
+        }
+        for name, table in tables.items():
+            self.register_buffer(name, torch.from_numpy(table.astype(np.float32)))
+
+    def speak(
+        self, content: Tensor, f0: Tensor, voicing: Tensor, who: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Cepstrum [batch, frames, 35] and voicing logit [batch, frames].
+
+        Args:
+            content: [batch, 128, frames].
+            f0: in Hz, [batch, frames].
+            voicing: [batch, frames].
+            who: the voice of each row, int64 [batch].
+        """
+        middle, width = self.melody[who].unbind(1)
+        melody = (torch.log(f0) - middle[:, None]) / width[:, None]
+        x = self.join(torch.cat([content, melody[:, None], voicing[:, None]], 1))
+        out = self.exit(self.decoder(x + self.vectors[who][:, :, None])).transpose(1, 2)
+        cepstrum = out[..., :CEPSTRUM_SIZE] * self.spread[who][:, None] + self.mean[who][:, None]
+        return cepstrum, out[..., CEPSTRUM_SIZE]
+
+    def alone(self, voice: int) -> Network:
+        """The network of one voice, whose encoder has learnt nothing; its vector is a bias."""
+        network = Network(SIZE)
+        network.load_state_dict(
+            {name: value for name, value in self.state_dict().items() if name.startswith(_DECODER)},
+            strict=False,
+        )
+        with torch.no_grad():
+            network.join.bias += self.vectors[voice]
+        network.cepstrum_mean.copy_(self.mean[voice])
+        network.cepstrum_spread.copy_(self.spread[voice])
+        network.melody_mean, network.melody_spread = self.melody[voice].tolist()
+        return network.eval()
+
+
+def begin(people: Mapping[str, Scale]) -> Voices:
+    """The average decoder for other people; whom it does not know begins as the mean of its own.
+
+    Args:
+        people: their scales by name; its own people are `en_READER`, `hina`, `mei` and `ned`.
+    """
+    with np.load(AVERAGE) as kept:
+        weights = {
+            name: torch.from_numpy(kept[name].astype(np.float32))
+            for name in kept.files
+            if name.startswith(_DECODER)
+        }
+        known = dict(zip(kept["names"].tolist(), kept["speaker.weight"], strict=True))
+    usual = np.mean(list(known.values()), 0)
+    vectors = np.array([known.get(name, usual) for name in people], np.float32)
+    return Voices(weights, vectors, list(people.values()))
