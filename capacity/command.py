@@ -19,6 +19,7 @@ from capacity.page import with_part
 from capacity.parameters import read_parameters
 from capacity.picture import draw
 from capacity.running import Runner, shown
+from capacity.search import MOST_SHARDS
 from capacity.settings import BusyHours, Instances, Quota, Settings, Signing
 from capacity.study import MINIMUM, study
 from capacity.target import Target
@@ -74,6 +75,8 @@ def parser() -> argparse.ArgumentParser:
     text = "simulate only the busiest minutes"
     crowd.add_argument("--minutes", type=_number, metavar="M", help=text)
     crowd.add_argument("--leaving", type=_number, metavar="SHARE", help="of the visitors")
+    text = "of the visitors type instead of speaking"
+    crowd.add_argument("--texts", type=_number, metavar="SHARE", help=text)
     deployed = parser.add_argument_group("what is deployed (defaults of the Terraform module)")
     deployed.add_argument("--min-instances", type=int, default=1, metavar="N")
     deployed.add_argument("--api-min-instances", type=int, default=0, metavar="N")
@@ -85,6 +88,8 @@ def parser() -> argparse.ArgumentParser:
     deployed.add_argument("--convert-concurrency", type=int, metavar="N")
     deployed.add_argument("--api-concurrency", type=int, default=500, metavar="N")
     deployed.add_argument("--signing", type=Signing, choices=tuple(Signing), default=Signing.IAM)
+    deployed.add_argument("--upload-shards", type=int, default=1, metavar="N")
+    deployed.add_argument("--warm-ups-at-once", type=int, default=40, metavar="N")
     text = "take all quotas for raised"
     deployed.add_argument("--without-quotas", action="store_true", help=text)
     wanted = parser.add_argument_group("what is wanted")
@@ -148,11 +153,15 @@ def _parameters(wish: argparse.Namespace) -> Parameters:
     from capacity.parameters import Duration  # noqa: PLC0415
 
     parameters = read_parameters()
-    if wish.leaving is None:
-        return parameters
-    if not 0 <= wish.leaving < 1:
-        raise PlanningError(f"--leaving is {wish.leaving:g}; it is a share from 0 to below 1.")
-    return parameters.replaced({"visitor.leaving": Duration(wish.leaving)})
+    shares = {
+        name: share for name in ("leaving", "texts") if (share := getattr(wish, name)) is not None
+    }
+    for name, share in shares.items():
+        if not 0 <= share < 1:
+            raise PlanningError(f"--{name} is {share:g}; it is a share from 0 to below 1.")
+    return parameters.replaced(
+        {f"visitor.{name}": Duration(share) for name, share in shares.items()}
+    )
 
 
 def _settings(wish: argparse.Namespace) -> Settings:
@@ -160,6 +169,10 @@ def _settings(wish: argparse.Namespace) -> Settings:
         raise PlanningError("--convert-concurrency must be 1 or more.")
     if not 1 <= wish.api_concurrency <= 1000:  # noqa: PLR2004 - Cloud Run's bound
         raise PlanningError("--api-concurrency must be from 1 to 1000, the most of Cloud Run.")
+    if not 1 <= wish.upload_shards <= MOST_SHARDS:
+        raise PlanningError(f"--upload-shards must be from 1 to {MOST_SHARDS}.")
+    if not 1 <= wish.warm_ups_at_once <= 1000:  # noqa: PLR2004 - as Terraform's variable
+        raise PlanningError("--warm-ups-at-once must be from 1 to 1000.")
     most = wish.max_instances
     return Settings(
         minimum=Instances(wish.api_min_instances, wish.on_upload_min_instances, wish.min_instances),
@@ -169,6 +182,8 @@ def _settings(wish: argparse.Namespace) -> Settings:
         convert_concurrency=wish.convert_concurrency,
         api_concurrency=wish.api_concurrency,
         signing=wish.signing,
+        upload_shards=wish.upload_shards,
+        warm_ups_at_once=wish.warm_ups_at_once,
         lifted=frozenset(Quota) if wish.without_quotas else frozenset(),
     )
 

@@ -48,6 +48,12 @@ FEW: Final = 5_000.0
 
 MOST_CHECKS: Final = 3
 
+OF_BUCKETS: Final = frozenset({Quota.UPLOADS_WRITES, Quota.UPLOADS_READS, Quota.RESULTS_WRITES})
+"""Quotas that more buckets raise."""
+
+MOST_SHARDS: Final = 32
+"""The most that Terraform's `upload_shards` allows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:
@@ -147,6 +153,9 @@ def _without(met: Sequence[Quota], settings: Settings) -> Settings:
     if Quota.SIGN_BLOB in met:
         settings = replace(settings, signing=Signing.HMAC)
     others = frozenset(met) - {Quota.SIGN_BLOB}
+    if others & OF_BUCKETS and settings.upload_shards < MOST_SHARDS:
+        settings = replace(settings, upload_shards=min(MOST_SHARDS, 4 * settings.upload_shards))
+        others -= OF_BUCKETS
     return replace(settings, lifted=settings.lifted | others)
 
 

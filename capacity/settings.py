@@ -81,6 +81,8 @@ class Settings:
         convert_cpu: CPUs of a converter.
         convert_concurrency: its slots; twice its CPUs if None.
         api_concurrency: slots of the api.
+        warm_ups_at_once: how many warm-ups one instance of the api may have under way.
+        upload_shards: over how many buckets recordings and results are spread, each.
         signing: how addresses are signed.
         delivery_attempts: how often a message is delivered.
         lifted: quotas that are taken not to bind.
@@ -93,6 +95,8 @@ class Settings:
     convert_cpu: int = 2
     convert_concurrency: int | None = None
     api_concurrency: int = 500
+    warm_ups_at_once: int = 40
+    upload_shards: int = 1
     signing: Signing = Signing.IAM
     delivery_attempts: int = 30
     lifted: frozenset[Quota] = field(default_factory=frozenset)
@@ -156,6 +160,7 @@ class Settings:
             f"convert_concurrency    = {self.slots}",
             f"api_concurrency        = {self.api_concurrency}",
             f'signing                = "{self.signing}"',
+            f"upload_shards          = {self.upload_shards}",
         ]
         if self.busy_hours is not None:
             hours = self.busy_hours

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 AFTERWARDS: Final = 3_600.0
 """For how many seconds after the last arrival the simulation goes on, if voices are under way."""
 
-JOBS_OF_A_VOICE: Final = 5
+JOBS_OF_A_VOICE: Final = 6
 """The most at once: visitor or message, record, warm-up, listener, notification of emptying."""
 
 
@@ -230,14 +230,15 @@ class _Builder:
         ramp = tuple(
             self.parameters[f"quota.firestore_ramp{name}"] for name in ("_growth", "_period")
         )
+        shards = self.settings.upload_shards
         index = self.parameters["quota.firestore_index"] * self.parameters["deployed.index_parts"]
         described = (
             (state.PER_PERIOD, self.parameters["quota.sign_blob"], 0.0, 60.0),
             (state.RAMP, index, 0.0, 60.0),
             (state.RAMP, self.parameters["quota.firestore_ramp"], *ramp),
-            (state.RAMP, writes, *storage),
-            (state.RAMP, reads, *storage),
-            (state.RAMP, writes, *storage),
+            (state.RAMP, shards * writes, *storage),
+            (state.RAMP, shards * reads, *storage),
+            (state.RAMP, shards * writes, *storage),
         )
         for one, (kind, limit, growth, period) in zip(quotas, described, strict=True):
             one["kind"], one["limit"], one["rate"] = kind, limit, limit

@@ -142,12 +142,12 @@ def _limits(parameters: Parameters, found: dict[int, Summary]) -> list[Limit]:
         Limit(
             "writes to the bucket uploads from a cold start, two a voice",
             parameters["quota.storage_writes"] / 2.0,
-            "passes: twice as much every twenty minutes",
+            "`upload_shards`, by so many times; and passes: twice as much every twenty minutes",
         ),
         Limit(
             "reads of one bucket from a cold start",
             parameters["quota.storage_reads"],
-            "passes: twice as much every twenty minutes",
+            "`upload_shards`; and passes: twice as much every twenty minutes",
         ),
     )
     return sorted(limits, key=lambda limit: limit.voices)

@@ -78,6 +78,7 @@ class Summary:
         dead: voices whose message was given up.
         under_way: voices that had no end an hour after the last arrival.
         late: voices that were done after the visitor's patience.
+        in_line: visitors who were asked to come back a little later.
         waits: percentiles of the wait by `PERCENTILES`, in seconds; a voice that was refused,
             given up or under way has waited for ever.
         bill: what the simulated time cost.
@@ -95,6 +96,7 @@ class Summary:
     dead: int
     under_way: int
     late: int
+    in_line: int
     waits: Mapping[int, float]
     bill: Bill
     seconds: float
@@ -132,6 +134,7 @@ def summarise(simulation: Simulation) -> Summary:
         dead=int(outcomes[state.DEAD]),
         under_way=int(outcomes[state.UNDER_WAY]),
         late=int(((waits > patience) & np.isfinite(waits)).sum()),
+        in_line=int((voices["turns"] > 0).sum()),
         waits=percentiles(waits),
         bill=bill(simulation),
         seconds=simulation.arrivals.seconds,

@@ -17,6 +17,8 @@ from capacity.parameters import Duration
 from capacity.settings import Quota, Signing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from capacity.engine.state import Records
     from capacity.parameters import Parameters
     from capacity.settings import Settings
@@ -34,10 +36,11 @@ class Service(IntEnum):
 
 
 class Subscription(IntEnum):
-    """The subscriptions, likewise."""
+    """The subscriptions, likewise; texts share theirs with the recordings but for its window."""
 
     UPLOADS = 0
     CONVERSIONS = 1
+    TEXTS = 2
 
 
 @dataclass(slots=True)
@@ -98,7 +101,9 @@ class Way:
         self._create(program)
         self._upload(program)
         self._on_upload(program)
-        self._convert(program)
+        self._convert(program, "conversions", self._recording)
+        self._convert(program, "texts", self._speaking)
+        self._text(program)
         self._emptied(program)
         self._listen(program)
         self._warm_up(program)
@@ -109,27 +114,60 @@ class Way:
     def _create(self, program: Program) -> None:
         program.label("begin")
         self._stand_in(program, "visitor")
+        if texts := self.parameters["visitor.texts"]:
+            program.add(state.DEPART, 0, "text", texts)
+        program.label("again")
         self._wait(program, "visitor.way")
         program.add(state.ENTER, Service.API, "refused")
         self._work(program, "processor.api")
         self._sign(program, "refused")
         self._write_document(program, "refused")
+        program.add(state.SERVED, amount=self.parameters["line.seen"])
         if self.settings.warm_up:
-            program.add(state.WARM_UP, "warm_up")
+            self._send_warm_up(program)
         program.add(state.LEAVE)
         self._wait(program, "visitor.way")
         from_the_click = self.parameters["deployed.records_from_the_click"]
         program.add(state.SPEAK, 0 if from_the_click else 1)
         program.add(state.DEPART, 0, "left", self.parameters["visitor.leaving"])
 
+    def _send_warm_up(self, program: Program) -> None:
+        window = self.parameters["deployed.warm_up_window"]
+        slots = self.parameters["deployed.warm_up_slot_seconds"] / window
+        program.add(state.WARM_UP, "warm_up", amount=slots)
+        program.steps[-1] |= {"spread": window, "minimum": float(self.settings.warm_ups_at_once)}
+
     def _upload(self, program: Program) -> None:
+        program.label("upload")
         start = self.parameters.duration("visitor.upload_start")
         longer = self.parameters["visitor.upload_per_spoken"]
         program.take_time(state.DELAY, Duration(start.median, start.sigma, longer))
-        self._take(program, Quota.UPLOADS_WRITES, "refused")
+        self._take(program, Quota.UPLOADS_WRITES, "upload_refused")
         self._wait(program, "google.storage_write")
         self._stand_in(program, "storage")
         self._wait(program, "google.notification")
+
+    def _text(self, program: Program) -> None:
+        """Write down how the api takes a text in: what a recording's upload and on_upload do."""
+        program.label("text")
+        program.add(state.RELEASE)
+        program.label("text_again")
+        self._wait(program, "visitor.way")
+        program.add(state.ENTER, Service.API, "text_refused")
+        self._work(program, "processor.api")
+        self._write_document(program, "text_refused")
+        if self.settings.warm_up:
+            self._send_warm_up(program)
+        self._take(program, Quota.UPLOADS_WRITES, "text_refused")
+        self._wait(program, "google.storage_write")
+        program.add(state.FORK, "emptied")
+        self._wait(program, "google.publish")
+        program.add(state.SERVED, amount=self.parameters["line.seen"])
+        program.add(state.FORK, "texts")
+        self._write_document(program, "text_recorded")
+        program.label("text_recorded")
+        program.add(state.LEAVE)
+        program.add(state.END_JOB)
 
     def _on_upload(self, program: Program) -> None:
         program.label("uploads")
@@ -150,11 +188,11 @@ class Way:
         program.label("uploads_refused")
         program.add(state.REFUSE_PUSH)
 
-    def _convert(self, program: Program) -> None:
-        again = "conversions_refused"
+    def _convert(self, program: Program, name: str, work: Callable[[Program], None]) -> None:
+        again, converted = f"{name}_refused", f"{name}_converted"
         before, after = self._around_the_conversion()
-        program.label("conversions")
-        program.add(state.PUSH, Subscription.CONVERSIONS)
+        program.label(name)
+        program.add(state.PUSH, Subscription[name.upper()])
         self._deliver(program)
         program.add(state.ENTER, Service.CONVERT, again)
         program.add(state.ADMIT, Service.CONVERT, again)
@@ -165,9 +203,7 @@ class Way:
         self._take(program, Quota.UPLOADS_READS, again)
         self._stand_in(program, "storage")
         self._wait(program, "google.storage_read")
-        conversion = self.parameters.duration("processor.conversion")
-        variation = self.parameters["processor.variation"]
-        program.take_time(state.WORK, Duration(conversion.median, variation, conversion.per_spoken))
+        work(program)
         program.take_time(state.FIRST_WORK, self.parameters.duration("processor.first_voice"))
         self._take(program, Quota.RESULTS_WRITES, again)
         self._stand_in(program, "storage")
@@ -176,16 +212,25 @@ class Way:
         program.take_time(state.WORK, after)
         self._write_document(program, again)
         program.add(state.FORK, "listener")
-        self._take(program, Quota.UPLOADS_WRITES, "converted")
+        self._take(program, Quota.UPLOADS_WRITES, converted)
         self._stand_in(program, "storage")
         self._wait(program, "google.storage_write")
         program.add(state.FORK, "emptied")
-        program.label("converted")
+        program.label(converted)
         program.add(state.LEAVE)
         program.add(state.ACKNOWLEDGE)
         program.add(state.END_JOB)
         program.label(again)
         program.add(state.REFUSE_PUSH)
+
+    def _recording(self, program: Program) -> None:
+        conversion = self.parameters.duration("processor.conversion")
+        variation = self.parameters["processor.variation"]
+        program.take_time(state.WORK, Duration(conversion.median, variation, conversion.per_spoken))
+
+    def _speaking(self, program: Program) -> None:
+        spoken = self.parameters["processor.text"]
+        program.take_time(state.WORK, Duration(spoken, self.parameters["processor.variation"]))
 
     def _emptied(self, program: Program) -> None:
         """Write down the notification that the recording was emptied, which on_upload ignores."""
@@ -225,8 +270,23 @@ class Way:
             program.add(state.READY)
 
     def _ends(self, program: Program) -> None:
+        # Who is refused waits in line: web/client/src/line.ts and functions/api/answers/line.py.
+        for name, again in (
+            ("refused", "again"),
+            ("upload_refused", "upload"),
+            ("text_refused", "text_again"),
+        ):
+            program.label(name)
+            program.add(state.COME_BACK, again, amount=self.parameters["line.patience"])
+            program.steps[-1] |= {
+                "spread": self.parameters["line.seen"],
+                "minimum": self.parameters["line.soonest"],
+                "median": self.parameters["line.latest"],
+                "sigma": self.parameters["line.longest_backoff"],
+                "per_spoken": self.parameters["line.jitter"],
+            }
+            program.add(state.END_VOICE, state.REFUSED)
         for name, outcome in (
-            ("refused", state.REFUSED),
             ("left", state.LEFT),
             ("dead", state.DEAD),
         ):

@@ -16,6 +16,7 @@ from capacity.engine.quotas import take
 from capacity.engine.state import (
     ACKNOWLEDGE,
     ADMIT,
+    COME_BACK,
     DELAY,
     DEPART,
     DONE,
@@ -33,7 +34,9 @@ from capacity.engine.state import (
     PUSH,
     READY,
     REFUSE_PUSH,
+    RELEASE,
     RESUME,
+    SERVED,
     SPEAK,
     TAKE,
     TICK,
@@ -220,6 +223,9 @@ def _advance(
             # An api that answers late keeps the recording waiting.
             voice.released = begin + voice.spoken
             pause = max(0.0, voice.released - now)
+        elif kind == RELEASE:
+            # A text is there with the click.
+            world.voices[jobs[job].voice].released = world.voices[jobs[job].voice].arrived
         elif kind == DEPART:
             if chance.random() < step.amount:
                 jobs[job].step = step.failure
@@ -227,7 +233,16 @@ def _advance(
         elif kind == FORK:
             _fork(world, now, job, step.target)
         elif kind == WARM_UP:
-            _warm_up(world, now, job, step.target)
+            _warm_up(world, now, job, index)
+        elif kind == SERVED:
+            _count_served(world, now, jobs[job].instance, step.amount)
+        elif kind == COME_BACK:
+            pause = _come_back(world, chance, now, job, index)
+            if jobs[job].instance != NOBODY:
+                leave(world, now, job)
+            if pause > 0.0:
+                # The event adds one to the step.
+                jobs[job].step = step.target - 1
         elif kind == ACKNOWLEDGE:
             acknowledge(world, now, job)
         elif kind == REFUSE_PUSH:
@@ -251,7 +266,7 @@ def _advance(
                 leave(world, now, job)
             if kind != LEAVE:
                 if kind == END_WARM_UP:
-                    world.instances[jobs[job].origin].warming = 0
+                    world.instances[jobs[job].origin].warming -= 1
                 elif kind == END_VOICE:
                     _end_voice(world, now, jobs[job].voice, step.target)
                 forget_job(world, job)
@@ -276,14 +291,68 @@ def _fork(world: World, now: float, job: int, step: int) -> None:
 
 
 @inlined
-def _warm_up(world: World, now: float, job: int, step: int) -> None:
-    """Send a warm-up, unless one of the same instance is under way."""
-    origin = world.jobs[job].instance
-    if world.instances[origin].warming == 0:
-        world.instances[origin].warming = 1
-        other = new_job(world, world.jobs[job].voice, step - 1)
+def _warm_up(world: World, now: float, job: int, index: int) -> None:
+    """Send a warm-up, unless as many of the same instance are under way as arrivals ask for.
+
+    `spread` of the step is the window over which arrivals are counted, `amount` the slots that each
+    of them takes in it, and `minimum` the most warm-ups at once.
+    """
+    step, origin = world.steps[index], world.jobs[job].instance
+    one = world.instances[origin]
+    if now >= one.window + 2.0 * step.spread:
+        one.arrivals_before, one.arrivals, one.window = 0.0, 0.0, now
+    elif now >= one.window + step.spread:
+        one.arrivals_before, one.arrivals = one.arrivals, 0.0
+        one.window += step.spread
+    one.arrivals += 1.0
+    share = 1.0 - (now - one.window) / step.spread
+    recent = one.arrivals + share * one.arrivals_before
+    if one.warming < min(step.minimum, np.ceil(recent * step.amount)):
+        one.warming += 1
+        other = new_job(world, world.jobs[job].voice, step.target - 1)
         world.jobs[other].origin = origin
         _resume_after(world, now, other, 0.0)
+
+
+@inlined
+def _count_served(world: World, now: float, instance: int, window: float) -> None:
+    one = world.instances[instance]
+    if now >= one.served_window + 2.0 * window:
+        one.served_before, one.served, one.served_window = 0.0, 0.0, now
+    elif now >= one.served_window + window:
+        one.served_before, one.served = one.served, 0.0
+        one.served_window += window
+    one.served += 1.0
+
+
+@inlined
+def _come_back(
+    world: World, chance: np.random.Generator, now: float, job: int, index: int
+) -> float:
+    """Return after how many seconds a visitor who was refused comes back; 0 if not at all.
+
+    An instance of the api gives turns, as many a second as it has served in the last `spread`
+    seconds, from `minimum` to `median` seconds away. Whoever met no instance comes back after one
+    second, and each time after twice as long, up to `sigma`. All come later by up to `per_spoken`
+    of that, and nobody waits for longer than `amount` in all.
+    """
+    step, instance = world.steps[index], world.jobs[job].instance
+    voice = world.voices[world.jobs[job].voice]
+    seconds = min(step.sigma, 2.0 ** float(voice.turns))
+    if instance != NOBODY:
+        one = world.instances[instance]
+        share = min(1.0, max(0.0, 1.0 - (now - one.served_window) / step.spread))
+        rate = max(1.0, (one.served + share * one.served_before) / step.spread)
+        turn = max(one.last_turn + 1.0 / rate, now + step.minimum)
+        one.last_turn = min(turn, now + step.median)
+        seconds = np.ceil(one.last_turn - now)
+    left = step.amount - voice.in_line
+    if seconds > left:
+        return 0.0
+    seconds = min(left, seconds * (1.0 + step.per_spoken * chance.random()))
+    voice.in_line += seconds
+    voice.turns += 1
+    return float(seconds)
 
 
 @inlined

@@ -35,6 +35,8 @@ END_JOB: Final = 17
 ADMIT: Final = 18
 MACHINE_WORK: Final = 19
 FIRST_WORK: Final = 20
+COME_BACK: Final = 21
+SERVED: Final = 22
 
 # What an event asks for.
 RESUME: Final = 0
@@ -78,6 +80,7 @@ STEP: Final = np.dtype(
 `failure` the step that follows where this one cannot be done. A duration is `minimum`, plus up to
 `spread` by chance, plus a lognormal part (`median`, `sigma`) that grows by `per_spoken` for each
 second that the visitor speaks. `amount` is how much of a quota is taken, or a probability.
+`COME_BACK` and `WARM_UP` use the same fields for settings of theirs; see where they are written.
 """
 
 VOICE: Final = np.dtype(
@@ -87,10 +90,15 @@ VOICE: Final = np.dtype(
         ("released", "f8"),
         ("ended", "f8"),
         ("attempts", "i8"),
+        ("in_line", "f8"),
+        ("turns", "i8"),
         ("outcome", "i1"),
     ]
 )
-"""A voice: when its visitor came, spoke for how long, let go of the button, and had an end."""
+"""A voice: when its visitor came, spoke for how long, let go of the button, and had an end.
+
+`in_line` is how long its visitor was asked to wait in line, in `turns` times.
+"""
 
 JOB: Final = np.dtype(
     [
@@ -126,9 +134,21 @@ INSTANCE: Final = np.dtype(
         ("preceding", "i8"),
         ("warming", "i8"),
         ("has_converted", "i8"),
+        ("window", "f8"),
+        ("arrivals", "f8"),
+        ("arrivals_before", "f8"),
+        ("served_window", "f8"),
+        ("served", "f8"),
+        ("served_before", "f8"),
+        ("last_turn", "f8"),
     ]
 )
-"""An instance of a service; `busy` counts its requests, `turns` those of them that run."""
+"""An instance of a service; `busy` counts its requests, `turns` those of them that run.
+
+The rest is the api's: the warm-ups that it has under way, the arrivals of this and of the last
+`window`, the visitors that it has served likewise, and the last turn that it gave to somebody who
+is to come back.
+"""
 
 HOST: Final = np.dtype(
     [

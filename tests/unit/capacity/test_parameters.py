@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import hcl2
@@ -11,6 +12,8 @@ from benchmarks.cost.run import Prices
 from capacity.errors import PlanningError
 from capacity.parameters import CLOUD, KINDS, Duration, read_parameters
 from capacity.settings import CONVERSIONS_PER_CPU, Settings
+from functions.api import warmup
+from functions.api.answers import line
 from shared.voices.documents import SWEEP_SHARDS
 
 ROOT = Path(__file__).parents[3]
@@ -116,6 +119,24 @@ def test_a_wrong_entry_is_named(tmp_path: Path, entry: str, said: str) -> None:
     with pytest.raises(PlanningError, match=said) as refused:
         read_parameters(CLOUD, path)
     assert "a.b" in str(refused.value)
+
+
+def test_the_line_is_as_long_as_client_and_api_make_it() -> None:
+    parameters = read_parameters()
+    source = (ROOT / "web/client/src/line.ts").read_text()
+
+    def client(name: str) -> float:
+        (found,) = re.findall(rf"^const {name} = ([0-9.]+);$", source, re.MULTILINE)
+        return float(found)
+
+    assert parameters["line.patience"] == client("LINE_SECONDS")
+    assert parameters["line.jitter"] == client("JITTER")
+    assert parameters["line.longest_backoff"] == client("LONGEST_SECONDS")
+    assert parameters["line.seen"] == line.SEEN_SECONDS
+    assert parameters["line.soonest"] == line.SOONEST_SECONDS
+    assert parameters["line.latest"] == line.LATEST_SECONDS
+    assert parameters["deployed.warm_up_window"] == warmup.ARRIVAL_SECONDS
+    assert parameters["deployed.warm_up_slot_seconds"] == warmup.SLOT_SECONDS
 
 
 def test_the_sweeps_index_has_as_many_parts_as_the_code_makes() -> None:

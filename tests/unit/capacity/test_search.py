@@ -59,3 +59,14 @@ def test_the_best_of_what_was_tried_is_shown_where_nothing_keeps_the_target() ->
     assert result.found is not None
     assert not result.found.holds
     assert "No settings that were tried keep p95 <= 8 s" in tables.advice(result)
+
+
+def test_there_are_more_buckets_where_one_is_in_the_way() -> None:
+    quota = {"quota.storage_writes": Duration(2.0)}
+    result = searched(PARAMETERS.replaced(quota), "p95 <= 1.5 s")
+    assert result.found is not None
+    assert result.found.holds
+    settings = result.found.summary.settings
+    assert settings.upload_shards > 1
+    assert f"upload_shards          = {settings.upload_shards}" in settings.terraform()
+    assert result.found.in_the_way == ()

@@ -192,7 +192,7 @@ def test_a_full_service_refuses_after_ten_seconds_and_its_message_comes_again() 
 
 
 def test_signing_calls_beyond_the_quota_of_a_minute_are_refused() -> None:
-    parameters = exact_parameters(quota__sign_blob=30.0)
+    parameters = exact_parameters(quota__sign_blob=30.0, line__patience=0.0)
     simulation = simulated(parameters, WARM, evenly(40, 0.5))
     summary = summarise(simulation)
     assert summary.refused > 0
@@ -286,3 +286,51 @@ def test_only_the_first_voice_of_an_instance_takes_longer() -> None:
     first, second, third = waits_of(simulated(parameters, settings, evenly(3, 30.0)))
     assert first == pytest.approx(second + 0.5)
     assert third == pytest.approx(second)
+
+
+def test_whoever_is_refused_waits_in_line_and_is_served_in_the_next_minute() -> None:
+    parameters = exact_parameters(quota__sign_blob=30.0)
+    summary = summarise(simulated(parameters, WARM, evenly(20, 0.5, seconds=240.0)))
+
+    # Each voice signs twice, and a minute has room for fifteen.
+    assert summary.refused == 0
+    assert summary.done == 20
+    assert 0 < summary.in_line <= 10
+    assert 20.0 < summary.waits[99] < 120.0
+
+
+def test_a_crowd_wakes_more_than_one_converter_before_it_has_spoken() -> None:
+    parameters = exact_parameters()
+    crowd = evenly(100, 0.02, spoken=5.0)
+    settings = Settings(minimum=Instances(2, 2, 0), maximum=Instances(8, 8, 50))
+
+    def converters(most: int) -> int:
+        simulation = simulated(parameters, replace(settings, warm_ups_at_once=most), crowd)
+        samples = simulation.world.samples["instances"][:, Service.CONVERT]
+        # The autoscaler's first look after the crowd came, before anybody has uploaded.
+        return int(samples[1])
+
+    assert converters(1) == 1
+    assert converters(40) >= 4
+
+
+def test_more_buckets_take_more_recordings() -> None:
+    parameters = exact_parameters(quota__storage_writes=4.0, line__patience=0.0)
+    crowd = evenly(400, 0.1)
+
+    one = summarise(simulated(parameters, WARM, crowd))
+    four = summarise(simulated(parameters, replace(WARM, upload_shards=4), crowd))
+
+    assert one.quotas[Quota.UPLOADS_WRITES].first_met is not None
+    assert one.refused > four.refused == 0
+
+
+def test_a_text_is_spoken_without_an_upload() -> None:
+    parameters = exact_parameters(visitor__texts=0.999999)
+    simulation = simulated(parameters, WARM, evenly(50, 0.5))
+    summary = summarise(simulation)
+
+    assert summary.done == 50
+    # It waits from the click, and takes one signature, that of its result.
+    assert simulation.quota(Quota.SIGN_BLOB)["taken"] == 50
+    assert 0.2 < summary.waits[50] < 1.0

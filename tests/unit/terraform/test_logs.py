@@ -22,9 +22,12 @@ METRICS = {**MODULE.locals["counters"], **MODULE.locals["whole_durations"]}
 
 
 def sources(deployable: str) -> Iterator[Path]:
-    # `live` is another entry of the conversion container.
-    own = "convert" if deployable == "live" else deployable
-    for folder in (ROOT / "functions" / own, ROOT / "shared", ROOT / "speech"):
+    # `live` is another entry of the conversion container, which VOICEVOX's routes can share.
+    own = {
+        "convert": ("functions/convert", "conversion"),
+        "live": ("functions/live", "functions/combined", "functions/compat", "conversion"),
+    }.get(deployable, (f"functions/{deployable}",))
+    for folder in (ROOT / name for name in (*own, "shared", "speech")):
         yield from (path for path in folder.rglob("*.py") if "node_modules" not in path.parts)
 
 
