@@ -35,6 +35,13 @@ _ABSENT = -9.0  # the strength of a place in the table without a candidate
 
 _OCTAVE_COST = 0.005
 
+STEADY_BINS = 48
+"""How many bins of the spectrum, up to 750 Hz, may hold a hum."""
+_STEADY_SHARE = 0.06
+_STEADY_REMOVED = 2.0
+_LOUDEST_STEADY = 0.4
+_FEWEST_FRAMES = 12
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -51,45 +58,84 @@ class Candidates:
     levels: Array
 
 
-def find_candidates(wave: Array, frames: int) -> Candidates:
+def find_candidates(magnitudes: Array, hum: Array) -> Candidates:
     """Find the peaks of each frame's autocorrelation, divided by that of the window.
 
     Args:
-        wave: at 16 kHz; frame t is centred at sample 160 t and 20 ms long on either side.
-        frames: how many.
+        magnitudes: of the frames' spectra; see magnitude_spectra.
+        hum: what of them is not speech; see steady_hum.
     """
-    correlations, totals, levels = _correlate(wave, frames)
+    frames = len(magnitudes)
+    correlations, totals, levels = _correlate(magnitudes, hum)
     rows, octaves, heights = _peaks(correlations, totals)
     strengths = heights + _OCTAVE_COST * (octaves - np.log2(LOWEST_HZ))
     return Candidates(*_strongest(rows, octaves, strengths, frames), levels)
 
 
-def _correlate(wave: Array, frames: int) -> tuple[Array, Array, Array]:
-    """Correlate each frame with itself.
+def magnitude_spectra(wave: Array, frames: int) -> Array:
+    """Return the magnitude of each frame's spectrum, [T, bins] of 15.625 Hz.
 
-    Returns:
-        Correlations at the lags of _LAGS [T, lags], correlations at lag 0 [T], and magnitudes of
-        the frames [T].
+    Args:
+        wave: at 16 kHz; frame t is centred at sample 160 t and 20 ms long on either side.
+        frames: how many.
     """
     hop = HOP * _HEARD_RATE // SAMPLE_RATE
     heard = resample(wave, SAMPLE_RATE, _HEARD_RATE)
     padded = np.zeros(len(heard) + 2 * _WINDOW + hop, np.float32)
     padded[_WINDOW // 2 : _WINDOW // 2 + len(heard)] = heard
     every = np.lib.stride_tricks.sliding_window_view(padded, _WINDOW)[::hop][:frames]
-    window, cosines = _analysis_window(), _inverse_transform()
+    window = _analysis_window()
     block = np.zeros((_BLOCK, _FFT), np.float32)
-    correlations = np.empty((frames, len(_LAGS)), np.float32)
     magnitudes = np.empty((frames, _BINS), np.float32)
     for first in range(0, frames, _BLOCK):
         some = slice(first, first + _BLOCK)
         count = len(every[some])
         np.multiply(every[some], window, out=block[:count, :_WINDOW])
         np.abs(np.fft.rfft(block[:count])[:, :_BINS], out=magnitudes[some])
-        # With few bins and few lags, a matrix product is faster than a transform.
-        np.matmul(magnitudes[some], cosines, out=correlations[some])
-    magnitudes[:, 0] /= 2
-    totals = magnitudes.sum(axis=1)
-    return correlations, totals, np.sqrt(np.einsum("tb,tb->t", magnitudes, magnitudes))
+    return magnitudes
+
+
+def steady_hum(magnitudes: Array, share: float = _STEADY_SHARE) -> Array:
+    """Estimate what hums all the time, as mains and fans do: its magnitudes [STEADY_BINS].
+
+    It is what a bin has even in its quietest moments (the minimum statistics of R. Martin, "Noise
+    power spectral density estimation based on optimal smoothing and minimum statistics", 2001, with
+    a low rank instead of the minimum). What is nearly as loud as the speech is no hum but a steady
+    voice, and stays.
+
+    Args:
+        magnitudes: of frames far enough apart to tell, some of which are pauses; only their first
+            STEADY_BINS bins are needed, float32 [T, bins].
+        share: of the frames count as quietest moments.
+    """
+    low = magnitudes[:, :STEADY_BINS]
+    if len(low) < _FEWEST_FRAMES:
+        return np.zeros(STEADY_BINS, np.float32)
+    rank = int(share * len(low))
+    steady = np.partition(low, rank, axis=0)[rank]
+    power = np.einsum("tb,tb->t", low, low)
+    speech = np.sqrt(np.dot(power, power) / max(float(power.sum()), 1e-20))
+    if np.sqrt(np.dot(steady, steady)) > _LOUDEST_STEADY * speech:
+        return np.zeros(STEADY_BINS, np.float32)
+    hum: Array = steady * np.float32(_STEADY_REMOVED)
+    return hum
+
+
+def _correlate(magnitudes: Array, hum: Array) -> tuple[Array, Array, Array]:
+    """Correlate each frame with itself.
+
+    Returns:
+        Correlations at the lags of _LAGS [T, lags], correlations at lag 0 [T], and magnitudes of
+        the frames [T].
+    """
+    speech = magnitudes.copy()
+    low = speech[:, :STEADY_BINS]
+    np.maximum(low - hum, 0.0, out=low)
+    # With few bins and few lags, a matrix product is faster than a transform.
+    correlations = speech @ _inverse_transform()
+    speech[:, 0] /= 2
+    totals = speech.sum(axis=1)
+    return correlations, totals, np.sqrt(np.einsum("tb,tb->t", speech, speech))
 
 
 @lru_cache(maxsize=1)

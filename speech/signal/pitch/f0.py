@@ -13,6 +13,8 @@ from speech.signal.pitch.candidates import (
     Candidates,
     Path,
     find_candidates,
+    magnitude_spectra,
+    steady_hum,
 )
 from speech.signal.pitch.viterbi import cheapest_path
 
@@ -77,7 +79,8 @@ def track(wave: Array) -> F0Track:
     if frames == 0:
         nothing = np.zeros(0, np.float32)
         return F0Track(nothing, nothing)
-    candidates = find_candidates(wave, frames)
+    magnitudes = magnitude_spectra(wave, frames)
+    candidates = find_candidates(magnitudes, steady_hum(magnitudes))
     return follow(candidates, describe_speaker(candidates))
 
 

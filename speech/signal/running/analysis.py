@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 from speech.signal.arrays import Samples
 from speech.signal.gate import find_speech
 from speech.signal.levels import SpeechLevels, frame_power, levels_of
-from speech.signal.pitch.candidates import CANDIDATES, Candidates, find_candidates
+from speech.signal.pitch.candidates import (
+    CANDIDATES,
+    STEADY_BINS,
+    Candidates,
+    find_candidates,
+    magnitude_spectra,
+    steady_hum,
+)
 from speech.signal.pitch.f0 import HOP, SAMPLE_RATE, F0Track, describe_speaker, follow
 from speech.signal.pitch.shifting import SpokenPitch, measure_pitch
 from speech.signal.running.history import History
@@ -22,6 +29,8 @@ WAVE_FRAMES = 160
 """How many frames of the wave are kept."""
 
 _REMEMBERED = 3_000  # frames that level, floor and register are measured on: 30 s
+_SPECTRA_EVERY = 4  # frames of which one tells what hums all the time
+_QUIET_SHARE = 0.12  # more than of a whole recording, because little of it came at first
 _WINDOW = 100  # frames that the path of the pitch is chosen in
 _RUMBLE = 2  # frames that the filter against rumble needs on either side
 _MARGIN = 4  # frames in which the resampler of the pitch tracker begins
@@ -63,6 +72,7 @@ class RunningAnalysis:
         self._strengths = History(_REMEMBERED, (CANDIDATES,))
         self._magnitudes = History(_REMEMBERED)
         self._power = History(_REMEMBERED)
+        self._spectra = History(_REMEMBERED // _SPECTRA_EVERY, (STEADY_BINS,))
         self._decided = History(_REMEMBERED)
         self._hertz = np.zeros(0, np.float32)
         self._pitch: SpokenPitch | None = None
@@ -122,7 +132,10 @@ class RunningAnalysis:
         known = self._power.count
         before = min(_MARGIN, known)
         wave = self._wave.between((known - before) * HOP, (known + new + 1) * HOP)
-        found = find_candidates(wave, before + new)
+        magnitudes = magnitude_spectra(wave, before + new)
+        self._spectra.append(magnitudes[before::_SPECTRA_EVERY, :STEADY_BINS])
+        hum = steady_hum(self._spectra.last(_REMEMBERED), _QUIET_SHARE)
+        found = find_candidates(magnitudes, hum)
         self._octaves.append(found.octaves[before:])
         self._strengths.append(found.strengths[before:])
         self._magnitudes.append(found.levels[before:])
