@@ -34,7 +34,7 @@ def humming(sound: NDArray[np.float32], hertz: float) -> NDArray[np.float32]:
     at = np.arange(len(sound)) / signals.RATE
     loud = np.abs(sound) > 0.05 * np.abs(sound).max()
     amplitude = np.sqrt(2 * np.square(sound[loud]).mean()) * 0.1
-    return (sound + amplitude * np.sin(2 * np.pi * hertz * at)).astype(np.float32)
+    return np.asarray(sound + amplitude * np.sin(2 * np.pi * hertz * at), np.float32)
 
 
 def heard_while_spoken(sound: NDArray[np.float32]) -> NDArray[np.float32]:
