@@ -63,6 +63,7 @@ class InfoRoutes:
             "adjust_pause_length": True,
             "interrogative_upspeak": True,
             "synthesis_morphing": False,
+            "streaming_synthesis": True,
             "sing": False,
             "manage_library": False,
             "return_resource_url": False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -92,6 +93,34 @@ def read_flag(request: Request, name: str, *, default: bool) -> bool:
     if value.lower() not in {"true", "false", "1", "0"}:
         raise UnusableParameterError(name, "bool_parsing", "Input should be a valid boolean", value)
     return value.lower() in {"true", "1"}
+
+
+def read_seconds(request: Request, name: str, default: float, least: float | None = None) -> float:
+    """Return a parameter that is a finite time in seconds, or what a missing one means.
+
+    Args:
+        request: that carries it.
+        name: of the parameter.
+        default: what a missing one means.
+        least: what it must be above; None if it may be 0.
+
+    Raises:
+        UnusableParameterError: it is no such number.
+    """
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not math.isfinite(seconds) or seconds < 0:
+        message = "Input should be a valid number of seconds"
+        raise UnusableParameterError(name, "float_parsing", message, text)
+    if least is not None and seconds <= least:
+        message = f"Input should be greater than {least:g}"
+        raise UnusableParameterError(name, "greater_than", message, text)
+    return seconds
 
 
 async def read_body(request: Request) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import zipfile
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -17,22 +18,29 @@ from starlette.routing import Route
 from functions.compat.speech.synthesis import Speech, too_long
 from functions.compat.voicevox.queries import queries
 from functions.compat.voicevox.queries.models import AudioQuery
-from functions.compat.voicevox.routes.parameters import read_body, read_flag, read_style
+from functions.compat.voicevox.routes.parameters import (
+    read_body,
+    read_flag,
+    read_seconds,
+    read_style,
+)
 from functions.compat.voicevox.speech.waves import connect_waves
 from speech.results.wav import begin_wav, wav_file
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
     from functions.compat.speech.synthesis import Synthesis
     from functions.compat.voicevox.speech.voices import OfferedStyle, Voices
+    from speech.signal.arrays import Samples
 
 _QUERIES = TypeAdapter(list[AudioQuery])
 _WAVES = TypeAdapter(list[str])
 _MOST_QUERIES = 32
+_SEGMENT_SECONDS = 0.3
 
 
 class SynthesisRoutes:
@@ -51,6 +59,7 @@ class SynthesisRoutes:
         """Return the routes."""
         posts: dict[str, Callable[[Request], Awaitable[Response]]] = {
             "/synthesis": self._synthesis,
+            "/streaming_synthesis": self._streaming_synthesis,
             "/multi_synthesis": self._multi_synthesis,
             "/connect_waves": self._connect_waves,
         }
@@ -65,12 +74,35 @@ class SynthesisRoutes:
         (spoken,) = await self._speak(request, [query], style, raise_questions=questions)
         return Response(spoken, media_type="audio/wav")
 
+    async def _streaming_synthesis(self, request: Request) -> Response:
+        """Answer as VOICEVOX has done since September 2026.
+
+        It knows how long the speech is before it is spoken, and sends segments of one length. Here
+        a sentence is a segment, so `segment_length` is checked and then ignored.
+        """
+        style = read_style(self._voices, request)
+        query = AudioQuery.model_validate_json(await read_body(request))
+        questions = read_flag(request, "enable_interrogative_upspeak", default=True)
+        start = read_seconds(request, "start_offset", 0.0)
+        read_seconds(request, "segment_length", _SEGMENT_SECONDS, least=0.0)
+        return await self._stream(query, style, raise_questions=questions, start=start)
+
     async def _stream(
-        self, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool
+        self, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool, start: float = 0.0
     ) -> Response:
-        """Answer each sentence as soon as it is spoken, in a WAV file of unknown length."""
+        """Answer each sentence as soon as it is spoken, in a WAV file of unknown length.
+
+        Args:
+            query: what is spoken.
+            style: that speaks.
+            raise_questions: whether questions are spoken as such.
+            start: how many seconds at the beginning are left out.
+        """
         self._check([query])
-        stream = await self._synthesiser.stream(_speech(query, style, raise_questions))
+        whole = _speech(query, style, raise_questions)
+        left_out = round(start * query.output_sampling_rate)
+        speech = replace(whole, begin=lambda: _without_beginning(whole.begin(), left_out))
+        stream = await self._synthesiser.stream(speech)
 
         async def sound() -> AsyncIterator[bytes]:
             yield begin_wav(query.output_sampling_rate, _channels(query), style.marking)
@@ -145,6 +177,13 @@ def _speech(query: AudioQuery, style: OfferedStyle, raise_questions: bool) -> Sp
         queries.speak, style.engine, query, style.engine_style, raise_questions=raise_questions
     )
     return Speech(begin, query.output_sampling_rate)
+
+
+def _without_beginning(pieces: Iterator[Samples], samples: int) -> Iterator[Samples]:
+    for piece in pieces:
+        if len(piece) > samples:
+            yield piece[samples:]
+        samples = max(samples - len(piece), 0)
 
 
 class _Sound(StreamingResponse):

@@ -331,6 +331,47 @@ async def test_a_streamed_answer_is_the_same_speech_and_gives_its_place_back(
     assert streamed.content.partition(b"data")[2][4:] == whole.content.partition(b"data")[2][4:]
 
 
+async def test_speech_is_streamed_as_voicevox_does_it(client: httpx.AsyncClient) -> None:
+    body = await query(client, "はい。いいえ。")
+    usual: Query = {"speaker": STYLE}
+    _, whole = await spoken(client, body)
+
+    streamed = await client.post("/streaming_synthesis", params=usual, json=body)
+    later = usual | {"start_offset": "0.5", "segment_length": "1"}
+    rest = await client.post("/streaming_synthesis", params=later, json=body)
+    nothing = usual | {"start_offset": "100"}
+    silent = await client.post("/streaming_synthesis", params=nothing, json=body)
+    manifest = (await client.get("/engine_manifest")).json()
+
+    assert manifest["supported_features"]["streaming_synthesis"] is True
+    assert [each.status_code for each in (streamed, rest, silent)] == [200] * 3
+    assert streamed.headers["content-type"] == "audio/wav"
+    np.testing.assert_array_equal(samples_in(streamed.content), whole)
+    np.testing.assert_array_equal(samples_in(rest.content), whole[12_000:])
+    assert len(samples_in(silent.content)) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"segment_length": "0"}, {"start_offset": "-1"}, {"start_offset": "nan"}], ids=str
+)
+async def test_a_stream_of_impossible_segments_is_refused(
+    client: httpx.AsyncClient, wrong: dict[str, str]
+) -> None:
+    body = await query(client, "はい。")
+
+    answer = await client.post(
+        "/streaming_synthesis", params={"speaker": STYLE, **wrong}, json=body
+    )
+
+    assert answer.status_code == 422
+    assert next(iter(wrong)) in answer.text
+
+
+def samples_in(content: bytes) -> NDArray[np.int16]:
+    """The samples of a WAV file of unknown length."""
+    return np.frombuffer(content[content.index(b"data") + 8 :], np.int16)
+
+
 async def test_a_client_that_leaves_stops_its_synthesis(services: Services) -> None:
     engine = CountingEngine(services.voices.speakers[0].styles[0].engine)
     offered = replace(services.voices.speakers[0].styles[0], engine=engine)
@@ -367,7 +408,10 @@ async def test_a_client_that_leaves_stops_its_synthesis(services: Services) -> N
     ],
     ids=str,
 )
-@pytest.mark.parametrize("route", ["/synthesis", "/synthesis?stream=true", "/multi_synthesis"])
+@pytest.mark.parametrize(
+    "route",
+    ["/synthesis", "/synthesis?stream=true", "/streaming_synthesis", "/multi_synthesis"],
+)
 async def test_no_query_gets_more_speech_than_the_limit(
     services: Services, route: str, asked: dict[str, Any]
 ) -> None:
