@@ -135,9 +135,12 @@ def _server(config: ServingSettings, supervision: Supervision | None) -> Config:
     from hypercorn.config import Config  # noqa: PLC0415
 
     from conversion.serving.http2 import use_bounded_http2  # noqa: PLC0415
+    from conversion.serving.websockets import LARGEST_MESSAGE, bound_streams  # noqa: PLC0415
 
     use_bounded_http2()
     server = Config()
+    bound_streams()
+    server.websocket_max_message_size = LARGEST_MESSAGE
     server.bind = [f"{config.host}:{config.port}"]
     if supervision is not None:
         server.bind = [f"fd://{descriptor}" for descriptor in supervision.sockets]

@@ -10,6 +10,7 @@ from functions.compat.elevenlabs.errors import refuse as refuse_elevenlabs
 from functions.compat.elevenlabs.recordings import RecordingLimits, Recordings
 from functions.compat.openai import routes as openai
 from functions.compat.openai.errors import refuse as refuse_openai
+from functions.compat.running import routes as running
 from functions.compat.speech.access import Access, AccessMiddleware
 from functions.compat.speech.dialects import Dialect, Dialects
 from functions.compat.speech.slow_readers import SlowReadersMiddleware
@@ -119,6 +120,11 @@ def compose(doors: Doors, room: Room) -> Compat:
             elevenlabs.PATHS,
             elevenlabs.build(room.characters, recordings, synthesis),
             refuse_elevenlabs,
+        ),
+        Dialect(
+            running.PATHS,
+            running.build(running.SpeechSockets(text_voices, synthesis)),
+            running.refuse,
         ),
         Dialect(("/",), voicevox.build(served, services, synthesis), refuse_voicevox),
     )

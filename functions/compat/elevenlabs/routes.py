@@ -15,7 +15,7 @@ from functions.compat.elevenlabs.errors import FieldError, UnknownVoiceError, ex
 from functions.compat.elevenlabs.pieces import convert_in_pieces
 from functions.compat.speech.answers import MARKED, SpokenAnswer
 from functions.compat.speech.encoders import open_encoder
-from functions.compat.speech.formats import Codec, SoundFormat
+from functions.compat.speech.formats import FORMATS_WITHOUT_FILE, RAW_RATES, Codec, SoundFormat
 from functions.compat.speech.synthesis import Speech
 from speech.engines.interface.engine import ConversionOptions
 from speech.results.wav import wav_file
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 PATHS: Final = ("/v1/speech-to-speech/", "/v1/voice-changer/", "/v1/voices", "/v2/voices")
 
-_RATES: Final = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 _MP3: Final = ((22_050, 32), (24_000, 48), *((44_100, rate) for rate in (32, 64, 96, 128, 192)))
 _OPUS: Final = (32, 64, 96, 128, 192)
 _USUAL: Final = "mp3_44100_128"
@@ -42,10 +41,8 @@ _MOST_SEED: Final = (1 << 32) - 1
 FORMATS: Final[Mapping[str, SoundFormat]] = {
     **{f"mp3_{rate}_{kbit}": SoundFormat(Codec.MP3, rate, kbit * 1000) for rate, kbit in _MP3},
     **{f"opus_48000_{kbit}": SoundFormat(Codec.OPUS, 48_000, kbit * 1000) for kbit in _OPUS},
-    **{f"pcm_{rate}": SoundFormat(Codec.PCM, rate) for rate in _RATES},
-    **{f"wav_{rate}": SoundFormat(Codec.WAV, rate) for rate in _RATES},
-    "ulaw_8000": SoundFormat(Codec.ULAW, 8_000),
-    "alaw_8000": SoundFormat(Codec.ALAW, 8_000),
+    **FORMATS_WITHOUT_FILE,
+    **{f"wav_{rate}": SoundFormat(Codec.WAV, rate) for rate in RAW_RATES},
 }
 
 

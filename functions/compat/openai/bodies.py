@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from functions.compat.speech.formats import Codec, SoundFormat
+from functions.compat.speech.formats import FORMATS_WITHOUT_FILE, Codec, SoundFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,12 +21,7 @@ FORMATS: Final[Mapping[str, SoundFormat]] = {
     "wav": SoundFormat(Codec.WAV, 24_000),
     "pcm": SoundFormat(Codec.PCM, 24_000),
     # Further ones, which OpenAI does not have: raw and telephone formats.
-    **{
-        f"pcm_{rate}": SoundFormat(Codec.PCM, rate)
-        for rate in (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
-    },
-    "ulaw_8000": SoundFormat(Codec.ULAW, 8_000),
-    "alaw_8000": SoundFormat(Codec.ALAW, 8_000),
+    **FORMATS_WITHOUT_FILE,
 }
 
 MODELS: Final = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")

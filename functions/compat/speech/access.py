@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     Refuse = Callable[[HTTPStatus, str], Response]
 
+KEY_PREFIX: Final = "key."
+"""With what a subprotocol begins that holds the key."""
+
 CLIENT: Final = "voice_avatar.client"
 """Where the request's scope says whose key it carries; an empty text where none is needed."""
 
@@ -116,7 +119,14 @@ def _is_address(name: str) -> bool:
 
 def _key_in(headers: Headers) -> str:
     own = headers.get("xi-api-key") or headers.get("x-api-key")
-    return own or _key_of(headers.get("authorization", ""))
+    return own or _key_of(headers.get("authorization", "")) or _key_offered(headers)
+
+
+def _key_offered(headers: Headers) -> str:
+    """Return the key that a page offers as a subprotocol, as it can send no other header."""
+    offered = headers.get("sec-websocket-protocol", "").split(",")
+    keys = (each.strip().removeprefix(KEY_PREFIX) for each in offered if KEY_PREFIX in each)
+    return next(keys, "")
 
 
 def _key_of(authorization: str) -> str:

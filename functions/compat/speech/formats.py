@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Codec(StrEnum):
@@ -56,3 +60,15 @@ class SoundFormat:
     def content_type(self) -> str:
         """The media type."""
         return CONTENT_TYPES[self.codec]
+
+
+RAW_RATES: Final = (8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+
+FORMATS_WITHOUT_FILE: Final[Mapping[str, SoundFormat]] = MappingProxyType(
+    {
+        **{f"pcm_{rate}": SoundFormat(Codec.PCM, rate) for rate in RAW_RATES},
+        "ulaw_8000": SoundFormat(Codec.ULAW, 8_000),
+        "alaw_8000": SoundFormat(Codec.ALAW, 8_000),
+    }
+)
+"""Formats without header and end, by the names that clients give them."""

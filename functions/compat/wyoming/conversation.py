@@ -2,65 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from functions.compat.speech.running_text import Sentences
+from functions.compat.speech.texts import check_seconds
+from functions.compat.speech.utterance import Utterance
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
+    from functions.compat.speech.synthesis import SpeechLimits
     from functions.compat.speech.voices import TextVoice, TextVoices
     from functions.compat.wyoming.events import Event
-
-LONGEST_TEXT: Final = 16_384
-"""How many characters one utterance may have."""
 
 
 class RequestError(Exception):
     """A request that cannot be served; one sentence."""
 
 
-class Utterance:
-    """A text that is to be spoken.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be spoken.
 
-    Args:
+    Attributes:
         voice: that speaks.
-        text: the whole text; None if it comes in pieces.
+        text: what it says.
+        is_whole: whether the text came at once, not in pieces.
     """
 
-    def __init__(self, voice: TextVoice, text: str | None) -> None:
-        self.voice = voice
-        self.text = text
-        self._characters = 0
-        self._collected = Sentences()
-        self._waiting: asyncio.Queue[str | None] = asyncio.Queue()
-        if text is not None:
-            self.push(text)
-            self.end()
-
-    def push(self, text: str) -> None:
-        """Take the next piece of the text.
-
-        Raises:
-            RequestError: the text is too long.
-        """
-        self._characters += len(text)
-        if self._characters > LONGEST_TEXT:
-            raise RequestError(f"The text may have at most {LONGEST_TEXT} characters.")
-        for sentence in self._collected.push(text):
-            self._waiting.put_nowait(sentence)
-
-    def end(self) -> None:
-        """Say that nothing more comes."""
-        for sentence in self._collected.finish():
-            self._waiting.put_nowait(sentence)
-        self._waiting.put_nowait(None)
-
-    async def sentences(self) -> AsyncIterator[str]:
-        """Yield the sentences as soon as they are whole."""
-        while (sentence := await self._waiting.get()) is not None:
-            yield sentence
+    voice: TextVoice
+    text: Utterance
+    is_whole: bool
 
 
 class Conversation:
@@ -68,13 +40,15 @@ class Conversation:
 
     Args:
         voices: that can be asked for.
+        limits: of what is spoken at once.
     """
 
-    def __init__(self, voices: TextVoices) -> None:
+    def __init__(self, voices: TextVoices, limits: SpeechLimits) -> None:
         self._voices = voices
+        self._limits = limits
         self._coming: Utterance | None = None
 
-    def take(self, event: Event) -> Utterance | None:
+    def take(self, event: Event) -> Asked | None:
         """Take an event; events that nobody knows are ignored, as the protocol says.
 
         Returns:
@@ -82,16 +56,21 @@ class Conversation:
 
         Raises:
             RequestError: it cannot be served.
+            TextError: a text is too long.
         """
         if event.type == "synthesize":
             # Clients that send a text in pieces send all of it again, for servers that know no
             # pieces.
             if self._coming is not None:
                 return None
-            return Utterance(self._find_voice(event.data), _text_in(event.data))
+            voice, text = self._find_voice(event.data), _text_in(event.data)
+            check_seconds(text, 1.0, self._limits)
+            return Asked(voice, Utterance.whole(text), is_whole=True)
         if event.type == "synthesize-start":
-            self._coming = Utterance(self._find_voice(event.data), None)
-            return self._coming
+            voice = self._find_voice(event.data)
+            self.leave()
+            self._coming = Utterance()
+            return Asked(voice, self._coming, is_whole=False)
         if event.type == "synthesize-chunk" and self._coming is not None:
             self._coming.push(_text_in(event.data))
         if event.type == "synthesize-stop":

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 from functions.compat.speech.formats import Codec, SoundFormat
 from functions.compat.speech.running_text import speak_running
 from functions.compat.speech.synthesis import SlowReaderError
-from functions.compat.speech.texts import check_seconds
-from functions.compat.wyoming.conversation import Conversation, RequestError, Utterance
+from functions.compat.wyoming.conversation import Asked, Conversation, RequestError
 from functions.compat.wyoming.description import describe
 from functions.compat.wyoming.events import MOST_BYTES, Event, EventError, read_event
 from shared.http.push import OverloadedError
@@ -105,15 +104,15 @@ class WyomingServer:
         Raises:
             ExceptionGroup: of what went wrong first.
         """
-        asked: asyncio.Queue[Utterance | None] = asyncio.Queue(MOST_WAITING)
+        asked: asyncio.Queue[Asked | None] = asyncio.Queue(MOST_WAITING)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._listen(reader, writer, asked))
             tasks.create_task(self._speak_all(writer, asked))
 
     async def _listen(
-        self, reader: StreamReader, writer: StreamWriter, asked: asyncio.Queue[Utterance | None]
+        self, reader: StreamReader, writer: StreamWriter, asked: asyncio.Queue[Asked | None]
     ) -> None:
-        conversation = Conversation(self._voices)
+        conversation = Conversation(self._voices, self._synthesis.limits)
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
                 event = await read_event(reader)
@@ -125,25 +124,21 @@ class WyomingServer:
                 await self._send(writer, describe(self._voices))
             elif event.type == "ping":
                 await self._send(writer, Event("pong", {"text": event.data.get("text")}))
-            elif (utterance := conversation.take(event)) is not None:
-                await asked.put(utterance)
+            elif (wish := conversation.take(event)) is not None:
+                await asked.put(wish)
 
-    async def _speak_all(
-        self, writer: StreamWriter, asked: asyncio.Queue[Utterance | None]
-    ) -> None:
-        while (utterance := await asked.get()) is not None:
-            await self._speak(utterance, writer)
+    async def _speak_all(self, writer: StreamWriter, asked: asyncio.Queue[Asked | None]) -> None:
+        while (wish := await asked.get()) is not None:
+            await self._speak(wish, writer)
 
-    async def _speak(self, utterance: Utterance, writer: StreamWriter) -> None:
-        rate = utterance.voice.engine.sample_rate
+    async def _speak(self, wish: Asked, writer: StreamWriter) -> None:
+        rate = wish.voice.engine.sample_rate
         form = {"rate": rate, "width": _WIDTH, "channels": 1}
-        if utterance.text is not None:
-            check_seconds(utterance.text, 1.0, self._synthesis.limits)
         has_begun = False
         spoken = speak_running(
             self._synthesis,
-            utterance.voice,
-            utterance.sentences(),
+            wish.voice,
+            wish.text.sentences(),
             SpeechOptions(),
             SoundFormat(Codec.PCM, rate),
         )
@@ -158,7 +153,7 @@ class WyomingServer:
         if not has_begun:
             await self._send(writer, Event("audio-start", form))
         await self._send(writer, Event("audio-stop"))
-        if utterance.text is None:
+        if not wish.is_whole:
             await self._send(writer, Event("synthesize-stopped"))
 
     async def _send(self, writer: StreamWriter, event: Event) -> None:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 PATH: Final = "/live"
 SUBPROTOCOL: Final = "voice-avatar.live.v1"
 
-LARGEST_MESSAGE: Final = 64 * 1024
-"""The largest message from a client in bytes; recorders give a few hundred bytes at a time."""
-
 LARGEST_CONTROL_MESSAGE: Final = 2048
 """The most characters of a control message from a client."""
 

@@ -20,6 +20,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from conversion.composition import Stores, starting_tools
+from conversion.serving.websockets import limit_clients
 from functions.api import main as api
 from functions.api.settings import ApiSettings
 from functions.combined import main as combined
@@ -30,7 +31,6 @@ from functions.convert.settings import ConvertSettings
 from functions.dead_letter import main as dead_letter
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.live import main as live
-from functions.live.server import limit_clients
 from functions.on_upload import main as on_upload
 from functions.on_upload.settings import OnUploadSettings
 from functions.sweep import main as sweep

@@ -1,0 +1,1 @@
+"""Text in pieces over one WebSocket: the protocol `voice-avatar.speech.v1`."""
