@@ -58,6 +58,14 @@ The first run installs PyTorch: about 900 MB.
 """
 
 
+@nox.session(python=False, default=False)
+def install(session: nox.Session) -> None:
+    """Install what the other sessions need, so that they need no registry."""
+    for name in ("lint", "tests", "training", "browser"):
+        Environment(session, name)
+    install_npm_packages(session)
+
+
 @nox.session(python=False)
 def demo(session: nox.Session) -> None:
     """Convert a sample recording with the whole pipeline and show every step."""

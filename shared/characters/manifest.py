@@ -28,7 +28,7 @@ from shared.characters.fields import Entries, Expected, Form, Number, Text, Whol
 from shared.characters.messages import one_line, sentence
 
 MANIFEST = "character.json"
-BUILT_IN = ("mei", "hina", "ned")
+BUILT_IN = ("hina", "mei", "ned")
 """The characters that come with the service, the default one first."""
 ENCODERS = "encoders"
 """The folder beside the characters' ones with graphs that several share, named by SHA-256."""

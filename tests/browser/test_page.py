@@ -54,8 +54,8 @@ def test_no_scene_has_an_accessibility_violation(
     ("locale", "headline", "other"),
     [
         ("ja-JP", "あなたのことばを、メイの声で。", "English"),
-        ("en-US", "Your words, in Mei\u2019s voice.", "日本語"),
-        ("de-DE", "Your words, in Mei\u2019s voice.", "日本語"),
+        ("en-US", "Your words, in Hina\u2019s voice.", "日本語"),
+        ("de-DE", "Your words, in Hina\u2019s voice.", "日本語"),
     ],
 )
 def test_the_page_speaks_the_browsers_language_and_can_be_switched(

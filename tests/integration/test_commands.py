@@ -146,14 +146,14 @@ def test_more_files_than_the_converter_ever_keeps_waiting_are_no_problem(tmp_pat
 
 def test_a_result_that_is_there_already_is_not_overwritten(tmp_path: Path) -> None:
     recording = write_recording(tmp_path / "hello.wav", "pcm_s16le", 16_000, "mono")
-    (tmp_path / "hello-mei.mp3").write_bytes(b"precious")
+    (tmp_path / "hello-hina.mp3").write_bytes(b"precious")
 
     finished = run("convert", "--embedded", recording, "--format", "mp3", cwd=tmp_path)
 
     assert finished.returncode == 0
     assert "already there" in finished.stdout
     assert "--overwrite" in finished.stdout.replace("\n", "")
-    assert (tmp_path / "hello-mei.mp3").read_bytes() == b"precious"
+    assert (tmp_path / "hello-hina.mp3").read_bytes() == b"precious"
 
 
 def test_a_missing_input_is_one_clear_sentence(tmp_path: Path) -> None:

@@ -333,7 +333,7 @@ def test_the_example_of_live_conversion_runs_as_it_stands(
 
     assert told.returncode == 0, told.stderr
     done = ast.literal_eval(told.stdout)
-    sound = (tmp_path / "mei.wav").read_bytes()
+    sound = (tmp_path / "hina.wav").read_bytes()
     assert (done["type"], done["result"]["bytes"]) == ("done", len(sound))
     assert done["result"]["sha256"] == hashlib.sha256(sound).hexdigest()
     stored = requests.get(done["result"]["url"], timeout=SECONDS).content

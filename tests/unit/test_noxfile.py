@@ -22,6 +22,9 @@ class Session:
     def __init__(self) -> None:
         self.commands: list[tuple[str, ...]] = []
 
+    def log(self, *_arguments: object) -> None:
+        """Say nothing."""
+
     def run(self, *command: str, **_options: Any) -> None:
         self.commands.append(command)
         if "virtualenv" in command:

@@ -109,7 +109,7 @@ async def test_clients_of_voicevox_ask_and_hear(address: str) -> None:
 async def test_the_npm_client_of_voicevox_asks_and_hears(address: str) -> None:
     seen = await asyncio.to_thread(run_node, "visit.cjs", address)
 
-    assert (seen["speaker"], seen["added"], seen["presets"]) == ("メイ", 7, ["fast"])
+    assert (seen["speaker"], seen["added"], seen["presets"]) == ("ひな", 7, ["fast"])
     assert seen["left"] == 0
     assert 0 < int(str(seen["fastBytes"])) < 0.8 * int(str(seen["bytes"]))
 

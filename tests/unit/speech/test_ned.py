@@ -21,10 +21,10 @@ BUNDLE = CHARACTERS / "ned"
 MEGABYTES = 1_000_000
 
 
-def test_mei_comes_first_so_that_she_is_who_speaks_when_nobody_is_chosen() -> None:
+def test_hina_comes_first_so_that_she_is_who_speaks_when_nobody_is_chosen() -> None:
     built_in = [name for name in read_manifests(CHARACTERS) if name in BUILT_IN]
 
-    assert built_in == list(read_manifests(CHARACTERS))[:3] == ["mei", "hina", "ned"]
+    assert built_in == list(read_manifests(CHARACTERS))[:3] == ["hina", "mei", "ned"]
 
 
 def test_the_bundle_is_small_and_says_whose_voice_it_is_and_who_allowed_it() -> None:
