@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from conversion.stopwatch import Stages
+from conversion.threads import Threads
 from shared.voices.media import content_type_matches
 from shared.voices.objects import ObjectExistsError, ObjectMissingError, result_name
 from shared.voices.voice import ErrorCode, Result, VoiceError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from conversion.characters.lending import LoadedCharacter
     from conversion.credentials import ResultCredentials
-    from conversion.stopwatch import Stopwatch
     from shared.ports.bucket import Bucket
     from shared.voices.voice import Input, Speaking, Voice
     from speech.decoding.decoder import Decoder
@@ -76,6 +76,7 @@ class Conversion:
         max_speech_seconds: how long the speech of a text may be.
         result_lifetime: how long a result's address works.
         credentials: puts signed statements into results; None for none.
+        threads: what is computed in this process runs in them.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Conversion:
         max_speech_seconds: float,
         result_lifetime: timedelta,
         credentials: ResultCredentials | None = None,
+        threads: Threads | None = None,
     ) -> None:
         self._uploads = uploads
         self._results = results
@@ -96,6 +98,7 @@ class Conversion:
         self._max_speech_seconds = max_speech_seconds
         self._result_lifetime = result_lifetime
         self._credentials = credentials
+        self.threads = threads or Threads()
 
     async def run(
         self, voice: Voice, character: LoadedCharacter, enter_stage: Callable[[str], None]
@@ -147,7 +150,13 @@ class Conversion:
                 recording = await self._decode(data, content_type)
             with stages.enter("converting"):
                 options = conversion_options(voice, ahead)
-                samples = await _convert(character, recording, options, stages.stopwatch)
+                samples = await self.threads.run(
+                    character.engine.convert,
+                    recording.samples,
+                    recording.sample_rate,
+                    options,
+                    stopwatch=stages.stopwatch,
+                )
             seconds = round(recording.seconds, 3)
         else:
             with stages.enter("speaking", timed_as="speak"):
@@ -155,7 +164,11 @@ class Conversion:
             seconds = None
         with stages.enter("encoding", timed_as="encode"):
             marking = character.text_marking if voice.is_text else character.marking
-            encoded = await _encode(samples, character, voice, marking)
+            engine = character.text_engine if voice.is_text else character.engine
+            rate = engine.sample_rate if engine else character.manifest.sample_rate
+            encoded = await self.threads.run(
+                encode, samples, rate, voice.options.output_format, marking
+            )
         if self._credentials is not None:
             with stages.stopwatch.stage("sign"):
                 encoded = await self._credentials.add(encoded, character.manifest, marking)
@@ -220,10 +233,14 @@ class Conversion:
         self, voice: Voice, character: LoadedCharacter, text: bytes, speaking: Speaking
     ) -> npt.NDArray[np.float32]:
         # A process that only converts recordings does not import what speaks text.
-        from conversion.synthesis import speak  # noqa: PLC0415 - see above
+        from conversion.synthesis import speak, speech_options  # noqa: PLC0415 - see above
 
         return await speak(
-            character.text_engine, text, speaking, _seed(voice), self._max_speech_seconds
+            self.threads,
+            character.text_engine,
+            text,
+            speech_options(speaking, _seed(voice)),
+            self._max_speech_seconds,
         )
 
     async def _store(self, voice: Voice, encoded: Encoded, marking: Marking) -> Result:
@@ -272,26 +289,6 @@ class Conversion:
 def conversion_options(voice: Voice, ahead: Ahead | None = None) -> ConversionOptions:
     """Return what the conversion of a voice asks for; every attempt asks for the same."""
     return ConversionOptions(voice.options.pitch_shift, _seed(voice), ahead)
-
-
-async def _convert(
-    character: LoadedCharacter, recording: Recording, options: ConversionOptions, watch: Stopwatch
-) -> npt.NDArray[np.float32]:
-    return await asyncio.to_thread(
-        character.engine.convert,
-        recording.samples,
-        recording.sample_rate,
-        options,
-        stopwatch=watch,
-    )
-
-
-async def _encode(
-    samples: npt.NDArray[np.float32], character: LoadedCharacter, voice: Voice, marking: Marking
-) -> Encoded:
-    engine = character.text_engine if voice.is_text else character.engine
-    rate = engine.sample_rate if engine else character.manifest.sample_rate
-    return await asyncio.to_thread(encode, samples, rate, voice.options.output_format, marking)
 
 
 def _seed(voice: Voice) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,23 +12,28 @@ from speech.engines.interface.text_engine import SpeechOptions, TextError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from conversion.threads import Threads
     from shared.voices.voice import Speaking
     from speech.engines.interface.text_engine import TextEngine
     from speech.signal.arrays import Samples
 
 
 async def speak(
-    engine: TextEngine | None, data: bytes, speaking: Speaking, seed: int, max_seconds: float
+    threads: Threads,
+    engine: TextEngine | None,
+    data: bytes,
+    options: SpeechOptions,
+    max_seconds: float,
 ) -> Samples:
     """Speak a text: float32 [samples] at the engine's sample rate.
 
     Each piece is computed in a thread of its own, so that cancelling ends the work after a piece.
 
     Args:
+        threads: where it is computed.
         engine: speaks for the character; None if the character takes no text.
         data: the text in UTF-8.
-        speaking: how it is spoken.
-        seed: of the chance in the voice.
+        options: how it is spoken.
         max_seconds: the longest speech.
 
     Raises:
@@ -40,7 +44,27 @@ async def speak(
             ErrorCode.TEXT_NOT_TAKEN,
             "The character converts recordings only; record your voice, or choose another one.",
         )
-    options = SpeechOptions(
+    most = round(max_seconds * engine.sample_rate)
+    pieces: list[Samples] = []
+    try:
+        spoken = await threads.run(engine.speak, _decode(data), options)
+        while (piece := await threads.run(_next, spoken)) is not None:
+            pieces.append(piece)
+            if sum(map(len, pieces)) > most:
+                raise _too_long(max_seconds)
+    except TextError as error:
+        raise VoiceError(ErrorCode(error.code.value), error.message) from error
+    return np.concatenate(pieces)
+
+
+def speech_options(speaking: Speaking, seed: int) -> SpeechOptions:
+    """Build what the speech of a voice asks for.
+
+    Args:
+        speaking: how it is spoken.
+        seed: of the chance in the voice.
+    """
+    return SpeechOptions(
         speed=speaking.speed,
         pitch=speaking.pitch,
         intonation=speaking.intonation,
@@ -49,17 +73,6 @@ async def speak(
         style=speaking.style,
         seed=seed,
     )
-    most = round(max_seconds * engine.sample_rate)
-    pieces: list[Samples] = []
-    try:
-        spoken = await asyncio.to_thread(engine.speak, _decode(data), options)
-        while (piece := await asyncio.to_thread(_next, spoken)) is not None:
-            pieces.append(piece)
-            if sum(map(len, pieces)) > most:
-                raise _too_long(max_seconds)
-    except TextError as error:
-        raise VoiceError(ErrorCode(error.code.value), error.message) from error
-    return np.concatenate(pieces)
 
 
 def _next(pieces: Iterator[Samples]) -> Samples | None:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-IN_A_THREAD: Final = frozenset({"converting", "encoding"})
+IN_A_THREAD: Final = frozenset({"converting", "speaking", "encoding"})
 """The stages whose work is in a thread of this process, which nothing can stop.
 
 Reading and storing wait for Cloud Storage, whose calls end by themselves, and decoding is in a
@@ -111,7 +111,6 @@ class Worker:
 
     Attributes:
         has_converted: whether the process has converted a voice.
-        is_stuck: whether a conversion hangs in a thread, so that the process must be replaced.
     """
 
     def __init__(
@@ -130,7 +129,17 @@ class Worker:
         self._under_way: set[asyncio.Task[Voice | None]] = set()
         self._is_draining = False
         self.has_converted = False
-        self.is_stuck = False
+        self._is_stuck = False
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a conversion hangs in a thread, so that the process must be replaced.
+
+        A voice whose character came late is handed back before its conversion is over. The thread
+        goes on, and hangs if it takes longer than any conversion may.
+        """
+        longest = self._conversion.threads.longest_seconds()
+        return self._is_stuck or longest > self._deadline_seconds
 
     async def handle(self, message: PushMessage) -> None:
         """Handle one message; the same may come several times, also at the same time.
@@ -318,7 +327,7 @@ class Worker:
     async def _fail_late(self, lease: Lease) -> VoiceError:
         if lease.stage in IN_A_THREAD:
             # A thread cannot be stopped, only its process.
-            self.is_stuck = True
+            self._is_stuck = True
         message = f"The conversion took more than {self._deadline_seconds:g} seconds."
         error = VoiceError(ErrorCode.DEADLINE_EXCEEDED, message)
         await lease.fail(error)

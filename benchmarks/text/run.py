@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from benchmarks.measuring.report import Cell, Options
     from benchmarks.measuring.servers import Server
 
-SERVICE: Final = "functions.convert.live.voicevox"
+SERVICE: Final = "functions.compat.voicevox"
 ORIGINAL: Final = "benchmarks.text.original"
 MEI: Final = "メイ"
 TEXTS: Final = (

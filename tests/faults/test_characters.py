@@ -10,6 +10,7 @@ from conversion.admission import Admission
 from conversion.characters.fetching import FetchedCharacters, Limits
 from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
 from conversion.characters.loading import CharacterLoader
+from conversion.threads import Threads
 from conversion.worker import Worker
 from functions.api.taking.catalogue import Catalogue
 from infra.local.memory.voices import MemoryVoices
@@ -53,6 +54,7 @@ class FakeConversion:
 
     def __init__(self) -> None:
         self.used: list[str] = []
+        self.threads = Threads()
 
     async def run(
         self, voice: Voice, character: LoadedCharacter, enter_stage: Callable[[str], None]

@@ -92,7 +92,7 @@ def test_a_conversion_gets_the_memory_that_decoding_a_hostile_recording_may_take
 def test_memory_is_kept_free_for_the_characters_of_a_bucket(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("functions.convert.settings.read_resources", lambda: Resources(2, 4 * GIB))
+    monkeypatch.setattr("conversion.settings.read_resources", lambda: Resources(2, 4 * GIB))
 
     assert ConvertSettings(**TOLD).concurrency == 4
     assert ConvertSettings(**TOLD, characters_bucket="characters").concurrency == 2
@@ -107,7 +107,7 @@ def test_memory_is_kept_free_for_the_characters_of_a_bucket(
 def test_where_recordings_may_be_larger_fewer_are_converted_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("functions.convert.settings.read_resources", lambda: Resources(2, 1 * GIB))
+    monkeypatch.setattr("conversion.settings.read_resources", lambda: Resources(2, 1 * GIB))
     small = ConvertSettings(**TOLD)
     large = ConvertSettings(**TOLD, max_seconds=60, max_upload_bytes=50_000_000)
 

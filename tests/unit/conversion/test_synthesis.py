@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from conversion.synthesis import speak
+from conversion.synthesis import speak, speech_options
+from conversion.threads import Threads
 from shared.voices.voice import ErrorCode, Speaking, VoiceError
 from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
 
@@ -54,7 +55,8 @@ class FakeSpeaker:
 
 
 async def spoken(engine: FakeSpeaker | None, data: bytes = TEXT.encode(), **more: Any) -> Samples:
-    return await speak(engine, data, more.get("speaking", Speaking()), 7, more.get("seconds", 9))
+    options = speech_options(more.get("speaking", Speaking()), 7)
+    return await speak(Threads(), engine, data, options, more.get("seconds", 9))
 
 
 async def test_a_text_is_spoken_as_was_asked() -> None:

@@ -63,11 +63,21 @@ class FakeOutcome:
         self.timings = {"decode": 1.0}
 
 
+class FakeThreads:
+    """Says how long a thread has been running."""
+
+    seconds = 0.0
+
+    def longest_seconds(self) -> float:
+        return self.seconds
+
+
 class FakeConversion:
     """Stores a result's name; waits, fails and reports as the test says."""
 
     def __init__(self) -> None:
         self.results: set[str] = set()
+        self.threads = FakeThreads()
         self.runs: list[int] = []
         self.stage = "converting"
         self.running = 0
@@ -851,15 +861,37 @@ def test_a_process_whose_storage_or_decoder_was_slow_is_not_stuck_and_goes_on(
     run()
 
 
+@pytest.mark.parametrize("stage_at_the_deadline", ["speaking", "encoding"])
+def test_a_process_whose_text_engine_or_encoder_hangs_is_stuck(stage_at_the_deadline: str) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        stage = Stage()
+        stage.conversion.stage = stage_at_the_deadline
+        stage.conversion.goes_on.clear()
+
+        await stage.worker.handle(await stage.add())
+
+        assert stage.worker.is_stuck
+
+    run()
+
+
 @in_virtual_time
-async def test_a_process_whose_encoder_hangs_is_stuck() -> None:
+async def test_a_thread_that_outlives_its_voice_for_too_long_makes_the_process_stuck() -> None:
     stage = Stage()
-    stage.conversion.stage = "encoding"
+    message = await stage.add()
+    stage.characters.loading_seconds = DEADLINE - 10
     stage.conversion.goes_on.clear()
+    with pytest.raises(CharacterLateError):
+        await stage.worker.handle(message)
 
-    await stage.worker.handle(await stage.add())
+    stage.conversion.threads.seconds = 10.0
+    assert not stage.worker.is_stuck
 
-    assert stage.worker.is_stuck
+    stage.conversion.threads.seconds = DEADLINE + 1
+    assert stage.another_worker().is_stuck
+    with pytest.raises(AbandonedError):
+        await stage.worker.handle(message)
 
 
 @in_virtual_time

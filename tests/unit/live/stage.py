@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from conversion.admission import Admission
 from conversion.conversion import Made, Outcome
+from conversion.threads import Threads
 from conversion.worker import Worker
 from functions.live.app import create_app
 from functions.live.conversion import Computing, LiveConversion
@@ -74,6 +75,7 @@ class FakeConversion:
 
     def __init__(self, results: MemoryBucket) -> None:
         self.results = results
+        self.threads = Threads()
         self.made: list[tuple[str, bytes, str]] = []
         self.error: Exception | None = None
         self.may_make = _open_gate()
