@@ -50,7 +50,7 @@ async def test_a_thread_counts_until_it_ends_although_nobody_waits_for_it(
 async def test_the_one_that_runs_longest_is_told(end: threading.Event) -> None:
     threads = Threads()
     first = asyncio.create_task(threads.run(end.wait))
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.2)
     second = asyncio.create_task(threads.run(end.wait))
     await asyncio.sleep(0)
 
