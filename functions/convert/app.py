@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from conversion.probes import probes
+from conversion.serving.probes import probes
 from shared.errors import PassingError
 from shared.http.push import push_route
 from shared.http.trace import TraceMiddleware
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from conversion.characters.lending import Characters
-    from conversion.probes import Readiness
+    from conversion.serving.probes import Readiness
     from conversion.worker import Worker
     from shared.ports.tokens import TokenVerifier
 

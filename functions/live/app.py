@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Mount, WebSocketRoute
 
-from conversion.probes import probes
+from conversion.serving.probes import probes
 from functions.live.messages.protocol import PATH
 from shared.http.trace import TraceMiddleware
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp
 
-    from conversion.probes import Readiness
+    from conversion.serving.probes import Readiness
     from conversion.worker import Worker
     from functions.live.service import LiveService
 
