@@ -13,10 +13,11 @@ from conversion.characters.fetching import FetchedCharacters, Limits
 from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
 from conversion.characters.loading import CharacterLoader, build_character
 from conversion.conversion import Conversion
-from conversion.credentials import ResultCredentials
+from conversion.origin.credentials import ResultCredentials
+from conversion.origin.verifying import Verifier
+from conversion.origin.watermarking import open_marker, watermark_keys
 from conversion.rehearsal import rehearse
 from conversion.stopwatch import process_age_ms
-from conversion.watermarking import open_marker
 from shared.characters.bucket import CharacterBucket
 from shared.characters.manifest import MAX_BUNDLE_BYTES
 from shared.google import clients
@@ -30,10 +31,11 @@ from speech.text.front_end import FrontEnd
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from conversion.characters.lending import Characters
-    from conversion.credentials import CredentialSettings
+    from conversion.origin.credentials import CredentialSettings
     from conversion.settings import ConverterSettings
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
@@ -100,6 +102,20 @@ def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) ->
         result_lifetime=timedelta(seconds=config.result_url_seconds),
         credentials=open_credentials(config),
     )
+
+
+def open_verifier(
+    config: ConverterSettings, tools: Tools, turn: Callable[[], AbstractAsyncContextManager[None]]
+) -> Verifier:
+    """Build what says of a file whether this deployment made it.
+
+    Args:
+        config: the settings.
+        tools: decode the file.
+        turn: takes a place among the conversions of this process.
+    """
+    keys = watermark_keys(config.watermark_keys)
+    return Verifier(tools.decoder, keys, config.c2pa_own_certificates, turn)
 
 
 def open_credentials(config: CredentialSettings) -> ResultCredentials | None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from conversion.characters.lending import LoadedCharacter
-    from conversion.credentials import ResultCredentials
+    from conversion.origin.credentials import ResultCredentials
     from shared.ports.bucket import Bucket
     from shared.voices.voice import Input, Speaking, Voice
     from speech.decoding.decoder import Decoder

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from conversion.credentials import CredentialSettings
+from conversion.origin.credentials import CredentialSettings
+from conversion.origin.watermarking import WatermarkSettings
 from conversion.serving.planning import Plan, memory_needs, plan, read_resources
 from conversion.serving.serving import ServingSettings
-from conversion.watermarking import WatermarkSettings
 from shared.process.settings import (
     CharacterSettings,
     RecordingSettings,

@@ -38,6 +38,7 @@ def create_app(dependencies: Dependencies, allowed_origins: tuple[str, ...]) -> 
         # A function is not told its end; a server of the local cloud is.
         yield
         await dependencies.warm_up.aclose()
+        await dependencies.verifications.aclose()
 
     app = FastAPI(
         title="Voice Avatar",

@@ -28,6 +28,7 @@ from functions.api.taking.creation import VoiceIntake
 from functions.api.taking.multipart import FORM_OVERHEAD_BYTES
 from functions.api.taking.texts import TextIntake
 from functions.api.taking.upload_memory import UploadMemory
+from functions.api.verifications import Verifications
 from functions.api.warmup import GoogleIdentity, NoIdentity, WarmUp
 from shared.characters.bucket import CharacterBucket
 from shared.characters.manifest import ManifestError, read_manifests
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from functions.api.warmup import Identity
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
     from shared.ports.topic import Publisher
@@ -104,6 +106,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         waiting=config.waiting_per_client,
         trusted_proxies=config.trusted_proxies,
     )
+    upload_memory = UploadMemory(config.max_upload_bytes + FORM_OVERHEAD_BYTES)
     dependencies = Dependencies(
         voices=services.voices,
         intake=intake,
@@ -121,7 +124,8 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
             seconds=2 * config.upload_url_seconds,
         ),
         client_names=ClientNames(config.pseudonym_key),
-        upload_memory=UploadMemory(config.max_upload_bytes + FORM_OVERHEAD_BYTES),
+        upload_memory=upload_memory,
+        verifications=open_verifications(config, upload_memory),
         catalogue=catalogue,
         wait_seconds=config.wait_seconds,
         seconds=(config.min_seconds, config.max_seconds),
@@ -166,16 +170,26 @@ def check_characters(config: ApiSettings) -> None:
         raise SettingsError(f"CHARACTERS_DIR={config.characters_dir} is wrong: {error}") from None
 
 
+def open_identity(config: ApiSettings) -> Identity:
+    """Return what proves to the conversion container who asks."""
+    is_local = config.environment is Environment.LOCAL
+    return NoIdentity() if is_local else GoogleIdentity(config.convert_url)
+
+
 def open_warm_up(config: ApiSettings) -> WarmUp:
     """Return what warms the conversion container up."""
-    is_local = config.environment is Environment.LOCAL
-    identity = NoIdentity() if is_local else GoogleIdentity(config.convert_url)
     return WarmUp(
         httpx.AsyncClient(),
         f"{config.convert_url}/warmup",
-        identity,
+        open_identity(config),
         most=config.warm_ups_at_once,
     )
+
+
+def open_verifications(config: ApiSettings, memory: UploadMemory) -> Verifications:
+    """Return what asks a converter whether files were made here."""
+    url = f"{config.convert_url}/verifications"
+    return Verifications(httpx.AsyncClient(), url, open_identity(config), memory)
 
 
 def open_sign_in(config: ApiSettings) -> SignIn:

@@ -15,6 +15,7 @@ from functions.api.answers.line import Line
 from functions.api.answers.problems import Problem
 from functions.api.answers.waiting import final_voice_or_problem, wait_until_final, while_connected
 from functions.api.taking import multipart
+from functions.api.verifications import add_verifications
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.ports.tokens import TokenRefusedError
 from shared.process.logs import about_voice
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from functions.api.taking.creation import VoiceIntake
     from functions.api.taking.texts import TextIntake
     from functions.api.taking.upload_memory import UploadMemory
+    from functions.api.verifications import Verifications
     from functions.api.warmup import WarmUp
     from shared.characters.manifest import CharacterManifest
     from shared.ports.store import VoiceStore
@@ -85,6 +87,7 @@ class Dependencies:
         outcomes: lets failed recordings count for more.
         client_names: what the networks of clients are called.
         upload_memory: refuses recordings for which there is no memory.
+        verifications: asks a converter whether files were made here.
         catalogue: the characters.
         wait_seconds: how long a client waits for a voice before it must ask again.
         seconds: the shortest and the longest recording, whatever the character.
@@ -104,6 +107,7 @@ class Dependencies:
     outcomes: Outcomes
     client_names: ClientNames
     upload_memory: UploadMemory
+    verifications: Verifications
     catalogue: Catalogue
     wait_seconds: float
     seconds: tuple[float, float]
@@ -119,6 +123,9 @@ def create_router(dependencies: Dependencies) -> APIRouter:
     _add_voices(router, dependencies)
     _add_waiting(router, dependencies)
     _add_characters(router, dependencies)
+    add_verifications(
+        router, dependencies.verifications, dependencies.limits, _admitted(dependencies)
+    )
     return router
 
 

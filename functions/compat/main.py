@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from conversion.admission import Admission
 from conversion.characters.loading import build_character, return_memory
+from conversion.origin.watermarking import open_marker
 from conversion.serving.serving import serve_until_signal
-from conversion.watermarking import open_marker
 from functions.compat.composition import Compat, Doors, Room, compose, keys_of
 from functions.compat.settings import CompatSettings
 from functions.compat.speech.access import Access

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from conversion.origin.watermarking import WatermarkSettings
 from conversion.serving.planning import read_resources
 from conversion.serving.serving import ServingSettings
-from conversion.watermarking import WatermarkSettings
 from shared.process.settings import CommaSeparated  # noqa: TC001 - likewise
 
 Key = Annotated[SecretStr, Field(min_length=16)]

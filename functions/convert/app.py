@@ -48,6 +48,7 @@ def create_app(
     characters: Characters,
     verifier: TokenVerifier,
     decoder: Readiness,
+    others: Sequence[BaseRoute] = (),
 ) -> ConvertApp:
     """Return the application.
 
@@ -62,6 +63,7 @@ def create_app(
         characters: lends the character that a warm-up names.
         verifier: decides who may push.
         decoder: must be ready before this instance is.
+        others: further routes.
     """
 
     async def warmup(request: Request) -> Response:
@@ -74,6 +76,7 @@ def create_app(
     routes = [
         push_route("/push", verifier, worker.handle),
         Route("/warmup", warmup),
+        *others,
         *probes(decoder, worker),
     ]
     return ConvertApp(worker, routes)

@@ -19,6 +19,7 @@ from conversion.composition import (
     lend_characters,
     log_start,
     open_stores,
+    open_verifier,
     starting_tools,
 )
 from conversion.rehearsal import connect
@@ -26,6 +27,7 @@ from conversion.serving.serving import serve_until_signal
 from conversion.worker import Worker
 from functions.convert.app import ConvertApp, create_app
 from functions.convert.settings import ConvertSettings
+from functions.convert.verifications import verification_route
 from shared.google import clients
 from shared.process import logs, settings
 from speech.bundles.bundle import BundleError
@@ -55,14 +57,20 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
     """
     stores, tools = services.stores, services.tools
     characters = lend_characters(config, tools, stores.open_characters)
+    admission = Admission(
+        running=config.share(config.concurrency), waiting=config.share(config.backlog)
+    )
     worker = Worker(
         stores.voices,
         characters,
         build_conversion(config, stores, tools),
-        Admission(running=config.share(config.concurrency), waiting=config.share(config.backlog)),
+        admission,
         config.timeouts.conversion_deadline,
     )
-    return create_app(worker, characters, clients.open_push_verifier(config), tools.decoder)
+    verification = verification_route(open_verifier(config, tools, admission.running))
+    return create_app(
+        worker, characters, clients.open_push_verifier(config), tools.decoder, [verification]
+    )
 
 
 async def serve(

@@ -103,6 +103,49 @@ class VoiceCreated(_Model):
     live: Live | None = None
 
 
+class CredentialsFacts(_Model):
+    """A file's signed statement (C2PA)."""
+
+    state: Literal["ours", "valid", "changed", "invalid", "missing"]
+    made_with: str
+    character: str
+    issuer: str
+    signed_at: str
+    forbidden_uses: tuple[str, ...]
+
+
+class WatermarkFacts(_Model):
+    """The watermark in a file's sound.
+
+    `bits` are the 16 bits that the operator chose, as a number; `chance` is how often chance alone
+    would look as much like a watermark, at most. Both are null unless it is found.
+    """
+
+    state: Literal["found", "not_found", "not_searched"]
+    bits: int | None
+    chance: float | None
+
+
+class Sentences(_Model):
+    """The verdict for people."""
+
+    en: str
+    ja: str
+
+
+class Verification(_Model):
+    """Whether a file was made here.
+
+    `verdict` is `unchanged`, `changed` or `copy` if it was; `signed_by_others` or `unknown` if
+    there is no sign of it.
+    """
+
+    verdict: Literal["unchanged", "changed", "copy", "signed_by_others", "unknown"]
+    sentences: Sentences
+    credentials: CredentialsFacts
+    watermark: WatermarkFacts
+
+
 class UploadAccepted(_Model):
     """A recording that was accepted."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import Headers
 
+from functions.api.answers.body_limit import FILES
 from functions.api.answers.problems import Problem
 from shared.http.origins import ANY, is_allowed_origin
 
@@ -46,7 +47,7 @@ class OriginMiddleware:
             headers = Headers(scope=scope)
             problem = self._objection(headers)
             if problem is None and scope["method"] == "POST":
-                problem = _objection_to_type(headers)
+                problem = _objection_to_type(headers, takes_files=scope["path"] == FILES)
             if problem is not None:
                 await problem.response()(scope, receive, send)
                 return
@@ -66,10 +67,19 @@ class OriginMiddleware:
         return Problem(403, "origin_refused", detail)
 
 
-def _objection_to_type(headers: Headers) -> Problem | None:
+def _objection_to_type(headers: Headers, *, takes_files: bool) -> Problem | None:
     """Refuse what a form or a script can send to any site without being asked for permission."""
     content_type = headers.get("content-type")
-    if content_type is None or content_type.split(";")[0].strip().lower() == "application/json":
+    if content_type is None:
         return None
+    media_type = content_type.split(";")[0].strip().lower()
+    if media_type == "application/json":
+        return None
+    if takes_files:
+        # A browser asks for permission before it sends any of these.
+        if media_type == "application/octet-stream" or media_type.startswith(("audio/", "video/")):
+            return None
+        detail = "The body must be a sound: send Content-Type: audio/wav or the like."
+        return Problem(415, "unsupported_media_type", detail)
     detail = "The body must be JSON: send Content-Type: application/json, or neither type nor body."
     return Problem(415, "unsupported_media_type", detail)

@@ -40,7 +40,6 @@ def origin_environment(folder: Path) -> dict[str, str]:
         "WATERMARK_KEYS": made[WATERMARK_KEY],
         "C2PA_CERTIFICATES": made[CERTIFICATES],
         "C2PA_KEY": made[PRIVATE_KEY],
-        "C2PA_TRUSTED": made[AUTHORITY],
     }
 
 

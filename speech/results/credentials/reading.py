@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from cryptography import x509
+
 from speech.results.credentials.statement import CHARACTER_LABEL
 
 _MOST_TEXT: Final = 300
@@ -17,14 +19,14 @@ _MOST_TEXT: Final = 300
 class Credentials(StrEnum):
     """What became of a file's statement.
 
-    TRUSTED: it holds, and its signer is one of those whom the deployment trusts.
-    VALID: it holds, but nobody here vouches for its signer.
+    OURS: it holds, and this deployment signed it.
+    VALID: it holds, but another one signed it, whom nobody here knows.
     CHANGED: it was signed for other content.
     INVALID: it is broken, or its signature is.
     MISSING: there is none.
     """
 
-    TRUSTED = "trusted"
+    OURS = "ours"
     VALID = "valid"
     CHANGED = "changed"
     INVALID = "invalid"
@@ -64,7 +66,7 @@ class CredentialsFinding:
         return cls(**said)
 
 
-def read_credentials(data: bytes, content_type: str, trusted: str) -> CredentialsFinding:
+def read_credentials(data: bytes, content_type: str, own_certificates: str) -> CredentialsFinding:
     """Read the statement of a file; nothing is fetched from the network.
 
     Call it where a file that somebody made to do harm can do none: the library is large.
@@ -72,27 +74,33 @@ def read_credentials(data: bytes, content_type: str, trusted: str) -> Credential
     Args:
         data: the file.
         content_type: its media type.
-        trusted: certificates of those who may vouch for signers, as PEM; may be empty.
+        own_certificates: of the deployment's signers, the present and earlier ones, as PEM; may be
+            empty. Those of their authorities must be among them.
     """
     import c2pa  # noqa: PLC0415 - only verification needs it, and it is large
 
     settings: dict[str, dict[str, bool | str]] = {
         "verify": {"verify_trust": True, "remote_manifest_fetch": False, "ocsp_fetch": False}
     }
-    if trusted:
-        settings["trust"] = {"trust_anchors": trusted}
+    if own_certificates:
+        settings["trust"] = {"trust_anchors": own_certificates}
     try:
         with c2pa.Context(settings=c2pa.Settings.from_dict(settings)) as context:
             reader = c2pa.Reader.try_create(content_type, io.BytesIO(data), context=context)
             if reader is None:
                 return CredentialsFinding(Credentials.MISSING)
             with reader:
-                return _understand(json.loads(reader.json()))
+                return _understand(json.loads(reader.json()), _serials(own_certificates))
     except c2pa.C2paError:
         return CredentialsFinding(Credentials.INVALID)
 
 
-def _understand(report: dict[str, Any]) -> CredentialsFinding:
+def _serials(certificates: str) -> frozenset[str]:
+    found = x509.load_pem_x509_certificates(certificates.encode()) if certificates else []
+    return frozenset(str(each.serial_number) for each in found)
+
+
+def _understand(report: dict[str, Any], own_serials: frozenset[str]) -> CredentialsFinding:
     manifest = report.get("manifests", {}).get(report.get("active_manifest"), {})
     assertions = {each["label"]: each.get("data") for each in manifest.get("assertions", [])}
     character = assertions.get(CHARACTER_LABEL)
@@ -100,7 +108,7 @@ def _understand(report: dict[str, Any]) -> CredentialsFinding:
     generators = manifest.get("claim_generator_info") or [{}]
     signature = manifest.get("signature_info") or {}
     return CredentialsFinding(
-        _state(report),
+        _state(report, is_own=signature.get("cert_serial_number") in own_serials),
         made_with=_text(f"{generators[0].get('name', '')} {generators[0].get('version', '')}"),
         character=_text(said.get("id")),
         issuer=_text(signature.get("issuer")),
@@ -109,14 +117,15 @@ def _understand(report: dict[str, Any]) -> CredentialsFinding:
     )
 
 
-def _state(report: dict[str, Any]) -> Credentials:
+def _state(report: dict[str, Any], *, is_own: bool) -> Credentials:
     codes = {str(each.get("code")) for each in report.get("validation_status") or ()}
     if any(code.endswith("Hash.mismatch") for code in codes):
         return Credentials.CHANGED
     state = report.get("validation_state")
-    if state == "Trusted":
-        return Credentials.TRUSTED
-    return Credentials.VALID if state == "Valid" else Credentials.INVALID
+    # The authority may have certified others, too: its numbers tell its certificates apart.
+    if state == "Trusted" and is_own:
+        return Credentials.OURS
+    return Credentials.VALID if state in {"Valid", "Trusted"} else Credentials.INVALID
 
 
 def _text(value: object) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
-from speech.results.watermark.code import LENGTH, code_words
+from speech.results.watermark.code import LENGTH, PAYLOAD_BITS, code_words
 from speech.results.watermark.embedding import fade
 from speech.results.watermark.pattern import BANDS, CHIP_SECONDS, PERIOD, band_shapes
 
@@ -48,6 +48,8 @@ _SPEEDS: Final = tuple(1 + step / 200 for step in range(-5, 6))
 _KEPT: Final = 256
 """How many of the tried beginnings and speeds are compared with all code words."""
 
+_TRIES: Final = (2 * len(_SPEEDS) - 1) * _FRAMES * PERIOD << PAYLOAD_BITS
+
 _NOISE_FLOORS: Final = 4.0
 _LARGEST: Final = 3.0
 
@@ -70,6 +72,14 @@ class Finding:
     def is_found(self) -> bool:
         """Whether there is a watermark; on sound without one, once in more than 10 000 times."""
         return self.agreement >= FOUND_FROM
+
+    @property
+    def chance(self) -> float:
+        """How often chance agrees as well as this with one of all the tries, at most.
+
+        The sum of a sign drawn for each cell is nearly normal, whatever the sound is.
+        """
+        return min(1.0, _TRIES * math.erfc(self.agreement / math.sqrt(2)) / 2)
 
 
 def find_watermark(

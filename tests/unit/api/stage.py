@@ -23,6 +23,7 @@ from functions.api.taking.creation import VoiceIntake
 from functions.api.taking.multipart import FORM_OVERHEAD_BYTES
 from functions.api.taking.texts import TextIntake
 from functions.api.taking.upload_memory import UploadMemory
+from functions.api.verifications import Verifications
 from functions.api.warmup import NoIdentity, WarmUp
 from infra.local.memory.voices import MemoryVoices
 from shared.characters.manifest import OfferedStyle, TextSpeech
@@ -32,7 +33,7 @@ from tests.support.characters import a_manifest
 from tests.support.messages import RecordingPublisher
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from fastapi import FastAPI
 
@@ -123,6 +124,7 @@ class Stage:
     conversions: RecordingPublisher = field(default_factory=RecordingPublisher)
     bucket: CharacterBucket | None = None
     container: Container = field(default_factory=Container)
+    verifying: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(503)
     live: LiveOffer | None = None
     warm_up_client: httpx.AsyncClient | None = None
 
@@ -163,6 +165,12 @@ class Stage:
             outcomes=outcomes,
             client_names=ClientNames("a key of the tests"),
             upload_memory=self.upload_memory,
+            verifications=Verifications(
+                httpx.AsyncClient(transport=httpx.MockTransport(self.verifying)),
+                "http://convert.test/verifications",
+                NoIdentity(),
+                self.upload_memory,
+            ),
             catalogue=catalogue,
             wait_seconds=self.wait_seconds,
             seconds=(2.0, 8.0),

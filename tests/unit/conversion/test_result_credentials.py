@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conversion.credentials import PAUSE_SECONDS, ResultCredentials
-from infra.local.configuration.origin import AUTHORITY
+from conversion.origin.credentials import PAUSE_SECONDS, ResultCredentials
+from infra.local.configuration.origin import CERTIFICATES
 from shared.voices.voice import OutputFormat
 from speech.results.credentials.reading import Credentials, read_credentials
 from tests.unit.speech.credentials.test_credentials import KEYS, MARKING, MEI, SIGNER
@@ -58,8 +58,8 @@ async def test_a_result_is_signed() -> None:
     result = await credentials.add(WAV, MEI, MARKING)
     credentials.close()
 
-    found = read_credentials(result.data, result.content_type, KEYS[AUTHORITY])
-    assert found.state is Credentials.TRUSTED
+    found = read_credentials(result.data, result.content_type, KEYS[CERTIFICATES])
+    assert found.state is Credentials.OURS
     assert replace(result, data=WAV.data) == WAV
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from conversion.watermarking import open_marker
+from conversion.origin.watermarking import open_marker
 from functions.api.settings import ApiSettings, FirebaseAuth
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from infra.local.configuration.origin import (
-    AUTHORITY,
     CERTIFICATES,
     PRIVATE_KEY,
     make_origin_keys,
@@ -57,18 +56,18 @@ def signed(output_format: OutputFormat, **statement: Any) -> tuple[bytes, str]:
 
 
 @pytest.mark.parametrize("output_format", SIGNED)
-def test_a_signed_result_is_valid_and_trusted_where_its_authority_is(
+def test_a_signed_result_is_valid_and_ours_where_its_certificate_is(
     output_format: OutputFormat,
 ) -> None:
     data, content_type = signed(output_format)
 
     nobody = read_credentials(data, content_type, "")
-    somebody = read_credentials(data, content_type, KEYS[AUTHORITY])
-    another = read_credentials(data, content_type, make_origin_keys()[AUTHORITY])
+    somebody = read_credentials(data, content_type, KEYS[CERTIFICATES])
+    another = read_credentials(data, content_type, make_origin_keys()[CERTIFICATES])
 
     assert (nobody.state, another.state) == (Credentials.VALID, Credentials.VALID)
     assert somebody == CredentialsFinding(
-        Credentials.TRUSTED,
+        Credentials.OURS,
         made_with=f"Voice Avatar {SOFTWARE_VERSION}",
         character="mei",
         issuer="A local cloud of Voice Avatar, which nobody trusts",

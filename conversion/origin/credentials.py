@@ -44,6 +44,8 @@ class CredentialSettings(BaseSettings):
         c2pa_key: the signer's private key, as PEM (PKCS 8, curve P-256), from Secret Manager.
         c2pa_kms_key: or the version of a key in Cloud KMS that signs; it never leaves it.
         c2pa_time_stamp_url: of an RFC 3161 time-stamp authority; None for no time stamp.
+        c2pa_earlier_certificates: of signers that signed before, as PEM: what they signed is still
+            the deployment's own.
         c2pa_seconds: how long a result waits for its signature; then it goes out without.
     """
 
@@ -51,6 +53,7 @@ class CredentialSettings(BaseSettings):
     c2pa_key: SecretStr | None = None
     c2pa_kms_key: Annotated[str, Field(pattern=_KMS_KEY)] | None = None
     c2pa_time_stamp_url: WebAddress | None = None
+    c2pa_earlier_certificates: str = ""
     c2pa_seconds: Annotated[float, Field(gt=0, le=10)] = 1.0
 
     @model_validator(mode="after")
@@ -62,6 +65,11 @@ class CredentialSettings(BaseSettings):
                 " without it"
             )
         return self
+
+    @property
+    def c2pa_own_certificates(self) -> str:
+        """The certificates of all signers of the deployment, as PEM; may be empty."""
+        return "\n".join(filter(None, (self.c2pa_certificates, self.c2pa_earlier_certificates)))
 
 
 class ResultCredentials:

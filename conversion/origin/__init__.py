@@ -1,0 +1,1 @@
+"""Where results come from: what marks and signs them, and what verifies a file."""
