@@ -6,12 +6,12 @@ import asyncio
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
+from conversion.origin.verdict import Verification
 from shared.errors import PassingError
 from shared.voices.media import SNIFF_BYTES, sniff
 from shared.voices.voice import ErrorCode, VoiceError
 from speech.decoding.recordings.recording import DecodeLimits
 from speech.results.credentials.apart import read_credentials_apart
-from speech.results.verification import Verification
 from speech.results.watermark.detection import find_watermark
 
 if TYPE_CHECKING:

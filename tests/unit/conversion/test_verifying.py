@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from conversion.origin import verifying
+from conversion.origin.verdict import SENTENCES, Verdict
 from conversion.origin.verifying import BusyVerifyingError, Verifier
 from infra.local.configuration.origin import CERTIFICATES
 from shared.voices.media import Container
@@ -23,7 +24,6 @@ from speech.results.credentials.apart import read_credentials_apart
 from speech.results.credentials.reading import Credentials
 from speech.results.credentials.statement import describe
 from speech.results.encoding import encode
-from speech.results.verification import SENTENCES, Verdict
 from speech.results.watermark.embedding import Watermark
 from speech.results.watermark.pattern import WatermarkKey
 from tests.unit.speech.credentials.test_credentials import KEYS, MARKING, MEI, SIGNER
