@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from speech.signal.arrays import Samples
 
 RATE = 24_000
-SENTENCE_END = "。"
+ENDS = re.compile("[。、]")
 
 
 @dataclass
 class Sentences:
-    """Says a tone of a tenth of a second for each sentence; `gate` lets each further one go on."""
+    """Says a tone of a tenth of a second up to each comma; `gate` lets each further one go on."""
 
     sample_rate: int = RATE
     gate: threading.Semaphore | None = None
@@ -37,7 +38,7 @@ class Sentences:
         if not any(each.isalpha() for each in text):
             raise nothing_to_say(text)
         self.asked.append(options)
-        return self._say([each for each in text.split(SENTENCE_END) if each])
+        return self._say([each for each in ENDS.split(text) if each])
 
     def _say(self, sentences: list[str]) -> Iterator[Samples]:
         tone = 0.5 * np.sin(np.arange(self.sample_rate // 10) * (2 * np.pi * 440 / RATE))

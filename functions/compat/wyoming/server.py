@@ -56,7 +56,7 @@ class WyomingServer:
         self._voices = voices
         self._synthesis = synthesis
         self._unread_seconds = unread_seconds
-        self._connections = 0
+        self._connections: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def listening(self, host: str, port: int) -> AsyncIterator[int]:
@@ -71,19 +71,28 @@ class WyomingServer:
         )
         async with server:
             found: int = server.sockets[0].getsockname()[1]
-            yield found
+            try:
+                yield found
+            finally:
+                for task in self._connections:
+                    task.cancel()
+                await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
-        if self._connections >= MOST_CONNECTIONS:
+        serving = asyncio.current_task()
+        if serving is None or len(self._connections) >= MOST_CONNECTIONS:
             writer.close()
             return
-        self._connections += 1
+        self._connections.add(serving)
         try:
             await self._converse(reader, writer)
         except ExceptionGroup as errors:
             await self._explain(errors.exceptions[0], writer)
+        except asyncio.CancelledError:
+            # Nobody else waits for this task: the service ends.
+            writer.transport.abort()
         finally:
-            self._connections -= 1
+            self._connections.discard(serving)
             writer.close()
 
     async def _explain(self, error: Exception, writer: StreamWriter) -> None:
