@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from functions.combined.settings import CombinedSettings, Switch
 from functions.compat.composition import Doors, Room, compose, keys_of
-from functions.compat.speech.access import Access
+from functions.compat.keys.access import Access
 from functions.compat.voicevox.memory.kept import Kept
 from functions.live import main as live
 from shared.process import logs, settings

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from functions.compat.elevenlabs import routes as elevenlabs
 from functions.compat.elevenlabs.errors import refuse as refuse_elevenlabs
 from functions.compat.elevenlabs.recordings import RecordingLimits, Recordings
+from functions.compat.keys import metrics
+from functions.compat.keys.access import OPERATOR, Access, AccessMiddleware
+from functions.compat.keys.metering import Meter
 from functions.compat.openai import routes as openai
 from functions.compat.openai.errors import refuse as refuse_openai
 from functions.compat.running import routes as running
-from functions.compat.speech.access import Access, AccessMiddleware
 from functions.compat.speech.dialects import Dialect, Dialects
 from functions.compat.speech.slow_readers import SlowReadersMiddleware
 from functions.compat.speech.synthesis import SpeechLimits, Synthesis
@@ -22,10 +25,11 @@ from functions.compat.voicevox.speech.offers import aliases_of, offered_speakers
 from functions.compat.voicevox.speech.voices import Voices
 from functions.compat.wyoming.server import WyomingServer
 from shared.http.origins import AllowedOriginsMiddleware
+from shared.process.settings import SettingsError
 from speech.bundles.bundle import BundleError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from pydantic import SecretStr
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
     from functions.compat.voicevox.memory.kept import Kept
     from speech.decoding.decoder import Decoder
 
+LEAST_CHARACTERS: Final = 32
+NAME: Final = re.compile("[A-Za-z0-9-]{1,64}")
 _HEADERS: Final = ("Authorization", "Content-Type", "X-API-Key", "xi-api-key")
 
 
@@ -71,6 +77,7 @@ class Room:
         decoder: has been started.
         admission: how much this process does at once, whoever asks for it.
         characters_dir: the folder that an error names.
+        meter: counts what each key has.
     """
 
     characters: Mapping[str, LoadedCharacter]
@@ -78,11 +85,29 @@ class Room:
     decoder: Decoder
     admission: Admission
     characters_dir: Path
+    meter: Meter = field(default_factory=Meter)
 
 
-def keys_of(key: SecretStr | None) -> dict[str, str]:
-    """Return the keys that requests may carry, by the names of their owners."""
-    return {} if key is None else {"operator": key.get_secret_value()}
+def keys_of(key: SecretStr | None, named: Iterable[SecretStr] = ()) -> dict[str, str]:
+    """Return the keys that requests may carry, by the names of their owners.
+
+    Args:
+        key: the operator's.
+        named: further ones, each NAME=KEY.
+
+    Raises:
+        SettingsError: one has no name, or a key that is too short.
+    """
+    keys = {} if key is None else {OPERATOR: key.get_secret_value()}
+    for entry in named:
+        name, _, secret = entry.get_secret_value().partition("=")
+        if not NAME.fullmatch(name) or len(secret) < LEAST_CHARACTERS or name in keys:
+            raise SettingsError(
+                "API_KEYS: expected NAME=KEY with names of letters, digits and hyphens, each once,"
+                f" and keys of {LEAST_CHARACTERS} characters or more; found another one."
+            )
+        keys[name] = secret
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +140,19 @@ def compose(doors: Doors, room: Room) -> Compat:
     text_voices = TextVoices(text_voices_of(room.characters), names_of(doors.names))
     recordings = Recordings(room.decoder, room.admission, doors.recordings)
     dialects = (
-        Dialect(openai.PATHS, openai.build(text_voices, synthesis), refuse_openai),
+        Dialect(openai.PATHS, openai.build(text_voices, synthesis, room.meter), refuse_openai),
         Dialect(
             elevenlabs.PATHS,
-            elevenlabs.build(room.characters, recordings, synthesis),
+            elevenlabs.build(room.characters, recordings, synthesis, room.meter),
             refuse_elevenlabs,
         ),
         Dialect(
             running.PATHS,
-            running.build(running.SpeechSockets(text_voices, synthesis)),
+            running.build(running.SpeechSockets(text_voices, synthesis, meter=room.meter)),
             running.refuse,
         ),
-        Dialect(("/",), voicevox.build(served, services, synthesis), refuse_voicevox),
+        Dialect(metrics.PATHS, metrics.build(room.meter), metrics.refuse),
+        Dialect(("/",), voicevox.build(served, services, synthesis, room.meter), refuse_voicevox),
     )
     protected = [
         Dialect(each.paths, AccessMiddleware(each.app, doors.access, each.refuse), each.refuse)
@@ -135,4 +161,4 @@ def compose(doors: Doors, room: Room) -> Compat:
     app = AllowedOriginsMiddleware(
         SlowReadersMiddleware(Dialects(protected)), doors.access.allowed_origins, _HEADERS
     )
-    return Compat(app, WyomingServer(text_voices, synthesis))
+    return Compat(app, WyomingServer(text_voices, synthesis, room.meter))

@@ -21,8 +21,10 @@ from conversion.characters.loading import build_character, return_memory
 from conversion.origin.watermarking import open_marker
 from conversion.serving.serving import serve_until_signal
 from functions.compat.composition import Compat, Doors, Room, compose, keys_of
+from functions.compat.keys.access import Access
+from functions.compat.keys.kept_file import KeptFile
+from functions.compat.keys.metering import KeyLimits, Meter
 from functions.compat.settings import CompatSettings
-from functions.compat.speech.access import Access
 from functions.compat.voicevox.memory.kept import Kept
 from shared.process import logs, settings
 from speech.bundles.bundle import BundleError
@@ -66,12 +68,20 @@ def build(
         running=config.concurrency, waiting=config.backlog, slots=_open_slots(config)
     )
     doors = Doors(
-        access=Access(keys_of(config.voicevox_key), config.allowed_origins, config.allowed_hosts),
+        access=Access(
+            keys_of(config.voicevox_key, config.api_keys),
+            config.allowed_origins,
+            config.allowed_hosts,
+        ),
         max_seconds=config.max_speech_seconds,
         numbers=config.voicevox_speakers,
         names=config.openai_voices,
     )
-    return compose(doors, Room(characters, kept, decoder, admission, config.characters_dir))
+    limits = KeyLimits(config.key_characters_per_day, config.key_seconds_per_day)
+    # Several processes always have a folder in which they keep things together.
+    file = None if config.data_dir is None else KeptFile(config.data_dir / "usage.json")
+    meter = Meter(limits, file)
+    return compose(doors, Room(characters, kept, decoder, admission, config.characters_dir, meter))
 
 
 def _open_slots(config: CompatSettings) -> Slots | None:

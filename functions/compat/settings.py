@@ -11,7 +11,7 @@ from pydantic_settings import SettingsConfigDict
 from conversion.origin.watermarking import WatermarkSettings
 from conversion.serving.planning import read_resources
 from conversion.serving.serving import ServingSettings
-from shared.process.settings import CommaSeparated  # noqa: TC001 - likewise
+from shared.process.settings import CommaSeparated, SecretKeys  # noqa: TC001 - likewise
 
 Key = Annotated[SecretStr, Field(min_length=16)]
 
@@ -38,6 +38,11 @@ class CompatSettings(ServingSettings, WatermarkSettings):
             `localhost`; `*` for all.
         voicevox_key: the key that requests of all dialects must carry; None if everybody may call
             the service.
+        api_keys: further keys, each NAME=KEY with 32 characters or more, separated by commas; what
+            each has is counted.
+        key_characters_per_day: how many characters each key may have spoken in a day; None for no
+            limit.
+        key_seconds_per_day: how many seconds of recordings each key may have converted in a day.
         voicevox_speakers: by which further numbers clients may ask for a character, each
             NUMBER=CHARACTER, separated by commas: bots know the numbers of another engine.
         openai_voices: by which further names clients of OpenAI may ask for a character, each
@@ -56,6 +61,9 @@ class CompatSettings(ServingSettings, WatermarkSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore")
 
     voicevox_key: Key | None = None
+    api_keys: SecretKeys = ()
+    key_characters_per_day: Annotated[int, Field(ge=1)] | None = None
+    key_seconds_per_day: Annotated[float, Field(gt=0)] | None = None
     voicevox_speakers: CommaSeparated = ()
     openai_voices: CommaSeparated = ()
     wyoming_port: Annotated[int, Field(ge=1, le=65535)] | None = None
@@ -78,5 +86,5 @@ class CompatSettings(ServingSettings, WatermarkSettings):
     @classmethod
     def _listen_where_it_is_safe(cls, data: dict[str, Any]) -> dict[str, Any]:
         """Let others reach the service by default only if they need a key."""
-        usual = "0.0.0.0" if data.get("voicevox_key") else "127.0.0.1"  # noqa: S104
+        usual = "0.0.0.0" if data.get("voicevox_key") or data.get("api_keys") else "127.0.0.1"  # noqa: S104
         return {"host": usual} | data

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from functions.compat.keys.metering import LimitReachedError
 from shared.http.push import OverloadedError
 from shared.voices.voice import ErrorCode, VoiceError
 from speech.decoding.sandbox.process_answer import DecoderUnavailableError, ResourceLimitError
@@ -66,6 +67,7 @@ def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handle
         UnknownVoiceError: _refuse_voice,
         VoiceError: _refuse_recording,
         TextError: _refuse_length,
+        LimitReachedError: _refuse_more,
         OverloadedError: busy,
         DecoderUnavailableError: busy,
         ResourceLimitError: _refuse_costly,
@@ -89,6 +91,10 @@ async def _refuse_voice(_: Request, error: Exception) -> Response:
 async def _refuse_recording(_: Request, error: Exception) -> Response:
     assert isinstance(error, VoiceError)  # noqa: S101 - for the type checker
     return refuse(HTTPStatus.BAD_REQUEST, error.message, error.code.value)
+
+
+async def _refuse_more(_: Request, error: Exception) -> Response:
+    return refuse(HTTPStatus.TOO_MANY_REQUESTS, str(error), "quota_exceeded")
 
 
 async def _refuse_length(_: Request, error: Exception) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +14,8 @@ from starlette.routing import Route
 
 from functions.compat.elevenlabs.errors import FieldError, UnknownVoiceError, exception_handlers
 from functions.compat.elevenlabs.pieces import convert_in_pieces
+from functions.compat.keys.access import client_of
+from functions.compat.keys.metering import Meter
 from functions.compat.speech.answers import MARKED, SpokenAnswer
 from functions.compat.speech.encoders import open_encoder
 from functions.compat.speech.formats import FORMATS_WITHOUT_FILE, RAW_RATES, Codec, SoundFormat
@@ -22,6 +25,7 @@ from speech.results.wav import wav_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from starlette.datastructures import FormData
     from starlette.requests import Request
@@ -46,6 +50,14 @@ FORMATS: Final[Mapping[str, SoundFormat]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A recording that was taken in, as something to be converted, and how long it is."""
+
+    speech: Speech
+    seconds: float
+
+
 class ElevenLabsRoutes:
     """From voice to voice in one call, and the list of voices.
 
@@ -53,6 +65,7 @@ class ElevenLabsRoutes:
         characters: all that are loaded; those that take speech are offered.
         recordings: takes recordings in.
         synthesis: sends what is converted; bounded.
+        meter: counts what each key has.
     """
 
     def __init__(
@@ -60,7 +73,9 @@ class ElevenLabsRoutes:
         characters: Mapping[str, LoadedCharacter],
         recordings: Recordings,
         synthesis: Synthesis,
+        meter: Meter,
     ) -> None:
+        self._meter = meter
         self._characters = {
             name: each for name, each in characters.items() if each.manifest.takes_speech
         }
@@ -87,8 +102,9 @@ class ElevenLabsRoutes:
     async def _stream(self, request: Request) -> Response:
         """Answer each piece as soon as it is converted."""
         character, sound = self._find(request), _find_format(request)
-        speech = await self._take(request, character, sound)
-        stream = await self._synthesis.stream(speech)
+        taken = await self._take(request, character, sound)
+        async with self._counting(request, taken):
+            stream = await self._synthesis.stream(taken.speech)
         return SpokenAnswer(self._synthesis, stream, sound.content_type)
 
     async def _convert(self, request: Request) -> Response:
@@ -98,19 +114,24 @@ class ElevenLabsRoutes:
             return await self._stream(request)
         character = self._find(request)
         raw = SoundFormat(Codec.PCM, sound.sample_rate)
-        speech = await self._take(request, character, raw)
-        (pcm,) = await self._synthesis.speak([speech], request.is_disconnected)
+        taken = await self._take(request, character, raw)
+        async with self._counting(request, taken):
+            (pcm,) = await self._synthesis.speak([taken.speech], request.is_disconnected)
         wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, character.marking)
         return Response(wave, media_type=sound.content_type, headers=MARKED)
 
+    def _counting(self, request: Request, taken: _Taken) -> AbstractAsyncContextManager[None]:
+        owner = client_of(request.scope)
+        return self._meter.counting(owner, "elevenlabs", seconds=taken.seconds)
+
     async def _take(
         self, request: Request, character: LoadedCharacter, sound: SoundFormat
-    ) -> Speech:
+    ) -> _Taken:
         """Take the recording of a request in, as something that is converted piece by piece."""
         async with self._recordings.form(request) as form:
             options = _options_in(form)
             recording = await self._recordings.decode(form)
-        return _speech_of(character, recording, options, sound)
+        return _Taken(_speech_of(character, recording, options, sound), recording.seconds)
 
     def _find(self, request: Request) -> LoadedCharacter:
         name = request.path_params["voice_id"]
@@ -138,6 +159,7 @@ def build(
     characters: Mapping[str, LoadedCharacter],
     recordings: Recordings,
     synthesis: Synthesis,
+    meter: Meter | None = None,
     retry_after_seconds: int = 1,
 ) -> Starlette:
     """Build the application; see ElevenLabsRoutes.
@@ -146,10 +168,11 @@ def build(
         characters: all that are loaded.
         recordings: takes recordings in.
         synthesis: sends what is converted.
+        meter: counts what each key has; None for one without limits.
         retry_after_seconds: when clients may come again that are sent away with 503.
     """
     return Starlette(
-        routes=ElevenLabsRoutes(characters, recordings, synthesis).routes(),
+        routes=ElevenLabsRoutes(characters, recordings, synthesis, meter or Meter()).routes(),
         exception_handlers=exception_handlers(retry_after_seconds),
     )
 

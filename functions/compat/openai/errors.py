@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from functions.compat.keys.metering import LimitReachedError
 from shared.http.push import OverloadedError
 from speech.engines.interface.text_engine import TextError, TextErrorCode
 
@@ -74,6 +75,7 @@ def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handle
         RequestError: _refuse_request,
         ValidationError: _refuse_fields,
         TextError: _refuse_text,
+        LimitReachedError: _refuse_more,
         OverloadedError: busy,
     }
 
@@ -93,6 +95,10 @@ async def _refuse_fields(_: Request, error: Exception) -> Response:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     param = ".".join(map(str, first["loc"][:1])) or None
     return refuse(HTTPStatus.BAD_REQUEST, f"{param or 'The body'}: {first['msg']}.", param)
+
+
+async def _refuse_more(_: Request, error: Exception) -> Response:
+    return refuse(HTTPStatus.TOO_MANY_REQUESTS, str(error), code="insufficient_quota")
 
 
 async def _refuse_text(_: Request, error: Exception) -> Response:

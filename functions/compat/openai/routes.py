@@ -12,6 +12,8 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from functions.compat.keys.access import client_of
+from functions.compat.keys.metering import Meter
 from functions.compat.openai.bodies import FORMATS, MODELS, VOICES, SpeechRequest, model_body
 from functions.compat.openai.errors import RequestError, exception_handlers
 from functions.compat.speech.answers import SpokenAnswer
@@ -38,11 +40,13 @@ class OpenAiRoutes:
     Args:
         voices: that speak.
         synthesis: that speaks; bounded.
+        meter: counts what each key has.
     """
 
-    def __init__(self, voices: TextVoices, synthesis: Synthesis) -> None:
+    def __init__(self, voices: TextVoices, synthesis: Synthesis, meter: Meter) -> None:
         self._voices = voices
         self._synthesis = synthesis
+        self._meter = meter
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -59,7 +63,10 @@ class OpenAiRoutes:
         voice, sound = self._find_voice(asked.voice_name), _find_format(asked.response_format)
         check_seconds(asked.input, asked.speed, self._synthesis.limits)
         options = SpeechOptions(speed=asked.speed)
-        stream = await self._synthesis.stream(speech_of(voice, asked.input, options, sound))
+        owner = client_of(request.scope)
+        async with self._meter.counting(owner, "openai", characters=len(asked.input)):
+            speech = speech_of(voice, asked.input, options, sound)
+            stream = await self._synthesis.stream(speech)
         if asked.stream_format == "audio":
             return SpokenAnswer(self._synthesis, stream, sound.content_type)
         events = partial(_events, tokens=len(asked.input))
@@ -89,16 +96,22 @@ class OpenAiRoutes:
         return JSONResponse(model_body(name))
 
 
-def build(voices: TextVoices, synthesis: Synthesis, retry_after_seconds: int = 1) -> Starlette:
+def build(
+    voices: TextVoices,
+    synthesis: Synthesis,
+    meter: Meter | None = None,
+    retry_after_seconds: int = 1,
+) -> Starlette:
     """Build the application.
 
     Args:
         voices: that speak.
         synthesis: that speaks; bounded.
+        meter: counts what each key has; None for one without limits.
         retry_after_seconds: when clients may come again that are sent away with 503.
     """
     return Starlette(
-        routes=OpenAiRoutes(voices, synthesis).routes(),
+        routes=OpenAiRoutes(voices, synthesis, meter or Meter()).routes(),
         exception_handlers=exception_handlers(retry_after_seconds),
     )
 

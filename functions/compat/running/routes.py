@@ -8,6 +8,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import WebSocketRoute
 
+from functions.compat.keys.metering import Meter
 from functions.compat.running.protocol import PATH, SUBPROTOCOL
 from functions.compat.running.session import IDLE_SECONDS, SpeechSession
 
@@ -32,6 +33,7 @@ class SpeechSockets:
         synthesis: that speaks; bounded.
         most: how many connections may be open at once.
         idle_seconds: after how long without a message a connection ends.
+        meter: counts what each key has; None for one without limits.
     """
 
     def __init__(
@@ -40,7 +42,9 @@ class SpeechSockets:
         synthesis: Synthesis,
         most: int = MOST_CONNECTIONS,
         idle_seconds: float = IDLE_SECONDS,
+        meter: Meter | None = None,
     ) -> None:
+        self._meter = meter or Meter()
         self._voices = voices
         self._synthesis = synthesis
         self._most = most
@@ -58,7 +62,9 @@ class SpeechSockets:
             return
         self._open += 1
         try:
-            session = SpeechSession(websocket, self._voices, self._synthesis, self._idle_seconds)
+            session = SpeechSession(
+                websocket, self._voices, self._synthesis, self._idle_seconds, self._meter
+            )
             await session.serve()
         finally:
             self._open -= 1

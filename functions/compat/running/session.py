@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.websockets import WebSocketDisconnect
 
+from functions.compat.keys.access import client_of
+from functions.compat.keys.metering import LimitReachedError, Meter
 from functions.compat.running.protocol import (
     SUBPROTOCOL,
     Begin,
@@ -53,6 +56,7 @@ class SpeechSession:
         voices: that speak.
         synthesis: that speaks; bounded.
         idle_seconds: after how long without a message the connection ends.
+        meter: counts what each key has; None for one without limits.
     """
 
     def __init__(
@@ -61,7 +65,10 @@ class SpeechSession:
         voices: TextVoices,
         synthesis: Synthesis,
         idle_seconds: float = IDLE_SECONDS,
+        meter: Meter | None = None,
     ) -> None:
+        owner = client_of(websocket.scope)
+        self._count = partial((meter or Meter()).counting, owner, "speech")
         self._websocket = websocket
         self._voices = voices
         self._synthesis = synthesis
@@ -154,7 +161,14 @@ class SpeechSession:
         self, utterance: Utterance, voice: TextVoice, options: SpeechOptions, sound: SoundFormat
     ) -> None:
         send, seconds = self._websocket.send_text, 0.0
-        spoken = speak_running(self._synthesis, voice, utterance.sentences(), options, sound)
+        spoken = speak_running(
+            self._synthesis,
+            voice,
+            utterance.sentences(),
+            options,
+            sound,
+            count=lambda size: self._count(characters=size),
+        )
         try:
             async with aclosing(spoken) as pieces:
                 async for piece in pieces:
@@ -168,6 +182,8 @@ class SpeechSession:
             await send(write_message("ended", seconds=round(seconds, 3)))
         except TextError as error:
             await self._end_with(utterance, error.code.value, error.message)
+        except LimitReachedError as error:
+            await self._end_with(utterance, "limit_reached", str(error))
         except OverloadedError:
             await self._end_with(utterance, "busy", "The service is busy; try again later.")
         except (WebSocketDisconnect, OSError, RuntimeError):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from functions.compat.speech.access import Refuse
+    from functions.compat.keys.access import Refuse
 
 
 @dataclass(frozen=True, slots=True)

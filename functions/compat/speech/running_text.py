@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,8 @@ from functions.compat.speech.texts import speech_of
 from speech.engines.interface.text_engine import TextError, TextErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from functions.compat.speech.formats import SoundFormat
     from functions.compat.speech.synthesis import Synthesis
@@ -78,6 +79,8 @@ async def speak_running(
     sentences: AsyncIterable[str],
     options: SpeechOptions,
     sound: SoundFormat,
+    *,
+    count: Callable[[int], AbstractAsyncContextManager[None]] = lambda _: nullcontext(),
 ) -> AsyncGenerator[SpokenPiece]:
     """Speak sentences as they come; each waits for its turn like a text of its own.
 
@@ -89,6 +92,7 @@ async def speak_running(
         sentences: one after the other.
         options: how they are spoken.
         sound: PCM, mu-law or A-law: what is sent one after the other is one sound.
+        count: counts the characters of a sentence around its beginning.
 
     Raises:
         OverloadedError: there is no place for the next sentence.
@@ -100,7 +104,8 @@ async def speak_running(
         before = pause if seconds else options.silence_before
         spoken = replace(options, silence_before=before, silence_after=0.0)
         try:
-            stream = await synthesis.stream(speech_of(voice, sentence, spoken, sound))
+            async with count(len(sentence)):
+                stream = await synthesis.stream(speech_of(voice, sentence, spoken, sound))
         except TextError as error:
             # Signs alone say nothing; the sentences around them still do.
             if error.code is TextErrorCode.NOTHING_TO_SAY:

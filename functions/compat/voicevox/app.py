@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
+from functions.compat.keys.metering import Meter
 from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from functions.compat.voicevox.routes.dictionary_routes import DictionaryRoutes
 from functions.compat.voicevox.routes.errors import exception_handlers
@@ -88,13 +89,19 @@ class Services:
     admission: Admission
 
 
-def build(settings: Settings, services: Services, synthesis: Synthesis | None = None) -> Starlette:
+def build(
+    settings: Settings,
+    services: Services,
+    synthesis: Synthesis | None = None,
+    meter: Meter | None = None,
+) -> Starlette:
     """Build the application.
 
     Args:
         settings: what it needs to know.
         services: what it speaks with.
         synthesis: speaks for other dialects, too; None for one of its own.
+        meter: counts what each key has; None for one without limits.
     """
     voices, presets, dictionary = services.voices, services.presets, services.dictionary
     synthesis = synthesis or Synthesis(services.admission, settings.limits)
@@ -104,7 +111,7 @@ def build(settings: Settings, services: Services, synthesis: Synthesis | None = 
             *(Route(path, _left_out, methods=["DELETE", "POST", "PUT"]) for path in left_out),
             *InfoRoutes(settings.version, voices).routes(),
             *QueryRoutes(voices, presets, dictionary).routes(),
-            *SynthesisRoutes(voices, synthesis).routes(),
+            *SynthesisRoutes(voices, synthesis, meter or Meter()).routes(),
             *PresetRoutes(presets).routes(),
             *DictionaryRoutes(dictionary).routes(),
             *(Route(path, _left_out) for path in _LEFT_OUT),

@@ -11,6 +11,7 @@ import socket
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from functions.compat.keys.metering import LimitReachedError, Meter
 from functions.compat.speech.formats import Codec, SoundFormat
 from functions.compat.speech.running_text import speak_running
 from functions.compat.speech.synthesis import SlowReaderError
@@ -37,6 +38,7 @@ MOST_WAITING: Final = 8
 UNREAD_SECONDS: Final = 20.0
 """After how long a client loses its connection that does not read what is spoken."""
 
+_Refusal = EventError | TextError | RequestError | OverloadedError | LimitReachedError
 _PIECE_BYTES: Final = 16 << 10
 _WIDTH: Final = 2
 
@@ -47,12 +49,18 @@ class WyomingServer:
     Args:
         voices: that speak.
         synthesis: that speaks; bounded.
+        meter: counts what is spoken; None for one without limits.
         unread_seconds: after how long a client loses its connection that does not read.
     """
 
     def __init__(
-        self, voices: TextVoices, synthesis: Synthesis, unread_seconds: float = UNREAD_SECONDS
+        self,
+        voices: TextVoices,
+        synthesis: Synthesis,
+        meter: Meter | None = None,
+        unread_seconds: float = UNREAD_SECONDS,
     ) -> None:
+        self._meter = meter or Meter()
         self._voices = voices
         self._synthesis = synthesis
         self._unread_seconds = unread_seconds
@@ -101,9 +109,11 @@ class WyomingServer:
             _LOG.info("a client of Wyoming is gone, or does not read")
             writer.transport.abort()
             return
-        if not isinstance(error, EventError | TextError | RequestError | OverloadedError):
+        if not isinstance(error, _Refusal):
             raise error
-        code = "busy" if isinstance(error, OverloadedError) else "bad_request"
+        code = "bad_request"
+        if isinstance(error, OverloadedError | LimitReachedError):
+            code = "busy"
         with suppress(OSError, TimeoutError):
             await self._send(writer, Event("error", {"text": str(error), "code": code}))
 
@@ -150,6 +160,7 @@ class WyomingServer:
             wish.text.sentences(),
             SpeechOptions(),
             SoundFormat(Codec.PCM, rate),
+            count=lambda size: self._meter.counting("", "wyoming", characters=size),
         )
         async with aclosing(spoken) as pieces:
             async for piece in pieces:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from functions.compat.voicevox.memory.kept_file import KeptFile
+from functions.compat.keys.kept_file import KeptFile
 from functions.compat.voicevox.memory.memory import Presets, UserDictionary
 from speech.text.front_end import FrontEnd
 

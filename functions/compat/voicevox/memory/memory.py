@@ -20,7 +20,7 @@ from speech.text.reading import Reader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from functions.compat.voicevox.memory.kept_file import KeptFile
+    from functions.compat.keys.kept_file import KeptFile
     from speech.text.phones.dictionary import DictionaryWord
     from speech.text.reading import Reading, ReadsText
 

@@ -118,6 +118,11 @@ def options_of(query: models.AudioQuery, style: int, seed: int = 0) -> SpeechOpt
     )
 
 
+def characters_of(query: models.AudioQuery) -> int:
+    """Return how many characters a query speaks: those of its text, or else its morae."""
+    return len(query.kana or "") or sum(len(phrase.moras) for phrase in query.accent_phrases)
+
+
 def least_seconds(query: models.AudioQuery) -> float:
     """Estimate how long a query is at least, from what it says, before anything is spoken.
 

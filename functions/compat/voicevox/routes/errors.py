@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from functions.compat.keys.metering import LimitReachedError
 from functions.compat.speech.synthesis import ClientLeftError
 from functions.compat.voicevox.memory.memory import FullError
 from functions.compat.voicevox.queries.kana import KanaError
@@ -78,9 +79,14 @@ def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handle
         WordError: _unusable,
         FullError: _unusable,
         WavesError: _unusable,
+        LimitReachedError: _refuse_more,
         OverloadedError: busy,
         ClientLeftError: _gone,
     }
+
+
+async def _refuse_more(_: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": str(error)}, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 async def _gone(_: Request, __: Exception) -> Response:

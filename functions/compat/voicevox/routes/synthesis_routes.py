@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from functions.compat.keys.access import client_of
 from functions.compat.speech.synthesis import Speech, too_long
 from functions.compat.voicevox.queries import queries
 from functions.compat.voicevox.queries.models import AudioQuery
@@ -29,11 +30,13 @@ from speech.results.wav import begin_wav, wav_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from functions.compat.speech.synthesis import Synthesis
+    from functions.compat.keys.metering import Meter
+    from functions.compat.speech.synthesis import SpokenStream, Synthesis
     from functions.compat.voicevox.speech.voices import OfferedStyle, Voices
     from speech.signal.arrays import Samples
 
@@ -49,9 +52,11 @@ class SynthesisRoutes:
     Args:
         voices: that speak.
         synthesis: that speaks.
+        meter: counts what each key has.
     """
 
-    def __init__(self, voices: Voices, synthesis: Synthesis) -> None:
+    def __init__(self, voices: Voices, synthesis: Synthesis, meter: Meter) -> None:
+        self._meter = meter
         self._voices = voices
         self._synthesiser = synthesis
 
@@ -70,7 +75,7 @@ class SynthesisRoutes:
         query = AudioQuery.model_validate_json(await read_body(request))
         questions = read_flag(request, "enable_interrogative_upspeak", default=True)
         if read_flag(request, "stream", default=False):
-            return await self._stream(query, style, raise_questions=questions)
+            return await self._stream(request, query, style, raise_questions=questions)
         (spoken,) = await self._speak(request, [query], style, raise_questions=questions)
         return Response(spoken, media_type="audio/wav")
 
@@ -85,24 +90,29 @@ class SynthesisRoutes:
         questions = read_flag(request, "enable_interrogative_upspeak", default=True)
         start = read_seconds(request, "start_offset", 0.0)
         read_seconds(request, "segment_length", _SEGMENT_SECONDS, least=0.0)
-        return await self._stream(query, style, raise_questions=questions, start=start)
+        return await self._stream(request, query, style, raise_questions=questions, start=start)
 
     async def _stream(
-        self, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool, start: float = 0.0
+        self,
+        request: Request,
+        query: AudioQuery,
+        style: OfferedStyle,
+        *,
+        raise_questions: bool,
+        start: float = 0.0,
     ) -> Response:
         """Answer each sentence as soon as it is spoken, in a WAV file of unknown length.
 
         Args:
+            request: that asks for it.
             query: what is spoken.
             style: that speaks.
             raise_questions: whether questions are spoken as such.
             start: how many seconds at the beginning are left out.
         """
         self._check([query])
-        whole = _speech(query, style, raise_questions)
-        left_out = round(start * query.output_sampling_rate)
-        speech = replace(whole, begin=lambda: _without_beginning(whole.begin(), left_out))
-        stream = await self._synthesiser.stream(speech)
+        async with self._counting(request, [query]):
+            stream = await self._begin(query, style, raise_questions=raise_questions, start=start)
 
         async def sound() -> AsyncIterator[bytes]:
             yield begin_wav(query.output_sampling_rate, _channels(query), style.marking)
@@ -110,6 +120,14 @@ class SynthesisRoutes:
                 yield pcm
 
         return _Sound(sound(), lambda: self._synthesiser.close(stream))
+
+    async def _begin(
+        self, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool, start: float
+    ) -> SpokenStream:
+        whole = _speech(query, style, raise_questions)
+        left_out = round(start * query.output_sampling_rate)
+        speech = replace(whole, begin=lambda: _without_beginning(whole.begin(), left_out))
+        return await self._synthesiser.stream(speech)
 
     async def _connect_waves(self, request: Request) -> Response:
         waves = _WAVES.validate_json(await read_body(request))
@@ -142,7 +160,8 @@ class SynthesisRoutes:
         """Speak queries when it is their turn, for as long as somebody listens: WAV files."""
         self._check(asked)
         speeches = [_speech(query, style, raise_questions) for query in asked]
-        spoken = await self._synthesiser.speak(speeches, request.is_disconnected)
+        async with self._counting(request, asked):
+            spoken = await self._synthesiser.speak(speeches, request.is_disconnected)
 
         def write() -> list[bytes]:
             return [
@@ -151,6 +170,12 @@ class SynthesisRoutes:
             ]
 
         return await asyncio.to_thread(write)
+
+    def _counting(
+        self, request: Request, asked: Sequence[AudioQuery]
+    ) -> AbstractAsyncContextManager[None]:
+        characters = sum(map(queries.characters_of, asked))
+        return self._meter.counting(client_of(request.scope), "voicevox", characters=characters)
 
     def _check(self, asked: Sequence[AudioQuery]) -> None:
         """Refuse what is too long before anything is made.

@@ -12,7 +12,7 @@ from conversion.admission import Admission
 from functions.compat.elevenlabs.errors import refuse
 from functions.compat.elevenlabs.recordings import RecordingLimits, Recordings
 from functions.compat.elevenlabs.routes import FORMATS, build
-from functions.compat.speech.access import Access, AccessMiddleware
+from functions.compat.keys.access import Access, AccessMiddleware
 from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from speech.decoding.decoder import Decoder
 from speech.results.marking import DIGITAL_SOURCE_TYPE

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from conversion.admission import Admission
+from functions.compat.keys.access import Access, AccessMiddleware
 from functions.compat.openai.errors import refuse
 from functions.compat.openai.routes import build
-from functions.compat.speech.access import Access, AccessMiddleware
 from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from functions.compat.speech.voices import TextVoice, TextVoices, names_of, text_voices_of
 from speech.bundles.bundle import BundleError

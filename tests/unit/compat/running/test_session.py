@@ -15,9 +15,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from conversion.admission import Admission
 from conversion.serving.websockets import limit_clients
+from functions.compat.keys.access import Access, AccessMiddleware
 from functions.compat.running.protocol import PATH, SUBPROTOCOL
 from functions.compat.running.routes import SpeechSockets, build, refuse
-from functions.compat.speech.access import Access, AccessMiddleware
 from functions.compat.speech.slow_readers import SlowReadersMiddleware
 from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from functions.compat.speech.voices import TextVoices, text_voices_of

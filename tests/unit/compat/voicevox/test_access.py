@@ -14,8 +14,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from functions.compat.keys.access import Access, AccessMiddleware
 from functions.compat.settings import CompatSettings
-from functions.compat.speech.access import Access, AccessMiddleware
 from functions.compat.voicevox.memory.kept import Kept
 from functions.compat.voicevox.memory.memory import UserDictionary
 from functions.compat.voicevox.queries.models import Preset

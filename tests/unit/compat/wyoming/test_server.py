@@ -43,7 +43,7 @@ async def served(engine: Sentences, unread_seconds: float = 20.0) -> AsyncIterat
         TextVoice("mei:happy", character, character.text_engine, 7, "happy"),
     ]
     synthesis = Synthesis(Admission(running=1, waiting=8), SpeechLimits())
-    server = WyomingServer(TextVoices(voices, {}), synthesis, unread_seconds)
+    server = WyomingServer(TextVoices(voices, {}), synthesis, unread_seconds=unread_seconds)
     async with server.listening("127.0.0.1", 0) as port:
         yield port
 

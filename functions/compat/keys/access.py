@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 KEY_PREFIX: Final = "key."
 """With what a subprotocol begins that holds the key."""
 
+OPERATOR: Final = "operator"
+"""Whose the key is that may see what the others have."""
+
 CLIENT: Final = "voice_avatar.client"
 """Where the request's scope says whose key it carries; an empty text where none is needed."""
 
@@ -55,6 +58,12 @@ class Access:
             if hmac.compare_digest(carried.encode(), key.encode()):
                 found = owner
         return found
+
+
+def client_of(scope: Scope) -> str:
+    """Return whose key a request carries; an empty text where none is needed."""
+    client: str = scope.get(CLIENT, "")
+    return client
 
 
 class AccessMiddleware:

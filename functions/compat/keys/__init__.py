@@ -1,0 +1,1 @@
+"""Who may call, and what is counted for each key."""

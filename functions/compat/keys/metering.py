@@ -1,0 +1,161 @@
+"""Counts what is spoken and converted for each key, so that an operator can bill or limit it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from functions.compat.keys.kept_file import KeptFile
+
+_LOG = logging.getLogger(__name__)
+
+NOBODY: Final = "nobody"
+"""Whose it is, where no key is needed."""
+
+
+class LimitReachedError(Exception):
+    """A key has had all that it may have today; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimits:
+    """What one key may have in a day (UTC); None for no limit.
+
+    Attributes:
+        characters: of text.
+        seconds: of recordings.
+    """
+
+    characters: int | None = None
+    seconds: float | None = None
+
+
+class Usage(BaseModel):
+    """What one key has had today."""
+
+    model_config = ConfigDict(frozen=True)
+
+    requests: int = 0
+    characters: int = 0
+    seconds: float = 0.0
+
+
+class _Day(BaseModel):
+    """What all keys have had in a day."""
+
+    day: str = ""
+    used: dict[str, Usage] = Field(default_factory=dict)
+
+
+class Meter:
+    """Counts for each key, and refuses what goes beyond its limits.
+
+    Args:
+        limits: of each key.
+        file: where all processes of a machine count together; None counts in this process.
+        today: names the day.
+    """
+
+    def __init__(
+        self,
+        limits: KeyLimits | None = None,
+        file: KeptFile | None = None,
+        today: Callable[[], str] = lambda: datetime.now(UTC).date().isoformat(),
+    ) -> None:
+        self._limits = limits or KeyLimits()
+        self._file = file
+        self._today = today
+        self._day = _Day()
+        self._counting = threading.Lock()
+
+    @asynccontextmanager
+    async def counting(
+        self, owner: str, door: str, *, characters: int = 0, seconds: float = 0.0
+    ) -> AsyncIterator[None]:
+        """Count one request, unless what is done inside of the context fails.
+
+        Args:
+            owner: whose key it carries; empty where none is needed.
+            door: through which it came, for the log.
+            characters: of text.
+            seconds: of recordings.
+
+        Raises:
+            LimitReachedError: the key would have more than it may have today.
+        """
+        name = owner or NOBODY
+        added = Usage(requests=1, characters=characters, seconds=seconds)
+        await self._off_the_loop(self._check_more, name, added)
+        yield
+        await self._off_the_loop(self._count, name, added)
+        extra: dict[str, Any] = {
+            "event": "metered",
+            "key": name,
+            "door": door,
+            "characters": characters,
+            "seconds": round(seconds, 3),
+        }
+        _LOG.info("counted for %s", name, extra=extra)
+
+    def usage(self) -> Mapping[str, Usage]:
+        """Return what each key has had today."""
+        with self._counting:
+            return dict(self._current().used)
+
+    async def _off_the_loop(
+        self, act: Callable[[str, Usage], None], name: str, added: Usage
+    ) -> None:
+        if self._file is None:
+            act(name, added)
+        else:
+            await asyncio.to_thread(act, name, added)
+
+    def _check_more(self, name: str, added: Usage) -> None:
+        with self._counting:
+            self._check(_sum(self._current().used.get(name, Usage()), added))
+
+    def _count(self, name: str, added: Usage) -> None:
+        with self._counting, nullcontext() if self._file is None else self._file.changing():
+            day = self._current()
+            total = _sum(day.used.get(name, Usage()), added)
+            self._day = _Day(day=day.day, used={**day.used, name: total})
+            if self._file is not None:
+                self._file.write(self._day.model_dump_json().encode())
+
+    def _current(self) -> _Day:
+        content = None if self._file is None else self._file.read_new()
+        if content is not None:
+            self._day = _Day.model_validate_json(content)
+        today = self._today()
+        if self._day.day != today:
+            self._day = _Day(day=today)
+        return self._day
+
+    def _check(self, total: Usage) -> None:
+        characters, seconds = self._limits.characters, self._limits.seconds
+        if characters is not None and total.characters > characters:
+            raise LimitReachedError(
+                f"The key may have {characters} characters a day spoken; come again tomorrow."
+            )
+        if seconds is not None and total.seconds > seconds:
+            raise LimitReachedError(
+                f"The key may have {seconds:g} seconds a day converted; come again tomorrow."
+            )
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    return Usage(
+        requests=one.requests + other.requests,
+        characters=one.characters + other.characters,
+        seconds=one.seconds + other.seconds,
+    )
