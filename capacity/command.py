@@ -23,6 +23,7 @@ from capacity.search import MOST_SHARDS
 from capacity.settings import BusyHours, Instances, Quota, Settings, Signing
 from capacity.study import MINIMUM, study
 from capacity.target import Target
+from capacity.variables_file import check_variables_file, write_variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,6 +99,8 @@ def parser() -> argparse.ArgumentParser:
     wanted.add_argument("--picture", type=Path, default=PICTURE, metavar="FILE.svg")
     text = "bring table and picture into docs/scale.md"
     wanted.add_argument("--write", action="store_true", help=text)
+    text = "write the settings that --target finds where Terraform reads them"
+    wanted.add_argument("--write-tfvars", type=Path, metavar="FILE", help=text)
     text = "simulate 1 to 10 000 voices a second for docs/scale.md"
     wanted.add_argument("--sizes", action="store_true", help=text)
     wanted.add_argument("--seed", type=int, default=0, help="of everything random")
@@ -132,6 +135,11 @@ def plan(wish: argparse.Namespace, console: Console) -> None:
     begin = time.perf_counter()
     parameters = _parameters(wish)
     target = None if wish.target is None else Target.parse(wish.target)
+    if wish.write_tfvars is not None:
+        # Before the simulation, which takes a while.
+        if target is None:
+            raise PlanningError('--write-tfvars needs a --target, such as "p95 <= 1.0 s".')
+        check_variables_file(wish.write_tfvars)
     settings = _settings(wish)
     arrivals = _arrivals(wish, parameters)
     with shown(console) as watcher:
@@ -145,6 +153,8 @@ def plan(wish: argparse.Namespace, console: Console) -> None:
     draw(picture, title, named)
     _show(console, title, result)
     console.print(f"{picture}, after {time.perf_counter() - begin:.0f} s")
+    if wish.write_tfvars is not None and result.found is not None:
+        console.print(write_variables(wish.write_tfvars, title, result.found), soft_wrap=True)
     if wish.write:
         PAGE.write_text(with_part(PAGE.read_text(), "day", markdown(title, result)))
 

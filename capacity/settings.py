@@ -161,6 +161,7 @@ class Settings:
             f"api_concurrency        = {self.api_concurrency}",
             f'signing                = "{self.signing}"',
             f"upload_shards          = {self.upload_shards}",
+            f"warm_ups_at_once       = {self.warm_ups_at_once}",
         ]
         if self.busy_hours is not None:
             hours = self.busy_hours

@@ -50,6 +50,9 @@ locals {
   environment_characters = var.characters == null ? {} : {
     CHARACTERS_BUCKET = google_storage_bucket.characters[0].name
   }
+  environment_default_character = var.default_character == null ? {} : {
+    DEFAULT_CHARACTER = var.default_character
+  }
   environment_fetching = var.characters == null ? {} : {
     CHARACTERS_MEMORY_BYTES = tostring(var.characters.memory_mib * 1048576)
   }

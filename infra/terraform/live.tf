@@ -73,6 +73,12 @@ locals {
     SOCKETS                 = tostring(try(var.live.sockets, 1))
     TRUSTED_PROXIES         = tostring(local.trusted_proxies)
   }
+  # What only the routes of VOICEVOX and their neighbours are told.
+  environment_compat = local.has_voicevox ? {
+    OPENAI_VOICES     = join(",", [for name, character in var.live.openai_voices : "${name}=${character}"])
+    VOICEVOX_ALONE    = var.live.voicevox_alone ? "on" : "off"
+    VOICEVOX_SPEAKERS = join(",", [for number, character in var.live.voicevox_speakers : "${number}=${character}"])
+  } : {}
   live_secrets = merge(
     local.has_live ? {
       LIVE_TICKET_KEYS = google_secret_manager_secret_version.live_tickets[0]
@@ -244,7 +250,7 @@ resource "google_cloud_run_v2_service" "live" {
       }
 
       dynamic "env" {
-        for_each = merge(local.environment_common, local.environment_live, local.environment_signing, local.environment_characters, local.environment_fetching)
+        for_each = merge(local.environment_common, local.environment_live, local.environment_compat, local.environment_signing, local.environment_characters, local.environment_fetching)
         content {
           name  = env.key
           value = env.value

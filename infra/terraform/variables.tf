@@ -245,6 +245,17 @@ variable "custom_domain" {
   }
 }
 
+variable "default_character" {
+  description = "The character of voices that name none, by its id; null: the first one of the image. It must be one of the image or of the bucket of characters."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.default_character == null || can(regex("^[a-z][a-z0-9-]{0,31}$", var.default_character))
+    error_message = "default_character must be a character's id, such as \"mei\": lower-case letters, digits and -, at most 32, the first one a letter."
+  }
+}
+
 variable "deletion_protection" {
   description = "Whether a destroy is refused for the database and for buckets that are not empty. The services hold no data and are never protected."
   type        = bool
@@ -364,15 +375,18 @@ variable "labels" {
 }
 
 variable "live" {
-  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. voicevox serves the routes of VOICEVOX, too; their key is the secret NAME-voicevox, their address the output voicevox_url. hearings is how many visitors may hear the character in one instance while they speak, or have a slow character convert their first phrases meanwhile, at once; null: four for each CPU; 0: nobody."
+  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. voicevox serves the routes of VOICEVOX, too; their key is the secret NAME-voicevox, their address the output voicevox_url. voicevox_speakers gives characters the numbers that bots know, as in { \"1\" = \"mei\" }, openai_voices the names that clients of OpenAI know; voicevox_alone keeps presets and words in the one instance, until it stops, and needs max_instances = 1. hearings is how many visitors may hear the character in one instance while they speak, or have a slow character convert their first phrases meanwhile, at once; null: four for each CPU; 0: nobody."
   type = object({
-    cpu           = optional(string, "2")
-    hearings      = optional(number)
-    key_rotation  = optional(number, 0)
-    max_instances = optional(number, 2)
-    memory        = optional(string, "2Gi")
-    sockets       = optional(number, 40)
-    voicevox      = optional(bool, false)
+    cpu               = optional(string, "2")
+    hearings          = optional(number)
+    key_rotation      = optional(number, 0)
+    max_instances     = optional(number, 2)
+    memory            = optional(string, "2Gi")
+    openai_voices     = optional(map(string), {})
+    sockets           = optional(number, 40)
+    voicevox          = optional(bool, false)
+    voicevox_alone    = optional(bool, false)
+    voicevox_speakers = optional(map(string), {})
   })
   default = null
 
@@ -399,6 +413,26 @@ variable "live" {
   validation {
     condition     = var.live == null || try(var.live.key_rotation >= 0 && floor(var.live.key_rotation) == var.live.key_rotation, false)
     error_message = "live.key_rotation must be a whole number of 0 or more."
+  }
+
+  validation {
+    condition     = var.live == null || try(var.live.voicevox || !var.live.voicevox_alone && length(var.live.voicevox_speakers) + length(var.live.openai_voices) == 0, false)
+    error_message = "live.voicevox_speakers, live.voicevox_alone and live.openai_voices need live.voicevox = true."
+  }
+
+  validation {
+    condition     = var.live == null || try(!var.live.voicevox_alone || var.live.max_instances == 1, false)
+    error_message = "live.voicevox_alone needs live.max_instances = 1: another instance would not know the presets and words."
+  }
+
+  validation {
+    condition     = var.live == null || try(alltrue([for number, character in var.live.voicevox_speakers : can(regex("^[0-9]{1,10}$", number)) && can(regex("^[a-z][a-z0-9-]{0,31}$", character))]), false)
+    error_message = "live.voicevox_speakers must lead from whole numbers to ids of characters, as in { \"1\" = \"mei\" }."
+  }
+
+  validation {
+    condition     = var.live == null || try(alltrue([for name, character in var.live.openai_voices : can(regex("^[^=,]{1,64}$", name)) && can(regex("^[a-z][a-z0-9-]{0,31}$", character))]), false)
+    error_message = "live.openai_voices must lead from names without = and , to ids of characters, as in { alloy = \"mei\" }."
   }
 }
 

@@ -20,6 +20,7 @@ module "voice_avatar" {
   convert_image               = var.convert_image
   convert_memory              = var.convert_memory
   custom_domain               = var.custom_domain
+  default_character           = var.default_character
   deletion_protection         = var.deletion_protection
   delivery_attempts           = var.delivery_attempts
   domain_restricted_sharing   = var.domain_restricted_sharing

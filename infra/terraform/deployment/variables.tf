@@ -124,6 +124,12 @@ variable "custom_domain" {
   default     = null
 }
 
+variable "default_character" {
+  description = "The character of voices that name none, by its id; null: the first one of the image. It must be one of the image or of the bucket of characters."
+  type        = string
+  default     = null
+}
+
 variable "deletion_protection" {
   description = "Whether a destroy is refused for the database and for buckets that are not empty. The services hold no data and are never protected."
   type        = bool
@@ -198,15 +204,18 @@ variable "labels" {
 }
 
 variable "live" {
-  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. voicevox serves the routes of VOICEVOX, too; their key is the secret NAME-voicevox, their address the output voicevox_url. hearings is how many visitors may hear the character in one instance while they speak, or have a slow character convert their first phrases meanwhile, at once; null: four for each CPU; 0: nobody."
+  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. voicevox serves the routes of VOICEVOX, too; their key is the secret NAME-voicevox, their address the output voicevox_url. voicevox_speakers gives characters the numbers that bots know, as in { \"1\" = \"mei\" }, openai_voices the names that clients of OpenAI know; voicevox_alone keeps presets and words in the one instance, until it stops, and needs max_instances = 1. hearings is how many visitors may hear the character in one instance while they speak, or have a slow character convert their first phrases meanwhile, at once; null: four for each CPU; 0: nobody."
   type = object({
-    cpu           = optional(string, "2")
-    hearings      = optional(number)
-    key_rotation  = optional(number, 0)
-    max_instances = optional(number, 2)
-    memory        = optional(string, "2Gi")
-    sockets       = optional(number, 40)
-    voicevox      = optional(bool, false)
+    cpu               = optional(string, "2")
+    hearings          = optional(number)
+    key_rotation      = optional(number, 0)
+    max_instances     = optional(number, 2)
+    memory            = optional(string, "2Gi")
+    openai_voices     = optional(map(string), {})
+    sockets           = optional(number, 40)
+    voicevox          = optional(bool, false)
+    voicevox_alone    = optional(bool, false)
+    voicevox_speakers = optional(map(string), {})
   })
   default = null
 }

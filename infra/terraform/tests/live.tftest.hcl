@@ -152,9 +152,31 @@ run "a_new_key_keeps_the_old_one" {
 
 run "with_the_routes_of_voicevox" {
   variables {
-    custom_domain    = "voice.example.com"
-    live             = { voicevox = true }
-    max_bundle_bytes = 2147483648
+    custom_domain     = "voice.example.com"
+    default_character = "ned"
+    max_bundle_bytes  = 2147483648
+    live = {
+      max_instances     = 1
+      openai_voices     = { alloy = "mei" }
+      voicevox          = true
+      voicevox_alone    = true
+      voicevox_speakers = { "1" = "mei", "3" = "ned" }
+    }
+  }
+
+  assert {
+    condition = { for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env.name => env.value
+      if contains(["OPENAI_VOICES", "VOICEVOX_ALONE", "VOICEVOX_SPEAKERS"], env.name) } == {
+      OPENAI_VOICES     = "alloy=mei"
+      VOICEVOX_ALONE    = "on"
+      VOICEVOX_SPEAKERS = "1=mei,3=ned"
+    }
+    error_message = "the routes of VOICEVOX are not told who speaks for which number or name"
+  }
+
+  assert {
+    condition     = google_cloudfunctions2_function.this["api"].service_config[0].environment_variables["DEFAULT_CHARACTER"] == "ned"
+    error_message = "the api is not told who speaks for visitors who name nobody"
   }
 
   assert {
@@ -234,4 +256,23 @@ run "eight_cpus_without_their_memory" {
   }
 
   expect_failures = [google_cloud_run_v2_service.live]
+}
+
+run "with_options_of_voicevox_that_cannot_be" {
+  command = plan
+  variables {
+    live = { voicevox = true, voicevox_alone = true, voicevox_speakers = { one = "mei" }, openai_voices = { "a,b" = "mei" } }
+  }
+
+  expect_failures = [var.live]
+}
+
+run "with_numbers_of_voicevox_without_its_routes" {
+  command = plan
+  variables {
+    default_character = "Mei Takahashi"
+    live              = { voicevox_speakers = { "1" = "mei" } }
+  }
+
+  expect_failures = [var.live, var.default_character]
 }

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
+from typing import Any
 
+import hcl2
 import pytest
 
 from capacity.command import main
@@ -9,8 +12,8 @@ from capacity.errors import PlanningError
 from capacity.page import with_part
 from capacity.target import Target
 
-if TYPE_CHECKING:
-    from pathlib import Path
+DEPLOYMENT = Path(__file__).parents[3] / "infra" / "terraform" / "deployment" / "variables.tf"
+KINDS = {"number": int, "${number}": int, "string": str, "${string}": str}
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -73,6 +76,55 @@ def test_a_plan_is_printed_and_drawn(capsys: pytest.CaptureFixture[str], tmp_pat
     drawn = picture.read_text()
     assert drawn.startswith("<?xml")
     assert "visitors a second" in drawn
+
+
+def declared(name: str) -> dict[str, Any]:
+    """Return a variable of the root that an operator applies."""
+    with DEPLOYMENT.open() as file:
+        blocks = hcl2.load(file)["variable"]
+    return next(block[f'"{name}"'] for block in blocks if f'"{name}"' in block)
+
+
+def test_a_plan_is_written_as_variables_that_the_deployment_has(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "capacity.auto.tfvars"
+    arguments = ["--per-day", "4000", "--target", "p95 <= 1.5 s"]
+    arguments += ["--picture", str(tmp_path / "picture.svg"), "--write-tfvars", str(file)]
+
+    assert main(arguments) == 0
+    assert main(arguments) == 0, "a file of the planner's own is written again"
+
+    assert "Terraform reads it after terraform.tfvars" in capsys.readouterr().out
+    with file.open() as opened:
+        written = hcl2.load(opened)
+    for name, value in written.items():
+        if name.startswith("__"):
+            continue  # the parser's own
+        kind = str(declared(name)["type"])
+        if kind in KINDS:
+            assert isinstance(value, KINDS[kind]), (name, kind)
+        elif kind.startswith("${map("):
+            assert isinstance(value, dict)
+        else:
+            assert kind.startswith("${object("), (name, kind)
+            assert all(re.search(rf"\b{part}\b", kind) for part in value), (name, kind)
+    assert {"min_instances", "max_instances", "quota", "warm_ups_at_once"} <= written.keys()
+
+
+def test_variables_of_somebody_else_are_not_overwritten(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    mine = tmp_path / "terraform.tfvars"
+    mine.write_text('project_id = "mine"\n')
+    arguments = ["--per-day", "10", "--target", "p95 <= 1.5 s", "--write-tfvars"]
+
+    assert "they would be lost" in said(capsys, *arguments, str(mine))
+    assert mine.read_text() == 'project_id = "mine"\n'
+    assert "would not read it" in said(capsys, *arguments, str(tmp_path / "plan.txt"))
+    assert "is not a folder" in said(capsys, *arguments, str(tmp_path / "no" / "plan.tfvars"))
+    without_target = ["--per-day", "10", "--write-tfvars", str(tmp_path / "plan.tfvars")]
+    assert "needs a --target" in said(capsys, *without_target)
 
 
 def test_the_same_plan_draws_the_same_picture(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from conversion.serving.planning import (
     plan,
 )
 from functions.api.settings import ApiSettings
+from functions.combined.settings import CombinedSettings
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter.settings import DeadLetterSettings
 from functions.live.settings import HEARINGS_PER_CPU, LiveSettings
@@ -186,9 +187,11 @@ def test_terraform_and_the_code_plan_the_same_memory_for_fetched_characters(
     [
         ("environment_characters", (ApiSettings, ConvertSettings)),
         ("environment_fetching", (ConvertSettings,)),
+        ("environment_default_character", (ApiSettings,)),
+        ("environment_compat", (CombinedSettings,)),
     ],
 )
-def test_the_settings_of_a_bucket_of_characters_are_known(
+def test_the_settings_that_an_option_brings_are_known(
     terraform: TerraformModule, told: str, kinds: tuple[type[CommonSettings], ...]
 ) -> None:
     names = re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", str(terraform.locals[told]))
@@ -249,7 +252,8 @@ def test_the_functions_are_served_as_asynchronous_ones(terraform: TerraformModul
     told = function["service_config"][0]["environment_variables"]
 
     signing = (
-        'each.key == "api" ? merge(local.environment_signing, local.environment_live_offer) : {}'
+        'each.key == "api" ? merge(local.environment_signing, local.environment_live_offer, '
+        "local.environment_default_character) : {}"
     )
     assert told == f"merge(each.value.environment, local.environment_functions, {signing})"
     assert terraform.locals["environment_functions"]["FUNCTION_USE_ASGI"] == "true"
