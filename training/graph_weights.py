@@ -18,7 +18,7 @@ from training.export import ExportError
 from training.features import BANDS
 from training.network import MEAN_PRIOR_FRAMES, Network
 
-_NETWORK, _STREAM, _HALF = "network.", "stream.", ".half"
+_NETWORK, _STREAM, _HEARING, _HALF = "network.", "stream.", "hearing.", ".half"
 
 Values = dict[str, NDArray[Any]]
 
@@ -53,6 +53,38 @@ def load_network(file: Path) -> Network:
     return network.eval()
 
 
+def load_halves(speaking: Path, hearing: Path, network: Network) -> None:
+    """Read the decoder of a character and the encoder that characters share into a network.
+
+    Args:
+        speaking: a `harmonic.onnx` that is given content.
+        hearing: a graph of the role `content_stream`.
+        network: gets the weights.
+
+    Raises:
+        ExportError: the graphs hold other weights than the network has.
+    """
+    models = [onnx.load(speaking), onnx.load(hearing)]
+    values = [_values(model) for model in models]
+    state = {
+        _place(name): torch.tensor(value.astype(np.float32))
+        for one in values
+        for name, value in one.items()
+        if _NETWORK in name
+    }
+    for prior in (value for value in values[1].values() if value.shape == (BANDS,)):
+        state["mel_mean"] = torch.tensor(prior / MEAN_PRIOR_FRAMES)
+    expected = {name for name in network.state_dict() if not name.startswith("phones.")}
+    if set(state) != expected:
+        raise ExportError(
+            f"{speaking.name}, {hearing.name}: expected the weights of this network, found others"
+        )
+    network.load_state_dict(state, strict=False)
+    mean, spread = _melody_scale(models[0])
+    network.melody_mean, network.melody_spread = float(values[0][mean]), float(values[0][spread])
+    network.eval()
+
+
 def with_weights(content: bytes, network: Network) -> bytes:
     """Return a graph with another network's weights; what synthesizes stays.
 
@@ -82,7 +114,8 @@ def _values(model: onnx.ModelProto) -> Values:
 
 def _place(name: str) -> str:
     """The place in the network of the weight that a graph calls so."""
-    return name.removeprefix(_STREAM).removeprefix(_NETWORK).removesuffix(_HALF)
+    own = name.removeprefix(_STREAM).removeprefix(_HEARING)
+    return own.removeprefix(_NETWORK).removesuffix(_HALF)
 
 
 def _melody_scale(model: onnx.ModelProto) -> tuple[str, str]:

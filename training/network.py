@@ -39,10 +39,11 @@ VOICING_LIMIT = (
 
 @dataclass(frozen=True)
 class Size:
-    """Widths and depths of the network."""
+    """Widths and depths of the network; `encoder_dilations` are taken in turn."""
 
     channels: int = 160
     encoder_blocks: int = 6
+    encoder_dilations: tuple[int, ...] = (1, 2, 4)
     decoder_blocks: int = 5
     content: int = 64
 
@@ -63,8 +64,9 @@ class GatedBlock(nn.Module):
         return x + self.narrow(torch.tanh(signal) * torch.sigmoid(gate))
 
 
-def _blocks(channels: int, count: int) -> nn.Sequential:
-    return nn.Sequential(*(GatedBlock(channels, (1, 2, 4)[i % 3]) for i in range(count)))
+def _blocks(channels: int, count: int, dilations: tuple[int, ...] = (1, 2, 4)) -> nn.Sequential:
+    reaches = (dilations[index % len(dilations)] for index in range(count))
+    return nn.Sequential(*(GatedBlock(channels, reach) for reach in reaches))
 
 
 class Network(nn.Module):
@@ -84,7 +86,7 @@ class Network(nn.Module):
         size = size or Size()
         self.size = size
         self.entry = nn.Conv1d(features.BANDS, size.channels, 5, padding=2)
-        self.encoder = _blocks(size.channels, size.encoder_blocks)
+        self.encoder = _blocks(size.channels, size.encoder_blocks, size.encoder_dilations)
         self.content = nn.Conv1d(size.channels, size.content, 1)
         self.phones = nn.Conv1d(size.content, len(INVENTORY), 1)
         self.join = nn.Conv1d(size.content + 2, size.channels, 3, padding=1)
