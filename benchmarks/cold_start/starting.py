@@ -88,7 +88,7 @@ class Starter:
     def _start_converter_at(self, port: int) -> Start:
         environment = self._environment("convert") | {"PORT": str(port)}
         began = time.monotonic()
-        with _running([sys.executable, "-m", "functions.convert.main"], environment) as process:
+        with _running([sys.executable, "-m", "functions.convert"], environment) as process:
             _wait_until_ready(process, port)
             elapsed = time.monotonic() - began
             return Start(elapsed * 1000, _cpu_seconds(process.pid) * 1000)

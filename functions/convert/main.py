@@ -6,6 +6,7 @@ The way of a voice, part three: topic `conversions` -> **convert** -> result obj
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -121,6 +122,9 @@ def run(
         return
     # Checked once before the processes start: they would all fail, at different times.
     load_characters(config.characters_dir, ENGINES, config.max_bundle_bytes)
+    # What is there already is shared by the processes, as long as nobody writes to it.
+    gc.freeze()
+    gc.enable()
     # Imported here, because Gunicorn is only needed for several processes.
     from conversion.serving import processes  # noqa: PLC0415
 

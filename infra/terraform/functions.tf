@@ -99,7 +99,9 @@ resource "archive_file" "function" {
 
   source {
     filename = "main.py"
-    content  = "from functions.${each.key}.main import ${each.key} as ${each.key}\n"
+    # Imports leave hardly any garbage: without the collector a start takes a tenth less. The code turns
+    # it on (shared/http/function.py).
+    content = "import gc\n\ngc.disable()\nfrom functions.${each.key}.main import ${each.key} as ${each.key}  # noqa: E402\n"
   }
 
   source {

@@ -65,6 +65,8 @@ def cloud_function(
         # A full garbage collection stops every request under way. The objects made so far live as
         # long as the process, so the collector need not look at them again.
         gc.freeze()
+        # The archive's main.py turned it off for the imports.
+        gc.enable()
         return app
 
     async def function(_request: Request) -> Response:

@@ -109,7 +109,7 @@ class FaultyCloud:
     async def start_convert(self, prefix: Sequence[str] = (), **changes: str) -> Instance:
         """Start a conversion container; `changes` are environment variables."""
         (port,) = self.supervisor.ports.free(1)
-        module = "functions.convert.main" if self._as_deployed else CONVERT_WITH_BARRIERS
+        module = "functions.convert" if self._as_deployed else CONVERT_WITH_BARRIERS
         command = [*prefix, sys.executable, "-m", module]
         url = f"http://127.0.0.1:{port}"
         environment = {"PORT": str(port), **self.convert_environment, **changes}

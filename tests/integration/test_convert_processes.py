@@ -70,7 +70,7 @@ async def starting(
         **changes,
     }
     try:
-        command = [sys.executable, "-m", "functions.convert.main"]
+        command = [sys.executable, "-m", "functions.convert"]
         process = await supervisor.start("convert", command, environment)
         yield Container(process, f"http://127.0.0.1:{port}")
     finally:
@@ -175,7 +175,7 @@ async def test_without_a_character_it_ends_with_a_clear_message(
 async def test_a_wrong_setting_is_named(tmp_path: Path, wrong: dict[str, str]) -> None:
     supervisor = Supervisor(tmp_path)
     environment = {"PYTHONPATH": str(ROOT), "PROJECT_ID": "p", **wrong}
-    command = [sys.executable, "-m", "functions.convert.main"]
+    command = [sys.executable, "-m", "functions.convert"]
     process = await supervisor.start("convert", command, environment)
 
     assert await process.wait() == 2

@@ -232,7 +232,7 @@ class _Starter:
 
     async def _start_convert(self, environment: dict[str, str]) -> None:
         options, url = self._options, self._addresses.convert
-        command, ready_path = [sys.executable, "-m", "functions.convert.main"], "/readyz"
+        command, ready_path = [sys.executable, "-m", "functions.convert"], "/readyz"
         if options.scaling is not None:
             before = scale_to_zero_proxy.command(
                 "convert",

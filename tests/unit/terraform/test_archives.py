@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
 
 FUNCTIONS = ("api", "dead_letter", "on_upload", "sweep")
-CONTAINERS = ("combined", "convert", "live")  # all of them from one image
+CONTAINERS = ("combined", "compat", "convert", "live")  # all of them from one image
 
 # The least that each function needs in its environment.
 ENVIRONMENT = {
@@ -66,9 +66,9 @@ def load(
 def entry_point(name: str) -> str:
     """Return what Terraform writes into the archive's main.py."""
     text = (ROOT / "infra/terraform/functions.tf").read_text()
-    found = re.search(r'filename = "main.py"\n\s+content  = "(.*)\\n"', text)
+    found = re.search(r'filename = "main.py"\n(?:\s+#.*\n)*\s+content\s+= "(.*)\\n"', text)
     assert found
-    return found[1].replace("${each.key}", name)
+    return found[1].replace("${each.key}", name).replace(r"\n", "\n")
 
 
 def test_every_deployable_but_the_container_is_deployed_as_a_function(

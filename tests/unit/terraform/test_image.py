@@ -113,7 +113,7 @@ def test_the_container_runs_as_a_user_without_rights_and_starts_convert() -> Non
 
     # Cloud Run cannot check whether a named user is root.
     assert int(user.partition(":")[0]) > 1000
-    assert json.loads(command) == ["python", "-m", "functions.convert.main"]
+    assert json.loads(command) == ["python", "-m", "functions.convert"]
     assert instructions("WORKDIR") == ["/app"]
 
 
