@@ -56,11 +56,13 @@ class PublishedCharacter:
         manifest: what it says about itself; its folder is the prefix of its objects' names.
         revision: changes whenever its manifest is uploaded.
         graphs: the objects of its graphs, by role.
+        portrait: the object of its portrait; None if it is not there.
     """
 
     manifest: CharacterManifest
     revision: int
     graphs: Mapping[str, ObjectFacts]
+    portrait: ObjectFacts | None = None
 
 
 class CharacterBucket:
@@ -137,13 +139,14 @@ class CharacterBucket:
         """Read a character's portrait: no more of it than one byte over the limit.
 
         Raises:
-            IncompleteCharacterError: it is gone.
+            IncompleteCharacterError: it is not there, or was replaced.
             StorageUnavailableError: Cloud Storage did not answer.
         """
-        name = f"{character.manifest.id}/{character.manifest.preview.portrait}"
+        found = character.portrait
+        if found is None:
+            raise IncompleteCharacterError(f"{character.manifest.id} has no portrait")
         try:
-            found = await self._bucket.find(name)
-            return await self._bucket.read(name, found.generation, max_bytes=max_bytes)
+            return await self._bucket.read(found.name, found.generation, max_bytes=max_bytes)
         except ObjectMissingError as error:
             raise IncompleteCharacterError(str(error)) from error
 
@@ -217,7 +220,8 @@ def _published(
     graphs = {
         role: _find_graph(manifest.id, graph, by_name) for role, graph in manifest.graphs.items()
     }
-    return PublishedCharacter(manifest, found.generation, MappingProxyType(graphs))
+    portrait = by_name.get(f"{manifest.id}/{manifest.preview.portrait}")
+    return PublishedCharacter(manifest, found.generation, MappingProxyType(graphs), portrait)
 
 
 def _find_graph(

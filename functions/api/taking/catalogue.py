@@ -69,6 +69,8 @@ class Catalogue:
         self._tried_at = float("-inf")
         self._failure: StorageUnavailableError | None = None
         self._one_reading = asyncio.Lock()
+        self._portraits: dict[str, tuple[int, bytes | None]] = {}
+        self._one_portrait = asyncio.Lock()
 
     async def list(self) -> Mapping[str, CharacterManifest]:
         """Return all characters by id: the default one, the other built-in ones, the others.
@@ -112,6 +114,8 @@ class Catalogue:
     async def portrait(self, character_id: str) -> bytes | None:
         """Return a character's portrait, an SVG, or None if there is none.
 
+        One of the bucket is read once, and again when it was replaced; one is read at a time.
+
         Raises:
             StorageUnavailableError: the bucket does not answer.
         """
@@ -121,11 +125,14 @@ class Catalogue:
         fetched = self._fetched.get(character_id)
         if fetched is None or self._bucket is None:
             return await asyncio.to_thread((manifest.folder / manifest.preview.portrait).read_bytes)
-        try:
-            portrait = await self._bucket.read_portrait(fetched, MAX_PORTRAIT_BYTES)
-        except IncompleteCharacterError:
+        if fetched.portrait is None:
             return None
-        return portrait if len(portrait) <= MAX_PORTRAIT_BYTES else None
+        async with self._one_portrait:
+            known = self._portraits.get(character_id)
+            if known is None or known[0] != fetched.portrait.generation:
+                known = fetched.portrait.generation, await _read_portrait(self._bucket, fetched)
+                self._portraits[character_id] = known
+        return known[1]
 
     def _all(self) -> Mapping[str, CharacterManifest]:
         fetched = {name: each.manifest for name, each in self._fetched.items()}
@@ -150,6 +157,9 @@ class Catalogue:
                 self._failure = StorageUnavailableError("the bucket of the characters")
             else:
                 self._fetched = self._without_built_in(found)
+                self._portraits = {
+                    name: known for name, known in self._portraits.items() if name in self._fetched
+                }
                 self._failure = None
             self._tried_at = self._now()
 
@@ -161,3 +171,11 @@ class Catalogue:
             _LOG.warning("%s of the bucket is hidden by the built-in one", name, extra=extra)
         others = {name: each for name, each in found.items() if name not in self._built_in}
         return MappingProxyType(others)
+
+
+async def _read_portrait(bucket: CharacterBucket, character: PublishedCharacter) -> bytes | None:
+    try:
+        portrait = await bucket.read_portrait(character, MAX_PORTRAIT_BYTES)
+    except IncompleteCharacterError:
+        return None
+    return portrait if len(portrait) <= MAX_PORTRAIT_BYTES else None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -169,10 +170,33 @@ async def test_a_portrait_comes_from_the_bucket() -> None:
     assert await stage.catalogue.portrait("ada") is None
 
     stage.objects.put("ada/ada.svg", b"<svg/>")
+    await asyncio.sleep(REFRESH_SECONDS)
     assert await stage.catalogue.portrait("ada") == b"<svg/>"
 
     stage.objects.put("ada/ada.svg", b"x" * 100_000)
+    await asyncio.sleep(REFRESH_SECONDS)
     assert await stage.catalogue.portrait("ada") is None
+
+
+@in_virtual_time
+async def test_a_portrait_is_read_from_the_bucket_once_for_all_who_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage()
+    put_character(stage.objects, "ada", preview={"colour": "#336699", "portrait": "ada.svg"})
+    stage.objects.put("ada/ada.svg", b"<svg/>")
+    await stage.listed()
+    reads, read = [], stage.objects.read
+
+    async def counted(name: str, generation: int, **options: Any) -> bytes:
+        reads.append(name)
+        return await read(name, generation, **options)
+
+    monkeypatch.setattr(stage.objects, "read", counted)
+    portraits = await asyncio.gather(*(stage.catalogue.portrait("ada") for _ in range(20)))
+
+    assert portraits == [b"<svg/>"] * 20
+    assert reads == ["ada/ada.svg"]
 
 
 async def test_a_voice_with_a_character_of_the_bucket_names_it_to_the_converter() -> None:
