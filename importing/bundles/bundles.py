@@ -6,7 +6,9 @@ import hashlib
 import json
 import re
 import shutil
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from importing.files.errors import VoiceFileError
@@ -14,14 +16,13 @@ from shared.characters.manifest import MANIFEST, SCHEMA_VERSION, ManifestError, 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from importing.bundles.consent import Consent
     from importing.encoders.encoder_store import StoredEncoder
     from importing.rvc.voices import ImportedVoice
 
 ENGINE = "rvc"
-_STAGING = ".importing"
+_STAGING = ".importing-"
 COLOUR = "#5b6abf"
 PORTRAIT = "portrait.svg"
 LIMITS = {"min_seconds": 0.1, "max_seconds": 300.0}
@@ -126,15 +127,16 @@ def write_files(
 
 def _put(target: Path, files: dict[str, bytes]) -> None:
     """Make a folder whole before it is where characters are looked for."""
-    staging = target.parent / _STAGING / target.name
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
+    # A name of its own: another import may be writing its bundle now.
+    staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=target.parent))
     try:
         for name, content in files.items():
             (staging / name).write_bytes(content)
+        # mkdtemp makes it readable for its owner alone, but the services run as others.
+        staging.chmod(0o755)
         staging.rename(target)
     finally:
-        shutil.rmtree(staging.parent, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _manifest(wishes: Wishes, parts: Parts, consent: Consent) -> dict[str, Any]:

@@ -205,8 +205,8 @@ def _try(folder: Path, options: argparse.Namespace, trials: Trials) -> Tried:
     try:
         reports = {threads: trials.measure(folder, threads) for threads in THREADS}
         return Tried(reports, trials.sample(folder, options.recording, options.samples_into))
-    except VoiceFileError:
-        # One bundle that does not work would keep the service from starting.
+    except BaseException:
+        # Also at Ctrl-C: nobody knows yet whether the bundle works.
         shutil.rmtree(folder)
         raise
 

@@ -5,6 +5,7 @@ The API shows these facts and the conversion container relies on them. The JSON 
 """
 
 import json
+import logging
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,8 @@ from pydantic import (
 
 from shared.characters.fields import Entries, Expected, Form, Number, Text, WholeNumber, in_range
 from shared.characters.messages import one_line, sentence
+
+_LOG = logging.getLogger(__name__)
 
 MANIFEST = "character.json"
 BUILT_IN = ("hina", "mei", "ned")
@@ -318,12 +321,27 @@ class CharacterManifest(Manifest):
 def read_manifests(folder: Path) -> Mapping[str, CharacterManifest]:
     """Read the manifest of every character in a folder of bundles, in the order of bundle_folders.
 
+    A bundle whose manifest is wrong is set aside with a log entry; the first one, and those that
+    come with the service, must be right.
+
     Raises:
-        ManifestError: a manifest is wrong, a bundle's folder is not named by its id, or there is
-            no bundle at all.
+        ManifestError: one of these is wrong, or there is no bundle at all.
     """
-    manifests = (read_manifest(path) for path in bundle_folders(folder))
-    return MappingProxyType({manifest.id: manifest for manifest in manifests})
+    manifests = {}
+    for path in bundle_folders(folder):
+        try:
+            manifests[path.name] = read_manifest(path)
+        except ManifestError as error:
+            if not manifests or path.name in BUILT_IN:
+                raise
+            log_set_aside(path.name, error)
+    return MappingProxyType(manifests)
+
+
+def log_set_aside(name: str, error: ValueError) -> None:
+    """Log that a character's bundle is not served, and why."""
+    extra = {"event": "character_set_aside", "character": name}
+    _LOG.error("character %s is set aside: %s", name, error, extra=extra)
 
 
 def bundle_folders(folder: Path) -> Sequence[Path]:
@@ -339,7 +357,9 @@ def bundle_folders(folder: Path) -> Sequence[Path]:
         known = BUILT_IN.index(path.name) if path.name in BUILT_IN else len(BUILT_IN)
         return known, path.name
 
-    folders = sorted((path.parent for path in folder.glob(f"*/{MANIFEST}")), key=place)
+    # A hidden folder is a bundle that is being written.
+    found = (path.parent for path in folder.glob(f"*/{MANIFEST}"))
+    folders = sorted((path for path in found if not path.name.startswith(".")), key=place)
     if not folders:
         raise ManifestError(f"{folder}: expected at least one character bundle, found none.")
     return folders

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from shared.characters.manifest import (
+    BUILT_IN,
     MANIFEST,
     MAX_BUNDLE_BYTES,
     MAX_PORTRAIT_BYTES,
@@ -14,6 +15,7 @@ from shared.characters.manifest import (
     GraphFile,
     ManifestError,
     bundle_folders,
+    log_set_aside,
     read_manifest,
 )
 from speech.bundles.bundle import BundleError, Character, Graph
@@ -26,10 +28,13 @@ from speech.bundles.portraits import check_portrait
 def load_characters(
     folder: Path, engines: Mapping[str, EngineContracts], max_bytes: int = MAX_BUNDLE_BYTES
 ) -> Mapping[str, Character]:
-    """Load every character bundle of a folder, in the order of their ids; see load_character.
+    """Load every character bundle of a folder, in the order of bundle_folders.
+
+    A bundle that will not work is set aside with a log entry; the first one, and those that come
+    with the service, must work.
 
     Raises:
-        BundleError: one of them will not work, or there is none.
+        BundleError: one of these will not work, or there is none.
     """
     try:
         folders = bundle_folders(folder)
@@ -37,8 +42,15 @@ def load_characters(
         raise BundleError(str(error)) from error
     # Read and verified once, however many characters share it.
     shared: dict[str, Graph] = {}
-    characters = (load_character(path, engines, max_bytes, shared) for path in folders)
-    return MappingProxyType({character.manifest.id: character for character in characters})
+    characters = {}
+    for path in folders:
+        try:
+            characters[path.name] = load_character(path, engines, max_bytes, shared)
+        except BundleError as error:
+            if not characters or path.name in BUILT_IN:
+                raise
+            log_set_aside(path.name, error)
+    return MappingProxyType(characters)
 
 
 def load_character(

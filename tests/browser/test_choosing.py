@@ -77,7 +77,7 @@ def test_a_typed_text_is_spoken_as_it_is_wanted_and_can_be_deleted(
     assert visitor.text("h1") == "Mei says it."
     assert visitor.page.evaluate(_VIOLATIONS) == []
     assert not visitor.page.is_visible("#own")
-    assert median_pitch(decode(visitor.download(tmp_path))) > 250
+    assert median_pitch(decode(visitor.download(tmp_path))) > 200
     (wish,) = visitor.wishes()
     assert (wish["text"], wish["speed"]) == ("おはようございます、メイです。", 1.5)
     assert "content_type" not in wish

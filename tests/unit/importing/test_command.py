@@ -143,7 +143,7 @@ def test_the_graphs_of_a_character_are_those_of_the_manifest(desk: Desk) -> None
     assert names == ["phone", "phone_lengths", "pitch", "pitchf", "ds", "rnd", "noise"]
     shared = desk.characters / "encoders" / f"{manifest.graphs['content'].sha256}.onnx"
     assert shared.stat().st_size == manifest.graphs["content"].bytes
-    assert not (desk.characters / ".importing").exists()
+    assert not list(desk.characters.glob(".*"))
 
 
 def test_characters_share_an_encoder_that_is_kept_once(desk: Desk) -> None:
@@ -224,6 +224,30 @@ def test_a_character_that_does_not_work_does_not_stay(
     assert desk.bring_voice(desk.file("ada.pth", voice_bytes()), measuring=broken) == 1
     assert "found silence" in capsys.readouterr().err
     assert not (desk.characters / "ada").exists()
+
+
+def interrupted(_folder: Path, _threads: int) -> TrialReport:
+    raise KeyboardInterrupt
+
+
+def test_a_character_whose_trial_is_interrupted_does_not_stay(desk: Desk) -> None:
+    desk.have_encoder()
+
+    with pytest.raises(KeyboardInterrupt):
+        desk.bring_voice(desk.file("ada.pth", voice_bytes()), measuring=interrupted)
+
+    assert not (desk.characters / "ada").exists()
+
+
+def test_two_imports_at_once_do_not_disturb_each_other(desk: Desk) -> None:
+    desk.have_encoder()
+    other = desk.characters / ".importing-of-another"
+    other.mkdir()
+    (other / "half").touch()
+
+    assert desk.bring_voice(desk.file("ada.pth", voice_bytes())) == 0
+
+    assert (other / "half").exists()
 
 
 @pytest.mark.parametrize(

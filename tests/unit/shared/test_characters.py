@@ -288,3 +288,21 @@ def test_reading_manifests_needs_neither_numpy_nor_a_runtime() -> None:
         [sys.executable, "-c", code], check=True, capture_output=True, text=True
     )
     assert result.stdout == "set()\n"
+
+
+def test_a_manifest_that_is_wrong_is_set_aside_unless_it_is_the_first(tmp_path: Path) -> None:
+    write(tmp_path / "ada", id="ada")
+    write(tmp_path / "bob", id="eve")
+
+    assert list(read_manifests(tmp_path)) == ["ada"]
+
+    write(tmp_path / "aaa", id="eve")
+    with pytest.raises(ManifestError, match="expected the folder's name 'aaa'"):
+        read_manifests(tmp_path)
+
+
+def test_a_bundle_that_is_being_written_is_no_character(tmp_path: Path) -> None:
+    write(tmp_path / "ada", id="ada")
+    write(tmp_path / ".importing-x1", id="bob")
+
+    assert list(read_manifests(tmp_path)) == ["ada"]

@@ -18,6 +18,7 @@ from speech.bundles.reading import load_character, load_characters
 from speech.bundles.sealing import seal
 from speech.engines.registry import ENGINES, build_engine
 from speech.networks.settings import SessionSettings
+from tests.support.logs import log_book
 from tests.unit.speech import graphs
 from tests.unit.speech.bundles import manifest, write_bundle, write_waveform_bundle
 from tests.unit.speech.test_onnx_model import external, foreign, with_initializer
@@ -523,3 +524,31 @@ def test_an_engine_from_elsewhere_is_loaded_and_built_when_it_is_passed_in(tmp_p
 
     assert engine.sample_rate == character.manifest.sample_rate
     assert f"field 'engine': expected one of {', '.join(ENGINES)}, found 'toy'" in refusal(bundle)
+
+
+def test_a_bundle_that_does_not_load_is_set_aside_and_the_others_are_served(tmp_path: Path) -> None:
+    write_bundle(tmp_path, id="ada").rename(tmp_path / "ada")
+    write_bundle(tmp_path, id="bob").rename(tmp_path / "bob")
+    (tmp_path / "bob" / "harmonic.onnx").write_bytes(b"half of a graph")
+    (tmp_path / "eve").mkdir()
+    (tmp_path / "eve" / "character.json").write_text("{")
+
+    with log_book() as book:
+        assert list(load_characters(tmp_path, ENGINES)) == ["ada"]
+
+    aside = {entry["character"]: entry["message"] for entry in book.of("character_set_aside")}
+    assert aside.keys() == {"bob", "eve"}
+    assert "harmonic.onnx: expected" in aside["bob"]
+
+
+@pytest.mark.parametrize("names", [("ada", "bob"), ("hina", "mei")])
+def test_the_first_character_and_those_of_the_service_must_load(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    for name in names:
+        write_bundle(tmp_path, id=name).rename(tmp_path / name)
+    broken = names[0] if names[0] == "ada" else names[1]
+    (tmp_path / broken / "harmonic.onnx").write_bytes(b"half of a graph")
+
+    with pytest.raises(BundleError, match=r"harmonic\.onnx: expected"):
+        load_characters(tmp_path, ENGINES)
