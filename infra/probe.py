@@ -1,0 +1,178 @@
+"""Converts a recording as a visitor would, from outside, and says how long that took.
+
+    python -m infra.probe https://API [--within SECONDS] [--recording FILE] [--character ID]
+
+It needs this repository and `httpx`, and no rights in the project. One line of JSON goes to the
+standard output. The exit status is 0 if the result came in time, 1 if it came late or not at all,
+and 2 if the command is wrong. Whoever runs it every five minutes, on any machine elsewhere, hears
+of what the service itself cannot tell: that nobody reaches it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SAMPLE: Final = Path(__file__).parent / "local" / "samples" / "hello.webm"
+TYPES: Final = {".webm": "audio/webm", ".wav": "audio/wav", ".mp3": "audio/mpeg"}
+WITHIN_SECONDS: Final = 5.0
+"""As Terraform's `wait_objective_seconds`."""
+
+REQUEST_SECONDS: Final = 60.0
+GIVE_UP_SECONDS: Final = 120.0
+"""A voice that is not done after so long is not waited for any longer."""
+
+ATTESTATION_VARIABLE: Final = "PROBE_APP_CHECK_TOKEN"
+"""Holds a debug token of App Check, where the api requires one."""
+
+
+class ProbeError(Exception):
+    """The service did not do what it should; the message says what it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """What a probe saw.
+
+    Attributes:
+        ok: whether the right result came in time.
+        seconds: from the end of the upload to the last byte of the result; None if none came.
+        voice_id: of the voice that was converted, for the logs; None if none was created.
+        said: what was wrong, for people.
+    """
+
+    ok: bool
+    seconds: float | None = None
+    voice_id: str | None = None
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The api, and what it is asked with.
+
+    Attributes:
+        client: sends the requests.
+        address: of the api.
+        headers: that only the api is sent.
+    """
+
+    client: httpx.Client
+    address: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """Send a request to the api."""
+        url = f"{self.address}/api/v1/{path}"
+        return self.client.request(method, url, headers=self.headers, **more)
+
+
+def probe(api: Api, wish: dict[str, str], recording: bytes, within: float) -> Probed:
+    """Convert a recording, check the result, and erase the voice.
+
+    Args:
+        api: the api.
+        wish: the body of `POST /api/v1/voices`.
+        recording: what is converted.
+        within: after how many seconds the result is late.
+    """
+    voice_id = None
+    try:
+        created = _json(api.ask("POST", "voices", json=wish), "the voice's creation")
+        voice_id = str(created["voice_id"])
+        upload = created["upload"]
+        sent = api.client.put(upload["url"], headers=upload["headers"], content=recording)
+        _require_success(sent, "the upload")
+        begin = time.monotonic()
+        result = _wait(api, voice_id)["result"]
+        heard = api.client.get(result["url"])
+        _require_success(heard, "the download")
+        seconds = round(time.monotonic() - begin, 3)
+        _require_same(heard.content, result["sha256"])
+    except (ProbeError, httpx.HTTPError, KeyError, TypeError) as error:
+        return Probed(ok=False, voice_id=voice_id, said=f"{type(error).__name__}: {error}")
+    finally:
+        if voice_id is not None:
+            _erase(api, voice_id)
+    said = "" if seconds <= within else f"the result came after {seconds} s, not within {within:g}"
+    return Probed(ok=not said, seconds=seconds, voice_id=voice_id, said=said)
+
+
+def _wait(api: Api, voice_id: str) -> Any:
+    begin = time.monotonic()
+    while True:
+        response = api.ask("GET", f"conversion/{voice_id}")
+        if response.status_code != HTTPStatus.GATEWAY_TIMEOUT:
+            return _json(response, "the conversion")
+        # 504 means "not yet", and to ask again.
+        if time.monotonic() - begin > GIVE_UP_SECONDS:
+            raise ProbeError(f"the conversion was not done after {GIVE_UP_SECONDS:g} s")
+
+
+def _json(response: httpx.Response, what: str) -> Any:
+    _require_success(response, what)
+    try:
+        return response.json()
+    except ValueError:
+        raise ProbeError(f"the answer to {what} is no JSON") from None
+
+
+def _require_success(response: httpx.Response, what: str) -> None:
+    if not response.is_success:
+        raise ProbeError(f"{what} was answered with {response.status_code}: {response.text[:300]}")
+
+
+def _require_same(content: bytes, sha256: str) -> None:
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ProbeError("the result is not what the service says that it is")
+
+
+def _erase(api: Api, voice_id: str) -> None:
+    try:
+        api.ask("DELETE", f"voices/{voice_id}")
+    except httpx.HTTPError as error:
+        # It is erased by itself after a day.
+        print(f"not erased: {error}", file=sys.stderr)  # noqa: T201 - it is a command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Probe once; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m infra.probe", description=__doc__)
+    parser.add_argument("api", help="the api's address, https://...")
+    parser.add_argument("--within", type=float, default=WITHIN_SECONDS, metavar="SECONDS")
+    parser.add_argument("--recording", type=Path, default=SAMPLE, metavar="FILE")
+    parser.add_argument("--character", metavar="ID")
+    wish = parser.parse_args(arguments)
+    content_type = TYPES.get(wish.recording.suffix.lower())
+    if content_type is None:
+        parser.error(f"--recording: expected a file in {', '.join(TYPES)}, found {wish.recording}")
+    try:
+        recording = wish.recording.read_bytes()
+    except OSError as error:
+        parser.error(f"--recording: {error}")
+    voice = {"content_type": content_type}
+    if wish.character is not None:
+        voice["character"] = wish.character
+    token = os.environ.get(ATTESTATION_VARIABLE)
+    headers = {"X-Firebase-AppCheck": token} if token else {}
+    with httpx.Client(timeout=REQUEST_SECONDS) as client:
+        found = probe(Api(client, wish.api.rstrip("/"), headers), voice, recording, wish.within)
+    print(json.dumps({"event": "probe", **asdict(found)}))  # noqa: T201 - it is a command
+    return 0 if found.ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
