@@ -114,3 +114,27 @@ def test_the_same_recording_gives_the_same_samples(hina: Engine) -> None:
     one, other = (hina.convert(recording, signals.RATE, AUTO) for _ in range(2))
 
     np.testing.assert_array_equal(one, other)
+
+
+def test_while_speaking_she_has_the_melody_and_the_level_of_the_whole_conversion(
+    hina: Engine,
+) -> None:
+    recording = speech_like(3.0, signals.RATE)
+    stream = hina.open_stream(signals.RATE, AUTO)
+    assert stream is not None
+
+    pieces = [stream.push(recording[at : at + 960]) for at in range(0, len(recording), 960)]
+    heard = np.concatenate([*pieces, stream.finish()])
+    whole = hina.convert(recording, signals.RATE, AUTO)
+
+    assert len(heard) == len(whole)
+    found, wanted = (
+        track(resample(voice, hina.sample_rate, signals.RATE)).hertz for voice in (heard, whole)
+    )
+    both = (found > 0) & (wanted > 0)
+    both[:100] = False  # at first nobody knows how high the speaker speaks
+    assert both.sum() > 30
+    assert np.median(np.abs(np.log2(found[both] / wanted[both]))) < 0.1
+    later = slice(hina.sample_rate, None)
+    levels = [20 * np.log10(np.sqrt(np.square(voice[later]).mean())) for voice in (heard, whole)]
+    assert abs(levels[0] - levels[1]) < 3
