@@ -91,6 +91,15 @@ def live(session: nox.Session) -> None:
 
 
 @nox.session(python=False)
+def verify(session: nox.Session) -> None:
+    """Was this made here? nox -s verify -- FILE..."""
+    environment = Environment(session, "local")
+    # Relative paths start at the user's folder, not at the repository.
+    session.chdir(os.environ.get("PWD", str(ROOT)))
+    environment.python("-m", "infra.local", "verify", *(session.posargs or ["--help"]))
+
+
+@nox.session(python=False)
 def serve(session: nox.Session) -> None:
     """Run the local cloud, with the page, until Ctrl-C."""
     environment = Environment(session, "local")

@@ -1,4 +1,4 @@
-"""The commands of the local cloud: `python -m infra.local demo | convert | serve`."""
+"""The commands of the local cloud: `python -m infra.local demo | convert | verify | serve`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from infra.local.cloud.starting import local_cloud
 from infra.local.commands.batch import UsageError, plan_jobs, run_batch
 from infra.local.commands.demo import run_demo
 from infra.local.commands.say import run_text
+from infra.local.commands.verify import run_verify
 from infra.local.commands.visitor import RefusedError, TextWish, Wish
 from infra.local.configuration.options import ROOT, VOICEVOX_PORT, CloudOptions, Scaling
 from infra.local.processes.processes import StartError
@@ -68,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands.add_parser("demo", help="convert the sample recording, step by step"))
     _add_convert(commands.add_parser("convert", help="convert your own files and folders"))
     _add_live(commands.add_parser("live", help="convert speech while it is spoken"))
+    _add_verify(commands.add_parser("verify", help="was this made here?"))
     _add_serve(commands.add_parser("serve", help="keep the local cloud up"))
     return parser
 
@@ -109,6 +111,16 @@ def _add_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, default=default, help="where the result goes")
     parser.add_argument("--character", default=DEFAULT_CHARACTER, help="id of the character")
     parser.set_defaults(command=_demo)
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    text = "sounds of at most a minute and 10 MB"
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=text)
+    parser.set_defaults(command=_verify)
+
+
+async def _verify(parsed: argparse.Namespace) -> int:
+    return await run_verify(parsed.files, CloudOptions().folder)
 
 
 def _add_convert(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,75 @@
+"""Says of files whether they were made with the keys of this machine, or of a deployment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pydantic import SecretStr
+from rich.console import Console
+
+from conversion.origin.verifying import Verifier
+from conversion.origin.watermarking import watermark_keys
+from infra.local.configuration.origin import origin_environment
+from shared.voices.voice import VoiceError
+from speech.decoding.decoder import Decoder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from conversion.origin.verdict import Verification
+
+_KEYS: Final = "WATERMARK_KEYS"
+_CERTIFICATES: Final = "C2PA_CERTIFICATES"
+
+
+async def run_verify(files: Sequence[Path], folder: Path) -> int:
+    """Print what is found in each file; return 1 if one could not be verified, otherwise 0.
+
+    The keys are those of the environment (`WATERMARK_KEYS`, `C2PA_CERTIFICATES`), and without them
+    those of the local cloud.
+
+    Args:
+        files: sounds.
+        folder: where the local cloud keeps its keys.
+    """
+    environment = _keys(os.environ, folder)
+    secrets = tuple(SecretStr(each.strip()) for each in environment[_KEYS].split(","))
+    console = Console(highlight=False, soft_wrap=True)
+    failed = 0
+    async with Decoder() as decoder:
+        verifier = Verifier(decoder, watermark_keys(secrets), environment[_CERTIFICATES])
+        for file in files:
+            try:
+                found = await verifier.verify(Path(file).read_bytes())
+            except (VoiceError, OSError) as error:
+                console.print(f"{file}: {error}", markup=False)
+                failed = 1
+            else:
+                console.print(f"{file}: {_told(found)}", markup=False)
+    return failed
+
+
+def _keys(environment: Mapping[str, str], folder: Path) -> Mapping[str, str]:
+    if environment.get(_KEYS):
+        return {
+            _KEYS: environment[_KEYS],
+            _CERTIFICATES: environment.get(_CERTIFICATES, ""),
+        }
+    return origin_environment(folder / "origin")
+
+
+def _told(found: Verification) -> str:
+    answer = found.to_answer()
+    mark, said = answer["watermark"], answer["credentials"]
+    lines = [answer["sentences"]["en"], f"  watermark: {mark['state'].replace('_', ' ')}"]
+    if mark["bits"] is not None:
+        lines[-1] += f", bits {mark['bits']}, by chance in one of {1 / mark['chance']:.0e} files"
+    lines.append(f"  signed statement: {said['state']}")
+    for name in ("made_with", "character", "issuer", "signed_at"):
+        if said[name]:
+            lines.append(f"  {name.replace('_', ' ')}: {said[name]}")
+    if said["forbidden_uses"]:
+        lines.append(f"  forbidden by the voice's owner: {', '.join(said['forbidden_uses'])}")
+    return "\n".join(lines)

@@ -1,0 +1,46 @@
+"""The command that says of files whether they were made here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.local.commands.verify import run_verify
+from infra.local.configuration.origin import CERTIFICATES
+from tests.unit.conversion.test_verifying import KEYS, file, marked, plain, signed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def test_each_file_gets_a_sentence_and_a_broken_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WATERMARK_KEYS", "the key of the verifier's tests!")
+    monkeypatch.setenv("C2PA_CERTIFICATES", KEYS[CERTIFICATES])
+    (tmp_path / "ours.wav").write_bytes(signed(file(marked())))
+    (tmp_path / "broken.wav").write_bytes(b"no sound")
+    files = [tmp_path / name for name in ("ours.wav", "broken.wav", "missing.wav")]
+
+    assert await run_verify(files, tmp_path) == 1
+
+    shown = capsys.readouterr().out
+    assert "ours.wav: This was made here" in shown
+    assert "watermark: found, bits 4711" in shown
+    assert "signed statement: ours" in shown
+    assert "character: mei" in shown
+    assert "broken.wav: " in shown
+    assert "missing.wav: " in shown
+
+
+async def test_without_keys_in_the_environment_those_of_the_local_cloud_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("WATERMARK_KEYS", raising=False)
+    (tmp_path / "plain.wav").write_bytes(file(plain()))
+
+    assert await run_verify([tmp_path / "plain.wav"], tmp_path) == 0
+
+    assert "no sign that this was made here" in capsys.readouterr().out
+    assert (tmp_path / "origin" / "watermark.key").exists()
