@@ -227,7 +227,7 @@ resource "google_cloud_run_v2_service" "convert" {
       }
 
       dynamic "env" {
-        for_each = merge(local.environment_common, local.environment_convert, local.environment_characters, local.environment_fetching)
+        for_each = merge(local.environment_common, local.environment_convert, local.environment_characters, local.environment_fetching, local.environment_origin)
         content {
           name  = env.key
           value = env.value
@@ -249,6 +249,20 @@ resource "google_cloud_run_v2_service" "convert" {
           secret_key_ref {
             secret  = google_secret_manager_secret.this["log-key"].secret_id
             version = google_secret_manager_secret_version.log_key.version
+          }
+        }
+      }
+
+      dynamic "env" {
+        for_each = local.secrets_origin
+        content {
+          name = env.key
+
+          value_source {
+            secret_key_ref {
+              secret  = env.value.secret
+              version = env.value.version
+            }
           }
         }
       }
@@ -308,8 +322,10 @@ resource "google_cloud_run_v2_service" "convert" {
 
   # A revision that may not read its secrets does not start.
   depends_on = [
+    google_secret_manager_secret_iam_member.reads_c2pa,
     google_secret_manager_secret_iam_member.reads_hmac,
     google_secret_manager_secret_iam_member.reads_log_key,
+    google_secret_manager_secret_iam_member.reads_watermark,
     time_sleep.accounts,
     time_sleep.key_users,
   ]

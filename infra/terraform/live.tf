@@ -86,6 +86,7 @@ locals {
     } : {},
     local.has_live && local.signs_with_hmac ? { SIGNING_HMAC_SECRET = google_secret_manager_secret_version.hmac[0] } : {},
     local.has_voicevox ? { VOICEVOX_KEY = google_secret_manager_secret_version.voicevox[0] } : {},
+    local.has_live ? local.secrets_origin : {},
   )
 
   # A connection lasts from its opening until its answer: the recording, time to catch up, and the
@@ -250,7 +251,7 @@ resource "google_cloud_run_v2_service" "live" {
       }
 
       dynamic "env" {
-        for_each = merge(local.environment_common, local.environment_live, local.environment_compat, local.environment_signing, local.environment_characters, local.environment_fetching)
+        for_each = merge(local.environment_common, local.environment_live, local.environment_compat, local.environment_signing, local.environment_characters, local.environment_fetching, local.environment_origin)
         content {
           name  = env.key
           value = env.value
@@ -288,8 +289,10 @@ resource "google_cloud_run_v2_service" "live" {
   depends_on = [
     google_secret_manager_secret_iam_member.reads_hmac,
     google_secret_manager_secret_iam_member.reads_live_tickets,
+    google_secret_manager_secret_iam_member.reads_c2pa,
     google_secret_manager_secret_iam_member.reads_log_key,
     google_secret_manager_secret_iam_member.reads_voicevox,
+    google_secret_manager_secret_iam_member.reads_watermark,
     time_sleep.accounts,
     time_sleep.key_users,
   ]

@@ -29,6 +29,12 @@ locals {
       labels      = { character = "character" }
       service     = local.names.convert
     }
+    results_unsigned = {
+      description = "Results of the conversion container without a signed statement, because nobody signed it in time"
+      event       = "result_unsigned"
+      labels      = {}
+      service     = local.names.convert
+    }
     expired = {
       description = "Voices that were never uploaded, ended by the sweep"
       event       = "voice_expired"

@@ -5,6 +5,8 @@ resource "google_secret_manager_secret" "this" {
     local.signs_with_hmac ? ["hmac"] : [],
     local.has_live ? ["live-tickets"] : [],
     local.has_voicevox ? ["voicevox"] : [],
+    local.has_watermark ? ["watermark"] : [],
+    local.has_credentials && !local.has_kms_signer ? ["c2pa"] : [],
   ))
 
   secret_id = "${var.name}-${each.key}"

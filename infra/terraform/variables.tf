@@ -177,6 +177,50 @@ variable "conversion_deadline_seconds" {
   }
 }
 
+variable "content_credentials" {
+  description = "Signs results with Content Credentials (C2PA): made by this software, synthetic speech, the character with its owner's licence and credit, and when. null: off. certificates is the signer's certificate and those of its authorities as PEM, the signer's first; the key on the curve P-256 is either kms_key_version, a version of a key in Cloud KMS (EC_SIGN_P256_SHA256), or content_credentials_key. earlier_certificates are those of signers before it, whose results are still recognised. time_stamp_url is an RFC 3161 time-stamp authority. A result waits at most seconds for its signature and then goes out without it. The runbook says how to get a certificate that others trust."
+  type = object({
+    certificates         = string
+    earlier_certificates = optional(string, "")
+    kms_key_version      = optional(string)
+    seconds              = optional(number, 1)
+    time_stamp_url       = optional(string)
+  })
+  default = null
+
+  validation {
+    condition     = var.content_credentials == null || can(regex("-----BEGIN CERTIFICATE-----", var.content_credentials.certificates))
+    error_message = "content_credentials.certificates must be certificates as PEM, the signer's first."
+  }
+
+  validation {
+    condition     = try(var.content_credentials.kms_key_version, null) == null || can(regex("^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+/cryptoKeyVersions/[0-9]+$", var.content_credentials.kms_key_version))
+    error_message = "content_credentials.kms_key_version must be projects/…/locations/…/keyRings/…/cryptoKeys/…/cryptoKeyVersions/NUMBER, or null."
+  }
+
+  validation {
+    condition     = var.content_credentials == null || try(var.content_credentials.seconds > 0 && var.content_credentials.seconds <= 10, false)
+    error_message = "content_credentials.seconds must be more than 0 and at most 10."
+  }
+
+  validation {
+    condition     = try(var.content_credentials.time_stamp_url, null) == null || can(regex("^https?://", var.content_credentials.time_stamp_url))
+    error_message = "content_credentials.time_stamp_url must begin with http:// or https://, or be null."
+  }
+}
+
+variable "content_credentials_key" {
+  description = "The private key of content_credentials as PEM (PKCS 8, curve P-256), where it is not in Cloud KMS. It goes into Secret Manager, and into the state."
+  type        = string
+  default     = null
+  sensitive   = true
+
+  validation {
+    condition     = var.content_credentials_key == null || can(regex("-----BEGIN PRIVATE KEY-----", var.content_credentials_key))
+    error_message = "content_credentials_key must be a private key as PEM (PKCS 8), or null."
+  }
+}
+
 variable "convert_concurrency" {
   description = "Conversions at once in one instance of the conversion container; null makes it twice its CPUs, because a conversion also waits."
   type        = number
@@ -774,5 +818,25 @@ variable "warm_ups_at_once" {
   validation {
     condition     = var.warm_ups_at_once >= 1 && var.warm_ups_at_once <= 1000 && floor(var.warm_ups_at_once) == var.warm_ups_at_once
     error_message = "warm_ups_at_once must be a whole number from 1 to 1000."
+  }
+}
+
+variable "watermark" {
+  description = "Marks the sound of every result with 16 bits, a number from 0 to 65535, that only this deployment can find. null: off. character_bits are other numbers for single characters. Raise key_rotation by one for a new key; what earlier keys marked is still found."
+  type = object({
+    bits           = optional(number, 1)
+    character_bits = optional(map(number), {})
+    key_rotation   = optional(number, 0)
+  })
+  default = null
+
+  validation {
+    condition     = var.watermark == null || try(alltrue([for bits in concat([var.watermark.bits], values(var.watermark.character_bits)) : bits >= 0 && bits <= 65535 && floor(bits) == bits]), false)
+    error_message = "watermark.bits and those of characters must be whole numbers from 0 to 65535."
+  }
+
+  validation {
+    condition     = var.watermark == null || try(var.watermark.key_rotation >= 0 && var.watermark.key_rotation <= 20 && floor(var.watermark.key_rotation) == var.watermark.key_rotation, false)
+    error_message = "watermark.key_rotation must be a whole number from 0 to 20."
   }
 }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
@@ -17,11 +17,14 @@ from speech.decoding.decoder import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from conversion.origin.verdict import Verification
 
 _KEYS: Final = "WATERMARK_KEYS"
 _CERTIFICATES: Final = "C2PA_CERTIFICATES"
+_SURE: Final = 1e-9
+"""Rarer than that is not told apart."""
 
 
 async def run_verify(files: Sequence[Path], folder: Path) -> int:
@@ -42,7 +45,7 @@ async def run_verify(files: Sequence[Path], folder: Path) -> int:
         verifier = Verifier(decoder, watermark_keys(secrets), environment[_CERTIFICATES])
         for file in files:
             try:
-                found = await verifier.verify(Path(file).read_bytes())
+                found = await verifier.verify(await asyncio.to_thread(file.read_bytes))
             except (VoiceError, OSError) as error:
                 console.print(f"{file}: {error}", markup=False)
                 failed = 1
@@ -65,11 +68,11 @@ def _told(found: Verification) -> str:
     mark, said = answer["watermark"], answer["credentials"]
     lines = [answer["sentences"]["en"], f"  watermark: {mark['state'].replace('_', ' ')}"]
     if mark["bits"] is not None:
-        lines[-1] += f", bits {mark['bits']}, by chance in one of {1 / mark['chance']:.0e} files"
+        odds = max(mark["chance"], _SURE)
+        lines[-1] += f", bits {mark['bits']}, by chance in fewer than one of {1 / odds:,.0f} files"
     lines.append(f"  signed statement: {said['state']}")
-    for name in ("made_with", "character", "issuer", "signed_at"):
-        if said[name]:
-            lines.append(f"  {name.replace('_', ' ')}: {said[name]}")
+    names = ("made_with", "character", "issuer", "signed_at")
+    lines += [f"  {name.replace('_', ' ')}: {said[name]}" for name in names if said[name]]
     if said["forbidden_uses"]:
         lines.append(f"  forbidden by the voice's owner: {', '.join(said['forbidden_uses'])}")
     return "\n".join(lines)

@@ -14,6 +14,8 @@ module "voice_avatar" {
   characters                  = var.characters
   cloud_armor                 = var.cloud_armor
   conversion_deadline_seconds = var.conversion_deadline_seconds
+  content_credentials         = var.content_credentials
+  content_credentials_key     = var.content_credentials_key
   convert_concurrency         = var.convert_concurrency
   convert_cpu                 = var.convert_cpu
   convert_gpu                 = var.convert_gpu
@@ -58,4 +60,5 @@ module "voice_avatar" {
   wait_seconds                = var.wait_seconds
   waiting_per_client          = var.waiting_per_client
   warm_ups_at_once            = var.warm_ups_at_once
+  watermark                   = var.watermark
 }

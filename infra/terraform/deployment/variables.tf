@@ -86,6 +86,25 @@ variable "conversion_deadline_seconds" {
   nullable    = false
 }
 
+variable "content_credentials" {
+  description = "Signs results with Content Credentials (C2PA): made by this software, synthetic speech, the character with its owner's licence and credit, and when. null: off. certificates is the signer's certificate and those of its authorities as PEM, the signer's first; the key on the curve P-256 is either kms_key_version, a version of a key in Cloud KMS (EC_SIGN_P256_SHA256), or content_credentials_key. earlier_certificates are those of signers before it, whose results are still recognised. time_stamp_url is an RFC 3161 time-stamp authority. A result waits at most seconds for its signature and then goes out without it. The runbook says how to get a certificate that others trust."
+  type = object({
+    certificates         = string
+    earlier_certificates = optional(string, "")
+    kms_key_version      = optional(string)
+    seconds              = optional(number, 1)
+    time_stamp_url       = optional(string)
+  })
+  default = null
+}
+
+variable "content_credentials_key" {
+  description = "The private key of content_credentials as PEM (PKCS 8, curve P-256), where it is not in Cloud KMS. It goes into Secret Manager, and into the state."
+  type        = string
+  default     = null
+  sensitive   = true
+}
+
 variable "convert_concurrency" {
   description = "Conversions at once in one instance of the conversion container; null makes it twice its CPUs, because a conversion also waits."
   type        = number
@@ -415,4 +434,14 @@ variable "warm_ups_at_once" {
   type        = number
   default     = 40
   nullable    = false
+}
+
+variable "watermark" {
+  description = "Marks the sound of every result with 16 bits, a number from 0 to 65535, that only this deployment can find. null: off. character_bits are other numbers for single characters. Raise key_rotation by one for a new key; what earlier keys marked is still found."
+  type = object({
+    bits           = optional(number, 1)
+    character_bits = optional(map(number), {})
+    key_rotation   = optional(number, 0)
+  })
+  default = null
 }

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from infra.local.commands.verify import run_verify
 from infra.local.configuration.origin import CERTIFICATES
 from tests.unit.conversion.test_verifying import KEYS, file, marked, plain, signed
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 async def test_each_file_gets_a_sentence_and_a_broken_one_is_told(

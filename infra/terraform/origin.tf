@@ -1,0 +1,87 @@
+# Signs in results that they were made here: a watermark in the sound, and a signed statement (C2PA).
+locals {
+  has_watermark   = var.watermark != null
+  has_credentials = var.content_credentials != null
+  has_kms_signer  = try(var.content_credentials.kms_key_version, null) != null
+
+  # Who makes results: the conversion container and, where there is one, live.
+  makers = local.has_live ? ["convert", "live"] : ["convert"]
+
+  environment_origin = merge(
+    local.has_watermark ? {
+      WATERMARK_BITS           = tostring(var.watermark.bits)
+      WATERMARK_CHARACTER_BITS = join(",", [for character, bits in var.watermark.character_bits : "${character}=${bits}"])
+    } : {},
+    local.has_credentials ? {
+      C2PA_CERTIFICATES         = var.content_credentials.certificates
+      C2PA_EARLIER_CERTIFICATES = var.content_credentials.earlier_certificates
+      C2PA_SECONDS              = tostring(var.content_credentials.seconds)
+    } : {},
+    local.has_kms_signer ? { C2PA_KMS_KEY = var.content_credentials.kms_key_version } : {},
+    try(var.content_credentials.time_stamp_url, null) == null ? {} : { C2PA_TIME_STAMP_URL = var.content_credentials.time_stamp_url },
+  )
+
+  secrets_origin = merge(
+    local.has_watermark ? { WATERMARK_KEYS = google_secret_manager_secret_version.watermark[0] } : {},
+    local.has_credentials && !local.has_kms_signer ? { C2PA_KEY = google_secret_manager_secret_version.c2pa[0] } : {},
+  )
+}
+
+# The key that marks and all keys before it, which still find their marks. Raising key_rotation makes
+# a new one.
+resource "random_password" "watermark" {
+  for_each = toset(local.has_watermark ? [for number in range(var.watermark.key_rotation + 1) : tostring(number)] : [])
+
+  length  = 64
+  special = false
+}
+
+resource "google_secret_manager_secret_version" "watermark" {
+  count = local.has_watermark ? 1 : 0
+
+  secret = google_secret_manager_secret.this["watermark"].id
+  secret_data = join(",", [
+    for number in range(var.watermark.key_rotation, -1, -1) : random_password.watermark[tostring(number)].result
+  ])
+
+  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
+  deletion_policy = "ABANDON"
+}
+
+resource "google_secret_manager_secret_iam_member" "reads_watermark" {
+  for_each = toset(local.has_watermark ? local.makers : [])
+
+  project   = var.project_id
+  secret_id = google_secret_manager_secret.this["watermark"].secret_id
+  role      = "roles/secretmanager.secretAccessor"
+  member    = google_service_account.this[each.key].member
+}
+
+# The private key of the statements' signer, where it is not in Cloud KMS.
+resource "google_secret_manager_secret_version" "c2pa" {
+  count = local.has_credentials && !local.has_kms_signer ? 1 : 0
+
+  secret      = google_secret_manager_secret.this["c2pa"].id
+  secret_data = var.content_credentials_key
+
+  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
+  deletion_policy = "ABANDON"
+}
+
+resource "google_secret_manager_secret_iam_member" "reads_c2pa" {
+  for_each = toset(local.has_credentials && !local.has_kms_signer ? local.makers : [])
+
+  project   = var.project_id
+  secret_id = google_secret_manager_secret.this["c2pa"].secret_id
+  role      = "roles/secretmanager.secretAccessor"
+  member    = google_service_account.this[each.key].member
+}
+
+# The key never leaves Cloud KMS: the services only ask for signatures.
+resource "google_kms_crypto_key_iam_member" "signs_statements" {
+  for_each = toset(local.has_kms_signer ? local.makers : [])
+
+  crypto_key_id = split("/cryptoKeyVersions/", var.content_credentials.kms_key_version)[0]
+  role          = "roles/cloudkms.signer"
+  member        = google_service_account.this[each.key].member
+}
