@@ -25,6 +25,9 @@ OPTIONS: Final = {
     ' site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }',
     "busy_hours": "{ noon = { from = 11, to = 13, min_instances = 2 } }",
     "characters": "{}",
+    "content_credentials": '{ certificates = "-----BEGIN CERTIFICATE-----",'
+    ' kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k'
+    '/cryptoKeyVersions/1" }',
     "convert_gpu": '"nvidia-l4"',
     "custom_domain": '"voice.example.com"',
     "firebase_authentication": "{}",
@@ -33,6 +36,7 @@ OPTIONS: Final = {
     "page": '{ folder = "../tests/page" }',
     "signing": '"hmac"',
     "voicevox": "",
+    "watermark": "{ key_rotation = 1 }",
 }
 """Each option that makes resources, and the value that switches it on.
 

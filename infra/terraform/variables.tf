@@ -165,20 +165,8 @@ variable "cloud_armor" {
   nullable    = false
 }
 
-variable "conversion_deadline_seconds" {
-  description = "How long one conversion may take. All other timeouts follow from it."
-  type        = number
-  default     = 60
-  nullable    = false
-
-  validation {
-    condition     = var.conversion_deadline_seconds >= 10 && var.conversion_deadline_seconds <= 500 && floor(var.conversion_deadline_seconds) == var.conversion_deadline_seconds
-    error_message = "conversion_deadline_seconds must be a whole number from 10 to 500: Pub/Sub waits at most 600 s for an answer, and a request takes longer than its conversion."
-  }
-}
-
 variable "content_credentials" {
-  description = "Signs results with Content Credentials (C2PA): made by this software, synthetic speech, the character with its owner's licence and credit, and when. null: off. certificates is the signer's certificate and those of its authorities as PEM, the signer's first; the key on the curve P-256 is either kms_key_version, a version of a key in Cloud KMS (EC_SIGN_P256_SHA256), or content_credentials_key. earlier_certificates are those of signers before it, whose results are still recognised. time_stamp_url is an RFC 3161 time-stamp authority. A result waits at most seconds for its signature and then goes out without it. The runbook says how to get a certificate that others trust."
+  description = "Signs results with Content Credentials (C2PA): made by this software, synthetic speech, the character with its owner's licence and credit, and when. null: off. certificates is the signer's certificate and those of its authorities as PEM, the signer's first; the key on the curve P-256 is either kms_key_version, a version of a key in Cloud KMS (EC_SIGN_P256_SHA256), or content_credentials_key. earlier_certificates are those of signers before it, whose results are still recognised. time_stamp_url is an RFC 3161 time-stamp authority. A result waits at most seconds for its signature and then goes out without it. docs/deploy.md says how to get a certificate that others trust."
   type = object({
     certificates         = string
     earlier_certificates = optional(string, "")
@@ -218,6 +206,18 @@ variable "content_credentials_key" {
   validation {
     condition     = var.content_credentials_key == null || can(regex("-----BEGIN PRIVATE KEY-----", var.content_credentials_key))
     error_message = "content_credentials_key must be a private key as PEM (PKCS 8), or null."
+  }
+}
+
+variable "conversion_deadline_seconds" {
+  description = "How long one conversion may take. All other timeouts follow from it."
+  type        = number
+  default     = 60
+  nullable    = false
+
+  validation {
+    condition     = var.conversion_deadline_seconds >= 10 && var.conversion_deadline_seconds <= 500 && floor(var.conversion_deadline_seconds) == var.conversion_deadline_seconds
+    error_message = "conversion_deadline_seconds must be a whole number from 10 to 500: Pub/Sub waits at most 600 s for an answer, and a request takes longer than its conversion."
   }
 }
 

@@ -13,9 +13,9 @@ module "voice_avatar" {
   canary                      = var.canary
   characters                  = var.characters
   cloud_armor                 = var.cloud_armor
-  conversion_deadline_seconds = var.conversion_deadline_seconds
   content_credentials         = var.content_credentials
   content_credentials_key     = var.content_credentials_key
+  conversion_deadline_seconds = var.conversion_deadline_seconds
   convert_concurrency         = var.convert_concurrency
   convert_cpu                 = var.convert_cpu
   convert_gpu                 = var.convert_gpu

@@ -443,3 +443,96 @@ run "a_gpu_that_is_paid_for_unasked" {
     var.min_instances,
   ]
 }
+
+run "certificates_that_are_none" {
+  command = plan
+
+  variables {
+    content_credentials = { certificates = "signer.pem" }
+  }
+
+  expect_failures = [
+    var.content_credentials,
+  ]
+}
+
+run "a_key_without_its_version" {
+  command = plan
+
+  variables {
+    content_credentials = {
+      certificates    = "-----BEGIN CERTIFICATE-----"
+      kms_key_version = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
+    }
+  }
+
+  expect_failures = [
+    var.content_credentials,
+  ]
+}
+
+run "a_signature_that_is_waited_for_too_long" {
+  command = plan
+
+  variables {
+    content_credentials = {
+      certificates = "-----BEGIN CERTIFICATE-----"
+      seconds      = 11
+    }
+  }
+
+  expect_failures = [
+    var.content_credentials,
+  ]
+}
+
+run "a_time_stamp_authority_without_a_scheme" {
+  command = plan
+
+  variables {
+    content_credentials = {
+      certificates   = "-----BEGIN CERTIFICATE-----"
+      time_stamp_url = "timestamp.example"
+    }
+  }
+
+  expect_failures = [
+    var.content_credentials,
+  ]
+}
+
+run "a_private_key_that_is_none" {
+  command = plan
+
+  variables {
+    content_credentials_key = "signer.key"
+  }
+
+  expect_failures = [
+    var.content_credentials_key,
+  ]
+}
+
+run "more_than_sixteen_bits" {
+  command = plan
+
+  variables {
+    watermark = { character_bits = { mei = 65536 } }
+  }
+
+  expect_failures = [
+    var.watermark,
+  ]
+}
+
+run "half_a_rotation" {
+  command = plan
+
+  variables {
+    watermark = { key_rotation = 0.5 }
+  }
+
+  expect_failures = [
+    var.watermark,
+  ]
+}

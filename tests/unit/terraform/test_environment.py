@@ -24,6 +24,7 @@ from functions.on_upload.settings import OnUploadSettings
 from functions.sweep.settings import SweepSettings
 from shared.process.settings import CommonSettings, Environment, load
 from speech.decoding.recordings.recording import DecodeLimits
+from tests.unit.terraform.reading import MODULE
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
@@ -243,8 +244,17 @@ def test_each_deployable_gets_the_variables_meant_for_it(terraform: TerraformMod
         assert function["environment"] == f"merge(local.environment_common, {own}{more})"
     container = terraform.resources["google_cloud_run_v2_service", "convert"]["template"][0]
     told = str(container["containers"][0]["dynamic"])
-    fetching = "local.environment_characters, local.environment_fetching"
-    assert f"merge(local.environment_common, local.environment_convert, {fetching})" in told
+    more = "local.environment_characters, local.environment_fetching, local.environment_origin"
+    assert f"merge(local.environment_common, local.environment_convert, {more})" in told
+
+
+def test_what_marks_and_signs_results_is_a_setting_of_whoever_makes_them() -> None:
+    text = (MODULE / "origin.tf").read_text("utf-8")
+    names = set(re.findall(r"\b((?:WATERMARK|C2PA)_[A-Z_]+) +=", text))
+
+    assert {"WATERMARK_KEYS", "WATERMARK_BITS", "C2PA_KEY", "C2PA_KMS_KEY"} <= names
+    for kind in (ConvertSettings, LiveSettings):
+        assert {name.lower() for name in names} <= kind.model_fields.keys()
 
 
 def test_the_functions_are_served_as_asynchronous_ones(terraform: TerraformModule) -> None:

@@ -28,6 +28,7 @@ run "state_01" {
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
@@ -35,6 +36,7 @@ run "state_01" {
     monthly_budget          = 50
     page                    = { folder = "../tests/page" }
     signing                 = "hmac"
+    watermark               = { key_rotation = 1 }
   }
 }
 
@@ -42,13 +44,14 @@ run "state_02" {}
 
 run "state_03" {
   variables {
-    alert_emails   = ["operator@example.com"]
-    characters     = {}
-    convert_gpu    = "nvidia-l4"
-    custom_domain  = "voice.example.com"
-    live           = { cpu = "4", memory = "16Gi", voicevox = true }
-    monthly_budget = 50
-    page           = { folder = "../tests/page" }
+    alert_emails        = ["operator@example.com"]
+    characters          = {}
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu         = "nvidia-l4"
+    live                = { cpu = "4", memory = "16Gi" }
+    monthly_budget      = 50
+    signing             = "hmac"
+    watermark           = { key_rotation = 1 }
   }
 }
 
@@ -56,18 +59,8 @@ run "state_04" {
   variables {
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
-    signing                 = "hmac"
-  }
-}
-
-run "state_05" {
-  variables {
-    alert_emails            = ["operator@example.com"]
     characters              = {}
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
     live                    = { cpu = "4", memory = "16Gi", voicevox = true }
@@ -76,17 +69,30 @@ run "state_05" {
   }
 }
 
+run "state_05" {
+  variables {
+    alert_emails  = ["operator@example.com"]
+    app_check     = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours    = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters    = {}
+    convert_gpu   = "nvidia-l4"
+    custom_domain = "voice.example.com"
+    page          = { folder = "../tests/page" }
+    signing       = "hmac"
+    watermark     = { key_rotation = 1 }
+  }
+}
+
 run "state_06" {
   variables {
-    alert_emails   = ["operator@example.com"]
-    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters     = {}
-    convert_gpu    = "nvidia-l4"
-    custom_domain  = "voice.example.com"
-    monthly_budget = 50
-    page           = { folder = "../tests/page" }
-    signing        = "hmac"
+    alert_emails            = ["operator@example.com"]
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu             = "nvidia-l4"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget          = 50
+    signing                 = "hmac"
   }
 }
 
@@ -94,10 +100,12 @@ run "state_07" {
   variables {
     alert_emails            = ["operator@example.com"]
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
+    custom_domain           = "voice.example.com"
     firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
+    watermark               = { key_rotation = 1 }
   }
 }
 
@@ -105,45 +113,46 @@ run "state_08" {
   variables {
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    convert_gpu             = "nvidia-l4"
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
     monthly_budget          = 50
     page                    = { folder = "../tests/page" }
-    signing                 = "hmac"
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_09" {
   variables {
-    alert_emails   = ["operator@example.com"]
-    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters     = {}
-    convert_gpu    = "nvidia-l4"
-    live           = { cpu = "4", memory = "16Gi", voicevox = true }
-    monthly_budget = 50
-    signing        = "hmac"
+    alert_emails            = ["operator@example.com"]
+    characters              = {}
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget          = 50
+    signing                 = "hmac"
   }
 }
 
 run "state_10" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    characters              = {}
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    monthly_budget          = 50
-    page                    = { folder = "../tests/page" }
-    signing                 = "hmac"
+    alert_emails = ["operator@example.com"]
+    app_check    = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours   = { noon = { from = 11, to = 13, min_instances = 2 } }
+    convert_gpu  = "nvidia-l4"
+    live         = { cpu = "4", memory = "16Gi", voicevox = true }
+    watermark    = { key_rotation = 1 }
   }
 }
 
 run "state_11" {
   variables {
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
@@ -151,131 +160,178 @@ run "state_11" {
     monthly_budget          = 50
     page                    = { folder = "../tests/page" }
     signing                 = "hmac"
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_12" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    characters              = {}
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    page                    = { folder = "../tests/page" }
+    alert_emails   = ["operator@example.com"]
+    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters     = {}
+    convert_gpu    = "nvidia-l4"
+    monthly_budget = 50
+    signing        = "hmac"
+    watermark      = { key_rotation = 1 }
   }
 }
 
 run "state_13" {
   variables {
-    alert_emails   = ["operator@example.com"]
-    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
-    live           = { cpu = "4", memory = "16Gi", voicevox = true }
-    monthly_budget = 50
-    signing        = "hmac"
+    alert_emails            = ["operator@example.com"]
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    page                    = { folder = "../tests/page" }
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_14" {
   variables {
-    alert_emails  = ["operator@example.com"]
-    characters    = {}
-    convert_gpu   = "nvidia-l4"
-    custom_domain = "voice.example.com"
-    live          = { cpu = "4", memory = "16Gi", voicevox = true }
-    page          = { folder = "../tests/page" }
+    alert_emails   = ["operator@example.com"]
+    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    characters     = {}
+    convert_gpu    = "nvidia-l4"
+    live           = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget = 50
+    signing        = "hmac"
+    watermark      = { key_rotation = 1 }
   }
 }
 
 run "state_15" {
   variables {
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters              = {}
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
     monthly_budget          = 50
-    page                    = { folder = "../tests/page" }
     signing                 = "hmac"
   }
 }
 
 run "state_16" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    convert_gpu             = "nvidia-l4"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
-    signing                 = "hmac"
+    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters          = {}
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu         = "nvidia-l4"
+    custom_domain       = "voice.example.com"
+    live                = { cpu = "4", memory = "16Gi", voicevox = true }
+    monthly_budget      = 50
+    page                = { folder = "../tests/page" }
+    watermark           = { key_rotation = 1 }
   }
 }
 
 run "state_17" {
   variables {
-    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters     = {}
-    convert_gpu    = "nvidia-l4"
-    custom_domain  = "voice.example.com"
-    live           = { cpu = "4", memory = "16Gi", voicevox = true }
-    monthly_budget = 50
-    page           = { folder = "../tests/page" }
+    alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
   }
 }
 
 run "state_18" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu             = "nvidia-l4"
     firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    monthly_budget          = 50
     signing                 = "hmac"
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_19" {
   variables {
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
-    monthly_budget          = 50
-    page                    = { folder = "../tests/page" }
-    signing                 = "hmac"
+    alert_emails        = ["operator@example.com"]
+    app_check           = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu         = "nvidia-l4"
+    custom_domain       = "voice.example.com"
+    live                = { cpu = "4", memory = "16Gi", voicevox = true }
+    page                = { folder = "../tests/page" }
+    watermark           = { key_rotation = 1 }
   }
 }
 
 run "state_20" {
   variables {
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    characters              = {}
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    monthly_budget          = 50
-    page                    = { folder = "../tests/page" }
+    characters          = {}
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    custom_domain       = "voice.example.com"
+    monthly_budget      = 50
+    page                = { folder = "../tests/page" }
+    signing             = "hmac"
+    watermark           = { key_rotation = 1 }
   }
 }
 
 run "state_21" {
   variables {
     alert_emails            = ["operator@example.com"]
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
     page                    = { folder = "../tests/page" }
   }
 }
 
 run "state_22" {
   variables {
+    alert_emails        = ["operator@example.com"]
+    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters          = {}
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    monthly_budget      = 50
+  }
+}
+
+run "state_23" {
+  variables {
+    alert_emails  = ["operator@example.com"]
+    characters    = {}
+    convert_gpu   = "nvidia-l4"
+    custom_domain = "voice.example.com"
+    live          = { cpu = "4", memory = "16Gi", voicevox = true }
+    signing       = "hmac"
+    watermark     = { key_rotation = 1 }
+  }
+}
+
+run "state_24" {
+  variables {
     alert_emails            = ["operator@example.com"]
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+  }
+}
+
+run "state_25" {
+  variables {
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
     live                    = { cpu = "4", memory = "16Gi", voicevox = true }
@@ -285,23 +341,36 @@ run "state_22" {
   }
 }
 
-run "state_23" {
+run "state_26" {
   variables {
-    alert_emails = ["operator@example.com"]
-    busy_hours   = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters   = {}
-    live         = { cpu = "4", memory = "16Gi", voicevox = true }
-    signing      = "hmac"
+    custom_domain = "voice.example.com"
+    live          = { cpu = "4", memory = "16Gi", voicevox = true }
+    page          = { folder = "../tests/page" }
+    signing       = "hmac"
   }
 }
 
-run "state_24" {
+run "state_27" {
   variables {
-    alert_emails = ["operator@example.com"]
-    app_check    = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    characters   = {}
-    convert_gpu  = "nvidia-l4"
-    live         = { cpu = "4", memory = "16Gi", voicevox = true }
-    signing      = "hmac"
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    custom_domain  = "voice.example.com"
+    live           = { cpu = "4", memory = "16Gi" }
+    monthly_budget = 50
+    page           = { folder = "../tests/page" }
+    signing        = "hmac"
+    watermark      = { key_rotation = 1 }
+  }
+}
+
+run "state_28" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    page                    = { folder = "../tests/page" }
+    watermark               = { key_rotation = 1 }
   }
 }
