@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from infra.local.commands.verify import run_verify
 from infra.local.configuration.origin import CERTIFICATES
-from tests.unit.conversion.test_verifying import KEYS, file, marked, plain, signed
+from tests.unit.conversion.test_verifying import file, marked, plain, signed
+from tests.unit.speech.credentials.test_credentials import KEYS
 
 if TYPE_CHECKING:
     from pathlib import Path
