@@ -36,6 +36,7 @@ locals {
     "/singers",
     "/speaker_info",
     "/speakers",
+    "/streaming_synthesis",
     "/supported_devices",
     "/synthesis",
     "/synthesis_morphing",
@@ -46,6 +47,22 @@ locals {
     "/validate_kana",
     "/version",
   ]
+
+  # The other APIs of functions/compat, likewise.
+  compat_paths = [
+    "/speech",
+    "/v1/audio/models",
+    "/v1/audio/speech",
+    "/v1/audio/voices",
+    "/v1/models",
+    "/v1/models/*",
+    "/v1/speech-to-speech/*",
+    "/v1/voice-changer/*",
+    "/v1/voices",
+    "/v1/voices/*",
+    "/v2/voices",
+  ]
+
   # One process, whatever the number of CPUs: a recording comes to the memory of one.
   live_concurrency     = local.conversions_per_cpu * try(tonumber(var.live.cpu), 1)
   live_conversions_mib = local.process_mib + local.conversion_mib * local.live_concurrency

@@ -183,7 +183,7 @@ run "with_the_routes_of_voicevox" {
     condition = length([
       for rule in google_compute_url_map.api[0].path_matcher[0].path_rule : rule
       if rule.service == google_compute_backend_service.live[0].id
-      && length(setintersection(rule.paths, ["/live", "/audio_query", "/synthesis", "/user_dict_word/*"])) == 4
+      && length(setintersection(rule.paths, ["/live", "/audio_query", "/synthesis", "/user_dict_word/*", "/v1/audio/speech", "/speech"])) == 6
     ]) == 1
     error_message = "the domain's paths of VOICEVOX do not lead to live"
   }

@@ -10,6 +10,10 @@ from starlette.routing import Route
 
 from conversion.admission import Admission
 from conversion.characters.lending import BuiltInCharacters
+from functions.compat.elevenlabs import routes as elevenlabs
+from functions.compat.openai import routes as openai
+from functions.compat.running import routes as running
+from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from functions.compat.voicevox.app import Services, Settings, build
 from functions.compat.voicevox.memory.memory import Presets, UserDictionary
 from functions.compat.voicevox.speech.voices import Voices
@@ -184,6 +188,21 @@ def test_behind_the_load_balancer_every_route_of_voicevox_leads_to_live_and_no_o
     assert set(terraform.locals["voicevox_paths"]) == served
 
 
+def test_behind_the_load_balancer_every_route_of_the_other_apis_leads_to_live(
+    terraform: TerraformModule,
+) -> None:
+    nobody, admission = cast("Any", None), Admission(running=1, waiting=0)
+    synthesis = Synthesis(admission, SpeechLimits())
+    routes = [
+        *openai.build(nobody, synthesis).routes,
+        *elevenlabs.build({}, nobody, synthesis).routes,
+        *running.build(running.SpeechSockets(nobody, synthesis)).routes,
+    ]
+    served = {re.sub(r"\{\w+\}.*$", "*", cast("Route", route).path) for route in routes}
+
+    assert set(terraform.locals["compat_paths"]) == served
+
+
 def test_no_path_of_voicevox_is_the_apis_the_pages_or_that_of_live(
     terraform: TerraformModule, api: FastAPI
 ) -> None:
@@ -192,7 +211,8 @@ def test_no_path_of_voicevox_is_the_apis_the_pages_or_that_of_live(
     taken |= {route.path for route in api.routes if isinstance(route, APIRoute | Route)}
     first_parts = {path.split("/")[1] for path in taken}
 
-    assert not {path.split("/")[1] for path in terraform.locals["voicevox_paths"]} & first_parts
+    ours = terraform.locals["voicevox_paths"] + terraform.locals["compat_paths"]
+    assert not {path.split("/")[1] for path in ours} & first_parts
 
 
 async def test_the_uptime_check_asks_a_route_that_answers_and_that_cloud_run_lets_through(
