@@ -24,6 +24,7 @@ from benchmarks.measuring.load import SUCCESSES, apply_load
 from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.servers import PORT, python, running
 from benchmarks.measuring.undisturbed import undisturbed
+from benchmarks.text.doors import compare_doors
 from benchmarks.text.graphs import CHARACTER, EXPORTED, IMPORTED, LAYERS, write_characters
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from benchmarks.measuring.report import Cell, Options
     from benchmarks.measuring.servers import Server
 
-SERVICE: Final = "functions.compat.voicevox"
+SERVICE: Final = "functions.compat"
 ORIGINAL: Final = "benchmarks.text.original"
 MEI: Final = "メイ"
 TEXTS: Final = (
@@ -152,9 +153,9 @@ async def run(options: Options) -> Report:
         for each in plan.arrangements:
             kind = EXPORTED if each.module == ORIGINAL else IMPORTED
             measured |= await _measure(plan, each, folder / kind)
-    return Report(
-        "text", (_loads(plan, measured), _summary(plan, measured)), facts=_facts(plan, measured)
-    )
+    doors = await compare_doors(TEXTS, LONG, plan.saturated[0], plan.firsts[0])
+    tables = (_loads(plan, measured), _summary(plan, measured), doors)
+    return Report("text", tables, facts=_facts(plan, measured))
 
 
 async def _measure(plan: Plan, how: Arrangement, folder: Path) -> _Results:
