@@ -48,6 +48,12 @@ from speech.bundles.reading import load_character
 from speech.decoding.decoder import Decoder
 from speech.decoding.recordings.recording import DecodeLimits
 from speech.engines.registry import ENGINES
+from tests.fuzz.compat_targets import (
+    RunningTextTarget,
+    SpeechApiTarget,
+    VoiceChangerTarget,
+    WyomingTarget,
+)
 from tests.fuzz.harness import UncleanError
 from tests.fuzz.live_target import LiveTarget
 from tests.fuzz.mutation import documents, mutated
@@ -821,6 +827,10 @@ def targets() -> dict[str, Target]:
         TokenTarget(),
         MultipartTarget(),
         LiveTarget(),
+        SpeechApiTarget(),
+        VoiceChangerTarget(),
+        RunningTextTarget(),
+        WyomingTarget(),
         ManifestTarget(),
         GraphTarget(),
         PortraitTarget(),

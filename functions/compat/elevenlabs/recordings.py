@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from functions.compat.elevenlabs.errors import FieldError
@@ -81,11 +82,19 @@ class Recordings:
         self._here += 1
         try:
             with self._admission.admit():
-                bounded = Request(request.scope, self._bounded(request))
-                async with bounded.form(
-                    max_files=1, max_fields=_MOST_FIELDS, max_part_size=_FIELD_BYTES
-                ) as form:
-                    yield form
+                parser = MultiPartParser(
+                    request.headers,
+                    Request(request.scope, self._bounded(request)).stream(),
+                    max_files=1,
+                    max_fields=_MOST_FIELDS,
+                    max_part_size=_FIELD_BYTES,
+                )
+                try:
+                    yield await _parse(parser)
+                finally:
+                    # Also those of a form that was cut off, which nothing else closes.
+                    for file in parser._files_to_close_on_error:  # noqa: SLF001 - see above
+                        file.close()
         finally:
             self._here -= 1
 
@@ -124,6 +133,21 @@ class Recordings:
             return message
 
         return receive
+
+
+async def _parse(parser: MultiPartParser) -> FormData:
+    """Read a form.
+
+    Raises:
+        HTTPException: it is none.
+    """
+    try:
+        return await parser.parse()
+    except (MultiPartException, KeyError) as error:
+        # Without a boundary in the content type there is none to look for.
+        reason = error.message if isinstance(error, MultiPartException) else "no boundary"
+        detail = f"Send the recording as multipart/form-data: {reason}"
+        raise HTTPException(HTTPStatus.BAD_REQUEST, detail) from error
 
 
 def _as_wav(data: bytes) -> bytes:

@@ -190,3 +190,24 @@ async def test_a_request_without_its_key_is_refused_in_elevenlabs_form(decoder: 
 
 def test_telephones_and_raw_samples_can_be_asked_for() -> None:
     assert {"ulaw_8000", "alaw_8000", "pcm_8000", "pcm_48000"} <= set(FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"{}", "application/json"),
+        (b"", ""),
+        (b"--x\r\nbroken", "multipart/form-data; boundary=x"),
+        (b"no form", "multipart/form-data"),
+    ],
+)
+async def test_a_body_that_is_no_form_is_refused_with_a_reason(
+    decoder: Decoder, content: bytes, kind: str
+) -> None:
+    transport = httpx.ASGITransport(app_of(decoder), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        headers = {"Content-Type": kind} if kind else {}
+        answer = await client.post("/v1/voice-changer/mei", content=content, headers=headers)
+
+    assert 400 <= answer.status_code < 500, answer.text
+    assert answer.json()["detail"]
