@@ -78,6 +78,8 @@ def parser() -> argparse.ArgumentParser:
     crowd.add_argument("--leaving", type=_number, metavar="SHARE", help="of the visitors")
     text = "of the visitors type instead of speaking"
     crowd.add_argument("--texts", type=_number, metavar="SHARE", help=text)
+    text = "of the visitors speak into a WebSocket"
+    crowd.add_argument("--live", type=_number, metavar="SHARE", help=text)
     deployed = parser.add_argument_group("what is deployed (defaults of the Terraform module)")
     deployed.add_argument("--min-instances", type=int, default=1, metavar="N")
     deployed.add_argument("--api-min-instances", type=int, default=0, metavar="N")
@@ -164,11 +166,15 @@ def _parameters(wish: argparse.Namespace) -> Parameters:
 
     parameters = read_parameters()
     shares = {
-        name: share for name in ("leaving", "texts") if (share := getattr(wish, name)) is not None
+        name: share
+        for name in ("leaving", "texts", "live")
+        if (share := getattr(wish, name)) is not None
     }
     for name, share in shares.items():
         if not 0 <= share < 1:
             raise PlanningError(f"--{name} is {share:g}; it is a share from 0 to below 1.")
+    if shares.get("texts", 0) + shares.get("live", 0) >= 1:
+        raise PlanningError("--texts and --live are shares that together must be below 1.")
     return parameters.replaced(
         {f"visitor.{name}": Duration(share) for name, share in shares.items()}
     )

@@ -28,7 +28,8 @@ class Bill:
     """US dollars, by what they are for.
 
     Attributes:
-        converter: instances of the conversion container at work.
+        converter: instances of the conversion container at work, those of `live` with them: an
+            open connection is work.
         idle: its idle minimum instances, and those of the functions.
         functions: instances of api and on_upload at work.
         requests: to all of them.
@@ -67,7 +68,7 @@ def bill(simulation: Simulation) -> Bill:
     prices, settings = simulation.parameters, simulation.settings
     services, voices = simulation.world.services, simulation.world.voices
     done = voices[voices["outcome"] == state.DONE]
-    converter = services[Service.CONVERT]
+    converter, live = services[Service.CONVERT], services[Service.LIVE]
     functions = (services[Service.API], services[Service.ON_UPLOAD])
     sizes = {
         "converter": (float(settings.convert_cpu), settings.gib),
@@ -76,7 +77,7 @@ def bill(simulation: Simulation) -> Bill:
     working = {name: _second(prices, "", *size) for name, size in sizes.items()}
     idle = {name: _second(prices, "idle_", *size) for name, size in sizes.items()}
     return Bill(
-        converter=float(converter["active_area"]) * working["converter"],
+        converter=float(converter["active_area"] + live["active_area"]) * working["converter"],
         idle=float(converter["idle_minimum_area"]) * idle["converter"]
         + sum(float(each["idle_minimum_area"]) for each in functions) * idle["function"],
         functions=sum(float(each["active_area"]) for each in functions) * working["function"],

@@ -47,11 +47,13 @@ class Instances:
         api: of the function api.
         on_upload: of the function on_upload.
         convert: of the conversion container.
+        live: of the service that takes recordings while they are spoken.
     """
 
     api: int
     on_upload: int
     convert: int
+    live: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +176,9 @@ class Settings:
     def _quota(self, most: Instances) -> str:
         """Return the quota that so many instances need, beside the module's own small services."""
         functions = most.api + most.on_upload + OTHER_FUNCTIONS
-        cpus = functions + self.convert_cpu * most.convert
-        memory = math.ceil(functions / 2 + self.gib * most.convert)
+        containers = most.convert + most.live
+        cpus = functions + self.convert_cpu * containers
+        memory = math.ceil(functions / 2 + self.gib * containers)
         return f"{{ cpus = {cpus}, memory_gib = {memory} }}"
 
 
@@ -184,4 +187,5 @@ def _with_room(used: Instances, most: Instances) -> Instances:
         count = int(getattr(used, name))
         return min(int(getattr(most, name)), count + -(-count // 5) + 1)
 
-    return Instances(room("api"), room("on_upload"), room("convert"))
+    live = used.live + -(-used.live // 5)
+    return Instances(room("api"), room("on_upload"), room("convert"), live)

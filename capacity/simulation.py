@@ -10,7 +10,7 @@ import numpy as np
 
 from capacity.engine import state
 from capacity.engine.loop import run
-from capacity.settings import BusyHours, Instances
+from capacity.settings import MOST_INSTANCES, BusyHours, Instances
 from capacity.way import QUOTAS, Service, Subscription, Way
 
 if TYPE_CHECKING:
@@ -176,6 +176,10 @@ class _Builder:
         return services, instances, hosts
 
     def _most_instances(self, service: Service) -> int:
+        if service is Service.LIVE:
+            # As many as a quota allows, or one that nobody enters.
+            has_live = self.parameters["visitor.live"] > 0
+            return self.settings.maximum.live or (MOST_INSTANCES if has_live else 1)
         return int(getattr(self.settings.maximum, service.name.lower()))
 
     def _describe(self, one: Any, service: Service, program: Program, maximum: int) -> None:
@@ -183,15 +187,17 @@ class _Builder:
         slots, cpus = self._slots_and_cpus(service)
         one["slots"] = slots
         one["cpus"] = cpus
-        is_converter = service is Service.CONVERT
+        is_converter, is_live = service is Service.CONVERT, service is Service.LIVE
         places = self.parameters["deployed.converter_places"]
         one["places"] = int(places) if is_converter else slots
-        one["turns"] = self.settings.slots if is_converter else slots
+        converts = is_converter or is_live
+        one["turns"] = self.settings.slots if converts else slots
         one["minimum"] = getattr(self.settings.minimum, name)
         one["maximum"] = maximum
         one["head"] = one["tail"] = state.NOBODY
         one["start_step"] = program.labels[f"start_{name}"]
-        one["patience"] = self.parameters["cloud_run.patience"]
+        patience = "line.first_word" if is_live else "cloud_run.patience"
+        one["patience"] = self.parameters[patience]
         one["reaction"] = self.parameters["cloud_run.reaction"]
         one["cpu_target"] = self.parameters["cloud_run.cpu_target"]
         one["slot_target"] = self.parameters["cloud_run.slot_target"]
@@ -207,6 +213,8 @@ class _Builder:
         if service is Service.ON_UPLOAD:
             slots = int(self.parameters["deployed.on_upload_concurrency"])
             return slots, self.parameters["deployed.function_cpus"]
+        if service is Service.LIVE:
+            return int(self.parameters["deployed.sockets"]), float(self.settings.convert_cpu)
         slots = max(self.settings.slots, int(self.parameters["deployed.converter_slots"]))
         return slots, float(self.settings.convert_cpu)
 

@@ -33,6 +33,7 @@ class Service(IntEnum):
     API = 0
     ON_UPLOAD = 1
     CONVERT = 2
+    LIVE = 3
 
 
 class Subscription(IntEnum):
@@ -104,6 +105,7 @@ class Way:
         self._convert(program, "conversions", self._recording)
         self._convert(program, "texts", self._speaking)
         self._text(program)
+        self._live(program)
         self._emptied(program)
         self._listen(program)
         self._warm_up(program)
@@ -114,8 +116,11 @@ class Way:
     def _create(self, program: Program) -> None:
         program.label("begin")
         self._stand_in(program, "visitor")
-        if texts := self.parameters["visitor.texts"]:
+        texts = self.parameters["visitor.texts"]
+        if texts:
             program.add(state.DEPART, 0, "text", texts)
+        if live := self.parameters["visitor.live"]:
+            program.add(state.DEPART, 0, "live", live / (1.0 - texts))
         program.label("again")
         self._wait(program, "visitor.way")
         program.add(state.ENTER, Service.API, "refused")
@@ -128,6 +133,7 @@ class Way:
         program.add(state.LEAVE)
         self._wait(program, "visitor.way")
         from_the_click = self.parameters["deployed.records_from_the_click"]
+        program.label("speaks")
         program.add(state.SPEAK, 0 if from_the_click else 1)
         program.add(state.DEPART, 0, "left", self.parameters["visitor.leaving"])
 
@@ -168,6 +174,50 @@ class Way:
         program.label("text_recorded")
         program.add(state.LEAVE)
         program.add(state.END_JOB)
+
+    def _live(self, program: Program) -> None:
+        """Write down the way over a WebSocket; who finds no place there uploads instead."""
+        before, after = self._around_the_conversion()
+        program.label("live")
+        self._wait(program, "visitor.way")
+        program.add(state.ENTER, Service.API, "live_refused")
+        self._work(program, "processor.api")
+        self._sign(program, "live_refused")
+        self._write_document(program, "live_refused")
+        program.add(state.SERVED, amount=self.parameters["line.seen"])
+        program.add(state.LEAVE)
+        self._wait(program, "visitor.way")
+        program.add(state.ENTER, Service.LIVE, "speaks")
+        program.add(state.SPEAK, 0)
+        program.add(state.DEPART, 0, "left", self.parameters["visitor.leaving"])
+        self._take(program, Quota.UPLOADS_WRITES, "hand_over")
+        self._wait(program, "google.storage_write")
+        program.add(state.FORK, "emptied")
+        program.take_time(state.WORK, before)
+        self._write_document(program, "hand_over")
+        program.add(state.TURN, Service.LIVE)
+        self._recording(program)
+        program.take_time(state.FIRST_WORK, self.parameters.duration("processor.first_voice"))
+        # The sound is on its way before it is stored.
+        program.add(state.FORK, "heard")
+        self._take(program, Quota.RESULTS_WRITES, "live_over")
+        self._wait(program, "google.storage_write")
+        self._sign(program, "live_over")
+        program.take_time(state.WORK, after)
+        self._write_document(program, "live_over")
+        self._take(program, Quota.UPLOADS_WRITES, "live_over")
+        self._wait(program, "google.storage_write")
+        program.add(state.FORK, "emptied")
+        program.label("live_over")
+        program.add(state.LEAVE)
+        program.add(state.END_JOB)
+        program.label("heard")
+        self._wait(program, "visitor.way")
+        program.add(state.END_VOICE, state.DONE)
+        # What breaks before that goes the way of an upload.
+        program.label("hand_over")
+        program.add(state.LEAVE)
+        program.add(state.DEPART, 0, "upload", 1.0)
 
     def _on_upload(self, program: Program) -> None:
         program.label("uploads")
@@ -265,7 +315,9 @@ class Way:
             name = service.name.lower()
             program.label(f"start_{name}")
             self._wait(program, "start.platform")
-            seconds = self.parameters[f"start.{name}"] / boost
+            # `live` is the same image.
+            measured = "convert" if service is Service.LIVE else name
+            seconds = self.parameters[f"start.{measured}"] / boost
             program.take_time(state.WORK, Duration(seconds, 0.1))
             program.add(state.READY)
 
@@ -275,6 +327,7 @@ class Way:
             ("refused", "again"),
             ("upload_refused", "upload"),
             ("text_refused", "text_again"),
+            ("live_refused", "live"),
         ):
             program.label(name)
             program.add(state.COME_BACK, again, amount=self.parameters["line.patience"])

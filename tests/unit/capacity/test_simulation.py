@@ -334,3 +334,27 @@ def test_a_text_is_spoken_without_an_upload() -> None:
     # It waits from the click, and takes one signature, that of its result.
     assert simulation.quota(Quota.SIGN_BLOB)["taken"] == 50
     assert 0.2 < summary.waits[50] < 1.0
+
+
+def test_a_voice_over_a_websocket_is_heard_sooner_than_one_that_is_uploaded() -> None:
+    def waits(share: float) -> float:
+        parameters = exact_parameters(visitor__live=share)
+        settings = replace(WARM, minimum=Instances(2, 2, 8, 2))
+        simulation = simulated(parameters, settings, evenly(50, 0.5))
+        assert summarise(simulation).done == 50
+        return float(np.median(waits_of(simulation)))
+
+    assert waits(0.999999) < waits(0.0) - 0.1
+
+
+def test_who_finds_no_connection_uploads_instead() -> None:
+    # A hundred speak at the same time; one instance has forty connections.
+    parameters = exact_parameters(visitor__live=0.999999)
+    settings = replace(WARM, minimum=Instances(2, 2, 8, 1), maximum=Instances(8, 8, 50, 1))
+    simulation = simulated(parameters, settings, evenly(100, 0.01, spoken=9.0))
+    summary = summarise(simulation)
+
+    assert summary.done == 100
+    assert summary.most_instances.live == 1
+    # An upload is one of the three messages of a voice that did not go over the socket.
+    assert simulation.service(Service.CONVERT)["requests"] >= 60
