@@ -49,7 +49,8 @@ _CRASHES: Final = frozenset(
     -signal.Signals[name] for name in _CRASH_SIGNALS if hasattr(signal, name)
 )
 _KILLED: Final = -9  # the numbers are the same on all systems that have these signals
-_OUT_OF_TIME: Final = -14
+OUT_OF_TIME: Final = -14
+"""The status of a process that was ended because its time was over."""
 
 # On Windows a crash ends a process with a status from here on (NTSTATUS values of severity error).
 _FIRST_WINDOWS_CRASH: Final = 0xC0000000
@@ -137,7 +138,7 @@ class ProcessAnswer:
             return VoiceError(
                 ErrorCode.CORRUPT, "The recording is damaged so that it cannot be read."
             )
-        if status == _OUT_OF_TIME:
+        if status == OUT_OF_TIME:
             return ResourceLimitError("the decoding process got too little processor time")
         return VoiceError(
             ErrorCode.TOO_COMPLEX,

@@ -9,7 +9,11 @@ from asyncio.subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Final
 
 from speech.decoding.recordings.wire import Exit
-from speech.decoding.sandbox.process_answer import DecoderUnavailableError, ProcessAnswer
+from speech.decoding.sandbox.process_answer import (
+    OUT_OF_TIME,
+    DecoderUnavailableError,
+    ProcessAnswer,
+)
 from speech.decoding.sandbox.process_environment import (
     GRACE_SECONDS,
     bare_environment,
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from speech.decoding.recordings.wire import Job
 
 _PIECE_BYTES: Final = 1 << 18
-_EXCEEDED: Final = 70  # the status of a process that exceeded a limit
+_EXCEEDED: Final = 70  # the status of a process that wrote more than it may
 
 
 class SpawnedProcesses:
@@ -63,6 +67,7 @@ class SpawnedProcesses:
         """
         process = await self._start()
         began = time.monotonic()
+        ending = _EXCEEDED
         try:
             async with asyncio.timeout(limits.wall_allowance + GRACE_SECONDS):
                 _, answer = await asyncio.gather(
@@ -70,14 +75,15 @@ class SpawnedProcesses:
                 )
                 status = await process.wait()
         except TimeoutError:
-            answer = None
+            # As where Linux's means are there: perhaps the machine was busy; it is tried once more.
+            answer, ending = None, OUT_OF_TIME
         finally:
             _kill(process)
             await process.wait()
             self._running.discard(process)
         elapsed = time.monotonic() - began
         if answer is None:
-            return ProcessAnswer(memoryview(b""), None, Exit(_EXCEEDED, elapsed))
+            return ProcessAnswer(memoryview(b""), None, Exit(ending, elapsed))
         return ProcessAnswer.read(memoryview(answer), Exit(status, elapsed))
 
     async def open(self, job: Job) -> None:

@@ -18,7 +18,7 @@ from speech.decoding.decoder import Decoder
 from speech.decoding.protection import missing_protection
 from speech.decoding.recordings.recording import DecodeLimits
 from speech.decoding.recordings.wire import Job
-from speech.decoding.sandbox.process_answer import DecoderUnavailableError
+from speech.decoding.sandbox.process_answer import DecoderUnavailableError, ResourceLimitError
 from speech.decoding.sandbox.process_environment import bare_environment
 from speech.decoding.sandbox.spawned import SpawnedProcesses
 from tests.integration.audio.recordings import recording
@@ -95,7 +95,7 @@ async def test_a_bad_recording_gets_the_same_error(data: bytes, code: ErrorCode)
 
 
 @needs_signals
-async def test_a_process_that_takes_too_long_is_killed_and_the_recording_is_too_complex() -> None:
+async def test_a_process_that_takes_too_long_is_killed_and_the_recording_tried_again() -> None:
     stopped: list[int] = []
 
     def stop(process: int) -> None:
@@ -103,9 +103,9 @@ async def test_a_process_that_takes_too_long_is_killed_and_the_recording_is_too_
         stopped.append(process)
 
     async with Decoder(on_process=stop) as decoder:
-        with pytest.raises(VoiceError) as raised:
+        # As where Linux's means are there: the worker gives such a recording one more attempt.
+        with pytest.raises(ResourceLimitError):
             await decoder.decode(recording("mp3"), limits=DecodeLimits(wall_seconds=0.1))
-    assert raised.value.code == ErrorCode.TOO_COMPLEX
     with pytest.raises(ProcessLookupError):
         os.kill(stopped[0], 0)
 
