@@ -7,7 +7,6 @@ meet a fault of the runtime. Then that process ends, and the import says so.
 from __future__ import annotations
 
 import multiprocessing
-import resource
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING, TypeVar
@@ -43,9 +42,18 @@ def run_apart(
 
     Raises:
         VoiceFileError: the step raised it, or its process went over a limit or crashed.
+        RuntimeError: no process starts, because the running script has no `__main__` guard.
     """
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, context, _limit, (seconds, memory_bytes)) as processes:
+    with ProcessPoolExecutor(1, context, limit, (seconds, memory_bytes)) as processes:
+        try:
+            # The new process imports the script that is running before it does anything.
+            processes.submit(int).result()
+        except BrokenProcessPool as error:
+            raise RuntimeError(
+                "the process for a step of the import does not start; a script that imports a"
+                ' voice must do so below `if __name__ == "__main__":`.'
+            ) from error
         try:
             return processes.submit(step, argument).result()
         except BrokenProcessPool as error:
@@ -61,7 +69,18 @@ def run_apart(
             ) from error
 
 
-def _limit(seconds: int, memory_bytes: int) -> None:
+def limit(seconds: int, memory_bytes: int) -> None:
+    """Limit this process, where the system can.
+
+    Args:
+        seconds: of processor time.
+        memory_bytes: of addresses.
+    """
+    try:
+        # Imported here, because Windows has no such limits; the import goes on without them.
+        import resource  # noqa: PLC0415
+    except ImportError:
+        return
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from importing.files.apart import run_apart
+from importing.files.apart import limit, run_apart
 from importing.files.errors import VoiceFileError
 
 
@@ -46,3 +49,30 @@ def test_what_a_step_refuses_is_refused() -> None:
 def test_a_step_that_goes_too_far_ends_alone(step: Any, argument: int, message: str) -> None:
     with pytest.raises(VoiceFileError, match=message):
         run_apart(step, argument, seconds=1, memory_bytes=4 << 30)
+
+
+def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from importing.files.apart import run_apart\nprint(run_apart(len, 'four'))\n"
+    )
+
+    finished = subprocess.run(
+        [sys.executable, script],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert finished.returncode == 1
+    assert 'must do so below `if __name__ == "__main__":`' in finished.stderr
+    assert "crashes the runtime" not in finished.stderr
+
+
+def test_where_a_system_has_no_limits_a_step_runs_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "resource", None)
+
+    limit(1, 1)
