@@ -28,6 +28,7 @@ class Endpoints:
         storage: base address of Cloud Storage.
         firestore: `HOST:PORT` of the Firestore emulator.
         project_id: the project whose documents there are.
+        folder: where the local cloud keeps its files.
     """
 
     api: str
@@ -35,6 +36,7 @@ class Endpoints:
     storage: str
     firestore: str
     project_id: str
+    folder: Path
 
     @classmethod
     def read(cls, path: Path) -> Endpoints:
@@ -45,7 +47,12 @@ class Endpoints:
         if told["firestore"] is None:
             raise RuntimeError("the browser tests need the Firestore emulator (see README.md)")
         return cls(
-            told["api"], told["page"], told["storage"], told["firestore"], told["project_id"]
+            told["api"],
+            told["page"],
+            told["storage"],
+            told["firestore"],
+            told["project_id"],
+            path.parent,
         )
 
     def site(self) -> dict[str, object]:

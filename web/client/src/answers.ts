@@ -7,6 +7,7 @@ import type {
   Feature,
   LiveOffer,
   TextAbility,
+  Verification,
   Voice,
   VoiceResult,
   VoiceStatus,
@@ -61,6 +62,29 @@ export function parseCharacter(entry: unknown, api: string): Character {
     limits: {
       minSeconds: numberOr(limits["min_seconds"], 1),
       maxSeconds: numberOr(limits["max_seconds"], 10),
+    },
+  };
+}
+
+/** The answer of `POST /api/v1/verifications`. */
+export function parseVerification(body: Answer): Verification {
+  const said = asObject(body["credentials"], "credentials");
+  const mark = asObject(body["watermark"], "watermark");
+  return {
+    verdict: asString(body["verdict"], "verdict") as Verification["verdict"],
+    sentences: asObject(body["sentences"], "sentences") as Record<string, string>,
+    credentials: {
+      state: asString(said["state"], "state") as Verification["credentials"]["state"],
+      madeWith: stringOr(said["made_with"], ""),
+      character: stringOr(said["character"], ""),
+      issuer: stringOr(said["issuer"], ""),
+      signedAt: stringOr(said["signed_at"], ""),
+      forbiddenUses: asArray(said["forbidden_uses"] ?? [], "forbidden_uses").map(String),
+    },
+    watermark: {
+      state: asString(mark["state"], "state") as Verification["watermark"]["state"],
+      bits: typeof mark["bits"] === "number" ? mark["bits"] : null,
+      chance: typeof mark["chance"] === "number" ? mark["chance"] : null,
     },
   };
 }

@@ -29,14 +29,10 @@ export class Api {
     path: string,
     options: { signal?: AbortSignal | undefined; body?: unknown } = {},
   ): Promise<Answer> {
+    const { signal, body } = options;
     const response = await this.request(method, path, {
-      signal: options.signal ?? null,
-      ...(options.body === undefined
-        ? {}
-        : {
-            headers: { "content-type": "application/json" },
-            body: JSON.stringify(options.body),
-          }),
+      signal: signal ?? null,
+      ...(body === undefined ? {} : body instanceof Blob ? asFile(body) : asJson(body)),
     });
     if (!response.ok) throw await problem(response);
     return asObject(await response.json().catch(() => null), "body");
@@ -63,6 +59,15 @@ export class Api {
       throw new VoiceAvatarError("network", unreachable(url, this.#origin), { cause });
     }
   }
+}
+
+function asJson(body: unknown): RequestInit {
+  return { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+}
+
+function asFile(body: Blob): RequestInit {
+  const type = /^(audio|video)\//.test(body.type) ? body.type : "application/octet-stream";
+  return { headers: { "content-type": type }, body };
 }
 
 /** To a script, a service that refuses its page looks like one that is not there. */

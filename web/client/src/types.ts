@@ -219,3 +219,28 @@ export type Listen = (
   onDocument: (data: Readonly<Record<string, unknown>> | null) => void,
   onError: (error: unknown) => void,
 ) => () => void;
+
+/** Whether a file was made here: by its signed statement and its watermark. */
+export interface Verification {
+  /** `unchanged`, `changed` and `copy`: made here; the others: there is no sign of it. */
+  readonly verdict: "unchanged" | "changed" | "copy" | "signed_by_others" | "unknown";
+  /** The verdict for people, by language (`en`, `ja`). */
+  readonly sentences: Readonly<Record<string, string>>;
+  /** The file's signed statement (C2PA). Its texts are the file's own: show them as text only. */
+  readonly credentials: {
+    readonly state: "ours" | "valid" | "changed" | "invalid" | "missing";
+    readonly madeWith: string;
+    readonly character: string;
+    readonly issuer: string;
+    /** The time of its time stamp, RFC 3339; empty without one. */
+    readonly signedAt: string;
+    readonly forbiddenUses: readonly string[];
+  };
+  readonly watermark: {
+    readonly state: "found" | "not_found" | "not_searched";
+    /** The 16 bits that the operator chose, as a number; null unless it is found. */
+    readonly bits: number | null;
+    /** How often chance alone would look as much like a watermark, at most. */
+    readonly chance: number | null;
+  };
+}

@@ -17,7 +17,13 @@
  * Every failure is a {@link VoiceAvatarError} with a stable `code`; an abort rejects with the
  * signal's own reason (an `AbortError`), as `fetch` does.
  */
-import { asArray, parseAnnounced, parseCharacter, parseVoice } from "./answers.js";
+import {
+  asArray,
+  parseAnnounced,
+  parseCharacter,
+  parseVerification,
+  parseVoice,
+} from "./answers.js";
 import { Api, CHARACTERS } from "./api.js";
 import { problem, VoiceAvatarError } from "./errors.js";
 import { Line } from "./line.js";
@@ -29,6 +35,7 @@ import type {
   Character,
   ConvertOptions,
   SpeakOptions,
+  Verification,
   Voice,
   VoiceAvatarConfig,
   VoiceRequest,
@@ -43,6 +50,7 @@ export { record, type RecordingSource } from "./recording.js";
 export type { Surroundings } from "./surroundings.js";
 export type * from "./types.js";
 
+const VERIFICATIONS = "/api/v1/verifications";
 const VOICES = "/api/v1/voices";
 const WATCH_SECONDS = 300;
 /** So long the audio may take over the socket after the document has said that the voice is done. */
@@ -180,6 +188,17 @@ export class VoiceAvatar {
       stop();
       scope.abort();
     }
+  }
+
+  /**
+   * Says whether a sound was made by this service: by its signed statement and its watermark.
+   * At most 60 s and 10 MB; nothing of it is kept.
+   *
+   * @throws VoiceAvatarError among others `too_large`, `too_long`, `unsupported_format`,
+   *   `unavailable` while too many files are verified, `rate_limited`.
+   */
+  async verify(file: Blob, signal?: AbortSignal): Promise<Verification> {
+    return parseVerification(await this.#api.json("POST", VERIFICATIONS, { signal, body: file }));
   }
 
   /**

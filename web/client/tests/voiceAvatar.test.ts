@@ -767,3 +767,33 @@ describe("where the API asks for App Check", () => {
     expect(await failure(avatar.createVoice(OPTIONS))).toMatchObject({ code, status: 401 });
   });
 });
+
+describe("was this made here", () => {
+  const FOUND = {
+    verdict: "copy",
+    sentences: { en: "Made here.", ja: "ここで作られました。" },
+    credentials: { state: "missing", made_with: "", character: "", issuer: "", signed_at: "" },
+    watermark: { state: "found", bits: 17, chance: 1e-9 },
+  };
+
+  test.each([
+    ["audio/wav", "audio/wav"],
+    ["", "application/octet-stream"],
+    ["text/html", "application/octet-stream"],
+  ])("a file of the type %j is sent as %s, and the answer is read", async (type, sent) => {
+    const network = new FakeNetwork({ "POST /api/v1/verifications": json(200, FOUND) });
+    const avatar = new VoiceAvatar({ api: "https://api.example" }, { fetch: network.fetch });
+    const found = await avatar.verify(new Blob(["RIFF"], { type }));
+    expect(found).toMatchObject({ verdict: "copy", watermark: { bits: 17 } });
+    expect(found.credentials.forbiddenUses).toEqual([]);
+    expect(network.requests[0]?.headers.get("content-type")).toBe(sent);
+  });
+
+  test("a file that is no sound rejects with the service's code", async () => {
+    const problem = { code: "unsupported_format", detail: "The file is no sound." };
+    const network = new FakeNetwork({ "POST /api/v1/verifications": json(422, problem) });
+    const avatar = new VoiceAvatar({ api: "https://api.example" }, { fetch: network.fetch });
+    const refusal = avatar.verify(new Blob(["x"]));
+    expect(await failure(refusal)).toMatchObject({ code: "unsupported_format", status: 422 });
+  });
+});

@@ -6,6 +6,7 @@ import { part } from "./elements.js";
 import { acceptFiles } from "./files.js";
 import { Page } from "./page.js";
 import { keepShell } from "./shell.js";
+import { Verifying } from "./verifying.js";
 import { type Language, preferredLanguage } from "./words.js";
 
 /** `live`: the address of the service that takes recordings while they are spoken, if there is one. */
@@ -16,11 +17,14 @@ const CHOSEN_LANGUAGE = "voice-avatar-language";
 async function main(): Promise<void> {
   let language = initialLanguage();
   const config = await siteConfig();
-  const page = new Page(new VoiceAvatar(config), language, { canHear: Boolean(config.live) });
+  const avatar = new VoiceAvatar(config);
+  const page = new Page(avatar, language, { canHear: Boolean(config.live) });
+  const verifying = new Verifying(avatar, language);
   part("#language", HTMLButtonElement).addEventListener("click", () => {
     language = language === "ja" ? "en" : "ja";
     remember(language);
     page.speak(language);
+    verifying.speak(language);
   });
   acceptFiles((file) => void page.takeFile(file));
   await page.open();

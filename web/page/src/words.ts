@@ -93,6 +93,11 @@ const en = {
   resultReady: (name: string) => `Done. You are hearing ${name}.`,
   code: (code: string) => `Code: ${code}`,
   loading: "One moment…",
+  verifyTitle: "Was this made here?",
+  verifyHow: "Choose a sound of at most a minute. Nothing of it is kept.",
+  verifyBusy: "Looking for our signs…",
+  verifyFailed: "This file could not be checked. It must be a sound of at most a minute and 10 MB.",
+  verifyLater: "Just now the file cannot be checked. Please try again.",
   privacy:
     "Recordings, texts and results are erased after a day, or at once with “Delete now”. What you hear is synthetic speech.",
   problems: {
@@ -272,6 +277,11 @@ const ja: Words = {
   resultReady: (name) => `できました。${name}の声を再生しています。`,
   code: (code) => `コード：${code}`,
   loading: "お待ちください…",
+  verifyTitle: "ここで作られた音声ですか？",
+  verifyHow: "1分以内の音声ファイルを選んでください。ファイルは保存されません。",
+  verifyBusy: "印を探しています…",
+  verifyFailed: "このファイルは確認できません。1分以内、10MB以下の音声ファイルを選んでください。",
+  verifyLater: "今は確認できません。もう一度お試しください。",
   privacy:
     "録音、入力した文、変換結果は1日で消去されます。「今すぐ削除」ですぐに消すこともできます。再生されるのは合成音声です。",
   problems: {
