@@ -1,0 +1,90 @@
+"""Judging characters with a command, and what it writes into their cards."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from speech.bundles.bundle import BundleError
+from training.features import RATE, Floats
+from training.judges import command
+from training.judges.panel import Panel
+from training.quality.card import BEGIN, END, JUDGED_BEGIN
+
+ROOT = Path(__file__).parents[4]
+
+
+class Ear:
+    """Understands always the same, and knows voices by their level."""
+
+    def understand(self, _wave: Floats, language: str) -> str:
+        return "あいうえ" if language == "ja" else "one two"
+
+    def embed(self, wave: Floats) -> Floats:
+        level = np.array([1.0, float(np.abs(wave).mean())], np.float32)
+        return np.asarray(level / np.linalg.norm(level), np.float32)
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> command.Places:
+    panel = Panel(Ear(), [], Ear(), ["DNSMOS: speechmos is not installed"])
+    monkeypatch.setattr(command, "gather", lambda _models: panel)
+    shutil.copytree(ROOT / "characters" / "mei", tmp_path / "characters" / "mei")
+    shutil.copytree(ROOT / "characters" / "encoders", tmp_path / "characters" / "encoders")
+    card = tmp_path / "characters" / "mei" / "MODEL_CARD.md"
+    card.write_text(f"# Mei\n\n{BEGIN}\nmeasured once\n{END}\n")
+    strangers, voice = tmp_path / "strangers", tmp_path / "judges" / "jm_kumo"
+    strangers.mkdir()
+    shutil.copy(ROOT / "training" / "people" / "strangers" / "367.opus", strangers)
+    voice.mkdir(parents=True)
+    wave, rate = soundfile.read(strangers / "367.opus", dtype="float32")
+    soundfile.write(voice / "ja000.wav", wave[: 2 * rate], rate)
+    (voice / "transcripts.tsv").write_text("ja000.wav\tja\tあいうえお\n", "utf-8")
+    return command.Places(
+        tmp_path / "characters", strangers, tmp_path / "judges", (), tmp_path / "models"
+    )
+
+
+def own(_character: str) -> list[Floats]:
+    return [np.sin(np.arange(RATE, dtype=np.float32) / 20)]
+
+
+def test_the_card_gets_a_table_of_every_condition_and_keeps_what_else_is_in_it(
+    places: command.Places,
+) -> None:
+    shown = command.judge([], places, own, is_quick=False)
+
+    card = (places.characters / "mei" / "MODEL_CARD.md").read_text("utf-8")
+    assert "measured once" in card
+    assert JUDGED_BEGIN in card
+    assert "Not measured: DNSMOS: speechmos is not installed." in card
+    for condition in ("clean", "noise, 10 dB", "telephone", "room, 0.4 s"):
+        for who in ("as spoken", "mei"):
+            assert f"| {condition} | Japanese man | {who} | 20.0% | 5 |" in card
+            assert f"| {condition} | English readers | {who} | 0.0% | 2 |" in card
+    assert card.count("| mei |") == shown.count("| mei |") == 8
+
+
+def test_a_quick_run_leaves_the_card_as_it_was(places: command.Places) -> None:
+    card = places.characters / "mei" / "MODEL_CARD.md"
+    before = card.read_text("utf-8")
+    assert "| mei |" in command.judge(["mei"], places, own, is_quick=True)
+    assert card.read_text("utf-8") == before
+
+
+def test_without_japanese_recordings_and_a_voice_to_compare_with_the_table_says_so(
+    places: command.Places,
+) -> None:
+    shutil.rmtree(places.judges)
+    shown = command.judge(["mei"], places, lambda _character: [], is_quick=True)
+    assert "Japanese: no recordings in judges" in shown
+    assert "likeness: no recordings of mei" in shown
+
+
+def test_a_character_that_is_not_there_is_named_with_those_that_are(
+    places: command.Places,
+) -> None:
+    with pytest.raises(BundleError, match=r"--character ada: expected one of mei"):
+        command.judge(["ada"], places, own, is_quick=True)
