@@ -28,7 +28,6 @@ MODULES: Final = {
     "cold-start": "benchmarks.cold_start.run",
     "throughput": "benchmarks.throughput.run",
     "waiters": "benchmarks.waiters.run",
-    "http": "benchmarks.http.run",
     "pipeline": "benchmarks.pipeline.run",
     "cost": "benchmarks.cost.run",
     "rvc": "benchmarks.rvc.run",

@@ -1,1 +1,0 @@
-"""Which server speaks HTTP for the least processor time."""
