@@ -220,8 +220,8 @@ async def test_the_zygote_inherits_nothing_from_the_service(
 
 SERVICE_THAT_IS_KILLED = """
 import asyncio, os, signal
-from speech.audio.decoding import Decoder
-from speech.audio.recording import DecodeLimits
+from speech.decoding.decoder import Decoder
+from speech.decoding.recordings.recording import DecodeLimits
 
 def die_in_the_middle(process):
     os.kill(process, signal.SIGSTOP)
