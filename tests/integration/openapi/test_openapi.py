@@ -33,6 +33,8 @@ STEPS = 6
 # who owns a voice.
 KNOWN_TO_THE_SERVICE_ALONE = {
     "content_type_mismatch",
+    "corrupt",
+    "no_audio",
     "nothing_to_say",
     "pitch_not_adjustable",
     "speech_not_taken",
@@ -122,6 +124,11 @@ def test_a_conversion_is_waited_for_as_described(case: Case, api: str) -> None:
 
 @operation("GET", "/api/v1/characters")
 def test_the_characters_are_listed_as_described(case: Case, api: str) -> None:
+    check(case, case.call(base_url=api))
+
+
+@operation("POST", "/api/v1/verifications")
+def test_a_file_is_verified_as_described(case: Case, api: str) -> None:
     check(case, case.call(base_url=api))
 
 
