@@ -16,6 +16,8 @@ import asyncio
 import faulthandler
 import logging
 import os
+import signal
+import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 from gunicorn.app.base import BaseApplication
@@ -133,6 +135,7 @@ class _Application(BaseApplication):
             # Heartbeats are files. They should be on no disk, and the image may be read-only.
             "worker_tmp_dir": "/dev/shm" if os.path.isdir("/dev/shm") else None,  # noqa: PTH112, S108
             "control_socket_disable": True,
+            "worker_exit": _end_at_once,
         }
         settings = cast("Config", self.cfg)
         for name, value in chosen.items():
@@ -152,7 +155,12 @@ class ConvertWorker(Worker):
         self.notify()  # type: ignore[no-untyped-call] # likewise
 
     def init_signals(self) -> None:
-        """Install none of Gunicorn's handlers: `main.serve` handles SIGTERM and SIGINT."""
+        """Install none of Gunicorn's handlers: `serve_until_signal` installs its own.
+
+        Until then nothing is under way, and a process that is still loading ends at once.
+        """
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            signal.signal(number, lambda *_: os._exit(0))
         # SIGABRT then prints where each thread of a hanging process is.
         faulthandler.enable()
 
@@ -170,6 +178,21 @@ class ConvertWorker(Worker):
         except BundleError as error:
             # Gunicorn ends after this error; after any other it would start processes endlessly.
             raise AppImportError(str(error)) from error
+
+
+def _end_at_once(_arbiter: object, worker: Any) -> None:
+    """End a process whose work is done: freeing its networks one by one takes seconds.
+
+    Gunicorn calls this in the process, while the exception that ends it is handled, and in its own
+    process for one that has ended.
+    """
+    if os.getpid() != worker.pid:
+        return
+    error = sys.exc_info()[1]
+    code = error.code if isinstance(error, SystemExit) else 1
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 0)
 
 
 class Log:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import signal
+import socket
+import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 from conversion.serving.planning import RECYCLED_AFTER
 from shared.characters.manifest import MAX_BUNDLE_BYTES
+from shared.process.settings import SettingsError
 from speech.networks.providers import Provider
 
 if TYPE_CHECKING:
@@ -24,6 +28,10 @@ if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework
 
     from conversion.serving.processes import Supervision
+
+
+INTERRUPTED_SECONDS: Final = 0.7
+"""How long what is under way may still take after Ctrl-C; speaking a text may take a minute."""
 
 
 def planned_max_requests(settings: dict[str, Any]) -> int:
@@ -90,6 +98,23 @@ class ServingSettings(BaseSettings):
         return math.ceil(number / self.processes)
 
 
+def check_port(config: ServingSettings) -> None:
+    """Refuse a port that cannot be listened on, before networks are loaded for nothing.
+
+    Raises:
+        SettingsError: another program has it, or it may not be taken.
+    """
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        socket.create_server((config.host, config.port), family=family).close()
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise SettingsError(
+            f"PORT={config.port} at {config.host} cannot be used: {why}. Stop the program that has"
+            " it, or choose another PORT."
+        ) from error
+
+
 async def serve_until_signal(
     app: ASGIFramework,
     config: ServingSettings,
@@ -98,6 +123,9 @@ async def serve_until_signal(
     is_stuck: Callable[[], bool] = lambda: False,
 ) -> None:
     """Serve an application until SIGTERM or SIGINT.
+
+    After SIGTERM what is under way may end. After SIGINT, which is Ctrl-C, the process ends within
+    a second, whatever is under way.
 
     Args:
         app: the application.
@@ -110,8 +138,21 @@ async def serve_until_signal(
     from hypercorn.asyncio import serve  # noqa: PLC0415
 
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    server = _server(config, supervision)
+
+    def interrupted() -> None:
+        server.graceful_timeout = min(server.graceful_timeout, INTERRUPTED_SECONDS / 2)
+        # Not the event loop's: it would wait for the threads that compute.
+        ending = threading.Timer(INTERRUPTED_SECONDS, os._exit, (0,))
+        ending.daemon = True
+        ending.start()
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    # Gunicorn passes SIGINT on as SIGQUIT.
+    for number in (signal.SIGINT, *(() if supervision is None else (signal.SIGQUIT,))):
+        loop.add_signal_handler(number, interrupted)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(drain)
         if supervision is not None:
@@ -123,7 +164,7 @@ async def serve_until_signal(
             await stop.wait()
             await drain()
 
-        await serve(app, _server(config, supervision), shutdown_trigger=stopped)
+        await serve(app, server, shutdown_trigger=stopped)
 
 
 async def _set_after(end: Awaitable[None], event: asyncio.Event) -> None:

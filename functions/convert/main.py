@@ -24,7 +24,7 @@ from conversion.composition import (
     starting_tools,
 )
 from conversion.rehearsal import connect
-from conversion.serving.serving import serve_until_signal
+from conversion.serving.serving import check_port, serve_until_signal
 from conversion.worker import Worker
 from functions.convert.app import ConvertApp, create_app
 from functions.convert.settings import ConvertSettings
@@ -136,6 +136,7 @@ def main() -> None:
     try:
         config = settings.load(ConvertSettings)
         logs.configure(config.project_id, config.log_level, config.pseudonym_key)
+        check_port(config)
         run(config, _serve)
     except (settings.SettingsError, BundleError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings

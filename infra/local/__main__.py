@@ -60,11 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 - the output of a command
         return 2
     except (asyncio.CancelledError, KeyboardInterrupt):
-        return INTERRUPTED
+        return int(parsed.interrupted)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.local", description=__doc__)
+    parser.set_defaults(interrupted=INTERRUPTED)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_demo(commands.add_parser("demo", help="convert the sample recording, step by step"))
     _add_convert(commands.add_parser("convert", help="convert your own files and folders"))
@@ -171,7 +172,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--app-check", action="store_true", help=text)
     text = "folder for endpoints.json and the logs"
     parser.add_argument("--folder", type=Path, default=ROOT / ".local", help=text)
-    parser.set_defaults(command=_serve)
+    # Ctrl-C is how it ends.
+    parser.set_defaults(command=_serve, interrupted=0)
 
 
 def _origin(text: str) -> str:

@@ -200,6 +200,15 @@ def test_ctrl_c_during_a_conversion_stops_everything(tmp_path: Path) -> None:
     assert not output.exists()
 
 
+def test_ctrl_c_is_how_serve_ends(tmp_path: Path) -> None:
+    with served_process(tmp_path, "--embedded") as process:
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate()
+
+    assert process.returncode == 0
+    assert "Traceback" not in said
+
+
 # What Windows and, in part, macOS lack.
 WITHOUT_LINUX = """
 import asyncio, os, runpy, signal, socket, sys

@@ -257,22 +257,3 @@ run "eight_cpus_without_their_memory" {
 
   expect_failures = [google_cloud_run_v2_service.live]
 }
-
-run "with_options_of_voicevox_that_cannot_be" {
-  command = plan
-  variables {
-    live = { voicevox = true, voicevox_alone = true, voicevox_speakers = { one = "mei" }, openai_voices = { "a,b" = "mei" } }
-  }
-
-  expect_failures = [var.live]
-}
-
-run "with_numbers_of_voicevox_without_its_routes" {
-  command = plan
-  variables {
-    default_character = "Mei Takahashi"
-    live              = { voicevox_speakers = { "1" = "mei" } }
-  }
-
-  expect_failures = [var.live, var.default_character]
-}

@@ -536,3 +536,63 @@ run "half_a_rotation" {
     var.watermark,
   ]
 }
+
+run "a_default_character_with_a_name_for_an_id" {
+  command = plan
+
+  variables {
+    default_character = "Mei Takahashi"
+  }
+
+  expect_failures = [
+    var.default_character,
+  ]
+}
+
+run "numbers_of_voicevox_without_its_routes" {
+  command = plan
+
+  variables {
+    live = { voicevox_speakers = { "1" = "mei" } }
+  }
+
+  expect_failures = [
+    var.live,
+  ]
+}
+
+run "presets_in_one_of_two_instances" {
+  command = plan
+
+  variables {
+    live = { voicevox = true, voicevox_alone = true }
+  }
+
+  expect_failures = [
+    var.live,
+  ]
+}
+
+run "a_word_for_a_number_of_voicevox" {
+  command = plan
+
+  variables {
+    live = { voicevox = true, voicevox_speakers = { one = "mei" } }
+  }
+
+  expect_failures = [
+    var.live,
+  ]
+}
+
+run "a_name_that_would_be_two" {
+  command = plan
+
+  variables {
+    live = { voicevox = true, openai_voices = { "a,b" = "mei" } }
+  }
+
+  expect_failures = [
+    var.live,
+  ]
+}
