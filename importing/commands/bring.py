@@ -31,6 +31,7 @@ from importing.commands.report import (
 from importing.encoders.bert import OUTPUTS, inspect_bert, is_bert, read_tokens
 from importing.encoders.content_encoders import MAX_ENCODER_BYTES, inspect_encoder, quantise
 from importing.encoders.encoder_store import EncoderStore
+from importing.encoders.hubert import hubert_as_onnx, is_torch_file
 from importing.encoders.pitch_models import inspect_pitch_model, is_pitch_model
 from importing.files.apart import run_apart
 from importing.files.errors import VoiceFileError
@@ -141,7 +142,8 @@ def _parser() -> argparse.ArgumentParser:
         "file",
         type=Path,
         metavar="FILE",
-        help="ContentVec, HuBERT, RMVPE, FCPE or the BERT of Style-Bert-VITS2 as .onnx",
+        help="hubert_base.pt (ContentVec) out of RVC's folder, or ContentVec, HuBERT, RMVPE, FCPE"
+        " or the BERT of Style-Bert-VITS2 as .onnx",
     )
     encoder.add_argument(
         "--vocabulary", type=Path, metavar="FILE", help="vocab.txt of a BERT, one token in a line"
@@ -159,6 +161,9 @@ def _add_encoder(options: argparse.Namespace) -> object:
     store = EncoderStore(options.into)
     try:
         content = _read(path, MAX_ENCODER_BYTES)
+        origin = path.name
+        if is_torch_file(content):
+            content, origin = run_apart(hubert_as_onnx, content), f"{path.name}, made into ONNX"
         if is_pitch_model(content):
             return _add_pitch_model(store, content, options)
         if is_bert(content):
@@ -168,7 +173,7 @@ def _add_encoder(options: argparse.Namespace) -> object:
     except VoiceFileError as error:
         raise _named(path, error) from error
     kept = encoder if smaller is None else smaller.encoder
-    origin = path.name if smaller is None else f"{path.name}, 8 bits"
+    origin = origin if smaller is None else f"{origin}, 8 bits"
     return encoder_table(encoder, store.add(kept.content, origin, kept.outputs), smaller)
 
 

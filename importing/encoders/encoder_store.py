@@ -108,7 +108,8 @@ def _only(
         fitting = [each for each in fitting if each.sha256.startswith(prefix.lower())]
     if not fitting:
         raise VoiceFileError(
-            f"expected one {what}, found none; add one with: nox -s character -- encoder FILE."
+            f"expected one {what}, found none; add one with: nox -s character -- encoder FILE;"
+            " hubert_base.pt out of RVC's own folder is the encoder of most RVC voices."
         )
     if len(fitting) > 1:
         names = ", ".join(f"{each.sha256[:12]} ({each.origin})" for each in fitting)

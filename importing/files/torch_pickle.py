@@ -9,6 +9,7 @@ are described: PyTorch, torch/_utils.py.)
 from __future__ import annotations
 
 import pickletools
+import re
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
@@ -78,17 +79,23 @@ class TensorPlace:
 
 @dataclass(frozen=True)
 class _Name:
-    """A name in a pickle: "module attribute"."""
+    """A name in a pickle: "module attribute"; perhaps of something that is passed over."""
 
     text: str
+    is_passed_over: bool = False
 
 
 class _Mark:
     """Where a list, a tuple or a dictionary begins on the stack."""
 
 
-def read_pickle(content: bytes) -> object:
+def read_pickle(content: bytes, *, passed_over: re.Pattern[str] | None = None) -> object:
     """Read a pickle of `torch.save`.
+
+    Args:
+        content: the pickle.
+        passed_over: which further names, as "module attribute", a pickle may have. An object of
+            such a kind is read as an empty dictionary; nothing of it is called, either.
 
     Returns:
         Dictionaries, lists, tuples, texts, bytes, numbers, None, and `TensorPlace`.
@@ -97,7 +104,7 @@ def read_pickle(content: bytes) -> object:
         VoiceFileError: it is malformed, or says more than data; a name in it that is not one of the
             six is named in the message.
     """
-    machine = _Machine()
+    machine = _Machine(passed_over)
     try:
         for instruction, argument, _ in islice(pickletools.genops(content), MAX_INSTRUCTIONS):
             if instruction.name == "STOP":
@@ -118,7 +125,8 @@ def read_pickle(content: bytes) -> object:
 class _Machine:
     """The stack and the memory of one pickle."""
 
-    def __init__(self) -> None:
+    def __init__(self, passed_over: re.Pattern[str] | None) -> None:
+        self._passed_over = passed_over
         self._stack: list[Any] = []
         self._memory: dict[int, Any] = {}
         self._handlers: dict[str, Callable[[Any], None]] = {
@@ -146,6 +154,7 @@ class _Machine:
             "GLOBAL": self._name,
             "STACK_GLOBAL": lambda _: self._name(" ".join(self._texts(2))),
             "REDUCE": lambda _: self._stack.append(_rebuilt(*self._take(2))),
+            "NEWOBJ": lambda _: self._stack.append(_passed_over(*self._take(2))),
             "BINPERSID": lambda _: self._stack.append(_storage(*self._take(1))),
         }
 
@@ -215,6 +224,9 @@ class _Machine:
             raise TypeError
 
     def _name(self, text: str) -> None:
+        if text not in _KNOWN and self._passed_over and self._passed_over.fullmatch(text):
+            self._stack.append(_Name(text, is_passed_over=True))
+            return
         if text not in _KNOWN:
             raise VoiceFileError(
                 f"part 'data.pkl': expected tensors and plain values, found a call of"
@@ -234,6 +246,8 @@ def _rebuilt(name: object, arguments: object) -> object:
     """Return what a call in the pickle stands for."""
     if not isinstance(name, _Name) or not isinstance(arguments, tuple):
         raise TypeError
+    if name.is_passed_over:
+        return {}
     if name.text == _ORDERED_DICT:
         return dict(_pairs(*arguments))
     if name.text == _SIZE:
@@ -246,6 +260,13 @@ def _rebuilt(name: object, arguments: object) -> object:
     if name.text in _TENSOR:
         return _tensor(*arguments)
     raise TypeError
+
+
+def _passed_over(name: object, _arguments: object) -> dict[str, Any]:
+    """Return what stands for a new object of a kind that is passed over."""
+    if not isinstance(name, _Name) or not name.is_passed_over:
+        raise TypeError
+    return {}
 
 
 def _pairs(pairs: object = ()) -> list[tuple[str | int, Any]]:
