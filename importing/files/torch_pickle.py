@@ -9,7 +9,6 @@ are described: PyTorch, torch/_utils.py.)
 from __future__ import annotations
 
 import pickletools
-import re
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from importing.files.errors import VoiceFileError, shown
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Mapping
 
 MAX_INSTRUCTIONS = 2_000_000
