@@ -18,8 +18,18 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from benchmarks.measuring.recordings import SAMPLE_RATE, speech
+from speech.signal.clock import NoClock
+from speech.signal.pitch.f0 import HOP
+from speech.signal.pitch.shifting import plan_pitch
+from speech.signal.whole.analysis import analyse
+
 if TYPE_CHECKING:
-    from benchmarks.convert.sessions import Inputs
+    import numpy.typing as npt
+
+    from shared.characters.manifest import CharacterManifest
+
+Inputs = dict[str, "npt.NDArray[np.float32]"]
 
 PARTS: Final = ("features", "network", "synthesis")
 _KERNEL: Final = "_kernel_time"
@@ -28,17 +38,21 @@ Nodes = Mapping[str, set[str]]
 """The nodes that each node takes from, or gives to, by name."""
 
 
-def measure_parts(
-    content: bytes, options: onnxruntime.SessionOptions, inputs: Inputs, rounds: int
-) -> dict[str, float]:
+def measure_parts(content: bytes, inputs: Inputs, rounds: int) -> dict[str, float]:
     """Return the milliseconds that one run spends in each part, by the runtime's own profiler.
 
     Args:
         content: the ONNX file.
-        options: how it is run; they are changed to profile.
         inputs: what it is run on.
         rounds: how often; the least time of each operator counts.
     """
+    options = onnxruntime.SessionOptions()
+    # As the converter runs it (speech.networks.session).
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_mem_reuse = False
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     with tempfile.TemporaryDirectory(prefix="voice-avatar-") as folder:
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "profile")
@@ -104,20 +118,17 @@ def _closure(names: set[str], neighbours: Callable[[str], set[str]]) -> set[str]
     return found
 
 
-def float32_copy(content: bytes) -> bytes:
-    """Return the same graph with every weight that is stored smaller stored as float32."""
-    model = onnx.load_from_string(content)
-    stored = {weight.name: weight for weight in model.graph.initializer}
-    casts = [
-        node
-        for node in model.graph.node
-        if node.op_type == "Cast" and node.input[0] in stored and node.attribute[0].i == 1
-    ]
-    for cast in casts:
-        values = onnx.numpy_helper.to_array(stored.pop(cast.input[0])).astype(np.float32)
-        stored[cast.output[0]] = onnx.numpy_helper.from_array(values, cast.output[0])
-        model.graph.node.remove(cast)
-    del model.graph.initializer[:]
-    model.graph.initializer.extend(stored.values())
-    serialised: bytes = model.SerializeToString()
-    return serialised
+def graph_inputs(manifest: CharacterManifest, seconds: float) -> Inputs:
+    """Return what the engine gives a harmonic graph for so much speech."""
+    if manifest.pitch is None:
+        raise ValueError(f"{manifest.id} has no pitch: this is about the harmonic engine")
+    analysis = analyse(speech(seconds), SAMPLE_RATE, NoClock())
+    pitch = plan_pitch(analysis.track, manifest.pitch, None)
+    hop = manifest.sample_rate // 100
+    noise = np.random.default_rng(0).standard_normal((len(pitch) + 1) * hop, np.float32)
+    return {
+        "wave": analysis.wave[None, : len(pitch) * HOP],
+        "f0": pitch[None],
+        "voicing": analysis.track.voicing[None],
+        "noise": noise[None],
+    }

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from benchmarks.measuring.report import Cell, Options
-    from speech.engines.rvc.settings import Parity
     from speech.signal.arrays import Samples
 
 MANIFEST: Final = Path(__file__).parents[2] / "characters" / "mei"
@@ -225,8 +224,6 @@ def _conversions(loaded: Mapping[int, Loaded], plan: Plan) -> Runs:
             _AS_CONVERTED: _engine(networks.encoder, ours),
             "plain convolutions": _engine(networks.encoder, plain),
             _WITH_INT8: _engine(networks.small_encoder, ours),
-            "padded by 1 s, as the originals": _engine(networks.encoder, ours, "classic"),
-            "as the originals, plain convolutions": _engine(networks.encoder, plain, "classic"),
         }
         for name, engine in engines.items():
             runs[name, threads] = partial(_convert, engine, recording)
@@ -246,11 +243,9 @@ def _networks_in_pytorch(seconds: float, threads: int) -> Callable[[], object]:
     return lambda: (encode(), decode())
 
 
-def _engine(
-    encoder: OnnxContentEncoder, synthesizer: OnnxSynthesizer, parity: Parity = "none"
-) -> RvcEngine:
+def _engine(encoder: OnnxContentEncoder, synthesizer: OnnxSynthesizer) -> RvcEngine:
     voice = Voice(encoder, synthesizer, None, VoiceOptions())
-    return RvcEngine(_manifest(), voice, parity=parity)
+    return RvcEngine(_manifest(), voice)
 
 
 def _manifest() -> CharacterManifest:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 CHARACTER: Final = "random"
-EXPORTED, IMPORTED = "exported", "imported"
 SAMPLE_RATE: Final = 44_100
 UUID: Final = "a0000000-0000-4000-8000-000000000000"
 
@@ -46,26 +45,16 @@ _BLOCKS, _DILATIONS, _SLOPE = (3, 7, 11), (1, 3, 5), 0.1
 
 
 def write_characters(folder: Path, layers: int = LAYERS) -> None:
-    """Write two folders of characters, each with Mei and a voice of full size.
-
-    In EXPORTED the voice is as its makers export it, in IMPORTED as an import makes it.
+    """Write a folder of characters: Mei, and a voice of full size as an import makes it.
 
     Args:
         folder: an empty one.
         layers: of the BERT; fewer make it smaller.
     """
-    encoder = folder / "bert.onnx"
-    encoder.write_bytes(bert(layers))
-    voice = synthesizer()
-    _write(folder / EXPORTED, encoder, voice)
-    _write(folder / IMPORTED, encoder, _imported(voice))
-
-
-def _write(folder: Path, bert_file: Path, voice: bytes) -> None:
-    encoder = bert_file.read_bytes()
+    encoder, voice = bert(layers), _imported(synthesizer())
     digest = hashlib.sha256(encoder).hexdigest()
     (folder / ENCODERS).mkdir(parents=True)
-    (folder / ENCODERS / f"{digest}.onnx").hardlink_to(bert_file)
+    (folder / ENCODERS / f"{digest}.onnx").write_bytes(encoder)
     fields = {
         "engine": "style_bert_vits2",
         "sample_rate": SAMPLE_RATE,

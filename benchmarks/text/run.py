@@ -1,9 +1,7 @@
 """How many texts a second are spoken, how soon, and with how much memory.
 
 Texts as people send them in chats, at a constant rate whatever becomes of those before, and as many
-as are spoken. The original arrangement - one process, one lock, graph optimisation off - is built
-from the same parts and measured in the same run. The AIVMX voice has the size of a real one and
-random weights.
+as are spoken. The AIVMX voice has the size of a real one and random weights.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.servers import PORT, python, running
 from benchmarks.measuring.undisturbed import undisturbed
 from benchmarks.text.doors import compare_doors
-from benchmarks.text.graphs import CHARACTER, EXPORTED, IMPORTED, LAYERS, write_characters
+from benchmarks.text.graphs import CHARACTER, LAYERS, write_characters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from benchmarks.measuring.servers import Server
 
 SERVICE: Final = "functions.compat"
-ORIGINAL: Final = "benchmarks.text.original"
 MEI: Final = "メイ"
 TEXTS: Final = (
     "おはよう！",
@@ -66,25 +63,22 @@ class Arrangement:
 
     Attributes:
         title: shown.
-        module: that is started.
         workers: processes.
         threads: of each network.
         at_once: texts that are spoken at once.
     """
 
     title: str
-    module: str
     workers: int
     threads: int
     at_once: int
 
 
 ARRANGEMENTS: Final = (
-    Arrangement("original: 1 process, 1 lock, not optimised", ORIGINAL, 1, 1, 4),
-    Arrangement("1 process, 1 thread", SERVICE, 1, 1, 2),
-    Arrangement("1 process, 2 threads", SERVICE, 1, 2, 1),
-    Arrangement("2 processes, 1 thread", SERVICE, 2, 1, 2),
-    Arrangement("2 processes, 2 threads", SERVICE, 2, 2, 2),
+    Arrangement("1 process, 1 thread", 1, 1, 2),
+    Arrangement("1 process, 2 threads", 1, 2, 1),
+    Arrangement("2 processes, 1 thread", 2, 1, 2),
+    Arrangement("2 processes, 2 threads", 2, 2, 2),
 )
 
 
@@ -115,7 +109,7 @@ at once, so that nobody waits for them."""
 
 FULL: Final = Plan(ARRANGEMENTS, (6.0, 12.0), ((8.0,), (0.5,)), (6.0, 15.0), (7, 1))
 QUICK: Final = Plan(
-    ARRANGEMENTS[:2] + ARRANGEMENTS[3:4],
+    (ARRANGEMENTS[0], ARRANGEMENTS[2]),
     (3.0, 6.0),
     ((8.0,), (0.5,)),
     (4.0, 8.0),
@@ -151,8 +145,7 @@ async def run(options: Options) -> Report:
         write_characters(folder, plan.layers)
         measured: _Results = {}
         for each in plan.arrangements:
-            kind = EXPORTED if each.module == ORIGINAL else IMPORTED
-            measured |= await _measure(plan, each, folder / kind)
+            measured |= await _measure(plan, each, folder)
     doors = await compare_doors(TEXTS, LONG, plan.saturated[0], plan.firsts[0])
     tables = (_loads(plan, measured), _summary(plan, measured), doors)
     return Report("text", tables, facts=_facts(plan, measured))
@@ -173,7 +166,7 @@ async def _measure(plan: Plan, how: Arrangement, folder: Path) -> _Results:
         "LOG_LEVEL": "WARNING",
     }
     async with (
-        running(python(how.module), environment, "/version") as server,
+        running(python(SERVICE), environment, "/version") as server,
         httpx.AsyncClient(base_url=server.url, timeout=SECONDS * 5) as client,
     ):
         return {
@@ -285,19 +278,14 @@ def _loads(plan: Plan, measured: _Results) -> Table:
 def _summary(plan: Plan, measured: _Results) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for voice in (MEI, CHARACTER):
-        original, _ = measured[voice, plan.arrangements[0]].saturation
         for each in plan.arrangements:
             found = measured[voice, each]
             rate, processor = found.saturation
-            times = rate / original if original else None
-            rows.append(
-                (voice, each.title, rate, times, processor, found.first_sound, found.megabytes)
-            )
+            rows.append((voice, each.title, rate, processor, found.first_sound, found.megabytes))
     columns = (
         "voice",
         "arrangement",
         "saturation (texts/s)",
-        "times the original",
         "processor time of a text (s)",
         "first sound of 60 characters (ms)",
         "memory (MB, both voices loaded)",
@@ -308,9 +296,7 @@ def _summary(plan: Plan, measured: _Results) -> Table:
 def _facts(plan: Plan, measured: _Results) -> dict[str, Cell]:
     def of(workers: int) -> Measured:
         (how,) = (
-            each
-            for each in plan.arrangements
-            if (each.module, each.workers, each.threads) == (SERVICE, workers, 1)
+            each for each in plan.arrangements if (each.workers, each.threads) == (workers, 1)
         )
         return measured[CHARACTER, how]
 

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +20,6 @@ import numpy as np
 import psutil
 
 from benchmarks.measuring.report import Report, Table
-from benchmarks.waiters.alternatives import Alternative
-from benchmarks.waiters.served import ALTERNATIVE_VARIABLE
 from benchmarks.waiters.visitors import Crowd, finish, leave, warm_up_target
 from infra.local.cloud.emulators import find_emulators
 from infra.local.configuration import names
@@ -91,6 +88,7 @@ class Waiting:
         arrival_cpu: milliseconds of the processor that the process spent on the arrival of each.
         streams: `Listen` streams of the process.
         threads: its threads.
+        threads_before: those with a single client.
         memory: its resident memory, in megabytes.
         growth: its growth from the memory without clients, in megabytes.
         busy: the share of a core that it uses.
@@ -102,6 +100,7 @@ class Waiting:
     arrival_cpu: float
     streams: int
     threads: int
+    threads_before: int
     memory: float
     growth: float
     busy: float
@@ -110,26 +109,19 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measurement of one alternative with one number of clients.
+    """The measurement with one number of clients.
 
     Attributes:
-        alternative: which.
         clients: how many there were.
         waiting: what they needed.
         answers: the answer for each voice that was finished meanwhile.
         breaks: how many streams broke.
     """
 
-    alternative: Alternative
     clients: int
     waiting: Waiting
     answers: tuple[Answer, ...]
     breaks: int
-
-    @property
-    def name(self) -> str:
-        """What it is, in words."""
-        return f"{self.clients} clients, {self.alternative.value}"
 
     @property
     def has_fallen(self) -> bool:
@@ -151,7 +143,6 @@ class Measured:
         """Return it as a row of `COLUMNS`."""
         return (
             self.clients,
-            self.alternative.value,
             self.waiting.clients,
             self.waiting.arrival_cpu,
             self.waiting.streams,
@@ -168,7 +159,6 @@ class Measured:
 
 COLUMNS: Final = (
     "clients",
-    "way",
     "of them waiting",
     "CPU per arrival (ms)",
     "streams",
@@ -184,18 +174,18 @@ COLUMNS: Final = (
 
 
 async def run(options: Options) -> Report:
-    """Measure every alternative with every number of clients, alternately."""
+    """Measure every number of clients, until one is too many."""
     raise_file_limit()
     plan = QUICK if options.quick else Plan()
     measured: list[Measured] = []
     async with firestore_emulator() as address:
         # Java gets faster while it runs: not at the cost of whoever comes first.
-        await measure(Alternative.SHARED, WARM_UP.crowds[0], WARM_UP, address)
-        for clients, alternative in product(plan.crowds, Alternative):
-            if any(each.alternative is alternative and each.has_fallen for each in measured):
-                continue
-            print(f"{clients} clients, {alternative.value} ...", file=sys.stderr, flush=True)
-            measured.append(await measure(alternative, clients, plan, address))
+        await measure(WARM_UP.crowds[0], WARM_UP, address)
+        for clients in plan.crowds:
+            print(f"{clients} clients ...", file=sys.stderr, flush=True)
+            measured.append(await measure(clients, plan, address))
+            if measured[-1].has_fallen:
+                break
     return report(measured, plan)
 
 
@@ -207,23 +197,24 @@ def report(measured: Sequence[Measured], plan: Plan) -> Report:
         "of them per second": plan.rate,
     }
     for each in measured:
-        facts[f"seconds until all wait ({each.name})"] = each.waiting.arrival_seconds
+        facts[f"seconds until all wait ({each.clients} clients)"] = each.waiting.arrival_seconds
         if each.has_fallen:
-            facts[f"too much ({each.name})"] = "yes, so no more clients were tried"
+            facts[f"too much ({each.clients} clients)"] = "yes, so no more clients were tried"
         if each.complaints:
-            facts[f"instead of answers ({each.name})"] = each.complaints
+            facts[f"instead of answers ({each.clients} clients)"] = each.complaints
     return Report("waiters", (table,), facts, ratios(measured))
 
 
 def ratios(measured: Sequence[Measured]) -> dict[str, float]:
-    """Return the cost of shared streams divided by that of the library's way, with few clients."""
-    fewest = min(each.clients for each in measured)
-    by_way = {each.alternative: each for each in measured if each.clients == fewest}
-    shared, own = by_way[Alternative.SHARED].waiting, by_way[Alternative.ON_SNAPSHOT].waiting
+    """Return what the fewest clients need, divided by what the process needs with one client."""
+    fewest = min(measured, key=lambda each: each.clients)
+    waiting = fewest.waiting
     return {
-        "streams per client": shared.streams / fewest,
-        "threads beside on_snapshot": shared.threads / own.threads,
-        "memory growth beside on_snapshot": shared.growth / own.growth,
+        "streams per client": waiting.streams / fewest.clients,
+        "threads beside those with one client": waiting.threads / waiting.threads_before,
+        "memory growth by the memory with one client": (
+            waiting.growth / (waiting.memory - waiting.growth)
+        ),
     }
 
 
@@ -253,16 +244,17 @@ async def firestore_emulator() -> AsyncIterator[str]:
             await supervisor.stop_all()
 
 
-async def measure(alternative: Alternative, clients: int, plan: Plan, firestore: str) -> Measured:
+async def measure(clients: int, plan: Plan, firestore: str) -> Measured:
     """Let a crowd wait on a new process, and change documents meanwhile."""
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(serving(alternative, firestore))
+        server = await stack.enter_async_context(serving(firestore))
         client = open_client(firestore)
         stack.callback(client.close)
         crowd = Crowd(server.port, client)
         voices = FirestoreVoices(client)
         await answered(voices, await crowd.arrive(1))
         before, started = server.memory(), time.perf_counter()
+        threads_before = server.worker.num_threads()
         spent = server.cpu_seconds()
         visitors: list[Visitor] = []
         stack.push_async_callback(leave, visitors)
@@ -277,13 +269,14 @@ async def measure(alternative: Alternative, clients: int, plan: Plan, firestore:
             arrival_cpu=1000 * spent / max(arrived, 1),
             streams=(await server.counts())["streams"],
             threads=server.worker.num_threads(),
+            threads_before=threads_before,
             memory=memory / MB,
             growth=(memory - before) / MB,
             busy=busy,
             reads=reads,
         )
         answers = await finish_some(voices, crowd, visitors, plan)
-        return Measured(alternative, clients, waiting, tuple(answers), server.broken_streams())
+        return Measured(clients, waiting, tuple(answers), server.broken_streams())
 
 
 async def arrive(visitors: list[Visitor], crowd: Crowd, server: Server, clients: int) -> int:
@@ -307,6 +300,9 @@ async def finish_some(
     for _ in range(plan.changes):
         due += arrivals.expovariate(plan.rate)
         await asyncio.sleep(due - loop.time())
+        if not visitors:  # on a busy machine, all that wait can leave before another one comes
+            pending = [coming for coming in comings if not coming.done()]
+            await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
         visitor = visitors.pop(arrivals.randrange(len(visitors)))
         answers.append(asyncio.create_task(answered(voices, [visitor])))
         comings.append(asyncio.create_task(crowd.arrive(1)))
@@ -400,7 +396,7 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(alternative: Alternative, firestore: str) -> AsyncIterator[Server]:
+async def serving(firestore: str) -> AsyncIterator[Server]:
     """Serve the api as Cloud Functions' own image does."""
     async with AsyncExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -410,9 +406,7 @@ async def serving(alternative: Alternative, firestore: str) -> AsyncIterator[Ser
         supervisor = Supervisor(scratch / "logs")
         (port,) = supervisor.ports.free(1)
         stack.push_async_callback(supervisor.stop_all)
-        process = await supervisor.start(
-            "api", server_command(port), environment | {ALTERNATIVE_VARIABLE: alternative.value}
-        )
+        process = await supervisor.start("api", server_command(port), environment)
         await supervisor.wait_until_ready(process, f"http://127.0.0.1:{port}/healthz")
         # A busy process may close a kept connection just when the next request comes.
         limits = httpx.Limits(max_keepalive_connections=0)

@@ -1,4 +1,4 @@
-"""The api, as it is deployed, but for how it watches documents, and with a page of its counts.
+"""The api, as it is deployed, but for counting what its waiters need, with a page of the counts.
 
 Served by `functions_framework`, as `functions/api/main.py` is.
 """
@@ -6,28 +6,73 @@ Served by `functions_framework`, as `functions/api/main.py` is.
 from __future__ import annotations
 
 import os
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
-from benchmarks.waiters.alternatives import Alternative, CountedVoices, open_counted_voices
 from functions.api import main
 from functions.api.settings import ApiSettings
+from shared.google.firestore_client import RenewableClient
+from shared.google.firestore_listener import DocumentListener
+from shared.google.firestore_store import FirestoreVoices
 from shared.http.function import cloud_function
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
     from fastapi import FastAPI
 
-ALTERNATIVE_VARIABLE: Final = "BENCHMARK_ALTERNATIVE"
+    from shared.ports.store import Snapshot
+    from shared.voices.voice import Voice
+
+
+class CountedVoices(FirestoreVoices):
+    """The voices in Firestore, counted.
+
+    Attributes:
+        listener: watches documents.
+        reads: how many documents Firestore has handed out, read or told.
+        waiting: how many waiters know their document's present state and wait for the next.
+    """
+
+    def __init__(self, client: RenewableClient, listener: DocumentListener) -> None:
+        super().__init__(client, listener)
+        self.listener = listener
+        self.reads = 0
+        self.waiting = 0
+
+    async def read(self, voice_id: str) -> Snapshot:
+        """Read a document."""
+        self.reads += 1
+        return await super().read(voice_id)
+
+    @asynccontextmanager
+    async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
+        """Follow a document."""
+        async with (
+            super().watch(voice_id) as states,
+            aclosing(self._counted(states)) as counted,
+        ):
+            yield counted
+
+    async def _counted(self, states: AsyncIterator[Voice | None]) -> AsyncGenerator[Voice | None]:
+        first = await anext(states)
+        self.reads += 1
+        self.waiting += 1
+        try:
+            yield first
+            async for state in states:
+                self.reads += 1
+                yield state
+        finally:
+            self.waiting -= 1
 
 
 def open_services(config: ApiSettings) -> main.Services:
-    """Open the api's clients, with voices that are watched in one of the ways and counted."""
-    voices = open_counted_voices(
-        Alternative(os.environ[ALTERNATIVE_VARIABLE]),
-        config.project_id,
-        targets_per_stream=config.listen_targets_per_stream,
-    )
-    return replace(main.open_services(config), voices=voices)
+    """Open the api's clients, with voices that are counted."""
+    client = RenewableClient(project=config.project_id)
+    listener = DocumentListener(client, targets_per_stream=config.listen_targets_per_stream)
+    return replace(main.open_services(config), voices=CountedVoices(client, listener))
 
 
 def build(config: ApiSettings, services: main.Services) -> FastAPI:
@@ -41,7 +86,7 @@ def build(config: ApiSettings, services: main.Services) -> FastAPI:
             "pid": os.getpid(),
             "waiting": voices.waiting,
             "reads": voices.reads,
-            "streams": voices.watcher.stream_count,
+            "streams": voices.listener.stream_count,
         }
 
     return app
