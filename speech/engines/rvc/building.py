@@ -60,7 +60,7 @@ def build(character: Character, settings: SessionSettings) -> RvcEngine:
     if PITCH in graphs:
         pitch_model = OnnxPitchModel(graphs[PITCH], shared_session(graphs[PITCH], settings))
     voice = Voice(encoder, synthesizer, retrieval, said.options)
-    return RvcEngine(manifest, voice, pitch_model, said.parity)
+    return RvcEngine(manifest, voice, pitch_model)
 
 
 def _content_encoder(

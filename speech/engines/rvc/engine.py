@@ -13,12 +13,10 @@ from shared.characters.manifest import MANIFEST, CharacterManifest
 from shared.voices.voice import ErrorCode, VoiceError
 from speech.bundles.bundle import BundleError
 from speech.engines.interface.engine import ConversionOptions
-from speech.engines.rvc.filters import high_pass
+from speech.engines.rvc.filters import divide_peak, high_pass
 from speech.engines.rvc.loudness import loudness_gains
-from speech.engines.rvc.original import convert_as_original, divide_peak
 from speech.engines.rvc.pieces import PADDING, is_complete, plan_phrases
 from speech.engines.rvc.pitch.tracks import Contour, contour, fill_unvoiced, shift
-from speech.engines.rvc.settings import Parity
 from speech.engines.rvc.voice import Voice
 from speech.signal.arrays import Samples
 from speech.signal.chunks import Chunk, join
@@ -26,7 +24,7 @@ from speech.signal.clock import NoClock, StageClock
 from speech.signal.levels import FRAMES_PER_SECOND
 from speech.signal.pitch.f0 import HOP, SAMPLE_RATE, F0Track, track
 from speech.signal.pitch.shifting import plan_pitch
-from speech.signal.samples import check_audio, check_samples, converted_length, fit_length, resample
+from speech.signal.samples import check_audio, check_samples, converted_length, fit_length
 from speech.signal.whole.analysis import Analysis, analyse
 from speech.signal.whole.finishing import finish
 
@@ -35,7 +33,6 @@ from speech.signal.whole.finishing import finish
 _TAIL = 240
 _PITCH_TAIL = 2  # frames of pitch that the longest wave needs more than its piece has
 _FINEST = float(1 << 20)  # steps of a sample of full scale
-_INT16 = np.float32(32_768)
 
 
 class PitchModel(Protocol):
@@ -89,7 +86,6 @@ class RvcEngine:
         manifest: of the character.
         voice: its networks.
         pitch_model: follows the pitch, or None for our own tracker.
-        parity: whether to convert as the original tools do instead; see RvcSettings.
     """
 
     def __init__(
@@ -97,12 +93,10 @@ class RvcEngine:
         manifest: CharacterManifest,
         voice: Voice,
         pitch_model: PitchModel | None = None,
-        parity: Parity = "none",
     ) -> None:
         self._manifest = manifest
         self._voice = voice
         self._pitch_model = pitch_model
-        self._parity = parity
 
     @property
     def sample_rate(self) -> int:
@@ -124,9 +118,6 @@ class RvcEngine:
             )
         clock = stopwatch or NoClock()
         check_samples(samples, sample_rate, self._manifest)
-        if self._parity != "none":
-            return self._convert_as_original(samples, sample_rate, options, clock)
-
         length = converted_length(len(samples), sample_rate, self.sample_rate)
         analysis = analyse(samples, sample_rate, clock)
         if not analysis.has_speech():
@@ -141,8 +132,7 @@ class RvcEngine:
     def convert_ahead(self, samples: Samples, sample_rate: int, options: ConversionOptions) -> None:
         """Convert the phrases that are complete; see ConvertsAhead."""
         # With less of the recording, a pitch model would hear something else in its beginning.
-        needs_all = self._parity != "none" or self._pitch_model is not None
-        if needs_all or self._cannot_be_steered(options):
+        if self._pitch_model is not None or self._cannot_be_steered(options):
             return
         check_audio(samples)
         analysis = analyse(samples, sample_rate, NoClock())
@@ -250,26 +240,6 @@ class RvcEngine:
             converted[own] = heard[own]
         gains = loudness_gains(converted, SAMPLE_RATE, voice, self.sample_rate, mix)
         return voice * gains
-
-    def _convert_as_original(
-        self, samples: Samples, sample_rate: int, options: ConversionOptions, clock: StageClock
-    ) -> Samples:
-        """Convert as the original tools do; the policy "auto" leaves the pitch as it is."""
-        length = converted_length(len(samples), sample_rate, self.sample_rate)
-        with clock.stage("resample"):
-            wave = resample(samples, sample_rate, SAMPLE_RATE)
-        pitch = self._manifest.pitch
-        policy = 0.0 if pitch is None or pitch.policy == "auto" else pitch.policy
-        semitones = policy if options.pitch_shift is None else options.pitch_shift
-        random = default_rng(options.seed)
-        with clock.stage("network"):
-            said = convert_as_original(wave, self._voice, self._track_wave, semitones, random)
-        return fit_length(said.astype(np.float32) / _INT16, length)
-
-    def _track_wave(self, wave: Samples) -> Samples:
-        if self._pitch_model is not None:
-            return self._pitch_model.track(wave)
-        return track(wave).hertz
 
 
 def _pad(told: Contour) -> Contour:

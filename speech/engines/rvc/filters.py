@@ -14,6 +14,7 @@ _CUTOFF_HZ = 48
 _SAMPLE_RATE = 16_000
 _EDGE = 3 * (_ORDER + 1)  # samples by which either end is continued
 _BLOCK = 160
+_HIGHEST_PEAK = 0.95
 
 
 def high_pass(samples: NDArray[np.floating]) -> Array64:
@@ -102,3 +103,8 @@ def _butterworth() -> _BlockFilter:
         decay=poles**_BLOCK,
         settled=1 / (1 - poles),
     )
+
+
+def divide_peak(audio: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Turn a recording down whose peak is above 0.95, as the original tools do."""
+    return audio / max(float(np.abs(audio).max(initial=0.0)) / _HIGHEST_PEAK, 1.0)

@@ -1,25 +1,20 @@
 """What the settings in the manifest of an RVC voice say."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Literal
+from dataclasses import dataclass, fields
 
 from shared.characters.manifest import MANIFEST, CharacterManifest, Setting
 from speech.bundles.bundle import BundleError
 from speech.engines.rvc.voice import VoiceOptions
 
-Parity = Literal["none", "classic", "main"]
-
 _SHARES = {"index_rate": 1.0, "protect": 0.5, "loudness_mix": 1.0}
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "search": ("exact", "cell"),
     "unvoiced": ("zero", "fill"),
-    "parity": ("none", "classic", "main"),
 }
 _MOST_SPEAKERS = 10_000
 _LONGEST_NAME = 200
-_KNOWN = (*(option.name for option in fields(VoiceOptions)), "content_output", "parity")
-_PIPELINES: Mapping[str, Literal["zero", "fill"]] = {"classic": "zero", "main": "fill"}
+_KNOWN = (*(option.name for option in fields(VoiceOptions)), "content_output")
 
 
 @dataclass(frozen=True)
@@ -29,13 +24,10 @@ class RvcSettings:
     Attributes:
         options: how the voice is used.
         content_output: the output of the content encoder, or None for the first that fits.
-        parity: "classic" and "main" convert as the original tools of 2024 and of 2026 do, to
-            compare with them; "none" converts better.
     """
 
     options: VoiceOptions
     content_output: str | None
-    parity: Parity
 
 
 def read_settings(manifest: CharacterManifest) -> RvcSettings:
@@ -48,11 +40,8 @@ def read_settings(manifest: CharacterManifest) -> RvcSettings:
     for name, value in said.items():
         _check(name, value)
     options = VoiceOptions(**{name: said[name] for name in said if name in _OPTIONS})  # type: ignore[arg-type] # checked
-    parity: Parity = said.get("parity", "none")  # type: ignore[assignment] # checked above
-    if parity in _PIPELINES:
-        options = replace(options, search="cell", unvoiced=_PIPELINES[parity])
     output = said.get("content_output")
-    return RvcSettings(options, None if output is None else str(output), parity)
+    return RvcSettings(options, None if output is None else str(output))
 
 
 _OPTIONS = frozenset(option.name for option in fields(VoiceOptions))

@@ -163,7 +163,6 @@ def test_a_sample_rate_that_does_not_make_whole_frames_is_refused(tmp_path: Path
         ("loudness_mix", True, "a number from 0 to 1"),
         ("search", "nearby", '"exact" or "cell"'),
         ("unvoiced", "keep", '"zero" or "fill"'),
-        ("parity", "applio", '"none" or "classic" or "main"'),
         ("content_output", "", "the name of an output"),
     ],
 )

@@ -15,7 +15,6 @@ from shared.voices.voice import VoiceError
 from speech.engines.interface.ahead import Ahead
 from speech.engines.interface.engine import ConversionOptions
 from speech.engines.rvc.engine import RvcEngine
-from speech.engines.rvc.original import convert_as_original
 from speech.engines.rvc.retrieval import Retrieval
 from speech.engines.rvc.voice import Voice, VoiceOptions
 from speech.signal.samples import resample
@@ -263,11 +262,9 @@ def test_what_needs_the_whole_recording_is_not_converted_ahead() -> None:
     voice, options = SineVoice(), ConversionOptions(ahead=Ahead())
     parts = Voice(voice, voice, None, VoiceOptions())
     with_model = RvcEngine(character(), parts, Fixed(300, hears_voicing=True))
-    as_original = RvcEngine(character(), parts, parity="classic")
     silent_voice = SineVoice(harmonics=0)
 
     with_model.convert_ahead(phrases(), signals.RATE, options)
-    as_original.convert_ahead(phrases(), signals.RATE, options)
     steered = ConversionOptions(pitch_shift=3, ahead=Ahead())
     engine_of(silent_voice).convert_ahead(phrases(), signals.RATE, steered)
 
@@ -358,28 +355,3 @@ def test_features_are_led_towards_the_voices_training() -> None:
     voiced = contour_of(voice) > 0
     assert voice.features[voiced] == pytest.approx(0.5)
     assert voice.features[~voiced] == pytest.approx(0.1)
-
-
-def test_parity_gives_the_samples_of_the_original_pipeline() -> None:
-    voice, same = SineVoice(sample_rate=16_000), SineVoice(sample_rate=16_000)
-    recording = sentence()
-    from_16k = recording[:: signals.RATE // 16_000]
-    engine = RvcEngine(
-        character(sample_rate=16_000),
-        Voice(voice, voice, None, VoiceOptions()),
-        Fixed(150, hears_voicing=True),
-        parity="classic",
-    )
-
-    converted = engine.convert(from_16k, 16_000, ConversionOptions(pitch_shift=2.0, seed=3))
-
-    said = convert_as_original(
-        from_16k,
-        Voice(same, same, None, VoiceOptions()),
-        Fixed(150, hears_voicing=True).track,
-        2.0,
-        np.random.default_rng(3),
-    )
-    assert (converted[: len(said)] * 32_768).tolist() == said.tolist()
-    assert len(converted) == len(from_16k)
-    assert not converted[len(said) :].any()

@@ -8,8 +8,9 @@ import pytest
 from numpy.random import default_rng
 
 from speech.engines.rvc.features import feature_count
-from speech.engines.rvc.original import Lengths, convert_as_original, divide_peak
+from speech.engines.rvc.filters import divide_peak
 from speech.engines.rvc.voice import Voice, VoiceOptions
+from tests.unit.speech.engines.rvc.original import Lengths, convert_as_original
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -8,18 +7,11 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from shared.characters.manifest import parse_manifest
-from speech.engines.interface.engine import ConversionOptions
-from speech.engines.rvc.engine import RvcEngine
-from speech.engines.rvc.original import convert_as_original
-from speech.engines.rvc.settings import read_settings
 from speech.engines.rvc.voice import Voice, VoiceOptions
-from tests.unit.speech.bundles import manifest
 from tests.unit.speech.engines.rvc import golden
+from tests.unit.speech.engines.rvc.original import convert_as_original
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from speech.engines.rvc.pitch.tracks import Contour
@@ -91,34 +83,6 @@ def test_a_conversion_equals_that_of_the_original_tools(case: Case) -> None:
     assert told.hertz == pytest.approx(arrays["in0_3"][0])
     assert converted.shape == arrays["out"].shape
     assert_same(converted, arrays["out"])
-
-
-def test_an_engine_in_parity_equals_the_original_tools(tmp_path: Path) -> None:
-    arrays = golden.case(MAIN.name)
-    settings = {
-        "parity": "main",
-        "speaker": int(arrays["sid"]),
-        "index_rate": float(arrays["index_rate"]),
-        "protect": float(arrays["protect"]),
-        "loudness_mix": float(arrays["rms"]),
-    }
-    said = manifest(engine="rvc", sample_rate=40_000, pitch=None, settings=settings)
-    character = parse_manifest(json.dumps(said).encode(), tmp_path)
-    read = read_settings(character)
-    voice = Voice(
-        golden.RecordedEncoder(arrays),
-        golden.synthesizer(MAIN.voice),
-        golden.retrieval(MAIN.index),
-        read.options,
-    )
-    engine = RvcEngine(character, voice, golden.RecordedPitch(arrays), read.parity)
-    options = ConversionOptions(pitch_shift=float(arrays["up"]), seed=golden.SEED)
-
-    converted = engine.convert(arrays["audio"].astype(np.float32), 16_000, options)
-
-    assert len(converted) == len(arrays["audio"]) * 40_000 // 16_000
-    assert not converted[len(arrays["out"]) :].any()
-    assert_same((converted * 32_768)[: len(arrays["out"])], arrays["out"])
 
 
 def assert_same(converted: NDArray[Any], expected: NDArray[np.int16]) -> None:

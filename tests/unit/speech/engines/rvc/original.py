@@ -1,4 +1,4 @@
-"""The pipeline of the original tools, kept so that a voice can be compared with what they make.
+"""The pipeline of the original tools: an oracle for the stages that the engine shares with it.
 
 Up to rounding, its output equals that of RVC's releases of 2024 ("classic", unvoiced frames at
 0 Hz) and of 2026 ("main", unvoiced frames filled in). It also has their faults: noise in silence,
@@ -13,7 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from speech.engines.rvc.features import HOP, SAMPLE_RATE
-from speech.engines.rvc.filters import high_pass
+from speech.engines.rvc.filters import divide_peak, high_pass
 from speech.engines.rvc.loudness import loudness_gains
 from speech.engines.rvc.pitch.tracks import Contour, contour, fill_unvoiced, shift
 from speech.engines.rvc.voice import Voice
@@ -21,7 +21,6 @@ from speech.engines.rvc.voice import Voice
 Array = NDArray[np.float32]
 Array64 = NDArray[np.float64]
 
-_HIGHEST_PEAK = 0.95
 _LOUDEST = 0.99
 _INT16 = 32_768
 
@@ -93,11 +92,6 @@ def convert_as_original(
         audio_piece = voice.speak(padded[piece.begin : piece.end], told, random)
         spoken.append(audio_piece[trimmed:-trimmed])
     return _to_int16(_mix_loudness(np.concatenate(spoken), heard, voice))
-
-
-def divide_peak(audio: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Turn a recording down whose peak is above 0.95."""
-    return audio / max(float(np.abs(audio).max(initial=0.0)) / _HIGHEST_PEAK, 1.0)
 
 
 def _contour(
