@@ -16,13 +16,13 @@ from importing.trial.trial import TrialReport, speech_like
 from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
-from speech.engines.rvc.original import convert_as_original
 from speech.engines.rvc.retrieval import Retrieval
 from speech.engines.rvc.voice import Voice, VoiceOptions
 from speech.networks.settings import SessionSettings
 from tests.unit.importing.encoders import encoder
 from tests.unit.importing.test_consent import ANSWERS
 from tests.unit.speech.engines.rvc import golden
+from tests.unit.speech.engines.rvc.original import convert_as_original
 
 if TYPE_CHECKING:
     from pathlib import Path
