@@ -295,7 +295,8 @@ async def finish_some(
 ) -> list[Answer]:
     """Finish voices at random times and return the answers; as one client leaves, another comes."""
     loop, arrivals = asyncio.get_running_loop(), random.Random(1)
-    answers, comings = [], []
+    answers: list[asyncio.Task[Answer]] = []
+    comings: list[asyncio.Task[list[Visitor]]] = []
     due = loop.time()
     for _ in range(plan.changes):
         due += arrivals.expovariate(plan.rate)
