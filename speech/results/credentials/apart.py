@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import resource
 import sys
 from contextlib import suppress
 from typing import Final
@@ -72,12 +71,21 @@ async def read_credentials_apart(
     return CredentialsFinding.from_json(finding.decode())
 
 
-def main() -> None:
-    """Answer one question: the first line of the input says how, the rest is the file."""
+def _limit() -> None:
+    """Limit this process, where the system can; elsewhere it is only ended when its time is over."""
+    try:
+        import resource  # noqa: PLC0415 - Windows does not have it
+    except ImportError:
+        return
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     for limit in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
         resource.setrlimit(limit, (0, 0))
+
+
+def main() -> None:
+    """Answer one question: the first line of the input says how, the rest is the file."""
+    _limit()
     question = json.loads(sys.stdin.buffer.readline())
     data = sys.stdin.buffer.read()
     finding = read_credentials(data, question["content_type"], question["own"])

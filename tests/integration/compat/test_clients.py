@@ -154,7 +154,7 @@ def test_openais_package_streams_and_the_first_sentence_comes_before_the_last(
 
 
 def test_openais_package_understands_what_was_wrong(speech: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="choose one of mei") as voice:
+    with pytest.raises(openai.BadRequestError, match="choose one of hina, mei") as voice:
         speech.audio.speech.create(model="tts-1", voice="nobody", input=TEXT)
     with pytest.raises(openai.BadRequestError, match="write it in Japanese") as text:
         speech.audio.speech.create(model="tts-1", voice="mei", input="Привет")
