@@ -72,7 +72,7 @@ async def read_credentials_apart(
 
 
 def _limit() -> None:
-    """Limit this process, where the system can; elsewhere it is only ended when its time is over."""
+    """Limit this process where the system can; elsewhere only its time is limited, from outside."""
     try:
         import resource  # noqa: PLC0415 - Windows does not have it
     except ImportError:
