@@ -106,7 +106,7 @@ def test_a_lognormal_duration_has_its_percentiles() -> None:
         ('[a.b]\nunit = "s"\nsource = "assumed: x"\n', "cannot be read"),
         (
             (
-                '[a.b]\nunit = "s"\nsource = "measured: http"\nbenchmark = "http"\ntable = "x"\n'
+                '[a.b]\nunit = "s"\nsource = "measured: live"\nbenchmark = "live"\ntable = "x"\n'
                 'row = "y"\ncolumn = "z"\n'
             ),
             "has no row 'y'",

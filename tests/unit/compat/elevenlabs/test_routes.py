@@ -61,7 +61,7 @@ async def send(
             path,
             params={} if output_format is None else {"output_format": output_format},
             data={"model_id": "eleven_multilingual_sts_v2", **fields},
-            files={} if audio is None else {"audio": ("voice.wav", audio)},
+            files={"other" if audio is None else "audio": ("voice.wav", audio or b"")},
             headers=headers,
         )
 
