@@ -60,7 +60,7 @@ def found_url(done: Voice) -> str:
     return done.result.url
 
 
-def frames_of(sound: bytes) -> bytes:
+def frames_of(sound: bytes) -> object:
     """Return the samples of a WAV file."""
     with wave.open(io.BytesIO(sound)) as file:
         return file.readframes(file.getnframes())
