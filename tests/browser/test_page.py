@@ -53,7 +53,7 @@ def test_no_scene_has_an_accessibility_violation(
 @pytest.mark.parametrize(
     ("locale", "headline", "other"),
     [
-        ("ja-JP", "あなたのことばを、メイの声で。", "English"),
+        ("ja-JP", "あなたのことばを、ひなの声で。", "English"),
         ("en-US", "Your words, in Hina\u2019s voice.", "日本語"),
         ("de-DE", "Your words, in Hina\u2019s voice.", "日本語"),
     ],
@@ -163,7 +163,7 @@ def test_credits_are_folded_and_in_the_pages_language(open_page: OpenPage) -> No
     folded.locator("summary").click()
     shown = folded.locator("p").inner_text()
     assert "利用規約" in shown
-    assert "名古屋工業大学" in shown
+    assert "誰のものでもない声" in shown
 
 
 def test_credit_licence_and_terms_are_shown_before_the_recording(
