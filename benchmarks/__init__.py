@@ -1,4 +1,4 @@
 """Measures the speed of the service; see README.md."""
 
-# First of all, because it decides how NumPy's matrix library runs where conversions are measured.
-import functions.convert  # noqa: F401
+# First of all, because this package decides how NumPy's matrix library runs where conversions are measured.
+import conversion  # noqa: F401
