@@ -1,4 +1,5 @@
 """Measures the speed of the service; see README.md."""
 
-# First of all, because this package decides how NumPy's matrix library runs where conversions are measured.
+# First of all, because this package decides how NumPy's matrix library runs, as it does in the
+# services.
 import conversion  # noqa: F401

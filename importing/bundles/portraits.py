@@ -5,12 +5,18 @@ from __future__ import annotations
 import base64
 import io
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from PIL import Image, ImageOps
 
+from importing.files.apart import run_apart
 from importing.files.errors import VoiceFileError
+from importing.files.reading import read_file
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_PICTURE_BYTES: Final = 16 << 20
 _LONGEST_SIDE: Final = 8_192
@@ -41,6 +47,19 @@ def draw_portrait(picture: bytes, colour: str) -> bytes:
     flat = ground.convert("RGB")
     drawings = (_svg(flat, quality) for quality in _QUALITIES)
     return next(drawing for drawing in drawings if len(drawing) <= MAX_PORTRAIT_BYTES)
+
+
+def read_portrait(path: Path, colour: str) -> bytes:
+    """Make a portrait of a picture that a person names, in a process of its own.
+
+    Raises:
+        VoiceFileError: the file cannot be read, or is no such picture; the message names it.
+    """
+    try:
+        picture = read_file(path, MAX_PICTURE_BYTES)
+        return run_apart(partial(draw_portrait, colour=colour), picture)
+    except VoiceFileError as error:
+        raise VoiceFileError(f"{path.name}: {error}") from error
 
 
 def _opened(picture: bytes) -> Image.Image:

@@ -10,7 +10,6 @@ import argparse
 import shutil
 import sys
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from rich.console import Console
 from importing.aivmx.text_voices import ENCODER_WIDTH, SUFFIX, read_text_voice, write_text_bundle
 from importing.bundles.bundles import COLOUR, Parts, Wishes, write_bundle
 from importing.bundles.consent import ask_at_terminal, ask_consent, read_consent
-from importing.bundles.portraits import MAX_PICTURE_BYTES, draw_portrait
+from importing.bundles.portraits import read_portrait
 from importing.commands.report import (
     Tried,
     bert_table,
@@ -35,6 +34,7 @@ from importing.encoders.hubert import hubert_as_onnx, is_torch_file
 from importing.encoders.pitch_models import inspect_pitch_model, is_pitch_model
 from importing.files.apart import run_apart
 from importing.files.errors import VoiceFileError
+from importing.files.reading import read_file
 from importing.rvc.index_file import MAX_INDEX_BYTES, RetrievalIndex, read_index
 from importing.rvc.retrieval_graph import build_retrieval
 from importing.rvc.voices import import_voice
@@ -160,7 +160,7 @@ def _add_encoder(options: argparse.Namespace) -> object:
     path: Path = options.file
     store = EncoderStore(options.into)
     try:
-        content = _read(path, MAX_ENCODER_BYTES)
+        content = read_file(path, MAX_ENCODER_BYTES)
         origin = path.name
         if is_torch_file(content):
             content, origin = run_apart(hubert_as_onnx, content), f"{path.name}, made into ONNX"
@@ -195,7 +195,7 @@ def _add_bert(store: EncoderStore, content: bytes, options: argparse.Namespace) 
 def _import_text_voice(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
     voice = read_text_voice(options.files[0])
     if options.portrait is not None:
-        voice = replace(voice, portrait=_portrait(options.portrait))
+        voice = replace(voice, portrait=read_portrait(options.portrait, COLOUR))
     encoder = EncoderStore(options.into).choose(ENCODER_WIDTH, options.encoder)
     consent = _consent(options, ask)
     name = options.name or voice.read.facts.name
@@ -245,7 +245,7 @@ def _import(options: argparse.Namespace, ask: Ask, trials: Trials) -> object:
         name_ja=options.name_ja or name,
         median_hz=options.median_hz,
         settings={"speaker": options.speaker, "unvoiced": options.unvoiced},
-        portrait=None if options.portrait is None else _portrait(options.portrait),
+        portrait=None if options.portrait is None else read_portrait(options.portrait, COLOUR),
     )
     parts = Parts(voice, encoder, retrieval, pitch_model)
     folder = write_bundle(options.into, wishes, parts, consent)
@@ -270,28 +270,9 @@ def _sort_files(paths: Sequence[Path]) -> tuple[Path, Path | None]:
 
 def _read_index(path: Path, width: int) -> RetrievalIndex:
     try:
-        return read_index(_read(path, MAX_INDEX_BYTES), width)
+        return read_index(read_file(path, MAX_INDEX_BYTES), width)
     except VoiceFileError as error:
         raise _named(path, error) from error
-
-
-def _portrait(path: Path) -> bytes:
-    try:
-        picture = _read(path, MAX_PICTURE_BYTES)
-        return run_apart(partial(draw_portrait, colour=COLOUR), picture)
-    except VoiceFileError as error:
-        raise _named(path, error) from error
-
-
-def _read(path: Path, most: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(most + 1)
-    except OSError as error:
-        raise VoiceFileError(f"expected a readable file, found none ({error.strerror}).") from error
-    if len(content) > most:
-        raise VoiceFileError(f"expected at most {most} bytes, found more.")
-    return content
 
 
 def _named(path: Path, error: VoiceFileError) -> VoiceFileError:

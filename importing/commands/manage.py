@@ -15,15 +15,13 @@ import argparse
 import json
 import shutil
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
-from importing.bundles.portraits import MAX_PICTURE_BYTES, draw_portrait
-from importing.files.apart import run_apart
+from importing.bundles.portraits import read_portrait
 from importing.files.errors import VoiceFileError
 from shared.characters.manifest import (
     BUILT_IN,
@@ -110,24 +108,12 @@ def _set(options: argparse.Namespace) -> None:
     said["name"] |= {language: name for language, name in names.items() if name is not None}
     if options.portrait is not None:
         said["preview"] = {**said["preview"], "portrait": PORTRAIT}
-        drawing = _drawn(options.portrait, said["preview"]["colour"])
+        drawing = read_portrait(options.portrait, said["preview"]["colour"])
     _checked(said, folder)
     if options.portrait is not None:
         write_whole(folder / PORTRAIT, drawing)
     _write(folder, said)
     _say(f"{options.character} is changed.")
-
-
-def _drawn(picture: Path, colour: str) -> bytes:
-    try:
-        with picture.open("rb") as file:
-            content = file.read(MAX_PICTURE_BYTES + 1)
-    except OSError as error:
-        raise VoiceFileError(f"{picture}: expected a readable file ({error.strerror}).") from error
-    try:
-        return run_apart(partial(draw_portrait, colour=colour), content)
-    except VoiceFileError as error:
-        raise VoiceFileError(f"{picture.name}: {error}") from error
 
 
 def _rename(options: argparse.Namespace) -> None:
