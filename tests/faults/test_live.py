@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
 import signal
-import wave
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from infra.local.commands.live_visitor import LiveVisitor
 from shared.voices.voice import Status
 from tests.faults.endings import require_one_result
 from tests.integration.served import ROOT, SAMPLE
+from tests.support.sound_files import frames_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -58,12 +57,6 @@ async def require_one_live_result(
 def found_url(done: Voice) -> str:
     assert done.result is not None
     return done.result.url
-
-
-def frames_of(sound: bytes) -> object:
-    """Return the samples of a WAV file."""
-    with wave.open(io.BytesIO(sound)) as file:
-        return file.readframes(file.getnframes())
 
 
 @dataclass(frozen=True)

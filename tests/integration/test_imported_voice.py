@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import io
 import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
-import wave
 import zlib
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -36,6 +34,7 @@ from speech.results.encoding import encode
 from speech.results.watermark.marked import Marker
 from speech.results.watermark.pattern import WatermarkKey
 from tests.integration.served import run, served_cloud
+from tests.support.sound_files import frames_of
 from tests.unit.importing.encoders import encoder
 
 if TYPE_CHECKING:
@@ -132,13 +131,7 @@ async def test_a_phrase_that_is_converted_while_the_visitor_speaks_changes_no_by
             _converted_as_a_whole, characters / "ada", recording, seed, key
         ).result()
     # The file itself also holds a signed statement, which says when it was made.
-    assert hashlib.sha256(_frames(visitor.sound)).digest() == hashlib.sha256(whole).digest()
-
-
-def _frames(sound: bytes) -> bytes:
-    with wave.open(io.BytesIO(sound)) as file:
-        frames: bytes = file.readframes(file.getnframes())
-    return frames
+    assert hashlib.sha256(frames_of(visitor.sound)).digest() == hashlib.sha256(whole).digest()
 
 
 async def _decoded(recording: bytes) -> Recording:
@@ -155,4 +148,4 @@ def _converted_as_a_whole(bundle: Path, recording: bytes, seed: int, key: str) -
     options = ConversionOptions(seed=seed)
     samples = engine.convert(decoded.samples, decoded.sample_rate, options)
     marking = character.marking
-    return _frames(encode(samples, engine.sample_rate, OutputFormat.WAV, marking).data)
+    return frames_of(encode(samples, engine.sample_rate, OutputFormat.WAV, marking).data)
