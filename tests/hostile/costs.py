@@ -94,14 +94,14 @@ class Meter:
     """Measures files in processes that are limited as the service's are.
 
     They are forked from a small process, as the service's are: what a search keeps would make each
-    fork cost more, and would leave the decoding less memory.
+    fork cost more, and would leave the decoding less memory. That process is not forked itself:
+    memory that its parent had used and freed would be used again by the decoding, uncounted.
     """
 
     def __init__(self) -> None:
-        demuxing.warm_up()
-        forking = multiprocessing.get_context("fork")
-        self._connection, theirs = forking.Pipe()
-        forking.Process(target=_measure_all, args=(theirs,), daemon=True).start()
+        spawning = multiprocessing.get_context("spawn")
+        self._connection, theirs = spawning.Pipe()
+        spawning.Process(target=_measure_all, args=(theirs,), daemon=True).start()
         theirs.close()
 
     def cost_of(self, data: bytes) -> Cost | None:
@@ -115,6 +115,7 @@ class Meter:
 
 def _measure_all(connection: Connection) -> None:
     """Measure every file that comes; answer with processor time and peak of memory."""
+    demuxing.warm_up()
     confinement = Confinement()
     while True:
         try:

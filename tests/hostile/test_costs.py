@@ -31,6 +31,20 @@ def test_a_costly_file_costs_no_more_than_any_may(meter: Meter, name: str) -> No
     assert 0 < cost.memory_bytes <= MOST_MEMORY_BYTES
 
 
+def test_a_process_that_has_used_and_freed_much_memory_measures_the_same(meter: Meter) -> None:
+    data = COSTLIEST["Opus with 255 channels and 60 packets"]()
+    expected = meter.cost_of(data)
+    kept = [bytes(100_000) for _ in range(2_000)]
+    # Every second one is freed, so that the memory stays with the process.
+    del kept[::2]
+    measured = Meter().cost_of(data)
+
+    assert len(kept) == 1_000
+    assert expected is not None
+    assert measured is not None
+    assert measured.memory_bytes > 0.8 * expected.memory_bytes
+
+
 def test_a_meter_in_a_process_that_has_grown_measures_the_same(meter: Meter) -> None:
     data = COSTLIEST["Opus with 255 channels and 60 packets"]()
     before = meter.cost_of(data)

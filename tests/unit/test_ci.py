@@ -24,6 +24,7 @@ with open(here / "calls", "a") as file:
 plan = json.loads((here / "plan").read_text())
 key = " ".join(arguments)
 if key in plan:
+    print("what", key, "found")
     cache = here / ".pytest_cache/v/cache"
     cache.mkdir(parents=True, exist_ok=True)
     (cache / "lastfailed").write_text(json.dumps({test: True for test in plan[key]}))
@@ -87,7 +88,26 @@ def test_a_test_that_fails_twice_fails_the_run(
     assert calls[-1] == GUARD, "the other sessions run all the same"
 
 
-@pytest.mark.parametrize("session", ["lint", "terraform", "image"])
+def test_the_pages_tests_are_run_again_with_lint(
+    check: Callable[[dict[str, list[str]]], tuple[int, list[str], str]],
+) -> None:
+    status, calls, said = check({"-s lint": []})
+
+    assert calls.count("-s lint") == 2
+    assert status == 1, "it fails twice"
+    assert "lint: FAILED" in said
+
+
+def test_the_end_repeats_what_a_failed_session_wrote(
+    check: Callable[[dict[str, list[str]]], tuple[int, list[str], str]],
+) -> None:
+    _, _, said = check({"-s terraform": []})
+
+    assert said.count("what -s terraform found") == 2
+    assert "terraform failed; the end of what it wrote:\nwhat -s terraform found" in said
+
+
+@pytest.mark.parametrize("session", ["terraform", "image"])
 def test_what_is_no_test_is_not_repeated(
     session: str, check: Callable[[dict[str, list[str]]], tuple[int, list[str], str]]
 ) -> None:
