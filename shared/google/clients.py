@@ -63,11 +63,10 @@ def open_bucket(settings: CommonSettings, name: str, signer: UrlSigner | None = 
 def _open_one_bucket(
     settings: CommonSettings, name: str, signer: UrlSigner | None = None
 ) -> Bucket:
-    from google.cloud.storage import Client
-
     from shared.google.cloud_storage import CloudStorageBucket
+    from shared.google.storage_connections import open_storage_client
 
-    return CloudStorageBucket(Client(project=settings.project_id), name, signer)
+    return CloudStorageBucket(open_storage_client(settings.project_id), name, signer)
 
 
 def characters_opener(settings: CharacterSettings) -> Callable[[], Bucket] | None:
@@ -100,14 +99,9 @@ def open_signer(settings: SigningSettings) -> UrlSigner:
 
 def open_publisher(settings: CommonSettings, topic: str) -> Publisher:
     """Open a topic, given its short id, to publish to it."""
-    from google.cloud.pubsub_v1 import PublisherClient
-    from google.cloud.pubsub_v1.types import BatchSettings
+    from shared.google.pubsub import PubSubPublisher, open_publisher_client
 
-    from shared.google.pubsub import PubSubPublisher
-
-    # A visitor waits for every message, so none is held back until a batch is full.
-    client = PublisherClient(BatchSettings(max_latency=0))
-    return PubSubPublisher(client, f"projects/{settings.project_id}/topics/{topic}")
+    return PubSubPublisher(open_publisher_client, f"projects/{settings.project_id}/topics/{topic}")
 
 
 def open_push_verifier(settings: PushSettings) -> TokenVerifier:

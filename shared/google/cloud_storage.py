@@ -35,18 +35,21 @@ if TYPE_CHECKING:
     from google.auth.credentials import Credentials
     from google.cloud.storage import Blob, Client
 
-CALL_SECONDS: Final = 20.0
-"""How long one request to Cloud Storage may stay without a response."""
+CONNECT_SECONDS: Final = 3.0
+"""How long connecting may take, and how long nothing may be taken of what is sent."""
+
+SILENCE_SECONDS: Final = 6.0
+"""How long one request to Cloud Storage may stay without another byte of its response."""
 
 RETRY_SECONDS: Final = 10.0
 """How long a failed call is tried again; after that, Pub/Sub delivers the message again.
 
-The library's default of two minutes is longer than a conversion may take, so that an outage would
-fail voices.
+With the last try's connection and silence it stays below 20 s. The library's default of two minutes
+is longer than a conversion may take, so that an outage would fail voices.
 """
 
-CONNECT_SECONDS: Final = 3.0
-"""How long connecting may take; only a process that is about to end waits for it."""
+CALL_SECONDS: Final = 120.0
+"""How long a call may take in all, of a large network for example, while bytes keep coming."""
 
 EMPTY_CONTENT_TYPE: Final = "application/octet-stream"
 """The content type of what was emptied."""
@@ -142,7 +145,7 @@ class CloudStorageBucket:
     """A `Bucket` in Cloud Storage; see the port for what its methods do.
 
     Args:
-        client: the Cloud Storage client.
+        client: the Cloud Storage client, best from `storage_connections.open_storage_client`.
         name: the bucket's name.
         signer: signs addresses; None where none are needed.
         now: the clock from which expiry times are computed.
@@ -165,7 +168,7 @@ class CloudStorageBucket:
         # Every call may be repeated: a write requires that the object does not exist, and deleting
         # twice does no harm.
         self._retrying = {
-            "timeout": CALL_SECONDS,
+            "timeout": (CONNECT_SECONDS, SILENCE_SECONDS),
             "retry": DEFAULT_RETRY.with_timeout(RETRY_SECONDS),
         }
 
@@ -349,7 +352,8 @@ class CloudStorageBucket:
                 return await _in_thread(self._signers, sign)
 
     async def _call(self, work: Callable[..., _Answer], **arguments: Any) -> _Answer:
-        return await _in_thread(self._callers, partial(work, **arguments))
+        async with asyncio.timeout(CALL_SECONDS):
+            return await _in_thread(self._callers, partial(work, **arguments))
 
 
 async def _in_thread(threads: ThreadPoolExecutor, work: Callable[[], _Answer]) -> _Answer:

@@ -1,42 +1,137 @@
-"""Cloud Pub/Sub: the adapter that implements `shared.ports.topic.Publisher`."""
+"""Cloud Pub/Sub: the adapter that implements `shared.ports.topic.Publisher`.
+
+A network can forget a connection (a NAT that starts again, an instance that was frozen): what is
+sent goes nowhere, nobody says so, and gRPC keeps using it for a minute. So a message that is not
+accepted in time is published again over a new connection. It may arrive twice, as any message may.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from typing import TYPE_CHECKING, Any, Final
+
+import grpc  # type: ignore[import-untyped]  # it comes without types
+from google.api_core.exceptions import (
+    Aborted,
+    DeadlineExceeded,
+    InternalServerError,
+    ResourceExhausted,
+    RetryError,
+    ServiceUnavailable,
+    Unknown,
+)
+from google.api_core.retry import Retry, if_exception_type
+from google.cloud.pubsub_v1 import PublisherClient
+from google.cloud.pubsub_v1.types import BatchSettings
+from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
 
 from shared.errors import PublishError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from google.cloud.pubsub_v1 import PublisherClient
+_LOG = logging.getLogger(__name__)
 
-PUBLISH_SECONDS: Final = 10.0
+TRY_SECONDS: Final = 4.0
+"""How long one try to publish a message may take."""
+
+TRIES: Final = 3
+"""How often a message is published; after that, whoever wanted it says so or is asked again."""
+
+CLOSE_SECONDS: Final = 10.0
+"""How long the messages on an old connection may take; and closing, when the publisher ends."""
+
+_NO_ANSWER: Final = (DeadlineExceeded, RetryError, ServiceUnavailable, TimeoutError)
+
+# The library's own goes on for a minute, on the connection that does not answer.
+_RETRY: Final = Retry(
+    if_exception_type(Aborted, InternalServerError, ResourceExhausted, ServiceUnavailable, Unknown),
+    initial=0.1,
+    maximum=1.0,
+    timeout=TRY_SECONDS,
+)
+
+# Otherwise channels with the same target share connections, and a new one is the old one.
+_OWN_CONNECTIONS: Final = ("grpc.use_local_subchannel_pool", 1)
+
+
+class _Transport(PublisherGrpcTransport):
+    """The library's transport, with connections of its own."""
+
+    @classmethod
+    def create_channel(cls, host: str, **settings: Any) -> Any:  # type: ignore[override]
+        """Open the channel; see PublisherGrpcTransport."""
+        options = [*settings.pop("options", ()), _OWN_CONNECTIONS]
+        return super().create_channel(host, options=options, **settings)
+
+
+def open_publisher_client() -> PublisherClient:
+    """Open a client that shares its connections with no other."""
+    # A visitor waits for every message, so none is held back until a batch is full.
+    batches = BatchSettings(max_latency=0)
+    emulator = os.environ.get("PUBSUB_EMULATOR_HOST")
+    if emulator is None:
+        return PublisherClient(batches, transport=_Transport)
+    channel = grpc.insecure_channel(emulator, options=[_OWN_CONNECTIONS])
+    return PublisherClient(batches, transport=PublisherGrpcTransport(channel=channel))
 
 
 class PubSubPublisher:
     """A `Publisher` that uses Cloud Pub/Sub.
 
     Args:
-        client: the Pub/Sub client; the publisher stops it.
+        open_client: opens a Pub/Sub client; the publisher stops it.
         topic: the topic's full name, `projects/P/topics/T`.
     """
 
-    def __init__(self, client: PublisherClient, topic: str) -> None:
-        self._client = client
+    def __init__(self, open_client: Callable[[], PublisherClient], topic: str) -> None:
+        self._open_client = open_client
+        self._client = open_client()
         self._topic = topic
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
         """Publish a message; see `Publisher.publish`."""
         try:
-            named: dict[str, Any] = dict(attributes)
-            pending = self._client.publish(self._topic, data, timeout=PUBLISH_SECONDS, **named)
-            async with asyncio.timeout(PUBLISH_SECONDS + 1):
-                await asyncio.wrap_future(pending)
+            for _ in range(TRIES - 1):
+                client = self._client
+                try:
+                    return await self._publish(client, data, attributes)
+                except _NO_ANSWER:
+                    self._renew(client)
+            await self._publish(self._client, data, attributes)
         except Exception as error:  # the client's futures raise any error of the transport
             raise PublishError(f"Pub/Sub did not accept a message for {self._topic}") from error
 
+    async def _publish(
+        self, client: PublisherClient, data: bytes, attributes: Mapping[str, str]
+    ) -> None:
+        named: dict[str, Any] = dict(attributes)
+        pending = client.publish(self._topic, data, retry=_RETRY, timeout=TRY_SECONDS, **named)
+        async with asyncio.timeout(TRY_SECONDS + 1):
+            await asyncio.wrap_future(pending)
+
+    def _renew(self, old: PublisherClient) -> None:
+        if old is not self._client:
+            return
+        _LOG.warning("Pub/Sub does not answer; a new connection is opened")
+        self._client = self._open_client()
+        closing = asyncio.create_task(_close(old, CLOSE_SECONDS))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
     async def aclose(self) -> None:
         """Send what is still buffered and stop the client's threads."""
-        await asyncio.to_thread(self._client.stop)
+        for closing in tuple(self._closing):
+            closing.cancel()
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await asyncio.to_thread(self._client.stop)
+
+
+async def _close(client: PublisherClient, after_seconds: float) -> None:
+    client.stop()
+    # Other messages may still wait for their answers.
+    await asyncio.sleep(after_seconds)
+    client.transport.close()

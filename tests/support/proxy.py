@@ -1,8 +1,10 @@
-"""A TCP proxy whose connections can be cut, delayed, and forgotten."""
+"""A TCP proxy whose connections can be cut, reset, delayed, and forgotten."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from contextlib import suppress
 from typing import Self
 
@@ -15,11 +17,12 @@ class Proxy:
 
     Args:
         target: the server.
-        delay_seconds: for how long everything is held back, on its way there and on its way back.
+        delay_seconds: for how long everything is held back, on its way there and on its way back;
+            may be changed at any time.
     """
 
     def __init__(self, target: str, delay_seconds: float = 0.0) -> None:
-        self._delay = delay_seconds
+        self.delay_seconds = delay_seconds
         self._host, _, self._port = target.rpartition(":")
         self._writers: set[asyncio.StreamWriter] = set()
         self._piping: set[asyncio.Task[None]] = set()
@@ -27,6 +30,7 @@ class Proxy:
         self._refuses = False
         self._answering: set[asyncio.StreamWriter] = set()
         self._dead: set[asyncio.StreamWriter] = set()
+        self._let_through: dict[asyncio.StreamWriter, int] = {}
         self.connections = 0
         self.refused = 0
 
@@ -49,6 +53,18 @@ class Proxy:
         """End every connection without closing the protocol inside it."""
         for writer in tuple(self._writers):
             writer.transport.abort()
+
+    def reset(self) -> None:
+        """End every connection with a reset (RST), as a host does that has started again."""
+        for writer in tuple(self._writers):
+            linger = struct.pack("ii", 1, 0)
+            connection = writer.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.cut()
+
+    def cut_in_the_answer(self, after_bytes: int) -> None:
+        """End each connection that is open when so many more bytes have come back on it."""
+        self._let_through |= dict.fromkeys(self._answering, after_bytes)
 
     def forget(self) -> None:
         """Let nothing come back any more on the connections that are open; new ones work.
@@ -87,10 +103,20 @@ class Proxy:
             while data := await source.read(65_536):
                 if sink in self._dead:
                     continue
+                left = self._let_through.get(sink)
+                if left is not None and len(data) > left:
+                    sink.write(data[:left])
+                    break
+                if left is not None:
+                    self._let_through[sink] = left - len(data)
                 # What follows is not held up by what is held back.
-                loop.call_later(self._delay, sink.write, data)
+                loop.call_later(self.delay_seconds, sink.write, data)
                 await sink.drain()
-        loop.call_later(self._delay, sink.close)
+        if sink in self._dead:
+            # Whoever has forgotten a connection does not tell its end, either.
+            return
+        loop.call_later(self.delay_seconds, sink.close)
+        self._let_through.pop(sink, None)
         self._writers.discard(sink)
         self._answering.discard(sink)
 

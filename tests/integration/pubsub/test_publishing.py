@@ -105,7 +105,7 @@ async def test_a_published_message_is_pushed_to_the_endpoint_with_its_attributes
     async with served(push_app(NoTokenNeeded(), receiver)) as url:
         subscription = a_subscription(url)
         await subscribe(pubsub_emulator, subscription)
-        publisher = PubSubPublisher(publisher_client, subscription.topic)
+        publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
 
         await publisher.publish(wish.encode(), {"voice_id": voice_id, "uploaded_at": "now"})
 
@@ -124,7 +124,7 @@ async def test_a_message_that_is_not_acknowledged_is_pushed_again(
     async with served(push_app(NoTokenNeeded(), receiver)) as url:
         subscription = a_subscription(url)
         await subscribe(pubsub_emulator, subscription)
-        publisher = PubSubPublisher(publisher_client, subscription.topic)
+        publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
 
         await publisher.publish(b"content", {})
         messages = [await receiver.messages.get() for _ in range(3)]
@@ -165,7 +165,7 @@ async def test_a_recreated_subscription_pushes_only_to_the_new_address_and_keeps
         served(push_app(NoTokenNeeded(), new)) as new_url,
     ):
         subscription = a_subscription(old_url)
-        publisher = PubSubPublisher(publisher_client, subscription.topic)
+        publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
         await subscribe(pubsub_emulator, subscription)
         await publisher.publish(b"first", {})
         assert (await old.messages.get()).data == b"first"

@@ -25,6 +25,7 @@ from tests.support.voices import an_upload
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from google.api_core.retry import Retry
     from google.cloud.pubsub_v1 import PublisherClient
 
 VOICE_ID = "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f"
@@ -181,10 +182,12 @@ class FakePublisherClient:
         topic: str,
         data: bytes,
         *,
+        retry: Retry,
         timeout: float,
         **attributes: str,
     ) -> Future[str]:
         assert timeout > 0
+        assert retry.timeout == timeout
         self.sent.append((topic, data, attributes))
         sending: Future[str] = Future()
         if self.outcome is None:
@@ -199,7 +202,7 @@ class FakePublisherClient:
 
 async def test_a_message_is_published_with_its_attributes() -> None:
     client = FakePublisherClient()
-    publisher = PubSubPublisher(cast("PublisherClient", client), "projects/p/topics/t")
+    publisher = PubSubPublisher(lambda: cast("PublisherClient", client), "projects/p/topics/t")
 
     await publisher.publish(b"content", {"voice_id": "1"})
     await publisher.aclose()
@@ -210,7 +213,7 @@ async def test_a_message_is_published_with_its_attributes() -> None:
 
 async def test_a_message_that_was_not_accepted_raises_the_documented_error() -> None:
     client = FakePublisherClient(RuntimeError("down"))
-    publisher = PubSubPublisher(cast("PublisherClient", client), "projects/p/topics/t")
+    publisher = PubSubPublisher(lambda: cast("PublisherClient", client), "projects/p/topics/t")
 
     with pytest.raises(PublishError, match="did not accept a message for projects/p/topics/t"):
         await publisher.publish(b"content", {})

@@ -1,0 +1,92 @@
+"""Pub/Sub behind a network that forgets, delays, cuts and resets connections."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from shared.google.pubsub import PubSubPublisher, open_publisher_client
+from shared.http.push import push_app
+from shared.ports.tokens import NoTokenNeeded
+from tests.integration.pubsub.test_publishing import Receiver, a_subscription, served, subscribe
+from tests.support.proxy import Proxy
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+pytestmark = pytest.mark.emulators
+
+SECONDS = 20
+"""How long whoever waits may have to wait."""
+
+
+def forgotten(proxy: Proxy) -> None:
+    proxy.forget()
+
+
+def delayed(proxy: Proxy) -> None:
+    proxy.delay_seconds = 1.0
+
+
+def cut_in_the_answer(proxy: Proxy) -> None:
+    proxy.cut_in_the_answer(10)
+
+
+def reset(proxy: Proxy) -> None:
+    proxy.reset()
+
+
+@pytest_asyncio.fixture
+async def proxy(pubsub_emulator: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Proxy]:
+    async with Proxy(pubsub_emulator) as running:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", running.address)
+        yield running
+
+
+@pytest.mark.parametrize("spoil", [forgotten, delayed, cut_in_the_answer, reset])
+async def test_messages_are_published_over_a_new_connection(
+    pubsub_emulator: str, proxy: Proxy, spoil: Callable[[Proxy], None]
+) -> None:
+    receiver = Receiver()
+    async with served(push_app(NoTokenNeeded(), receiver)) as url:
+        subscription = a_subscription(url)
+        await subscribe(pubsub_emulator, subscription)
+        publisher = PubSubPublisher(open_publisher_client, subscription.topic)
+        await publisher.publish(b"before", {})
+        spoil(proxy)
+
+        wanted = {b"before", b"1", b"2"}
+        async with asyncio.timeout(SECONDS):
+            await asyncio.gather(*(publisher.publish(data, {}) for data in (b"1", b"2")))
+            while wanted:
+                # What was published twice comes twice.
+                wanted.discard((await receiver.messages.get()).data)
+
+        await publisher.aclose()
+
+
+async def test_pushes_behind_a_network_that_loses_their_answers_come_again(
+    pubsub_emulator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub_emulator)
+    receiver = Receiver()
+    async with (
+        served(push_app(NoTokenNeeded(), receiver)) as url,
+        Proxy(url.removeprefix("http://").rstrip("/")) as proxy,
+    ):
+        subscription = a_subscription(f"http://{proxy.address}/")
+        await subscribe(pubsub_emulator, subscription)
+        publisher = PubSubPublisher(open_publisher_client, subscription.topic)
+        await publisher.publish(b"before", {})
+        assert (await receiver.messages.get()).data == b"before"
+        for spoil in (reset, cut_in_the_answer, forgotten):
+            spoil(proxy)
+            name = spoil.__name__.encode()
+            await publisher.publish(name, {})
+            async with asyncio.timeout(SECONDS):
+                while (await receiver.messages.get()).data != name:
+                    pass
+        await publisher.aclose()
