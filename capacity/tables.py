@@ -13,7 +13,6 @@ from capacity.summary import PERCENTILES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from capacity.search import Found
     from capacity.study import Study
     from capacity.summary import Summary
 
@@ -62,7 +61,9 @@ def comparison(study: Study) -> Table:
     """Return the deployments side by side, what was found last."""
     named = dict(study.summaries)
     if study.found is not None:
-        named[_name_of(study.found)] = study.found.summary
+        named[
+            ("cheapest that keeps the target" if study.found.holds else "best that was found")
+        ] = study.found.summary
     rows = [_cells(name, summary) for name, summary in named.items()]
     columns = (
         "deployment",
@@ -75,10 +76,6 @@ def comparison(study: Study) -> Table:
         "US$",
     )
     return Table("The same visitors, one deployment a row", columns, tuple(rows))
-
-
-def _name_of(found: Found) -> str:
-    return "cheapest that keeps the target" if found.holds else "best that was found"
 
 
 def _cells(name: str, summary: Summary) -> tuple[str, ...]:

@@ -114,7 +114,9 @@ class Conversion:
             VoiceError: the voice cannot be converted; trying again cannot help.
             StorageUnavailableError, DecoderUnavailableError: trying again may help.
         """
-        upload = _input(voice)
+        if voice.input is None:
+            raise ValueError(f"voice {voice.voice_id} was leased without its input")
+        upload = voice.input
         stages = Stages(enter_stage)
         with stages.enter("reading", timed_as="read"):
             data = await self._read(voice, upload)
@@ -294,12 +296,6 @@ def conversion_options(voice: Voice, ahead: Ahead | None = None) -> ConversionOp
 def _seed(voice: Voice) -> int:
     """Return a number that depends on the voice alone, so that every attempt gives the same."""
     return zlib.crc32(voice.voice_id.encode())
-
-
-def _input(voice: Voice) -> Input:
-    if voice.input is None:
-        raise ValueError(f"voice {voice.voice_id} was leased without its input")
-    return voice.input
 
 
 def _too_large(size: int, most: int) -> VoiceError:

@@ -231,7 +231,9 @@ class Lease:
     async def _renew_for_ever(self) -> None:
         while True:
             due = self._monotonic() + self._remaining_seconds() / RENEWALS
-            await self._sleep(LEAST_SECONDS_BETWEEN_WRITES)
+            begin = self._monotonic()
+            await asyncio.sleep(LEAST_SECONDS_BETWEEN_WRITES)
+            self._delay = max(self._delay, self._monotonic() - begin - LEAST_SECONDS_BETWEEN_WRITES)
             # A process that gets little time may be late already.
             if (pause := due - self._monotonic()) > 0:
                 with suppress(TimeoutError):
@@ -266,12 +268,6 @@ class Lease:
                     renew, attempt=self.attempt, stage=self._stage, length=self._length()
                 )
                 await self._write_locked(change)
-
-    async def _sleep(self, seconds: float) -> None:
-        """Sleep, and notice how late this process wakes up."""
-        begin = self._monotonic()
-        await asyncio.sleep(seconds)
-        self._delay = max(self._delay, self._monotonic() - begin - seconds)
 
     def _length(self) -> timedelta:
         return lease_length(self._delay, self._monotonic() - self._taken_at)

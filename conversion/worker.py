@@ -366,14 +366,10 @@ def _log_start(lease: Lease, *, cold: bool) -> None:
 
 def _log_end(lease: Lease, end: Outcome | VoiceError, uploaded_at: str | None) -> None:
     if isinstance(end, VoiceError):
-        _log_failure(lease, end)
+        extra = _failure_of(lease.voice, end.code)
+        _LOG.warning("conversion failed: %s", end, extra=extra)
     else:
         _log_success(lease, end, uploaded_at)
-
-
-def _log_failure(lease: Lease, error: VoiceError) -> None:
-    extra = _failure_of(lease.voice, error.code)
-    _LOG.warning("conversion failed: %s", error, extra=extra)
 
 
 def _failure_of(voice: Voice, code: ErrorCode) -> dict[str, Any]:

@@ -94,7 +94,8 @@ class ScaledCloud:
         # The api sends the warm-up with this.
         created = await self.visitor.create(Wish(), CONTENT_TYPE)
         if state is InstanceState.COLD:
-            await self._forget_warm_up()
+            await self._warm_up()
+            await self.scale_to_zero()
         watching = asyncio.create_task(self.visitor.watch(created["voice_id"], lambda _voice: None))
         # Where nothing is under way meanwhile, how long the visitor speaks changes nothing.
         is_waiting = state is InstanceState.COLD
@@ -122,11 +123,6 @@ class ScaledCloud:
         begin = time.perf_counter()
         await self._warm_up()
         return time.perf_counter() - begin
-
-    async def _forget_warm_up(self) -> None:
-        """Wait until the warm-up has done its work, and undo it."""
-        await self._warm_up()
-        await self.scale_to_zero()
 
     async def _warm_up(self) -> None:
         response = await self.client.get(f"{self._convert}/warmup", timeout=STOP_SECONDS)

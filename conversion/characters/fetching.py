@@ -157,7 +157,9 @@ class FetchedCharacters:
             yield await asyncio.shield(copy.loading)
         finally:
             copy.loans -= 1
-            self._take_back(copy)
+            if not copy.loans:
+                self._replaced.discard(copy)
+                self._returned.set()
 
     async def _current(self, character_id: str) -> _Copy:
         """Return the copy of what the bucket has; its load may not be finished."""
@@ -167,7 +169,9 @@ class FetchedCharacters:
             # Another voice may have asked at the same time.
             copy = self._copies.get(character_id)
             if copy is None or copy.revision != revision:
-                self._refuse_broken(character_id, revision)
+                known, until = self._broken.get(character_id, (None, 0.0))
+                if known == revision and self._now() < until:
+                    raise _broken_character(character_id)
                 self._drop(character_id)
                 return self._begin_load(character_id, revision)
             copy.checked_at = self._now()
@@ -190,11 +194,6 @@ class FetchedCharacters:
             extra = {"event": "character_not_checked", "character": character_id}
             _LOG.warning("%s is used unchecked: %s", character_id, error, extra=extra)
             return copy.revision
-
-    def _refuse_broken(self, character_id: str, revision: int) -> None:
-        known, until = self._broken.get(character_id, (None, 0.0))
-        if known == revision and self._now() < until:
-            raise _broken_character(character_id)
 
     def _begin_load(self, character_id: str, revision: int) -> _Copy:
         copy = _Copy(revision, self._now())
@@ -285,11 +284,6 @@ class FetchedCharacters:
         copy = self._copies.pop(character_id, None)
         if copy is not None and copy.loans:
             self._replaced.add(copy)
-
-    def _take_back(self, copy: _Copy) -> None:
-        if not copy.loans:
-            self._replaced.discard(copy)
-            self._returned.set()
 
 
 def _broken_character(character_id: str) -> VoiceError:

@@ -78,7 +78,8 @@ class DeadLetterHandler:
             if _may_be_put_back(snapshot):
                 await self._put_back(wish, snapshot, message)
                 return
-            _log_dead_letter(message)
+            extra = {"event": "dead_lettered", "subscription": message.subscription}
+            _LOG.error("dead letter", extra=extra)
             await change(self._voices, wish.voice_id, give_up, snapshot)
             own_result = ""
         except UnknownVoiceError as reason:
@@ -114,11 +115,6 @@ def _may_be_put_back(snapshot: Snapshot) -> bool:
     voice = snapshot.voice
     is_young = snapshot.read_at < voice.created_at + CONVERTED_WITHIN
     return voice.has_attempts_left and is_young
-
-
-def _log_dead_letter(message: PushMessage) -> None:
-    extra = {"event": "dead_lettered", "subscription": message.subscription}
-    _LOG.error("dead letter", extra=extra)
 
 
 def _log_duplicate(reason: Exception) -> None:

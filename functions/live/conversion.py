@@ -111,7 +111,8 @@ class LiveConversion:
 
         async def take() -> Lease:
             # It does not wait for another attempt's lease: the visitor waits for the document then.
-            known = _aged(recording.voice, recording.read_at)
+            elapsed = timedelta(seconds=asyncio.get_running_loop().time() - recording.read_at)
+            known = replace(recording.voice, read_at=recording.voice.read_at + elapsed)
             return await take_lease(self._voices, voice_id, upload, sleep=None, known=known)
 
         async def run(
@@ -212,9 +213,3 @@ class Computation:
         self._stage = stage
         if self._tell is not None:
             self._tell(stage)
-
-
-def _aged(snapshot: Snapshot, read_at: float) -> Snapshot:
-    """Return a snapshot whose time is the store's time now: a lease counts from there."""
-    elapsed = timedelta(seconds=asyncio.get_running_loop().time() - read_at)
-    return replace(snapshot, read_at=snapshot.read_at + elapsed)

@@ -152,7 +152,9 @@ class Session:
         self._tell_received()
         # If the store did not answer, `end` will show it.
         if reading.done() and not isinstance(reading.exception(), PassingError):
-            self._feed((await _waiting(reading)).voice, piece)
+            voice = (await _waiting(reading)).voice
+            self._feed_hearing(voice, piece)
+            self._feed_ahead(voice, piece)
 
     def _tell_received(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -166,10 +168,6 @@ class Session:
             await asyncio.sleep(protocol.HEARTBEAT_SECONDS)
             if not self._is_answered:
                 self._outbox.offer(protocol.received(len(self._intake.data)))
-
-    def _feed(self, voice: Voice, piece: bytes) -> None:
-        self._feed_hearing(voice, piece)
-        self._feed_ahead(voice, piece)
 
     def _feed_hearing(self, voice: Voice, piece: bytes) -> None:
         if self._hearing is not None:

@@ -148,7 +148,8 @@ class Sweeper:
         upload = await self._find_upload(voice)
         remedy = decide(voice, upload, now=snapshot.read_at, patience=self._patience)
         if remedy is Remedy.EXPIRE:
-            await self._expire(voice)
+            await change(self._voices, voice.voice_id, expire)
+            _LOG.info("expired", extra={"event": "voice_expired"})
         elif remedy is Remedy.PUT_BACK and upload is not None:
             await self._put_back(voice, upload)
         return remedy
@@ -167,7 +168,3 @@ class Sweeper:
         await request_conversion(self._conversions, self._voices, message, record)
         extra = {"event": "voice_put_back", "status": voice.status.value}
         _LOG.warning("put back a voice that was %s", voice.status, extra=extra)
-
-    async def _expire(self, voice: Voice) -> None:
-        await change(self._voices, voice.voice_id, expire)
-        _LOG.info("expired", extra={"event": "voice_expired"})

@@ -141,7 +141,11 @@ def main(arguments: Sequence[str]) -> int:
         if options.command == "put":
             _put(options)
         else:
-            _remove(options)
+            for name in _open(options.bucket).remove(options.character):
+                _say(
+                    f"{name} is needed by no character; gcloud storage rm gs://{options.bucket}/{name}"
+                )
+            _say(f"{options.character} is removed; the service offers it for a minute at most.")
     except (
         BundleError,
         ManifestError,
@@ -181,12 +185,6 @@ def _put(options: argparse.Namespace) -> None:
     _say(str(try_bundle(folder, ENGINES, SessionSettings(), most)))
     _open(options.bucket).put(manifest)
     _say(f"{manifest.id} is in {options.bucket}; the service offers it within a minute.")
-
-
-def _remove(options: argparse.Namespace) -> None:
-    for name in _open(options.bucket).remove(options.character):
-        _say(f"{name} is needed by no character; gcloud storage rm gs://{options.bucket}/{name}")
-    _say(f"{options.character} is removed; the service offers it for a minute at most.")
 
 
 def _open(bucket: str) -> CharacterFolder:

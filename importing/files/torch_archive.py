@@ -56,7 +56,9 @@ class TorchArchive:
             ) from error
         self._members = _checked_members(members, size)
         self._folder = _folder_of(self._members)
-        self._check_byte_order()
+        name = f"{self._folder}byteorder"
+        if name in self._members and self._read(name, 16) != b"little":
+            raise VoiceFileError("expected numbers in little-endian order, found another order.")
 
     def __enter__(self) -> Self:
         return self
@@ -98,11 +100,6 @@ class TorchArchive:
                 f"storage {shown(key)}: expected {size} bytes, found {member.file_size}."
             )
         return self._read(name, size)
-
-    def _check_byte_order(self) -> None:
-        name = f"{self._folder}byteorder"
-        if name in self._members and self._read(name, 16) != b"little":
-            raise VoiceFileError("expected numbers in little-endian order, found another order.")
 
     def _read(self, name: str, most: int) -> bytes:
         member = self._members[name]

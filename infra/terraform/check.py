@@ -118,7 +118,7 @@ def _check_with_providers(terraform: str, run: Run) -> int:
     for folder in FOLDERS:
         with tempfile.TemporaryDirectory() as data, _without_new_lock_file(folder):
             for step in STEPS:
-                _heading(folder, step[0])
+                print(f"== terraform {step[0]} in {folder.relative_to(ROOT)}", flush=True)
                 if run([terraform, f"-chdir={folder}", *step], {"TF_DATA_DIR": data}):
                     print(f"FOUND: terraform {step[0]} in {folder.relative_to(ROOT)}, see above.")
                     return FOUND
@@ -154,10 +154,6 @@ def _check_with_stand_in(program: Path, run: Run) -> int:
             return FOUND
     print("PASSED with the schema check, which knows the providers' schemas and not Google's API.")
     return PASSED
-
-
-def _heading(folder: Path, step: str) -> None:
-    print(f"== terraform {step} in {folder.relative_to(ROOT)}", flush=True)
 
 
 def _registry_answers() -> bool:

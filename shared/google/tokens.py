@@ -178,7 +178,9 @@ class GoogleTokenVerifier:
 
     async def verify(self, authorization: str | None) -> Mapping[str, Any]:
         """Return the token's claims; see `TokenVerifier.verify`."""
-        if self._signature_may_be_removed and _is_signature_removed(authorization):
+        if self._signature_may_be_removed and (authorization or "").endswith(
+            f".{REMOVED_SIGNATURE}"
+        ):
             claims = _unexpired_claims(authorization, self._audience)
         else:
             token = _token(authorization)
@@ -207,10 +209,6 @@ class FirebaseTokenVerifier:
         if not claims.get("sub"):
             raise TokenRefusedError("the token names no user")
         return claims
-
-
-def _is_signature_removed(authorization: str | None) -> bool:
-    return (authorization or "").endswith(f".{REMOVED_SIGNATURE}")
 
 
 def _unexpired_claims(authorization: str | None, audience: str) -> Mapping[str, Any]:

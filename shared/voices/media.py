@@ -143,13 +143,11 @@ def sniff(head: bytes) -> Container | None:
     if head.startswith(b"\x1aE\xdf\xa3"):
         return Container.WEBM if b"\x42\x82\x84webm" in head[:64] else Container.MATROSKA
     for offset, magic, container in _MAGIC:
-        if head.startswith(magic, offset) and (container is not Container.WAV or _is_riff(head)):
+        if head.startswith(magic, offset) and (
+            container is not Container.WAV or head.startswith((b"RIFF", b"RF64"))
+        ):
             return container
     return _sniff_mpeg_frame(head)
-
-
-def _is_riff(head: bytes) -> bool:
-    return head.startswith((b"RIFF", b"RF64"))
 
 
 def _sniff_behind_id3(head: bytes) -> Container:

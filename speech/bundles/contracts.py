@@ -113,13 +113,9 @@ def _fits(expected: TensorContract, actual: Tensor) -> bool:
 
 def _shape_fits(expected: Shape, actual: Sequence[int | str | None]) -> bool:
     return len(expected) == len(actual) and all(
-        _size_fits(wanted, size) for wanted, size in zip(expected, actual, strict=True)
+        (wanted is None or size == wanted if isinstance(size, int) else True)
+        for wanted, size in zip(expected, actual, strict=True)
     )
-
-
-def _size_fits(expected: int | str | None, actual: int | str | None) -> bool:
-    """Whether a size fits; a graph whose size varies also takes the fixed size expected."""
-    return expected is None or actual == expected if isinstance(actual, int) else True
 
 
 def _shown(size: int | str | None) -> str:

@@ -70,15 +70,11 @@ def gate_gains(levels: SpeechLevels, speech: Frames) -> Samples:
 
 def _without_clicks(audible: Frames) -> Frames:
     """Drop runs shorter than _SHORTEST frames (a morphological opening)."""
-    enough = _all_of(audible, _SHORTEST)
+    total = np.concatenate([[0], np.cumsum(audible), np.full(_SHORTEST, -1)])
+    enough: Frames = (
+        total[_SHORTEST : _SHORTEST + len(audible)] - total[: len(audible)] == _SHORTEST
+    )
     return _any_of(enough, _SHORTEST - 1, 0)
-
-
-def _all_of(frames: Frames, count: int) -> Frames:
-    """Whether this frame and the count - 1 after it are all set."""
-    total = np.concatenate([[0], np.cumsum(frames), np.full(count, -1)])
-    full: Frames = total[count : count + len(frames)] - total[: len(frames)] == count
-    return full
 
 
 def _any_of(frames: Frames, before: int, after: int) -> Frames:

@@ -211,19 +211,14 @@ def write_out(text: str) -> str:
     Returns:
         Text of kana, kanji, letters, digits and a few signs; empty if nothing can be said.
     """
-    spoken = _plain(text)
+    visible = _HIDDEN.sub("", text.translate(_ROMAN))
+    spoken = unicodedata.normalize("NFKC", visible.translate(_UNUSUAL)).translate(_UNUSUAL)
     for pattern, replace in _RULES:
         spoken = pattern.sub(replace, spoken)
     spoken = "".join(_character(character) for character in spoken)
     if not _SPEAKABLE.search(spoken):
         return _name_emoji(text)
     return _PAUSES.sub("、", " ".join(spoken.split())).strip("、 ")
-
-
-def _plain(text: str) -> str:
-    """Bring a text to usual characters, without any that cannot be seen."""
-    visible = _HIDDEN.sub("", text.translate(_ROMAN))
-    return unicodedata.normalize("NFKC", visible.translate(_UNUSUAL)).translate(_UNUSUAL)
 
 
 def _date(found: re.Match[str]) -> str:

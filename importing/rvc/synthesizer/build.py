@@ -93,17 +93,13 @@ def _metadata(voice: VoiceFile) -> dict[str, object]:
 def _masks(graph: GraphBuilder, phone: str, lengths: str) -> tuple[str, str]:
     """Return 1 for frames that count and 0 for others, as [1, 1, T, 1] and as [1, 1, 1, T]."""
     count = graph.node("Squeeze", graph.node("Shape", phone, start=1, end=2))
-    zero, one = (graph.constant(_scalar(value)) for value in (0, 1))
+    zero, one = (graph.constant(np.array(value, np.int64)) for value in (0, 1))
     frames = graph.node("Range", zero, count, one)
     counts = graph.node("Cast", graph.node("Less", frames, lengths), to=FLOAT)
     return (
         graph.node("Reshape", counts, graph.sizes(1, 1, -1, 1)),
         graph.node("Reshape", counts, graph.sizes(1, 1, 1, -1)),
     )
-
-
-def _scalar(value: int) -> np.ndarray:
-    return np.array(value, np.int64)
 
 
 def _sample(graph: GraphBuilder, prior: Prior, random: str, mask: str) -> str:

@@ -186,14 +186,12 @@ class Demuxer:
                     if begin < end:
                         if self.format is None:
                             self.format = _accepted_format(frame, stream, max_bytes / max_seconds)
-                        self._count_samples(end - begin, max_seconds * self.format.sample_rate)
+                        longest = max_seconds * self.format.sample_rate
+                        self.samples += end - begin
+                        if self.samples > longest:
+                            raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
                         yield _samples(frame, self.format, begin, end)
         self._require_enough()
-
-    def _count_samples(self, count: int, longest: float) -> None:
-        self.samples += count
-        if self.samples > longest:
-            raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
 
     def _demux(self, source: InputContainer, stream: AudioStream) -> Iterator[Packet[AudioStream]]:
         try:

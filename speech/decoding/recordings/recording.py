@@ -204,7 +204,9 @@ def check(recording: Recording, limits: DecodeLimits) -> None:
         raise too_long(limits)
     if recording.seconds < limits.shortest:
         raise _too_short(recording, limits)
-    peak = _peak(recording.samples)
+    peak = float(
+        np.maximum(recording.samples.max(initial=0.0), -recording.samples.min(initial=0.0))
+    )
     if not np.isfinite(peak):
         raise VoiceError(ErrorCode.CORRUPT, "The recording has samples that are not numbers.")
     if peak > MAX_PEAK:
@@ -240,11 +242,6 @@ def _too_short(recording: Recording, limits: DecodeLimits) -> VoiceError:
         f"The recording is {recording.seconds:.2f} s long; "
         f"at least {limits.min_seconds:g} s are needed.",
     )
-
-
-def _peak(samples: npt.NDArray[np.float32]) -> float:
-    """The largest magnitude; NaN if a sample is NaN."""
-    return float(np.maximum(samples.max(initial=0.0), -samples.min(initial=0.0)))
 
 
 def _rms(samples: npt.NDArray[np.float32]) -> float:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from speech.decoding.recordings.recording import DecodeLimits
-    from speech.decoding.recordings.wire import Job, Verdict
+    from speech.decoding.recordings.wire import Job
 
 _LONGEST_PIECE: Final = 4 << 20
 """The samples of the longest frame, 65535 of 8 channels in FLAC, fit."""
@@ -132,7 +132,9 @@ class DecodedStream:
                 yield Piece(mixed(memoryview(content), form), form.sample_rate)
         verdict = read_verdict(await self._receive(LONGEST_MESSAGE))
         if verdict is None or verdict.code:
-            await self._fail(verdict)
+            ending = await receive_message(self._process.status)
+            answer = ProcessAnswer(memoryview(b""), verdict, read_exit(ending))
+            raise answer.error(self._limits)
 
     async def _contents(self) -> AsyncIterator[bytes]:
         """Yield the content of the pieces up to the one without any.
@@ -154,12 +156,6 @@ class DecodedStream:
             return False
         length: int = PIECE_LENGTH.unpack_from(self._received)[0]
         return 0 < length <= len(self._received) - PIECE_LENGTH.size
-
-    async def _fail(self, verdict: Verdict | None) -> None:
-        """Raise the error that the end of the process means."""
-        ending = await receive_message(self._process.status)
-        answer = ProcessAnswer(memoryview(b""), verdict, read_exit(ending))
-        raise answer.error(self._limits)
 
     async def _receive(self, most: int) -> bytes:
         """Read a piece; nothing if the process has ended.

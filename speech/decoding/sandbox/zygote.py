@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from speech.decoding.recordings import demuxing
 from speech.decoding.recordings.incoming import Incoming
@@ -31,9 +31,6 @@ from speech.decoding.recordings.wire import (
     Job,
 )
 from speech.decoding.sandbox.confinement import Confinement
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _CONTROL: Final = 0
 _DESCRIPTORS_OF_A_JOB: Final = 3
@@ -85,7 +82,9 @@ class Zygote:
                     os.read(wake_up, 4096)
                     has_any_ended = True
                 else:
-                    self._give_up(descriptor)
+                    # It has not been reaped yet, so no other process has its number.
+                    os.kill(self._children[descriptor], signal.SIGKILL)
+                    self._poll.unregister(descriptor)
             # Done last, because it closes descriptors that may be in this list.
             if has_any_ended:
                 self._reap()
@@ -127,12 +126,6 @@ class Zygote:
             # Somebody listens to the others while they decode.
             self._eager.add(child)
         self._poll.register(status, select.POLLIN)
-
-    def _give_up(self, status: int) -> None:
-        """Kill a process, because nobody waits for its recording any more."""
-        # It has not been reaped yet, so no other process has its number.
-        os.kill(self._children[status], signal.SIGKILL)
-        self._poll.unregister(status)
 
     def _reap(self) -> None:
         for status, child in list(self._children.items()):
@@ -244,16 +237,13 @@ def _read(descriptor: int, size: int | None = None) -> bytes:
     return b"".join(pieces)
 
 
-def _ignore(signals: Iterable[signal.Signals]) -> None:
-    for number in signals:
-        signal.signal(number, signal.SIG_IGN)
-
-
 def main() -> None:
     """Run the zygote on the control socket that is its standard input."""
     # A service that is asked to stop may still finish a recording, so these signals do not end the
     # zygote: it ends when the control socket is closed, which happens when the service ends.
-    _ignore((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in signals:
+        signal.signal(number, signal.SIG_IGN)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (_MAX_DESCRIPTORS, most))
     demuxing.warm_up()

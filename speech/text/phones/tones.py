@@ -80,7 +80,7 @@ def _phrases(labels: Sequence[_Label]) -> Iterator[list[ToneOfPhone]]:
         phrase.append(ToneOfPhone(_plain(label.phone), tone))
         if following is None:
             break
-        if _ends_phrase(label, following):
+        if label.backward == 1 and following.forward == 1 and label.phone in _ENDS_OF_MORAE:
             yield phrase
             phrase, tone = [], 0
         else:
@@ -92,10 +92,6 @@ def _plain(phone: str) -> str:
     if phone == _CLOSURE:
         return "q"
     return phone.lower() if phone in _DEVOICED else phone
-
-
-def _ends_phrase(label: _Label, following: _Label) -> bool:
-    return label.backward == 1 and following.forward == 1 and label.phone in _ENDS_OF_MORAE
 
 
 def _step(label: _Label, following: _Label) -> int:

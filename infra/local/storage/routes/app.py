@@ -88,7 +88,8 @@ def create_app(
         with Catalogue(root / "catalogue.sqlite") as catalogue:
             contents = Contents(root / "contents")
             notifications = Notifications(catalogue, publish, backoff or Backoff(), logger)
-            _forget_leftovers(catalogue, contents, now())
+            catalogue.delete_sessions_before(microseconds(now() - LIFETIME))
+            contents.keep_only(catalogue.content_ids())
             delivery = asyncio.create_task(notifications.run())
             delivery.add_done_callback(_report_failure(logger))
             try:
@@ -184,9 +185,3 @@ def _report_failure(logger: Logger) -> Callable[[asyncio.Task[None]], None]:
             logger.critical("No notification is published any more.", exc_info=error)
 
     return report
-
-
-def _forget_leftovers(catalogue: Catalogue, contents: Contents, now: datetime) -> None:
-    """Remove what a killed server left half done, and upload sessions whose time is over."""
-    catalogue.delete_sessions_before(microseconds(now - LIFETIME))
-    contents.keep_only(catalogue.content_ids())
