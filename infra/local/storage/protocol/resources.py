@@ -51,7 +51,7 @@ def rfc3339(epoch_microseconds: int, timespec: str = "milliseconds") -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A bucket; `fields` holds what its owner set (cors, lifecycle, labels, ...)."""
+    """A bucket; `fields` holds what its owner set (cors, labels, ...)."""
 
     name: str
     project: str
@@ -93,8 +93,7 @@ class StoredObject:
     content_id: str
     size: int
     crc32c: str
-    md5: str | None
-    component_count: int | None
+    md5: str
     created: int
     updated: int
     fields: Json
@@ -106,9 +105,8 @@ class StoredObject:
 
     @property
     def xml_etag(self) -> str:
-        """The XML API's entity tag: the MD5 in hexadecimal where there is one."""
-        tag = base64.b64decode(self.md5).hex() if self.md5 else self.etag
-        return f'"{tag}"'
+        """The XML API's entity tag: the MD5 in hexadecimal."""
+        return f'"{base64.b64decode(self.md5).hex()}"'
 
     @property
     def content_type(self) -> str:
@@ -118,7 +116,7 @@ class StoredObject:
     def resource(self, base_url: str) -> Json:
         """The `storage#object` resource, whose links begin with `base_url`."""
         path = f"/storage/v1/b/{self.bucket}/o/{quote(self.name, safe='')}"
-        resource: Json = {
+        return {
             "storageClass": "STANDARD",
             **self.fields,
             "kind": "storage#object",
@@ -131,17 +129,13 @@ class StoredObject:
             "metageneration": str(self.metageneration),
             "size": str(self.size),
             "crc32c": self.crc32c,
+            "md5Hash": self.md5,
             "etag": self.etag,
             "timeCreated": rfc3339(self.created),
             "timeFinalized": rfc3339(self.created),
             "timeStorageClassUpdated": rfc3339(self.created),
             "updated": rfc3339(self.updated),
         }
-        if self.md5 is not None:
-            resource["md5Hash"] = self.md5
-        if self.component_count is not None:
-            resource["componentCount"] = self.component_count
-        return resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,17 +201,3 @@ def object_fields(body: Json) -> Json:
     if any("\r" in text or "\n" in text for text in [*texts, *metadata]):
         raise InvalidArgumentError("Object fields and metadata must not contain line breaks.")
     return fields
-
-
-def merged(original: Json, patch: Json) -> Json:
-    """A JSON Merge Patch (RFC 7396) applied to a copy."""
-    result = dict(original)
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        elif isinstance(value, dict):
-            inner = result.get(key)
-            result[key] = merged(inner if isinstance(inner, dict) else {}, value)
-        else:
-            result[key] = value
-    return result

@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from infra.local.storage.protocol.signatures import HmacKey
 
 
-# Begins the links in notifications of what no request caused.
-_NO_REQUEST_URL = "http://127.0.0.1"
-
-
 class _State(TypedDict):
     api: ASGIApp
 
@@ -65,8 +61,7 @@ def create_app(
 ) -> Starlette:
     """The storage server as an ASGI application; it needs the lifespan protocol.
 
-    Lifecycle rules that delete by age are obeyed whenever the server starts. Faults are injected
-    around it: any ASGI middleware can delay, break or replace what it answers.
+    Faults are injected around it: any ASGI middleware can delay, break or replace what it answers.
 
     Args:
         root: the folder for objects and catalogue; made if missing; for one server at a time.
@@ -128,7 +123,6 @@ def _api(
 ) -> Starlette:
     buckets = Buckets(catalogue, now)
     objects = Objects(catalogue, contents, notifications, now)
-    objects.delete_expired(_NO_REQUEST_URL)
     uploads = Uploads(catalogue, contents, objects, now)
     object_api = ObjectApi(objects, contents)
     xml_api = XmlApi(buckets, objects, contents, keys, now)

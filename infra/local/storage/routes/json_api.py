@@ -15,15 +15,14 @@ from infra.local.storage.protocol.bodies import json_body
 from infra.local.storage.protocol.errors import InvalidArgumentError, NotOfferedError
 from infra.local.storage.protocol.names import checked_object_name, decoded
 from infra.local.storage.protocol.preconditions import Preconditions, parsed_number
-from infra.local.storage.protocol.resources import Json, merged, object_fields
 from infra.local.storage.routes.downloads import content_response
 from infra.local.storage.routes.requests import base_url
-from infra.local.storage.state.objects import Draft, Listing, Source
+from infra.local.storage.state.objects import Listing
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from infra.local.storage.protocol.resources import StoredObject
+    from infra.local.storage.protocol.resources import Json, StoredObject
     from infra.local.storage.state.buckets import Buckets
     from infra.local.storage.state.contents import Contents
     from infra.local.storage.state.objects import Objects
@@ -46,7 +45,6 @@ class BucketApi:
             Route("/b", self.list_page, methods=["GET"]),
             Route("/b", self.create, methods=["POST"]),
             Route("/b/{bucket}", self.get, methods=["GET"]),
-            Route("/b/{bucket}", self.change, methods=["PATCH", "PUT"]),
             Route("/b/{bucket}", self.delete, methods=["DELETE"]),
             Route("/b/{bucket}/notificationConfigs", self.list_notifications, methods=["GET"]),
             Route("/b/{bucket}/notificationConfigs", self.add_notification, methods=["POST"]),
@@ -79,16 +77,6 @@ class BucketApi:
     async def get(self, request: Request) -> Response:
         """Describe a bucket."""
         bucket = self._buckets.get(_segment(request, "bucket"))
-        return JSONResponse(bucket.resource(base_url(request)))
-
-    async def change(self, request: Request) -> Response:
-        """Set a bucket's fields, some (PATCH) or all (PUT)."""
-        bucket = self._buckets.change(
-            _segment(request, "bucket"),
-            await json_body(request),
-            Preconditions.from_query(request.query_params),
-            keep=request.method == "PATCH",
-        )
         return JSONResponse(bucket.resource(base_url(request)))
 
     async def delete(self, request: Request) -> Response:
@@ -133,15 +121,10 @@ class ObjectApi:
     def routes(self) -> list[Route]:
         """The endpoints, below `/storage/v1`."""
         one = "/b/{bucket}/o/{object}"
-        other = "/b/{to_bucket}/o/{to_object}"
         return [
             Route("/b/{bucket}/o", self.list_page, methods=["GET"]),
             Route(one, self.get, methods=["GET"]),
-            Route(one, self.change, methods=["PATCH", "PUT"]),
             Route(one, self.delete, methods=["DELETE"]),
-            Route(f"{one}/copyTo{other}", self.copy, methods=["POST"]),
-            Route(f"{one}/rewriteTo{other}", self.rewrite, methods=["POST"]),
-            Route(f"{one}/compose", self.compose, methods=["POST"]),
         ]
 
     def download_routes(self) -> list[Route]:
@@ -183,18 +166,6 @@ class ObjectApi:
         stored = self._found(request)
         return content_response(request, self._contents, stored, {"ETag": stored.etag})
 
-    async def change(self, request: Request) -> Response:
-        """Set an object's fields, some (PATCH) or all (PUT)."""
-        body = await json_body(request)
-        changed = self._objects.change(
-            self._found(request, conditions=Preconditions()),
-            body,
-            Preconditions.from_query(request.query_params),
-            base_url(request),
-            keep=request.method == "PATCH",
-        )
-        return JSONResponse(changed.resource(base_url(request)))
-
     async def delete(self, request: Request) -> Response:
         """Remove an object."""
         self._objects.delete(
@@ -206,65 +177,18 @@ class ObjectApi:
         )
         return Response(status_code=204)
 
-    async def copy(self, request: Request) -> Response:
-        """Copy an object."""
-        copied, _ = await self._copied(request)
-        return JSONResponse(copied.resource(base_url(request)))
-
-    async def rewrite(self, request: Request) -> Response:
-        """Copy an object; here always in one step."""
-        copied, size = await self._copied(request)
-        return JSONResponse(
-            {
-                "kind": "storage#rewriteResponse",
-                "done": True,
-                "objectSize": str(size),
-                "totalBytesRewritten": str(size),
-                "resource": copied.resource(base_url(request)),
-            }
-        )
-
-    async def compose(self, request: Request) -> Response:
-        """Join objects."""
-        body = await json_body(request)
-        draft = Draft(
-            bucket=_segment(request, "bucket"),
-            name=_segment(request, "object"),
-            fields=object_fields(_destination(body)),
-            conditions=Preconditions.from_query(request.query_params),
-        )
-        stored = await self._objects.compose(_sources(body), draft, base_url(request))
-        return JSONResponse(stored.resource(base_url(request)))
-
-    async def _copied(self, request: Request) -> tuple[StoredObject, int]:
-        body = await json_body(request)
-        source = self._objects.get(
-            _segment(request, "bucket"),
-            _segment(request, "object"),
-            _generation(request, "sourceGeneration"),
-            Preconditions.from_query(request.query_params, "ifSource"),
-            reading=False,
-        )
-        draft = Draft(
-            bucket=_segment(request, "to_bucket"),
-            name=_segment(request, "to_object"),
-            fields=object_fields(merged(source.fields, body)),
-            conditions=Preconditions.from_query(request.query_params),
-        )
-        return self._objects.copy(source, draft, base_url(request)), source.size
-
-    def _found(self, request: Request, conditions: Preconditions | None = None) -> StoredObject:
+    def _found(self, request: Request) -> StoredObject:
         return self._objects.get(
             _segment(request, "bucket"),
             _segment(request, "object"),
             _generation(request, "generation"),
-            conditions or Preconditions.from_query(request.query_params),
+            Preconditions.from_query(request.query_params),
         )
 
 
 def _segment(request: Request, name: str) -> str:
     segment = decoded(request.path_params[name])
-    return segment if name in {"bucket", "to_bucket", "config"} else checked_object_name(segment)
+    return segment if name in {"bucket", "config"} else checked_object_name(segment)
 
 
 def _generation(request: Request, name: str) -> int | None:
@@ -292,30 +216,3 @@ def _decoded_token(token: str | None) -> str:
         return base64.b64decode(token or "", altchars=b"-_", validate=True).decode()
     except ValueError:
         raise InvalidArgumentError(f"Invalid pageToken: {token!r}.") from None
-
-
-def _destination(body: Json) -> Json:
-    destination = body.get("destination") or {}
-    if not isinstance(destination, dict):
-        raise InvalidArgumentError("destination must be an object resource.")
-    return destination
-
-
-def _sources(body: Json) -> list[Source]:
-    items = body.get("sourceObjects")
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise InvalidArgumentError("sourceObjects must be a list of objects.")
-    return [
-        Source(
-            name=checked_object_name(item.get("name")),
-            generation=parsed_number(_text(item.get("generation")), "generation"),
-            conditions=Preconditions.from_query(
-                {key: str(value) for key, value in (item.get("objectPreconditions") or {}).items()}
-            ),
-        )
-        for item in items
-    ]
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)

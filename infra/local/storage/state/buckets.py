@@ -9,7 +9,6 @@ from infra.local.storage.protocol.cors import checked_rules
 from infra.local.storage.protocol.errors import (
     BucketNotFoundError,
     ConflictError,
-    InvalidArgumentError,
     NotFoundError,
     NotOfferedError,
     PreconditionFailedError,
@@ -19,7 +18,6 @@ from infra.local.storage.protocol.resources import (
     Bucket,
     Json,
     NotificationConfig,
-    merged,
     microseconds,
 )
 from infra.local.storage.state.notifications import parsed_config
@@ -95,26 +93,6 @@ class Buckets:
         found = self._catalogue.list_buckets(project, prefix, after, limit + 1)
         return found[:limit], len(found) > limit
 
-    def change(self, name: str, body: Json, conditions: Preconditions, *, keep: bool) -> Bucket:
-        """Set a bucket's fields: only those in `body` where `keep`, else exactly those.
-
-        Raises:
-            BucketNotFoundError: there is none.
-            PreconditionFailedError: its metageneration is another one.
-        """
-        with self._catalogue.transaction():
-            bucket = self.get(name)
-            _check_metageneration(bucket, conditions)
-            fields = _checked_fields(merged(bucket.fields, body) if keep else body)
-            changed = replace(
-                bucket,
-                fields=fields,
-                metageneration=bucket.metageneration + 1,
-                updated=microseconds(self._now()),
-            )
-            self._catalogue.put_bucket(changed)
-        return changed
-
     def delete(self, name: str, conditions: Preconditions) -> None:
         """Remove an empty bucket.
 
@@ -189,8 +167,6 @@ def _checked_fields(body: Json) -> Json:
             raise NotOfferedError(f"The local cloud does not offer {outer}.{inner}.")
     if body.get("cors") is not None:
         checked_rules(body["cors"])
-    if not isinstance(body.get("lifecycle") or {}, dict):
-        raise InvalidArgumentError("lifecycle must be an object with a list of rules.")
     return {
         name: value
         for name, value in body.items()

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS buckets (
 CREATE TABLE IF NOT EXISTS objects (
     bucket TEXT NOT NULL, name TEXT NOT NULL, generation INTEGER NOT NULL,
     metageneration INTEGER NOT NULL, content_id TEXT NOT NULL, size INTEGER NOT NULL,
-    crc32c TEXT NOT NULL, md5 TEXT, component_count INTEGER,
+    crc32c TEXT NOT NULL, md5 TEXT,
     created INTEGER NOT NULL, updated INTEGER NOT NULL, fields TEXT NOT NULL,
     PRIMARY KEY (bucket, name)
 ) WITHOUT ROWID;
@@ -140,10 +140,6 @@ class Catalogue:
         )
         return [_bucket(row) for row in rows]
 
-    def all_buckets(self) -> list[Bucket]:
-        """The buckets of every project."""
-        return [_bucket(row) for row in self._connection.execute("SELECT * FROM buckets")]
-
     def put_bucket(self, bucket: Bucket) -> None:
         """Insert or replace a bucket."""
         self._connection.execute(
@@ -183,7 +179,9 @@ class Catalogue:
     def put_object(self, stored: StoredObject) -> None:
         """Insert or replace an object."""
         self._connection.execute(
-            "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO objects (bucket, name, generation, metageneration, content_id,"
+            " size, crc32c, md5, created, updated, fields)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 stored.bucket,
                 stored.name,
@@ -193,7 +191,6 @@ class Catalogue:
                 stored.size,
                 stored.crc32c,
                 stored.md5,
-                stored.component_count,
                 stored.created,
                 stored.updated,
                 json.dumps(stored.fields),
@@ -333,7 +330,6 @@ def _object(row: sqlite3.Row) -> StoredObject:
         size=row["size"],
         crc32c=row["crc32c"],
         md5=row["md5"],
-        component_count=row["component_count"],
         created=row["created"],
         updated=row["updated"],
         fields=json.loads(row["fields"]),

@@ -112,12 +112,6 @@ class Contents:
         """Open for reading; what is open stays readable after `delete`."""
         return (self._folder / content_id).open("rb")
 
-    def clone(self, content_id: str) -> str:
-        """Another id for the same bytes, without copying them."""
-        clone_id = uuid.uuid4().hex
-        os.link(self._folder / content_id, self._folder / clone_id)
-        return clone_id
-
     def delete(self, content_id: str) -> None:
         """Remove a content, if it is there."""
         (self._folder / content_id).unlink(missing_ok=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from infra.local.storage.protocol.errors import (
     BucketNotFoundError,
-    InvalidArgumentError,
     ObjectNotFoundError,
 )
 from infra.local.storage.protocol.names import checked_object_name
@@ -15,15 +14,12 @@ from infra.local.storage.protocol.preconditions import Preconditions
 from infra.local.storage.protocol.resources import (
     Json,
     StoredObject,
-    merged,
     microseconds,
-    object_fields,
 )
-from infra.local.storage.state.lifecycle import is_expired
-from infra.local.storage.state.notifications import DELETE, FINALIZE, METADATA_UPDATE, Event
+from infra.local.storage.state.notifications import DELETE, FINALIZE, Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from infra.local.storage.protocol.digests import Digests
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
     from infra.local.storage.state.contents import Contents
     from infra.local.storage.state.notifications import Notifications
 
-MAX_COMPOSED = 32
 _LIST_STEP = 500
 _NO_CONDITIONS = Preconditions()
 # Leaps over the names that share a common prefix; no name worth listing begins with it.
@@ -39,16 +34,12 @@ _LAST = "\U0010ffff"
 
 
 class Content(NamedTuple):
-    """A finished content on disk: size in bytes, checksums in base64.
-
-    A composed content has no MD5 but a `component_count`.
-    """
+    """A finished content on disk: size in bytes, checksums in base64."""
 
     content_id: str
     size: int
     crc32c: str
-    md5: str | None
-    component_count: int | None = None
+    md5: str
 
     @classmethod
     def uploaded(cls, content_id: str, digests: Digests) -> Content:
@@ -63,14 +54,6 @@ class Draft:
     bucket: str
     name: str
     fields: Json
-    conditions: Preconditions
-
-
-class Source(NamedTuple):
-    """An object to compose from, with the conditions on it."""
-
-    name: str
-    generation: int | None
     conditions: Preconditions
 
 
@@ -176,7 +159,6 @@ class Objects:
                 size=content.size,
                 crc32c=content.crc32c,
                 md5=content.md5,
-                component_count=content.component_count,
                 created=now,
                 updated=now,
                 fields=draft.fields,
@@ -188,33 +170,6 @@ class Objects:
         if replaced is not None:
             self._contents.delete(replaced.content_id)
         return stored
-
-    def change(
-        self,
-        found: StoredObject,
-        body: Json,
-        conditions: Preconditions,
-        base_url: str,
-        *,
-        keep: bool,
-    ) -> StoredObject:
-        """Set an object's fields: only those in `body` where `keep`, else exactly those.
-
-        Raises:
-            as `get`, and InvalidArgumentError where a field is malformed.
-        """
-        now = microseconds(self._now())
-        with self._catalogue.transaction():
-            live = self.get(found.bucket, found.name, found.generation, conditions, reading=False)
-            changed = replace(
-                live,
-                fields=object_fields(merged(live.fields, body) if keep else body),
-                metageneration=live.metageneration + 1,
-                updated=now,
-            )
-            self._catalogue.put_object(changed)
-            self._notifications.record(Event(METADATA_UPDATE, changed, now), base_url)
-        return changed
 
     def delete(
         self,
@@ -235,62 +190,6 @@ class Objects:
             event = Event(DELETE, live, microseconds(self._now()))
             self._notifications.record(event, base_url)
         self._contents.delete(live.content_id)
-
-    def delete_expired(self, base_url: str) -> None:
-        """Remove the objects whose time is over by their bucket's lifecycle rules."""
-        now = self._now()
-        for bucket in self._catalogue.all_buckets():
-            lifecycle = bucket.fields.get("lifecycle", {})
-            expired = [
-                stored
-                for stored, _ in self._entries(bucket.name, Listing())
-                if isinstance(stored, StoredObject) and is_expired(lifecycle, stored, now)
-            ]
-            for stored in expired:
-                self.delete(stored.bucket, stored.name, stored.generation, _NO_CONDITIONS, base_url)
-
-    def copy(self, source: StoredObject, draft: Draft, base_url: str) -> StoredObject:
-        """Make another object with the same content.
-
-        Raises:
-            as `check`.
-        """
-        content = Content(
-            self._contents.clone(source.content_id),
-            source.size,
-            source.crc32c,
-            source.md5,
-            source.component_count,
-        )
-        try:
-            return self.commit(draft, content, base_url)
-        except BaseException:
-            self._contents.delete(content.content_id)
-            raise
-
-    async def compose(self, sources: Sequence[Source], draft: Draft, base_url: str) -> StoredObject:
-        """Make an object of the contents of others in the same bucket, one behind the other.
-
-        Raises:
-            InvalidArgumentError: there are none or more than `MAX_COMPOSED`.
-            ObjectNotFoundError: one of them is not there.
-            PreconditionFailedError: a condition does not hold.
-        """
-        if not 0 < len(sources) <= MAX_COMPOSED:
-            raise InvalidArgumentError(f"Compose 1 to {MAX_COMPOSED} objects, not {len(sources)}.")
-        self.check(draft)
-        parts = [
-            self.get(draft.bucket, source.name, source.generation, source.conditions, reading=False)
-            for source in sources
-        ]
-        async with self._contents.writing() as writer:
-            for part in parts:
-                async for data in self._contents.read(part.content_id):
-                    await writer.write(data)
-            count = sum(part.component_count or 1 for part in parts)
-            digests = await writer.finish()
-            content = Content(writer.content_id, digests.size, digests.crc32c, None, count)
-            return self.commit(draft, content, base_url)
 
     def list_page(self, bucket: str, listing: Listing) -> Page:
         """Objects and common prefixes in the order of their names' UTF-8.
