@@ -19,14 +19,12 @@ from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.servers import Server
 from benchmarks.measuring.voice_journeys import changed_environment, visited_cloud
 from speech.bundles.reading import load_character
-from speech.engines.harmonic.engine import ROLE, HarmonicEngine
 from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
-from speech.networks.session import GraphSession
 from speech.networks.settings import SessionSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from benchmarks.measuring.report import Cell, Options
     from benchmarks.measuring.voice_journeys import Visitors
@@ -38,7 +36,6 @@ SECONDS: Final = 10.0
 _SEMITONES: Final = 12.0
 """With a shift that was asked for, nothing depends on the speaker's register."""
 
-_WINDOW_FRAMES: Final = 16
 _STATE_FRAMES: Final = 16
 _HOP: Final = 240
 _P95: Final = 95
@@ -71,22 +68,13 @@ async def run(options: Options) -> Report:
     """Measure."""
     plan = QUICK if options.quick else FULL
     recording = speech(plan.seconds)
-    engines = _engines()
+    engine = build_engine(load_character(BUNDLE, ENGINES), SessionSettings())
     tables = [
-        _distances(engines, recording),
-        _costs(engines, recording, plan),
+        _distances(engine, recording),
+        _costs(engine, recording, plan),
         await _ages(plan),
     ]
     return Report("hearing", tuple(tables))
-
-
-def _engines() -> dict[str, Engine]:
-    character = load_character(BUNDLE, ENGINES)
-    session = GraphSession(character.graphs[ROLE], SessionSettings(), is_optimised=True)
-    return {
-        "window of 1 s": HarmonicEngine(character.manifest, session),
-        "graph that keeps its state": build_engine(character, SessionSettings()),
-    }
 
 
 def heard(engine: Engine, recording: Samples, options: ConversionOptions) -> Samples:
@@ -97,16 +85,13 @@ def heard(engine: Engine, recording: Samples, options: ConversionOptions) -> Sam
     return np.concatenate([stream.push(recording), stream.finish()])
 
 
-def _distances(engines: Mapping[str, Engine], recording: Samples) -> Table:
+def _distances(engine: Engine, recording: Samples) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for known, semitones in (("", None), (", register known", _SEMITONES)):
+    for name, semitones in (("register guessed", None), ("register known", _SEMITONES)):
         options = ConversionOptions(pitch_shift=semitones)
-        for name, engine in engines.items():
-            whole = engine.convert(recording, SAMPLE_RATE, options)
-            found = heard(engine, recording, options)
-            step = _WINDOW_FRAMES if "window" in name else _STATE_FRAMES
-            rows.append((f"{name}{known}", *_cells(distance(whole, found)), *_clicks(found, step)))
-    engine = engines["graph that keeps its state"]
+        whole = engine.convert(recording, SAMPLE_RATE, options)
+        found = heard(engine, recording, options)
+        rows.append((name, *_cells(distance(whole, found)), *_clicks(found)))
     seeds = [
         engine.convert(recording, SAMPLE_RATE, ConversionOptions(seed=seed)) for seed in (0, 1)
     ]
@@ -132,21 +117,23 @@ def _cells(found: Distance) -> tuple[float, float, float]:
     return first, after, level
 
 
-def _clicks(found: Samples, step: int) -> tuple[float, float]:
-    length = step * _HOP
+def _clicks(found: Samples) -> tuple[float, float]:
+    length = _STATE_FRAMES * _HOP
     cuts = range(length - _HOP, len(found), length)
     others = sorted(set(range(0, len(found), _HOP)) - set(cuts))
     return round(roughness(found, cuts), 2), round(roughness(found, others), 2)
 
 
-def _costs(engines: Mapping[str, Engine], recording: Samples, plan: Plan) -> Table:
+def _costs(engine: Engine, recording: Samples, plan: Plan) -> Table:
     options = ConversionOptions()
-    milliseconds: dict[str, list[float]] = {name: [] for name in (*engines, "whole conversion")}
+    works = {
+        "heard while speaking": partial(heard, engine, recording, options),
+        "whole conversion": partial(engine.convert, recording, SAMPLE_RATE, options),
+    }
+    milliseconds: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(plan.rounds + 1):
-        for name, engine in engines.items():
-            milliseconds[name].append(_cpu(partial(heard, engine, recording, options)))
-        whole = partial(engines["window of 1 s"].convert, recording, SAMPLE_RATE, options)
-        milliseconds["whole conversion"].append(_cpu(whole))
+        for name, work in works.items():
+            milliseconds[name].append(_cpu(work))
     rows = tuple(
         # Without the first round, which loads and warms up.
         (name, round(median(found[1:]) / plan.seconds, 1))

@@ -14,12 +14,12 @@ between frames.
 A bundle whose `harmonic` graph takes `content`, float32 [1, T, size], in place of `wave` has a
 graph of the role `content`, too, which characters share; see speech.engines.harmonic.content.
 
-A bundle may have a further graph, role `harmonic_stream`, with which a voice that goes on takes
-less work; see speech.engines.harmonic.graph.
+A bundle may have a further graph, role `harmonic_stream`, with which visitors hear the character
+while they speak; see speech.engines.harmonic.graph.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from speech.engines.harmonic import content
 from speech.engines.harmonic.content import ContentEncoder
 from speech.engines.harmonic.graph import StateVoices, StreamContract
 from speech.engines.harmonic.stream import VoiceStream
-from speech.engines.harmonic.voices import RunningVoice, WindowVoice
+from speech.engines.harmonic.voices import RunningVoice
 from speech.engines.interface.engine import ConversionOptions, Stream
 from speech.networks.session import GraphSession, shared_session
 from speech.networks.settings import SessionSettings
@@ -65,7 +65,6 @@ def _contract(heard: TensorContract) -> GraphContract:
 
 
 _TRIAL_FRAMES = 9
-_FRAMES_AT_A_TIME = 16
 
 
 def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
@@ -102,7 +101,7 @@ def build(character: Character, settings: SessionSettings) -> "HarmonicEngine":
 
 
 def _encoder(character: Character, settings: SessionSettings) -> tuple[ContentEncoder | None, int]:
-    """Return the content encoder, loaded once for all characters, and its size; or none."""
+    """Load the content encoder once for all characters; also its size. None if there is none."""
     graph = character.graphs.get(content.ROLE)
     if graph is None:
         return None, 0
@@ -113,7 +112,7 @@ def _encoder(character: Character, settings: SessionSettings) -> tuple[ContentEn
 def _state_voices(
     character: Character, settings: SessionSettings
 ) -> Callable[[], RunningVoice] | None:
-    """Return what opens voices that keep their state, if the bundle has the graph for that."""
+    """Make the opener of voices that keep their state, if the bundle has their graph."""
     stream, whole = character.graphs.get(STREAM_ROLE), character.graphs[ROLE]
     if stream is None:
         return None
@@ -129,8 +128,7 @@ class HarmonicEngine:
         manifest: of the character.
         session: its graph.
         encoder: hears what the graph is given; None if it hears the recording itself.
-        open_voice: opens a voice that goes on; by default with the same graph, if it hears the
-            recording itself.
+        open_voice: opens a voice that goes on; None if nobody can hear it while they speak.
     """
 
     def __init__(
@@ -144,9 +142,7 @@ class HarmonicEngine:
         self._session = session
         self._encoder = encoder
         self._pitch = _pitch_of(manifest)
-        self._hop = hop = _hop_of(manifest)
-        if open_voice is None and encoder is None:
-            open_voice = partial(WindowVoice, session, hop, _FRAMES_AT_A_TIME)
+        self._hop = _hop_of(manifest)
         self._open_voice = open_voice
 
     @cached_property
@@ -227,7 +223,7 @@ class HarmonicEngine:
         return join_pieces(analysis, chunks, pieces, self._hop)
 
     def _hear(self, analysis: Analysis, chunks: Sequence[Chunk]) -> list[dict[str, Samples]]:
-        """Return what the graph hears of each piece, by the name of its input."""
+        """Prepare the network's input of each piece, by the name of the input."""
         if self._encoder is None:
             return [
                 {"wave": analysis.wave[chunk.first * HOP : chunk.last * HOP]} for chunk in chunks

@@ -41,22 +41,8 @@ LATEST_SECONDS = 0.34
 
 
 @pytest.fixture(scope="module")
-def windowed(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """A character with nothing but the graph for whole recordings."""
-    graph = graphs.content(graphs.harmonic_graph(noise=0.003))
-    return build(write_bundle(tmp_path_factory.mktemp("harmonic"), graph))
-
-
-@pytest.fixture(scope="module")
-def mei() -> Engine:
-    """A character with a graph that keeps its state."""
+def engine() -> Engine:
     return build(MEI)
-
-
-@pytest.fixture(params=["windowed", "mei"])
-def engine(request: pytest.FixtureRequest) -> Engine:
-    built: Engine = request.getfixturevalue(request.param)
-    return built
 
 
 def build(folder: Path) -> Engine:
@@ -99,10 +85,10 @@ def test_a_recording_gives_the_same_samples_however_it_is_cut(engine: Engine, ra
     [(48_000, 0.0), (16_000, 0.004), (8_000, 0.3), (44_100, 0.637), (11_025, 0.637)],
 )
 def test_what_is_heard_lasts_as_long_as_the_recording(
-    windowed: Engine, rate: int, seconds: float
+    engine: Engine, rate: int, seconds: float
 ) -> None:
     sound = np.zeros(round(rate * seconds), np.float32)
-    stream = open_stream(windowed, rate)
+    stream = open_stream(engine, rate)
     pieces = [stream.push(sound), stream.finish()]
 
     assert sum(map(len, pieces)) == int(np.floor(len(sound) * OUTPUT_RATE / rate + 0.5))
@@ -156,16 +142,6 @@ def test_nothing_exceeds_the_ceiling_at_any_level(engine: Engine, gain: float) -
     assert 0.1 < np.abs(found).max() <= 0.99
 
 
-def test_the_pulses_go_on_where_one_step_ends_and_the_next_begins(windowed: Engine) -> None:
-    """Where a tone begins again in another phase, the crossfade makes a dip."""
-    found = heard(windowed, signals.voice(signals.glide(150, 190, 2.0)))
-    steady = found[OUTPUT_RATE : 2 * OUTPUT_RATE - 7200]
-    loudness = signals.decibels(steady)
-    frames = steady[: len(steady) // 240 * 240].reshape(-1, 240)
-
-    assert min(signals.decibels(frame) for frame in frames) > loudness - 1.5
-
-
 def test_the_same_seed_gives_the_same_samples_and_another_other_noise(engine: Engine) -> None:
     sound = words(1.0)
     first, again, other = (
@@ -190,21 +166,21 @@ def test_streams_beside_each_other_do_not_disturb_each_other(engine: Engine) -> 
     assert np.array_equal(np.concatenate([*pieces, one.finish()]), alone)
 
 
-def test_after_a_second_mei_is_heard_nearly_as_in_the_result(mei: Engine) -> None:
+def test_after_a_second_mei_is_heard_nearly_as_in_the_result(engine: Engine) -> None:
     """With a register that need not be guessed; another seed of the noise is 0.4 dB away."""
     sound, options = speech(4.0), ConversionOptions(pitch_shift=12.0)
-    stream = mei.open_stream(signals.RATE, options)
+    stream = engine.open_stream(signals.RATE, options)
     assert stream is not None
     sound_at_rate = resample(sound, SAMPLE_RATE, signals.RATE)
     found = np.concatenate([stream.push(sound_at_rate), stream.finish()])
-    apart = distance(mei.convert(sound_at_rate, signals.RATE, options), found)
+    apart = distance(engine.convert(sound_at_rate, signals.RATE, options), found)
 
     assert apart.envelope_after < 1.0
     assert apart.level_after < 1.5
 
 
-def test_a_stream_that_goes_on_takes_no_more_memory(windowed: Engine) -> None:
-    stream, second = open_stream(windowed), words(1.0)
+def test_a_stream_that_goes_on_takes_no_more_memory(engine: Engine) -> None:
+    stream, second = open_stream(engine), words(1.0)
     stream.push(second)
     stream.push(second)
     tracemalloc.start()
@@ -217,17 +193,20 @@ def test_a_stream_that_goes_on_takes_no_more_memory(windowed: Engine) -> None:
     assert after - before < 20_000
 
 
-def test_samples_that_are_not_audio_are_refused(windowed: Engine) -> None:
-    stream = open_stream(windowed)
+def test_samples_that_are_not_audio_are_refused(engine: Engine) -> None:
+    stream = open_stream(engine)
     with pytest.raises(VoiceError) as refusal:
         stream.push(np.full(100, np.nan, np.float32))
     assert refusal.value.code is ErrorCode.CORRUPT
 
 
 def test_an_engine_that_needs_the_whole_recording_opens_no_stream(tmp_path: Path) -> None:
-    whole = build(write_waveform_bundle(tmp_path, graphs.gain_graph(0.5)))
+    waveform = build(write_waveform_bundle(tmp_path / "waveform", graphs.gain_graph(0.5)))
+    graph = graphs.content(graphs.harmonic_graph(noise=0.003))
+    without_state = build(write_bundle(tmp_path / "harmonic", graph))
 
-    assert whole.open_stream(signals.RATE, AUTO) is None
+    assert waveform.open_stream(signals.RATE, AUTO) is None
+    assert without_state.open_stream(signals.RATE, AUTO) is None
 
 
 def changed(folder: Path, change: Callable[[ModelProto], None]) -> Path:
