@@ -5,8 +5,8 @@ nox -s character -- set ID [--name NAME] [--name-ja NAME] [--portrait FILE]
 nox -s character -- rename ID NEW
 nox -s character -- delete ID
 
-Characters that come with the service stay as they are. A running `nox -s serve` must be started
-again to offer what has changed.
+Characters that come with the service stay as they are. A running `nox -s serve` notices what
+comes and what goes; it must be started again to offer what has changed.
 """
 
 from __future__ import annotations

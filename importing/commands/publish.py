@@ -33,7 +33,7 @@ from speech.engines.registry import ENGINES
 from speech.networks.settings import SessionSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from google.cloud.storage import Bucket
 
@@ -49,10 +49,12 @@ class CharacterFolder:
 
     Args:
         bucket: Cloud Storage's client of it.
+        say: takes a sentence about each file.
     """
 
-    def __init__(self, bucket: Bucket) -> None:
+    def __init__(self, bucket: Bucket, say: Callable[[str], None] | None = None) -> None:
         self._bucket = bucket
+        self._say = say or _say
 
     def put(self, manifest: CharacterManifest) -> None:
         """Upload a bundle that has been checked: the graphs first, the manifest last.
@@ -96,7 +98,7 @@ class CharacterFolder:
         try:
             self._upload(name, path, _ONNX, if_generation_match=0)
         except google_errors.PreconditionFailed:
-            _say(f"{name} is there already")
+            self._say(f"{name} is there already")
 
     def _upload(
         self, name: str, path: Path, content_type: str, if_generation_match: int | None = None
@@ -104,13 +106,13 @@ class CharacterFolder:
         self._bucket.blob(name).upload_from_filename(
             str(path), content_type=content_type, if_generation_match=if_generation_match
         )
-        _say(f"{name} uploaded")
+        self._say(f"{name} uploaded")
 
     def _delete(self, character_id: str, keep: set[str] | frozenset[str] = frozenset()) -> None:
         for blob in self._bucket.list_blobs(prefix=f"{character_id}/"):
             if blob.name not in keep:
                 blob.delete()
-                _say(f"{blob.name} deleted")
+                self._say(f"{blob.name} deleted")
 
     def _unused_encoders(self) -> Sequence[str]:
         blobs = list(self._bucket.list_blobs())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -20,13 +22,18 @@ from infra.local.commands.demo import run_demo
 from infra.local.commands.say import run_text
 from infra.local.commands.verify import run_verify
 from infra.local.commands.visitor import RefusedError, TextWish, Wish
+from infra.local.configuration.names import CHARACTERS_BUCKET, PROJECT_ID
 from infra.local.configuration.options import ROOT, VOICEVOX_PORT, CloudOptions, Scaling
+from infra.local.processes.background import running_in_background
 from infra.local.processes.processes import StartError
 from shared.characters.manifest import bundle_folders
 from shared.process.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
+
+    from importing.commands.publish import CharacterFolder
+    from infra.local.cloud.cloud import LocalCloud
 
 SAMPLE: Final = ROOT / "infra" / "local" / "samples" / "hello.webm"
 MICROPHONE_SECONDS: Final = 5.0
@@ -269,6 +276,9 @@ async def _serve(parsed: argparse.Namespace) -> int:
         options = replace(options, web_root=WEB_ROOT, app_check=parsed.app_check)
     elif parsed.app_check:
         raise UsageError("--app-check gives its token to the page, which is not built: build it")
+    # Imported here: the other commands do without its packages.
+    from infra.local.commands.own_characters import OwnCharacters  # noqa: PLC0415
+
     async with local_cloud(options, embedded=parsed.embedded, note=_say) as cloud:
         with published_endpoints(cloud, parsed.folder) as path:
             endpoints = cloud.endpoints()
@@ -276,9 +286,25 @@ async def _serve(parsed: argparse.Namespace) -> int:
             _say(f"the api:  {endpoints['api']}/docs")
             _say(f"VOICEVOX: {endpoints['voicevox']}{_other_port(endpoints, parsed)}")
             _say(f"for other programs: {path}   (Ctrl-C stops everything)")
-            name = await cloud.crashed()
+            folder = Path(os.environ.get("CHARACTERS_DIR", ROOT / "characters"))
+            own = OwnCharacters(folder, partial(_open_offer, cloud), _say)
+            async with running_in_background(own.watch()):
+                name = await cloud.crashed()
     _say(f"{name} has ended by itself; its log is in {parsed.folder / 'logs'}")
     return 1
+
+
+def _open_offer(cloud: LocalCloud) -> CharacterFolder:
+    # Imported here: nothing else needs Cloud Storage's client in this process.
+    from google.auth.credentials import AnonymousCredentials  # noqa: PLC0415
+    from google.cloud import storage  # noqa: PLC0415
+
+    from importing.commands.publish import CharacterFolder  # noqa: PLC0415
+
+    client = storage.Client(
+        PROJECT_ID, AnonymousCredentials(), client_options={"api_endpoint": cloud.addresses.storage}
+    )
+    return CharacterFolder(client.bucket(CHARACTERS_BUCKET), say=lambda _: None)
 
 
 def _other_port(endpoints: Mapping[str, object], parsed: argparse.Namespace) -> str:

@@ -1,8 +1,10 @@
-"""A character comes into a running service, is replaced while it is used, and goes again."""
+"""Characters come into a running service, are replaced while they are used, and go again."""
 
 from __future__ import annotations
 
 import io
+import json
+import shutil
 import threading
 import time
 import wave
@@ -13,7 +15,7 @@ import requests
 
 from importing.commands import publish as characters
 from infra.local.configuration.names import CHARACTERS_BUCKET
-from tests.integration.served import SAMPLE, served_cloud
+from tests.integration.served import ROOT, SAMPLE, served_cloud, served_process
 from tests.unit.speech.bundles import write_waveform_bundle
 from tests.unit.speech.graphs import gain_graph
 
@@ -113,3 +115,39 @@ def test_a_character_is_added_used_replaced_under_load_and_removed(
     assert create(api).json()["code"] == "unknown_character"
     # The converter uses the character that it has loaded until it asks the bucket again.
     until(lambda: finish(api, waiting.pop()).get("code") == "unknown_character")
+
+
+def test_serve_notices_folders_of_characters_that_come_and_go_and_names_a_broken_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    characters = tmp_path / "characters"
+    characters.mkdir()
+    (characters / "mei").symlink_to(ROOT / "characters" / "mei")
+    early = write_waveform_bundle(tmp_path, gain_graph(1.0), id="early")
+    shutil.move(early, characters / "early")
+    monkeypatch.setenv("CHARACTERS_DIR", str(characters))
+    with served_process(tmp_path / "cloud", "--embedded") as process:
+        assert process.stdout is not None
+        api = json.loads((tmp_path / "cloud" / "endpoints.json").read_text())["api"] + "/api/v1"
+        assert listed(api) == ["mei", "early"]
+
+        write_waveform_bundle(characters, gain_graph(1.0))
+        assert process.stdout.readline().startswith("tester is offered now")
+        until(lambda: listed(api) == ["mei", "early", "tester"])
+        assert convert(api) == 24_000
+
+        (characters / "wrong").mkdir()
+        (characters / "wrong" / "character.json").write_text("{}")
+        sentence = process.stdout.readline()
+        assert sentence.startswith("wrong is not offered: character.json: field ")
+        assert listed(api) == ["mei", "early", "tester"]
+
+        shutil.rmtree(characters / "early")
+        shutil.rmtree(characters / "tester")
+        gone = sorted(process.stdout.readline() for _ in range(2))
+        assert [line.split()[:3] for line in gone] == [
+            ["early", "is", "gone"],
+            ["tester", "is", "gone"],
+        ]
+        until(lambda: listed(api) == ["mei"])
+        assert create(api).json()["code"] == "unknown_character"

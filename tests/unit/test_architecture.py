@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "conversion": {"shared", "speech"},
     "importing": {"shared", "speech"},
     "functions": {"conversion", "shared", "speech"},
-    "infra": {"conversion", "functions", "shared", "speech"},
+    "infra": {"conversion", "functions", "importing", "shared", "speech"},
     "training": {"importing", "shared", "speech"},
     "capacity": set(),
     "benchmarks": {

@@ -41,7 +41,7 @@ class Catalogue:
     """Lists the characters, and finds the one that a visitor asks for.
 
     Nothing waits for the bucket that can do without: where a built-in character is wanted, it is
-    not asked.
+    not asked. On a person's own machine a built-in character goes with its folder.
 
     Args:
         built_in: the manifests of the characters of the image, by id.
@@ -60,7 +60,7 @@ class Catalogue:
         default: str | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._built_in = built_in
+        self._all_built_in = built_in
         self._bucket = bucket
         self._refresh_seconds = refresh_seconds
         self._default = default
@@ -133,6 +133,11 @@ class Catalogue:
                 known = fetched.portrait.generation, await _read_portrait(self._bucket, fetched)
                 self._portraits[character_id] = known
         return known[1]
+
+    @property
+    def _built_in(self) -> Mapping[str, CharacterManifest]:
+        found = self._all_built_in.items()
+        return {name: manifest for name, manifest in found if manifest.folder.is_dir()}
 
     def _all(self) -> Mapping[str, CharacterManifest]:
         fetched = {name: each.manifest for name, each in self._fetched.items()}

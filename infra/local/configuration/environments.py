@@ -37,7 +37,11 @@ def deployable_environments(
     signing = {"RESULTS_BUCKET": names.RESULTS_BUCKET, "SIGNING_KEY_FILE": str(key_file)}
     limits = {"MAX_UPLOAD_BYTES": str(options.max_upload_bytes)} | _seconds(options)
     upload_url = {"UPLOAD_URL_SECONDS": str(options.upload_url_seconds)}
-    characters = {"CHARACTERS_BUCKET": names.CHARACTERS_BUCKET}
+    characters = {
+        "CHARACTERS_BUCKET": names.CHARACTERS_BUCKET,
+        # A bucket on the same machine is asked at no cost.
+        "CHARACTERS_REFRESH_SECONDS": "1",
+    }
     publishing = {"CONVERSIONS_TOPIC": names.CONVERSIONS_TOPIC}
     origin = origin_environment(options.folder / "origin")
     patience = {"PATIENCE_SECONDS": str(options.patience_seconds)}
