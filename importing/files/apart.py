@@ -6,6 +6,7 @@ meet a fault of the runtime. Then that process ends, and the import says so.
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 SECONDS = 900
 """Of processor time; a voice of full size takes about 15."""
+WAITING_SECONDS = 300
+"""How much longer a step may take by the clock: the machine may be busy."""
 MEMORY_BYTES = 24 << 30
 """Of addresses, of which the runtime reserves more than it uses."""
 
@@ -45,7 +48,9 @@ def run_apart(
         RuntimeError: no process starts, because the running script has no `__main__` guard.
     """
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, context, limit, (seconds, memory_bytes)) as processes:
+    with ProcessPoolExecutor(
+        1, context, _begin, (seconds, memory_bytes, seconds + WAITING_SECONDS)
+    ) as processes:
         try:
             # The new process imports the script that is running before it does anything.
             processes.submit(int).result()
@@ -67,6 +72,12 @@ def run_apart(
                 f"expected a graph that runs within {memory_bytes >> 30} GiB of memory, found a"
                 " larger one."
             ) from error
+
+
+def _begin(seconds: int, memory_bytes: int, wall_seconds: int) -> None:
+    # By a thread of the interpreter's own, so that it also ends a process that holds the lock.
+    faulthandler.dump_traceback_later(wall_seconds, exit=True)
+    limit(seconds, memory_bytes)
 
 
 def limit(seconds: int, memory_bytes: int) -> None:

@@ -13,6 +13,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from functions.compat.elevenlabs.errors import FieldError
+from functions.compat.speech.requests import in_seconds
 from shared.http.push import OverloadedError
 from speech.decoding.recordings.recording import DecodeLimits
 from speech.results.wav import wav_file
@@ -42,11 +43,13 @@ class RecordingLimits:
         max_seconds: the longest recording.
         max_bytes: the largest encoded recording.
         at_once: how many recordings are here at once, from their first byte until they are decoded.
+        seconds_to_come: how long one may take to come.
     """
 
     max_seconds: float = 300.0
     max_bytes: int = 32 << 20
     at_once: int = 8
+    seconds_to_come: float = 60.0
 
     @property
     def decoding(self) -> DecodeLimits:
@@ -79,22 +82,26 @@ class Recordings:
         """
         if self._here >= self._limits.at_once:
             raise OverloadedError(f"all {self._limits.at_once} places for recordings are taken")
+        with self._admission.admit():
+            pass  # refuses at once what would be refused when it is here
         self._here += 1
         try:
-            with self._admission.admit():
-                parser = MultiPartParser(
-                    request.headers,
-                    Request(request.scope, self._bounded(request)).stream(),
-                    max_files=1,
-                    max_fields=_MOST_FIELDS,
-                    max_part_size=_FIELD_BYTES,
-                )
-                try:
-                    yield await _parse(parser)
-                finally:
-                    # Also those of a form that was cut off, which nothing else closes.
-                    for file in parser._files_to_close_on_error:  # noqa: SLF001 - see above
-                        file.close()
+            parser = MultiPartParser(
+                request.headers,
+                Request(request.scope, self._bounded(request)).stream(),
+                max_files=1,
+                max_fields=_MOST_FIELDS,
+                max_part_size=_FIELD_BYTES,
+            )
+            try:
+                form = await _parse(parser)
+                # Only now: a recording that comes slowly keeps nobody from speaking.
+                with self._admission.admit():
+                    yield form
+            finally:
+                # Also those of a form that was cut off, which nothing else closes.
+                for file in parser._files_to_close_on_error:  # noqa: SLF001 - see above
+                    file.close()
         finally:
             self._here -= 1
 
@@ -119,12 +126,13 @@ class Recordings:
         return await self._decoder.decode(data, limits=self._limits.decoding)
 
     def _bounded(self, request: Request) -> Receive:
-        """Return the request's `receive`, which fails when the body is too large."""
+        """Return the request's `receive`, which fails when the body is too large or too slow."""
         left = self._limits.max_bytes + _MOST_FIELDS * _FIELD_BYTES
+        receive_in_time = in_seconds(request.receive, self._limits.seconds_to_come)
 
         async def receive() -> Message:
             nonlocal left
-            message = await request.receive()
+            message = await receive_in_time()
             left -= len(message.get("body", b""))
             if left < 0:
                 most = self._limits.max_bytes

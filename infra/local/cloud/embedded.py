@@ -46,6 +46,7 @@ from infra.local.memory.topics import MemoryTopics
 from infra.local.memory.voices import MemoryVoices
 from infra.local.processes.background import running_in_background
 from infra.local.processes.liveness import keep_alive
+from infra.local.processes.processes import READY_SECONDS, StartError
 from infra.local.processes.restartable import RestartableApp
 from infra.local.processes.scheduler import post_regularly
 from infra.local.storage.routes.app import create_app as create_storage
@@ -76,7 +77,8 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
         servers = await stack.enter_async_context(_Servers())
 
         topics = MemoryTopics(
-            _Deliver(client), provisioning.plan_subscriptions(addresses, options.timeouts)
+            _Deliver(client, options.timeouts.acknowledgement),
+            provisioning.plan_subscriptions(addresses, options.timeouts),
         )
         stack.push_async_callback(topics.aclose)
         key = make_key()
@@ -189,15 +191,20 @@ class _Deployables:
 
 
 class _Deliver:
-    """Pushes messages with an HTTP client."""
+    """Pushes messages with an HTTP client.
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
+    Args:
+        client: sends the requests.
+        seconds: how long an answer may take: the longest acknowledgement deadline.
+    """
+
+    def __init__(self, client: httpx.AsyncClient, seconds: float) -> None:
         self._client = client
+        self._seconds = seconds
 
     async def __call__(self, endpoint: str, envelope: Mapping[str, Any]) -> int:
         try:
-            # The subscription's acknowledgement deadline ends it.
-            response = await self._client.post(endpoint, json=envelope, timeout=None)
+            response = await self._client.post(endpoint, json=envelope, timeout=self._seconds)
         except httpx.HTTPError as error:
             raise OSError(str(error)) from error
         return response.status_code
@@ -228,12 +235,20 @@ class _Servers:
         self._serving[serving] = url
 
     async def wait_until_ready(self, client: httpx.AsyncClient) -> None:
-        """Wait until every server sends an answer, with any status."""
+        """Wait until every server sends an answer, with any status.
+
+        Raises:
+            StartError: one of them takes too long.
+        """
         for serving, url in self._serving.items():
-            while not await _answers(client, url):
-                if serving.done():
-                    serving.result()
-                await asyncio.sleep(0)
+            try:
+                async with asyncio.timeout(READY_SECONDS):
+                    while not await _answers(client, url):
+                        if serving.done():
+                            serving.result()
+                        await asyncio.sleep(0)
+            except TimeoutError:
+                raise StartError(f"{url} did not get ready within {READY_SECONDS:g} s") from None
 
     async def crashed(self) -> str:
         """Return the address of the first server that ends."""

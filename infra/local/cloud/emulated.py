@@ -121,7 +121,7 @@ async def _warm_up_firestore(voices: VoiceStore) -> None:
     """Send the emulator its first requests: Java takes a second or two for them."""
     voice = create(new_voice_id(), "nobody", Options(), now=datetime.now(UTC))
     await voices.create(voice)
-    async with voices.watch(voice.voice_id) as states:
+    async with asyncio.timeout(READY_SECONDS), voices.watch(voice.voice_id) as states:
         await anext(states)
     await change(voices, voice.voice_id, lambda current, now: replace(current, updated_at=now))
     await voices.delete(voice.voice_id)

@@ -33,6 +33,7 @@ _USUAL_ROOTS: Final = (
     "/snap/google-cloud-sdk/current",
 )
 _GCLOUD_SECONDS: Final = 30
+_JAVA_SECONDS: Final = 30
 _VARIABLES: Final = {"firestore": FIRESTORE_VARIABLE, "pubsub": PUBSUB_VARIABLE}
 
 # An emulator runs too briefly for the optimising compiler to pay off: without it, and with the
@@ -127,7 +128,12 @@ def _find_java(environment: Mapping[str, str]) -> str:
     java = shutil.which("java", path=f"{home}/bin" if home else None) or shutil.which("java")
     if java is None:
         raise EmulatorsMissingError(f"Java was not found; install version {LEAST_JAVA} or newer")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603 - the user's own Java
+    try:
+        said = subprocess.run(  # noqa: S603 - the user's own Java
+            [java, "-version"], capture_output=True, text=True, check=False, timeout=_JAVA_SECONDS
+        ).stderr
+    except subprocess.TimeoutExpired as error:
+        raise EmulatorsMissingError(f"{java} does not say its version") from error
     version = re.search(r'version "(\d+)', said)
     if version is None or int(version[1]) < LEAST_JAVA:
         raise EmulatorsMissingError(f"{java} is too old; install Java {LEAST_JAVA} or newer")

@@ -33,6 +33,9 @@ _PIECE_BYTES: Final = 4096
 """What is sent at a time: 43 ms of the microphone. Some devices give a few samples at a time, and
 the service limits the number of messages."""
 
+_RECORDER_SECONDS: Final = 10.0
+"""How long the program that records may give nothing, and may take to end."""
+
 _FFMPEG_INPUTS: Final = {
     "linux": ("-f", "alsa", "-i", "default"),
     "darwin": ("-f", "avfoundation", "-i", ":default"),
@@ -146,7 +149,10 @@ async def send_recorded(live: LiveVisitor, command: Sequence[str]) -> None:
 
 async def _next_piece(output: asyncio.StreamReader) -> bytes:
     try:
-        return await output.readexactly(_PIECE_BYTES)
+        async with asyncio.timeout(_RECORDER_SECONDS):
+            return await output.readexactly(_PIECE_BYTES)
+    except TimeoutError:
+        raise UsageError(f"the microphone gave no sound for {_RECORDER_SECONDS:g} s") from None
     except asyncio.IncompleteReadError as end:
         return end.partial
 
@@ -159,12 +165,15 @@ async def _recording(command: Sequence[str]) -> AsyncIterator[asyncio.StreamRead
     )
     try:
         yield cast("asyncio.StreamReader", process.stdout)
-    except BaseException:
+        async with asyncio.timeout(_RECORDER_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        raise UsageError(f"{command[0]} does not end") from None
+    finally:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-        raise
-    if await process.wait() != 0:
+    if process.returncode != 0:
         raise UsageError(f"{command[0]} could not record from the microphone")
 
 

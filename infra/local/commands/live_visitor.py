@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,14 @@ PIECE: Final = 500
 """How many bytes are sent at a time; a recorder gives about as many each 60 ms."""
 
 FIRST_SAMPLE_BYTES: Final = 4
+
+OPENING_SECONDS: Final = 10.0
+CLOSING_SECONDS: Final = 5.0
+PING_SECONDS: Final = 7.0
+"""How often the server is asked for a sign of life, and how long it may take to give one."""
+
+ANSWER_SECONDS: Final = 600.0
+"""How long the last message may take after the end of the recording."""
 
 ENDS: Final = frozenset({"done", "failed", "retry"})
 _BROKEN: Final = 1006
@@ -76,7 +85,15 @@ class LiveVisitor:
         Raises:
             OSError, websockets.exceptions.InvalidHandshake: the server does not take part.
         """
-        self._connecting = connect(self.url, subprotocols=[SUBPROTOCOL])
+        self._connecting = connect(
+            self.url,
+            subprotocols=[SUBPROTOCOL],
+            open_timeout=OPENING_SECONDS,
+            # A connection that the network forgot ends, and with it whoever waits for an answer.
+            ping_interval=PING_SECONDS,
+            ping_timeout=PING_SECONDS,
+            close_timeout=CLOSING_SECONDS,
+        )
         self._socket = await self._connecting.__aenter__()
         return self
 
@@ -130,9 +147,11 @@ class LiveVisitor:
 
     async def end(self) -> dict[str, Any] | None:
         """Return the last message; None if the connection ended without one."""
-        async for told in self.answers():
-            if told["type"] in ENDS:
-                return told
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS):
+                async for told in self.answers():
+                    if told["type"] in ENDS:
+                        return told
         return None
 
     async def answers(self) -> AsyncIterator[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ from shared.voices.media import CONTENT_TYPES, SNIFF_BYTES, sniff
 from shared.voices.voice import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
     import httpx
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from shared.voices.voice import Voice
 
 REQUEST_SECONDS: Final = 60.0
+
+NEWS_SECONDS: Final = 600.0
+"""How long a voice may stay without news.
+
+A worker renews its lease every second, so a voice that is converted has news all the time.
+"""
 
 
 class RefusedError(Exception):
@@ -73,9 +80,17 @@ class Visitor:
         client: for the HTTP requests; the visitor does not close it.
         api: base address of the api.
         voices: the voices' documents.
+        news_seconds: how long a voice may stay without news.
     """
 
-    def __init__(self, client: httpx.AsyncClient, api: str, voices: VoiceStore) -> None:
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        api: str,
+        voices: VoiceStore,
+        news_seconds: float = NEWS_SECONDS,
+    ) -> None:
+        self._news_seconds = news_seconds
         self._client = client
         self._api = api
         self._voices = voices
@@ -135,10 +150,11 @@ class Visitor:
         """Follow a voice to its end; `seen` is called with every state.
 
         Raises:
-            RefusedError: the voice failed or was deleted.
+            RefusedError: the voice failed or was deleted, or nothing is heard of it any more.
         """
         async with self._voices.watch(voice_id) as states:
-            async for voice in states:
+            while True:
+                voice = await self._next(states)
                 if voice is None:
                     raise RefusedError("unknown_voice", "the voice was deleted")
                 seen(voice)
@@ -146,7 +162,16 @@ class Visitor:
                     raise RefusedError(voice.error.code, voice.error.message)
                 if voice.status is Status.DONE:
                     return voice
-        raise RefusedError("unavailable", "the listener ended")
+
+    async def _next(self, states: AsyncIterator[Voice | None]) -> Voice | None:
+        try:
+            async with asyncio.timeout(self._news_seconds):
+                return await anext(states)
+        except TimeoutError:
+            silent = f"nothing was heard of the voice for {self._news_seconds:g} s"
+            raise RefusedError("timed_out", silent) from None
+        except StopAsyncIteration:
+            raise RefusedError("unavailable", "the listener ended") from None
 
     async def download(self, voice: Voice, path: Path) -> None:
         """Download the result into a file; the file appears only when it is complete.

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+REQUEST_SECONDS: Final = 3600.0
+"""How long an instance may be silent; Cloud Run's longest request, and clients give up earlier."""
+
 # They describe one connection, not the message (RFC 9110, 7.6.1).
 _CONNECTION_HEADERS: Final = frozenset(
     {
@@ -170,7 +173,7 @@ async def serve_proxy(autoscaler: Autoscaler, port: int) -> None:
     config.graceful_timeout = 1.0
     # A new connection for each request: an instance may close a kept one at any time.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-    async with httpx.AsyncClient(timeout=None, limits=limits) as client:  # noqa: S113 - the client has its own
+    async with httpx.AsyncClient(timeout=REQUEST_SECONDS, limits=limits) as client:
         app = create_app(autoscaler, client)
         await serve(cast("ASGIFramework", app), config, shutdown_trigger=over)
     stopped.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import httpx
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _LOG = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 180.0
+"""How long an answer may take; Cloud Scheduler's default."""
 
 
 async def post_regularly(client: httpx.AsyncClient, url: str, period_seconds: float) -> NoReturn:
@@ -25,7 +28,7 @@ async def post_regularly(client: httpx.AsyncClient, url: str, period_seconds: fl
     while True:
         await asyncio.sleep(period_seconds)
         try:
-            response = await client.post(url, timeout=None)
+            response = await client.post(url, timeout=ANSWER_SECONDS)
         except httpx.TransportError as error:
             _LOG.warning("POST %s failed: %r", url, error)
         else:

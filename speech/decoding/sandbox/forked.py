@@ -217,9 +217,13 @@ class ForkedProcesses:
             for end in theirs:
                 end.close()
             process = DecodingProcess(*ours)
-            if self._on_process is not None:
-                self._tell_process(await receive(process.status, PROCESS_ID.size))
-            await process.send(job.pack())
+            try:
+                async with asyncio.timeout(_START_SECONDS):
+                    if self._on_process is not None:
+                        self._tell_process(await receive(process.status, PROCESS_ID.size))
+                    await process.send(job.pack())
+            except TimeoutError as error:
+                raise DecoderUnavailableError("a decoding process does not start") from error
             all_sockets.pop_all()
             return process
 

@@ -3,11 +3,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from importing.files import apart
 from importing.files.apart import limit, run_apart
 from importing.files.errors import VoiceFileError
 
@@ -49,6 +51,13 @@ def test_what_a_step_refuses_is_refused() -> None:
 def test_a_step_that_goes_too_far_ends_alone(step: Any, argument: int, message: str) -> None:
     with pytest.raises(VoiceFileError, match=message):
         run_apart(step, argument, seconds=1, memory_bytes=4 << 30)
+
+
+def test_a_step_that_only_waits_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "WAITING_SECONDS", 1)
+
+    with pytest.raises(VoiceFileError, match="expected a graph that runs within 2 s"):
+        run_apart(time.sleep, 600, seconds=2)
 
 
 def test_a_script_without_a_guard_is_told_what_it_lacks(tmp_path: Path) -> None:

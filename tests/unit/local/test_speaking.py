@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from websockets.exceptions import ConnectionClosedError
 
+from infra.local.commands import live
 from infra.local.commands.batch import UsageError
 from infra.local.commands.live import send_recorded
 
@@ -71,3 +72,19 @@ def test_a_program_that_cannot_record_is_named() -> None:
         record(visitor, "sys.exit(1)")
 
     assert not visitor.is_finished
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("time.sleep(60)", "gave no sound"),
+        ("os.write(1, b'1'); os.close(1); time.sleep(60)", "end"),
+    ],
+)
+def test_a_program_that_gives_nothing_or_does_not_end_is_given_up(
+    program: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_RECORDER_SECONDS", 0.5)
+
+    with pytest.raises(UsageError, match=said):
+        record(FakeVisitor(), program)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
+from functions.compat.speech import requests
 from functions.compat.voicevox.routes.errors import UnusableParameterError
 
 if TYPE_CHECKING:
@@ -123,17 +125,5 @@ def read_seconds(request: Request, name: str, default: float, least: float | Non
     return seconds
 
 
-async def read_body(request: Request) -> bytes:
-    """Read a body of at most 8 MiB.
-
-    Raises:
-        HTTPException: it is larger.
-    """
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > _LARGEST_BODY:
-            raise HTTPException(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {_LARGEST_BODY} bytes"
-            )
-    return bytes(content)
+read_body = partial(requests.read_body, most_bytes=_LARGEST_BODY)
+"""Reads a body of at most 8 MiB."""

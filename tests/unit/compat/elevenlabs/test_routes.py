@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import wave
 from typing import TYPE_CHECKING, Any
@@ -164,6 +165,35 @@ async def test_more_recordings_than_fit_are_sent_away(decoder: Decoder) -> None:
     for answer in (few, busy):
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert answer.json()["detail"]["status"] == "system_busy"
+
+
+async def test_a_recording_that_does_not_come_ends_and_keeps_nobody_from_speaking(
+    decoder: Decoder,
+) -> None:
+    admission = Admission(running=1, waiting=0)
+    app = app_of(decoder, limits=RecordingLimits(seconds_to_come=0.3), admission=admission)
+    begun = asyncio.Event()
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"--b\r\n"
+        begun.set()
+        await asyncio.Event().wait()
+
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        stalled = asyncio.create_task(
+            client.post(
+                "/v1/speech-to-speech/mei",
+                content=body(),
+                headers={"content-type": "multipart/form-data; boundary=b"},
+            )
+        )
+        await begun.wait()
+        spoken = await send(app)
+        answer = await asyncio.wait_for(stalled, 20)
+
+    assert spoken.status_code == 200
+    assert (answer.status_code, "within 0.3 s" in answer.text) == (408, True)
 
 
 async def test_the_voices_are_listed_as_both_versions_of_the_api_do(decoder: Decoder) -> None:

@@ -1,0 +1,187 @@
+"""Nothing waits without a limit for something outside of the process."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT: Final = Path(__file__).parents[2]
+PRODUCT: Final = ("conversion", "functions", "importing", "infra", "shared", "speech")
+
+WAITS: Final = frozenset(
+    [
+        "accept",
+        "anext",
+        "communicate",
+        "connect",
+        "drain",
+        "join",
+        "open_connection",
+        "readexactly",
+        "readline",
+        "readuntil",
+        "receive",
+        "recv",
+        "sock_recv",
+        "sock_sendall",
+        "wait",
+        "wait_closed",
+    ]
+)
+"""Methods and functions that wait for something; whether it is outside shows the table below."""
+
+REQUESTS: Final = frozenset({"requests.get", "requests.post", "requests.put", "requests.request"})
+COMMANDS: Final = frozenset({"subprocess.run", "subprocess.check_output", "subprocess.check_call"})
+
+LIMITED_ELSEWHERE: Final = {
+    # Bodies and messages of clients.
+    "functions/api/answers/body_limit.py receive_little": "the size; the server ends idle ones",
+    "functions/api/answers/waiting.py while_connected": "what is waited for has a limit",
+    "functions/api/answers/waiting.py _disconnected": "ends with what is waited for",
+    "functions/compat/running/routes.py serve": "accepting sends an answer and waits for none",
+    "functions/compat/wyoming/events.py read_event": "IDLE_SECONDS, in the server",
+    "functions/live/service.py receive": "each message has one, in the intake",
+    "functions/live/service.py serve": "accepting sends an answer and waits for none",
+    # Inside of the process: tasks, queues, and the end of the process itself.
+    "conversion/characters/fetching.py _drop_idle": "until a character is returned",
+    "conversion/serving/processes.py send_heartbeats": "until Gunicorn ends this process",
+    "conversion/serving/serving.py stopped": "until a signal comes",
+    "conversion/worker.py carry_out": "the work has a deadline",
+    "functions/compat/speech/synthesis.py _change": "slow readers are ended",
+    "functions/live/conversion.py begun": "until the computation begins or ends",
+    "functions/live/main.py stopped": "until a signal comes",
+    "infra/local/cloud/embedded.py crashed": "until a server ends",
+    "infra/local/cloud/emulated.py keep_converter_alive": "the proxy probes instead",
+    "infra/local/processes/autoscaler.py keep_minimum": "until an instance ends",
+    "infra/local/processes/autoscaler.py _watch": "until the instance ends or is stuck",
+    "functions/compat/running/session.py _after": "what was asked before; speaking has limits",
+    "shared/google/firestore_listener.py _queued_requests": "until the stream ends",
+    "infra/local/processes/background.py running_in_background": "it was cancelled",
+    "infra/local/processes/processes.py wait": "whoever calls it has one",
+    "infra/local/processes/processes.py stop": "it was killed",
+    "infra/local/processes/processes.py wait_for_an_end": "until a process ends",
+    "infra/local/processes/scale_to_zero_proxy.py over": "until a signal comes",
+    "infra/local/processes/scale_to_zero_proxy.py serve_proxy": "until a signal comes",
+    "infra/local/storage/state/notifications.py run": "until an object is written",
+    "shared/google/firestore_listener.py _until_one_ends": "the streams have limits of their own",
+    "shared/ports/latest_state.py states": "whoever waits for a state has one",
+    # Calls of our own methods, which have limits themselves.
+    "conversion/rehearsal.py connect": "CONNECT_SECONDS, and the store's",
+    "functions/convert/main.py _serve": "the worker's, after it the server's graceful_timeout",
+    "functions/live/main.py drain": "finishing_seconds, and the worker's",
+    "functions/live/main.py starting_services": "see conversion/rehearsal.py",
+    "infra/local/cloud/embedded.py converters": "see functions/live/main.py",
+    "infra/local/commands/live_visitor.py __aenter__": "OPENING_SECONDS, a second time around it",
+    "shared/google/sharded_bucket.py connect": "CONNECT_SECONDS, in each bucket",
+    # The local storage server: its clients have limits, and a developer's machine has no strangers.
+    "infra/local/storage/protocol/bodies.py __anext__": "the client's",
+    "infra/local/storage/protocol/bodies.py _drained": "the client's",
+    "infra/local/storage/routes/upload_api.py _received": "the client's",
+    # A developer's command; Ctrl-C ends it.
+    "infra/terraform/check.py _run": "terraform test is ended after 600 s by the session",
+    # Decoding processes: `run` and `open` have limits; what is heard ends with its session.
+    "speech/decoding/sandbox/forked.py _send": "run has one",
+    "speech/decoding/sandbox/forked.py is_running": "the socket does not block",
+    "speech/decoding/sandbox/spawned.py _send": "run has one",
+    "speech/decoding/sandbox/streaming.py _read": "listening_seconds, in the session",
+    "speech/decoding/sandbox/streaming.py receive": "run, open or the session has one",
+    "speech/decoding/sandbox/streaming.py receive_message": "likewise",
+    "speech/decoding/sandbox/streaming.py send": "likewise",
+    # Processes that were killed, or that limit themselves.
+    "infra/local/commands/live.py _recording": "it was killed",
+    "importing/files/apart.py run_apart": "the process ends itself, see _begin",
+    "speech/decoding/sandbox/forked.py aclose": "it was killed",
+    "speech/decoding/sandbox/spawned.py run": "it was killed",
+    "speech/results/credentials/apart.py read_credentials_apart": "it was killed",
+    "speech/results/credentials/apart.py main": "its parent kills it",
+}
+"""What the search below finds and why it has an end, by file and function."""
+
+
+def found_in(path: str, source: str) -> Iterator[str]:
+    """Yield each place that waits without a limit of its own, as file and function."""
+    yield from _found(ast.parse(source), path, "module", limited=False)
+
+
+def _found(node: ast.AST, path: str, function: str, *, limited: bool) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        function, limited = node.name, False
+    if isinstance(node, ast.AsyncWith):
+        contexts = [ast.unparse(item.context_expr) for item in node.items]
+        limited = limited or any(each.startswith("asyncio.timeout") for each in contexts)
+    if isinstance(node, ast.Call) and not limited and _waits(node):
+        yield f"{path} {function}"
+    for child in ast.iter_child_nodes(node):
+        yield from _found(child, path, function, limited=limited)
+
+
+def _waits(call: ast.Call) -> bool:
+    whole = ast.unparse(call.func)
+    limits = [word for word in call.keywords if word.arg in {"timeout", "timeout_s"}]
+    if any(isinstance(word.value, ast.Constant) and word.value.value is None for word in limits):
+        return True
+    if limits:
+        return False
+    if whole in REQUESTS | COMMANDS or whole.endswith("urlopen"):
+        return True
+    name = whole.rpartition(".")[2]
+    if name == "result":
+        return ".submit(" in whole
+    # `"".join(parts)`, `path.join(...)` and `Barrier.wait(1.0)` wait for nothing, or not for long.
+    return name in WAITS and not (name == "join" and call.args)
+
+
+FOUND: Final = [
+    place
+    for top in PRODUCT
+    for path in sorted((ROOT / top).rglob("*.py"))
+    for place in found_in(path.relative_to(ROOT).as_posix(), path.read_text())
+]
+
+
+def test_whatever_waits_has_a_limit_or_a_reason_to_have_none() -> None:
+    assert sorted(set(FOUND) - set(LIMITED_ELSEWHERE)) == []
+
+
+def test_the_table_names_nothing_that_is_gone() -> None:
+    assert sorted(set(LIMITED_ELSEWHERE) - set(FOUND)) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "await client.post(url, timeout=None)",
+        "httpx.AsyncClient(timeout=None)",
+        "requests.get(url)",
+        "urllib.request.urlopen(url)",
+        "subprocess.run(['java'])",
+        "await process.wait()",
+        "process.communicate()",
+        "await anext(states)",
+        "await socket.recv()",
+        "thread.join()",
+        "pool.submit(step).result()",
+    ],
+)
+def test_waiting_without_a_limit_is_found(line: str) -> None:
+    assert [*found_in("a.py", f"async def f():\n    {line}\n")] == ["a.py f"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "await client.post(url, timeout=3.0)",
+        "async with asyncio.timeout(3): await process.wait()",
+        "async with asyncio.timeout(3), voices.watch(i) as s: await anext(s)",
+        "', '.join(parts)",
+        "subprocess.run(['java'], timeout=3)",
+    ],
+)
+def test_waiting_with_a_limit_is_not(line: str) -> None:
+    assert [*found_in("a.py", f"async def f():\n    {line}\n")] == []
