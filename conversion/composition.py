@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from conversion.characters.fetching import FetchedCharacters, Limits
-from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
-from conversion.characters.loading import CharacterLoader, build_character
+from conversion.characters.lending import BuiltInCharacters
+from conversion.characters.loading import CharacterLoader
 from conversion.conversion import Conversion
 from conversion.origin.credentials import ResultCredentials
 from conversion.origin.verifying import Verifier
-from conversion.origin.watermarking import open_marker, watermark_keys
-from conversion.rehearsal import rehearse
+from conversion.origin.watermarking import watermark_keys
 from conversion.stopwatch import process_age_ms
 from shared.characters.bucket import CharacterBucket
-from shared.characters.manifest import MAX_BUNDLE_BYTES
 from shared.google import clients
 from shared.process.settings import SettingsError
-from speech.bundles.reading import load_characters
-from speech.decoding.decoder import Decoder
-from speech.engines.registry import ENGINES
-from speech.networks.settings import SessionSettings
 from speech.results.credentials.signing import CredentialSigner, raw_signature, sign_with
-from speech.text.front_end import FrontEnd
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
     from conversion.characters.lending import Characters
     from conversion.origin.credentials import CredentialSettings
     from conversion.settings import ConverterSettings
+    from conversion.starting import Tools
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
-    from speech.results.watermark.marked import Marker
 
 _LOG = logging.getLogger(__name__)
 
@@ -60,23 +50,6 @@ class Stores:
     uploads: Bucket
     results: Bucket
     open_characters: Callable[[], Bucket] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What an instance converts with.
-
-    Attributes:
-        decoder: has been started.
-        characters: those of the image, loaded, by id.
-        session: how the graphs of all characters run.
-        marker: marks what they speak; None to mark nothing.
-    """
-
-    decoder: Decoder
-    characters: Mapping[str, LoadedCharacter]
-    session: SessionSettings = field(default_factory=SessionSettings)
-    marker: Marker | None = None
 
 
 def lend_characters(
@@ -153,67 +126,6 @@ def open_stores(config: ConverterSettings) -> Stores:
         results=clients.open_bucket(config, config.results_bucket, signer),
         open_characters=clients.characters_opener(config),
     )
-
-
-@asynccontextmanager
-async def starting_tools(
-    config: ConverterSettings, front_end: FrontEnd | None = None
-) -> AsyncIterator[Awaitable[Tools]]:
-    """Begin to start the decoder, load the characters and rehearse; stop the decoder at the end.
-
-    This goes on in another process and another thread. Until the caller awaits the tools, it can
-    do the other parts of the cold start.
-
-    Args:
-        config: the settings.
-        front_end: reads texts; None for one without words of users.
-    """
-    decoder = Decoder(max_processes=config.share(config.concurrency))
-    loop = asyncio.get_running_loop()
-    session = SessionSettings(config.threads, config.provider, front_end=front_end or FrontEnd())
-    marker = open_marker(config)
-    loading = loop.run_in_executor(
-        None, build_characters, config.characters_dir, session, config.max_bundle_bytes, marker
-    )
-    starting = asyncio.create_task(decoder.start())
-    # Let the event loop start the decoder's process now: the caller may block the loop for long.
-    await asyncio.sleep(0)
-
-    async def tools() -> Tools:
-        characters, _ = await asyncio.gather(loading, starting)
-        await rehearse(decoder, characters.values())
-        return Tools(decoder, characters, session, marker)
-
-    both = asyncio.create_task(tools())
-    try:
-        yield both
-    finally:
-        both.cancel()
-        await asyncio.gather(both, starting, return_exceptions=True)
-        await decoder.aclose()
-
-
-def build_characters(
-    folder: Path,
-    session: SessionSettings,
-    max_bytes: int = MAX_BUNDLE_BYTES,
-    marker: Marker | None = None,
-) -> dict[str, LoadedCharacter]:
-    """Load every character bundle of a folder and build its engine.
-
-    Args:
-        folder: of the bundles.
-        session: how their graphs run.
-        max_bytes: how many bytes the graphs of one bundle may have together.
-        marker: marks what they speak; None to mark nothing.
-
-    Raises:
-        BundleError: a bundle will not work, or there is none.
-    """
-    return {
-        name: build_character(character, session, marker=marker)
-        for name, character in load_characters(folder, ENGINES, max_bytes).items()
-    }
 
 
 def log_start() -> None:

@@ -13,19 +13,25 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from conversion.characters.loading import build_characters
 from shared.ports.store import UnknownVoiceError
 from shared.voices.voice import OutputFormat, new_voice_id
 from speech.decoding.recordings.recording import DecodeLimits
 from speech.engines.interface.engine import ConversionOptions
 from speech.results.encoding import encode
+from speech.results.marking import Marking
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
+    from pathlib import Path
 
     from conversion.characters.lending import LoadedCharacter
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
+    from speech.bundles.ahead import Content
     from speech.decoding.decoder import Decoder
+    from speech.networks.settings import SessionSettings
+    from speech.results.watermark.marked import Marker
     from speech.signal.arrays import Samples
 
 _LOG = logging.getLogger(__name__)
@@ -36,43 +42,57 @@ _HERTZ: Final = 150.0
 _HARMONICS: Final = 12
 _SYLLABLES_PER_SECOND: Final = 3.0
 _LOUDNESS: Final = 0.1
+_MARKING: Final = Marking("rehearsal", "Rehearsal", "nobody")
 
 
-async def rehearse(decoder: Decoder, characters: Iterable[LoadedCharacter]) -> None:
-    """Decode, convert and encode a hum with every character that takes speech.
+def build_and_rehearse(
+    folder: Path,
+    session: SessionSettings,
+    max_bytes: int,
+    marker: Marker | None,
+    read: Callable[[Path], Content],
+) -> dict[str, LoadedCharacter]:
+    """Do what build_characters does, and convert a hum with each of them."""
+    characters = build_characters(folder, session, max_bytes, marker, read)
+    for character in characters.values():
+        rehearse_conversion(character)
+    return characters
+
+
+def rehearse_conversion(character: LoadedCharacter) -> None:
+    """Convert and encode a hum with a character that takes speech.
 
     A failure is only logged: the first real recording shows whether it was more than bad luck.
     """
-    for character in characters:
-        if not character.manifest.takes_speech:
-            continue
-        try:
-            await _rehearse_with(decoder, character)
-        except Exception as error:  # noqa: BLE001 - the process may still serve, whatever it was
-            extra = {"event": "rehearsal_failed", "character": character.manifest.id}
-            _LOG.warning("rehearsal failed: %r", error, extra=extra)
+    if not character.manifest.takes_speech:
+        return
+    try:
+        engine = character.engine
+        samples = engine.convert(make_hum(), SAMPLE_RATE, ConversionOptions())
+        encode(samples, engine.sample_rate, OutputFormat.WAV, character.marking)
+    except Exception as error:  # noqa: BLE001 - the process may still serve, whatever it was
+        extra = {"event": "rehearsal_failed", "character": character.manifest.id}
+        _LOG.warning("rehearsal failed: %r", error, extra=extra)
 
 
-async def _rehearse_with(decoder: Decoder, character: LoadedCharacter) -> None:
-    marking = character.marking
-    hum = await asyncio.to_thread(encode, make_hum(), SAMPLE_RATE, OutputFormat.WAV, marking)
-    recording = await decoder.decode(hum.data, limits=DecodeLimits())
-
-    def convert() -> None:
-        rate = character.engine.sample_rate
-        samples = character.engine.convert(
-            recording.samples, recording.sample_rate, ConversionOptions()
-        )
-        encode(samples, rate, OutputFormat.WAV, marking)
-
-    await asyncio.to_thread(convert)
+async def rehearse_decoding(decoder: Decoder) -> None:
+    """Decode a hum; a failure is only logged."""
+    try:
+        hum = await asyncio.to_thread(encode, make_hum(), SAMPLE_RATE, OutputFormat.WAV, _MARKING)
+        await decoder.decode(hum.data, limits=DecodeLimits())
+    except Exception as error:  # noqa: BLE001 - see rehearse_conversion
+        extra = {"event": "rehearsal_failed"}
+        _LOG.warning("rehearsal of decoding failed: %r", error, extra=extra)
 
 
 def make_hum() -> Samples:
     """Return hummed syllables, voiced like speech: float32 [SECONDS * SAMPLE_RATE]."""
     at = np.arange(round(SECONDS * SAMPLE_RATE)) / SAMPLE_RATE
     harmonics = np.arange(1, _HARMONICS + 1)[:, None]
-    hum = (np.sin(2 * np.pi * _HERTZ * harmonics * at) / harmonics).sum(axis=0)
+    # One period, which is a whole number of samples, and then the same again.
+    period = at[: round(SAMPLE_RATE / _HERTZ)]
+    once = (np.sin(2 * np.pi * _HERTZ * harmonics * period) / harmonics).sum(axis=0)
+    hum = np.resize(once, len(at))
     syllables = np.clip(np.sin(2 * np.pi * _SYLLABLES_PER_SECOND * at) + 0.5, 0.0, 1.0)
     samples: Samples = (_LOUDNESS * hum * syllables).astype(np.float32)
     return samples

@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conversion.composition import Tools
+    from conversion.starting import Tools
 
 
 class Laps:
@@ -45,7 +45,8 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
     laps.end("interpreter")
     import asyncio
 
-    from conversion import composition
+    from conversion import composition, starting
+    from conversion.characters.loading import build_characters
     from functions.convert.settings import ConvertSettings
     from shared.process import settings
     from speech.decoding.decoder import Decoder
@@ -59,11 +60,11 @@ def measure_converter(since: float, recording: bytes) -> dict[str, float]:
         composition.open_stores(config)
         laps.end("clients")
         session = SessionSettings(threads=config.threads)
-        characters = composition.build_characters(config.characters_dir, session)
+        characters = build_characters(config.characters_dir, session)
         laps.end("characters")
         async with Decoder() as decoder:
             laps.end("decoder's process")
-            tools = composition.Tools(decoder, characters)
+            tools = starting.Tools(decoder, characters)
             for which in ("first", "second"):
                 await convert_once(tools, recording)
                 laps.end(f"{which} conversion")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from benchmarks.measuring.report import Report, Table
-from conversion.composition import build_characters
+from conversion.characters.loading import build_characters
 from conversion.conversion import Conversion
 from infra.local.commands.demo import SAMPLE
 from shared.voices.media import CONTENT_TYPES, sniff

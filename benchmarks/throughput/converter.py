@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from conversion import composition
+from conversion.starting import starting_tools
 from functions.convert import main as convert
+from functions.convert import process
 from functions.convert.settings import ConvertSettings
 from infra.local.memory.voices import MemoryVoices
 from shared.process import logs, settings
@@ -107,7 +109,7 @@ def open_stores(variables: Mapping[str, str]) -> composition.Stores:
 
 async def serve(config: ConvertSettings, supervision: Supervision | None = None) -> None:
     """Serve as the container does."""
-    async with composition.starting_tools(config) as tools:
+    async with starting_tools(config) as tools:
         await convert.serve(config, open_stores(os.environ), tools, supervision)
 
 
@@ -127,7 +129,7 @@ class LifespanApp:
     async def _live(self, receive: Receive, send: Send) -> None:
         config = settings.load(ConvertSettings)
         async with AsyncExitStack() as stack:
-            tools = await stack.enter_async_context(composition.starting_tools(config))
+            tools = await stack.enter_async_context(starting_tools(config))
             services = convert.Services(open_stores(os.environ), await tools)
             converter = convert.build(config, services)
             stack.push_async_callback(converter.worker.drain)
@@ -145,7 +147,7 @@ def main() -> None:
     """Serve with the settings of the environment."""
     config = settings.load(ConvertSettings)
     logs.configure(config.project_id, config.log_level, config.pseudonym_key)
-    convert.run(config, serve)
+    process.run(config, serve)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Loading one character from the bucket: read, check, build."""
+"""Loading characters, of the image or one from the bucket: read, check, build."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ import sys
 from typing import TYPE_CHECKING
 
 from conversion.characters.lending import LoadedCharacter
+from shared.characters.manifest import MAX_BUNDLE_BYTES
+from speech.bundles.ahead import read_content
 from speech.bundles.bundle import Graph
-from speech.bundles.reading import assemble_character, check_size, verify_graph
+from speech.bundles.reading import (
+    assemble_character,
+    check_size,
+    load_characters,
+    verify_graph,
+)
 from speech.engines.registry import ENGINES, build_engine
 from speech.engines.text_registry import build_text_engine
 from speech.networks.session import find_session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from shared.characters.bucket import CharacterBucket, PublishedCharacter
     from shared.characters.manifest import CharacterManifest, GraphFile
+    from speech.bundles.ahead import Content
     from speech.bundles.bundle import Character
     from speech.engines.interface.engine import EngineKind
     from speech.networks.session import GraphSession
@@ -127,6 +136,31 @@ def build_character(
         engine = marker.engine(name, engine)
         text_engine = text_engine and marker.text_engine(name, text_engine)
     return LoadedCharacter(character.manifest, engine, text_engine)
+
+
+def build_characters(
+    folder: Path,
+    session: SessionSettings,
+    max_bytes: int = MAX_BUNDLE_BYTES,
+    marker: Marker | None = None,
+    read: Callable[[Path], Content] = read_content,
+) -> dict[str, LoadedCharacter]:
+    """Load every character bundle of a folder and build its engine.
+
+    Args:
+        folder: of the bundles.
+        session: how their graphs run.
+        max_bytes: how many bytes the graphs of one bundle may have together.
+        marker: marks what they speak; None to mark nothing.
+        read: reads a graph's file; see speech.bundles.ahead.
+
+    Raises:
+        BundleError: a bundle will not work, or there is none.
+    """
+    return {
+        name: build_character(character, session, marker=marker)
+        for name, character in load_characters(folder, ENGINES, max_bytes, read).items()
+    }
 
 
 def return_memory() -> None:

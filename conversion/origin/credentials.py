@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, Self
 
 from pydantic import Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.process.settings import WebAddress  # noqa: TC001 - pydantic reads it
 from speech.results.credentials.signing import CredentialsError
@@ -48,6 +48,8 @@ class CredentialSettings(BaseSettings):
             the deployment's own.
         c2pa_seconds: how long a result waits for its signature; then it goes out without.
     """
+
+    model_config = SettingsConfigDict(defer_build=True)
 
     c2pa_certificates: str = ""
     c2pa_key: SecretStr | None = None

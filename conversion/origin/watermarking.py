@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.process.settings import CommaSeparated, SecretKeys  # noqa: TC001 - pydantic reads them
 from speech.results.watermark.marked import Marker
@@ -27,6 +27,8 @@ class WatermarkSettings(BaseSettings):
         watermark_character_bits: other numbers for single characters, each CHARACTER=NUMBER,
             separated by commas.
     """
+
+    model_config = SettingsConfigDict(defer_build=True)
 
     watermark_keys: SecretKeys = ()
     watermark_bits: Annotated[int, Field(ge=0, le=_MOST_BITS)] = 1

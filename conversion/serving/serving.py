@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from conversion.serving.planning import RECYCLED_AFTER
 from shared.characters.manifest import MAX_BUNDLE_BYTES
@@ -62,6 +62,8 @@ class ServingSettings(BaseSettings):
         max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
         characters_dir: folder of the character bundles that come with the image.
     """
+
+    model_config = SettingsConfigDict(defer_build=True)
 
     # Before those whose defaults may be planned from it.
     max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES

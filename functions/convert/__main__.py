@@ -6,7 +6,7 @@ import gc
 # less; `log_start` turns it on.
 gc.disable()
 
-from functions.convert.main import main  # noqa: E402 - see above
+from functions.convert.process import main  # noqa: E402 - see above
 
 if __name__ == "__main__":
     main()

@@ -6,41 +6,34 @@ The way of a voice, part three: topic `conversions` -> **convert** -> result obj
 from __future__ import annotations
 
 import asyncio
-import gc
-import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from conversion.admission import Admission
 from conversion.composition import (
     Stores,
-    Tools,
     build_conversion,
     lend_characters,
     log_start,
     open_stores,
     open_verifier,
-    starting_tools,
 )
 from conversion.rehearsal import connect
-from conversion.serving.serving import check_port, serve_until_signal
+from conversion.serving.serving import serve_until_signal
 from conversion.worker import Worker
 from functions.convert.app import ConvertApp, create_app
-from functions.convert.settings import ConvertSettings
 from functions.convert.verifications import verification_route
 from shared.google import clients
-from shared.process import logs, settings
-from speech.bundles.bundle import BundleError
-from speech.bundles.reading import load_characters
-from speech.engines.registry import ENGINES
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable
 
     from hypercorn.typing import ASGIFramework
 
     from conversion.serving.processes import Supervision
+    from conversion.starting import Tools
+    from functions.convert.settings import ConvertSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,48 +93,12 @@ async def serve(
     await stores.voices.aclose()
 
 
-async def _serve(config: ConvertSettings, supervision: Supervision | None = None) -> None:
-    async with starting_tools(config) as tools, AsyncExitStack() as stack:
+async def serve_from_cloud(
+    config: ConvertSettings, tools: Awaitable[Tools], supervision: Supervision | None = None
+) -> None:
+    """Open the clients and connect them while the tools start, and serve."""
+    async with AsyncExitStack() as stack:
         stores = open_stores(config)
         connecting = connect(stores.voices, stores.uploads, stores.results)
         stack.callback(asyncio.create_task(connecting).cancel)
         await serve(config, stores, tools, supervision)
-
-
-def run(
-    config: ConvertSettings,
-    serve_one: Callable[[ConvertSettings, Supervision | None], Coroutine[Any, Any, None]],
-) -> None:
-    """Run as many processes as the settings say, each of which serves, until SIGTERM.
-
-    Raises:
-        BundleError: a character bundle will not work, or there is none.
-    """
-    if config.is_alone:
-        asyncio.run(serve_one(config, None))
-        return
-    # Checked once before the processes start: they would all fail, at different times.
-    load_characters(config.characters_dir, ENGINES, config.max_bundle_bytes)
-    # What is there already is shared by the processes, as long as nobody writes to it.
-    gc.freeze()
-    gc.enable()
-    # Imported here, because Gunicorn is only needed for several processes.
-    from conversion.serving import processes  # noqa: PLC0415
-
-    processes.run(config, serve_one)
-
-
-def main() -> None:
-    """Run the container; exit with status 2 and a message if settings or bundles are wrong."""
-    try:
-        config = settings.load(ConvertSettings)
-        logs.configure(config.project_id, config.log_level, config.pseudonym_key)
-        check_port(config)
-        run(config, _serve)
-    except (settings.SettingsError, BundleError) as error:
-        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
-        sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, cast
 from conversion.admission import Admission
 from conversion.composition import (
     Stores,
-    Tools,
     build_conversion,
     lend_characters,
     log_start,
     open_stores,
-    starting_tools,
 )
 from conversion.rehearsal import connect
 from conversion.serving.planning import read_resources
+from conversion.starting import starting_tools
 from conversion.worker import Worker
 from functions.live.app import LiveApp, create_app
 from functions.live.conversion import Computing, LiveConversion
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from conversion.characters.lending import Characters
+    from conversion.starting import Tools
     from functions.live.listening.listeners import OpenHearing
     from speech.decoding.decoder import Decoder
     from speech.text.front_end import FrontEnd

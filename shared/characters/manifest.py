@@ -72,9 +72,8 @@ class ManifestError(ValueError):
 class _Strict(BaseModel):
     """One JSON object of a manifest: no unknown fields, no conversions, never changed."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True
-    )
+    # Built when first used: one model that holds others would be built once more for each of them.
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class CharacterName(_Strict):

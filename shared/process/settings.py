@@ -105,7 +105,8 @@ class CommonSettings(BaseSettings):
         conversion_deadline_seconds: the one number that all timeouts derive from.
     """
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore")
+    # Built when first used: of a deployable's settings and all their bases only the last one is.
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     project_id: Annotated[str, Field(min_length=1)]
     environment: Environment = Environment.PRODUCTION

@@ -18,6 +18,7 @@ from shared.characters.manifest import (
     log_set_aside,
     read_manifest,
 )
+from speech.bundles.ahead import Content, read_content
 from speech.bundles.bundle import BundleError, Character, Graph
 from speech.bundles.contracts import Contract, EngineContracts
 from speech.bundles.files import find_graph, read_file
@@ -26,12 +27,21 @@ from speech.bundles.portraits import check_portrait
 
 
 def load_characters(
-    folder: Path, engines: Mapping[str, EngineContracts], max_bytes: int = MAX_BUNDLE_BYTES
+    folder: Path,
+    engines: Mapping[str, EngineContracts],
+    max_bytes: int = MAX_BUNDLE_BYTES,
+    read: Callable[[Path], Content] = read_content,
 ) -> Mapping[str, Character]:
     """Load every character bundle of a folder, in the order of bundle_folders.
 
     A bundle that will not work is set aside with a log entry; the first one, and those that come
     with the service, must work.
+
+    Args:
+        folder: of the bundles.
+        engines: those that their manifests may name.
+        max_bytes: how many bytes the graphs of one bundle may have together.
+        read: reads a graph's file; see speech.bundles.ahead.
 
     Raises:
         BundleError: one of these will not work, or there is none.
@@ -45,7 +55,7 @@ def load_characters(
     characters = {}
     for path in folders:
         try:
-            characters[path.name] = load_character(path, engines, max_bytes, shared)
+            characters[path.name] = load_character(path, engines, max_bytes, shared, read)
         except BundleError as error:
             if not characters or path.name in BUILT_IN:
                 raise
@@ -58,6 +68,7 @@ def load_character(
     engines: Mapping[str, EngineContracts],
     max_bytes: int = MAX_BUNDLE_BYTES,
     shared: dict[str, Graph] | None = None,
+    read: Callable[[Path], Content] = read_content,
 ) -> Character:
     """Load a character bundle: manifest, portrait, and graphs by size, hash, content and tensors.
 
@@ -68,6 +79,7 @@ def load_character(
         engines: those that its manifest may name.
         max_bytes: how many bytes its graphs may have together.
         shared: the verified graphs that characters share, by SHA-256; those of this one are added.
+        read: reads a graph's file.
 
     Raises:
         BundleError: in one sentence, what is wrong with which file, field or tensor.
@@ -79,7 +91,7 @@ def load_character(
     if manifest.preview.portrait:
         portrait = read_file(folder, manifest.preview.portrait, MAX_PORTRAIT_BYTES)
         check_portrait(manifest.preview.portrait, portrait)
-    find = partial(_find_graph, folder, {} if shared is None else shared)
+    find = partial(_find_graph, folder, {} if shared is None else shared, read)
     return assemble_character(manifest, engines, find, max_bytes)
 
 
@@ -109,15 +121,20 @@ def assemble_character(
     return Character(manifest, MappingProxyType(graphs))
 
 
-def verify_graph(entry: GraphFile, content: bytes) -> Graph:
+def verify_graph(entry: GraphFile, content: bytes, sha256: str | None = None) -> Graph:
     """Check that bytes are the graph that a manifest names, and that it is safe to load.
+
+    Args:
+        entry: of the manifest.
+        content: the bytes.
+        sha256: of the bytes; None to compute it.
 
     Raises:
         BundleError: size or SHA-256 is another, or the model needs more than it may.
     """
     if len(content) != entry.bytes:
         raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {len(content)}.")
-    found = hashlib.sha256(content).hexdigest()
+    found = sha256 or hashlib.sha256(content).hexdigest()
     if found != entry.sha256:
         raise BundleError(f"{entry.file}: expected SHA-256 {entry.sha256}, found {found}.")
     try:
@@ -159,21 +176,24 @@ def _contracts(
     return contracts
 
 
-def _find_graph(folder: Path, shared: dict[str, Graph], entry: GraphFile) -> Graph:
+def _find_graph(
+    folder: Path, shared: dict[str, Graph], read: Callable[[Path], Content], entry: GraphFile
+) -> Graph:
     path = find_graph(folder, entry.file, entry.sha256)
     if path.parent == folder:
-        return _read_graph(path, entry)
+        return _read_graph(path, entry, read)
     if entry.sha256 not in shared:
-        shared[entry.sha256] = _read_graph(path, entry)
+        shared[entry.sha256] = _read_graph(path, entry, read)
     return shared[entry.sha256]
 
 
-def _read_graph(path: Path, entry: GraphFile) -> Graph:
+def _read_graph(path: Path, entry: GraphFile, read: Callable[[Path], Content]) -> Graph:
     size = path.stat().st_size
     if size != entry.bytes:
         # Before it is read: it may be far larger than the manifest says.
         raise BundleError(f"{entry.file}: expected {entry.bytes} bytes, found {size}.")
-    return verify_graph(entry, path.read_bytes())
+    content = read(path)
+    return verify_graph(entry, content.data, content.sha256)
 
 
 def _listed(names: Mapping[str, object]) -> str:

@@ -13,7 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
 from conversion import composition
+from conversion.starting import Tools, starting_tools
 from functions.convert import main as convert
+from functions.convert import process
 from functions.convert.settings import ConvertSettings
 from shared.process import logs, settings
 from tests.faults.barriers import VARIABLE, Checkpoints
@@ -42,17 +44,15 @@ async def serve(config: ConvertSettings, supervision: Supervision | None = None)
         results=cast("Bucket", BarrierResults(stores.results, checkpoints)),
     )
 
-    async def behind_barriers(starting: Awaitable[composition.Tools]) -> composition.Tools:
+    async def behind_barriers(starting: Awaitable[Tools]) -> Tools:
         tools = await starting
         characters = {
             name: replace(character, engine=BarrierEngine(character.engine, checkpoints))
             for name, character in tools.characters.items()
         }
-        return composition.Tools(
-            cast("Decoder", BarrierDecoder(tools.decoder, checkpoints)), characters
-        )
+        return Tools(cast("Decoder", BarrierDecoder(tools.decoder, checkpoints)), characters)
 
-    async with composition.starting_tools(config) as tools:
+    async with starting_tools(config) as tools:
         await convert.serve(config, wrapped, behind_barriers(tools), supervision)
 
 
@@ -72,7 +72,7 @@ def main() -> None:
     config = settings.load(ConvertSettings)
     logs.configure(config.project_id, config.log_level, config.pseudonym_key)
     with wrong_clock(float(os.environ.get("CLOCK_SKEW_SECONDS", "0"))):
-        convert.run(config, serve)
+        process.run(config, serve)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING, cast
 
 from conversion import composition
+from conversion.starting import starting_tools
 from functions.live import main as live
 from functions.live.settings import LiveSettings
 from shared.process import logs, settings
@@ -28,7 +29,7 @@ async def serve(config: LiveSettings) -> None:
         uploads=cast("Bucket", BarrierUploads(stores.uploads, checkpoints)),
         results=cast("Bucket", BarrierResults(stores.results, checkpoints)),
     )
-    async with composition.starting_tools(config) as tools:
+    async with starting_tools(config) as tools:
         await live.serve(config, live.Services(wrapped, await tools))
 
 

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from conversion import composition
 from conversion.characters.lending import LoadedCharacter
+from conversion.starting import Tools
 from functions.api.answers.problems import MEDIA_TYPE
 from functions.compat.voicevox.speech.offers import plain_png
 from functions.convert import main as convert
@@ -270,7 +271,7 @@ def _push_apps(
     """Build the three services that are pushed to, by the URL of their push endpoint."""
     on_upload_services = on_upload.Services(voices, RecordingPublisher(), lambda: uploads)
     # No object is there, so that nothing is decoded or converted.
-    tools = composition.Tools(Decoder(), {"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())})
+    tools = Tools(Decoder(), {"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())})
     convert_services = convert.Services(composition.Stores(voices, uploads, results), tools)
     return {
         "http://on-upload.test/": on_upload.build(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from conversion.characters.lending import LoadedCharacter
-from conversion.composition import Stores, Tools, starting_tools
+from conversion.composition import Stores
+from conversion.starting import Tools, starting_tools
 from functions.convert.main import Services, build
 from functions.convert.settings import ConvertSettings
 from infra.local.memory.voices import MemoryVoices

@@ -27,7 +27,7 @@ _TRY_AGAIN: Final = frozenset({429, 503, 504})
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class NewVoice(_Model):

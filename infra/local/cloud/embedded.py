@@ -19,8 +19,9 @@ import httpx
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from conversion.composition import Stores, starting_tools
+from conversion.composition import Stores
 from conversion.serving.websockets import limit_clients
+from conversion.starting import starting_tools
 from functions.api import main as api
 from functions.api.settings import ApiSettings
 from functions.combined import main as combined

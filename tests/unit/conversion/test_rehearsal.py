@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from conversion.characters.lending import LoadedCharacter
-from conversion.rehearsal import SAMPLE_RATE, SECONDS, connect, make_hum, rehearse
+from conversion.rehearsal import (
+    SAMPLE_RATE,
+    SECONDS,
+    connect,
+    make_hum,
+    rehearse_conversion,
+    rehearse_decoding,
+)
 from infra.local.memory.voices import MemoryVoices
 from shared.voices.media import Container, sniff
 from shared.voices.objects import StorageUnavailableError
@@ -61,7 +68,7 @@ class FakeEngine:
         options: ConversionOptions,
         stopwatch: StageClock | None = None,
     ) -> Samples:
-        assert (sample_rate, options.pitch_shift, stopwatch) == (RATE, None, None)
+        assert (sample_rate, options.pitch_shift, stopwatch) == (SAMPLE_RATE, None, None)
         if self._error is not None:
             raise self._error
         self.converted.append(len(samples))
@@ -79,30 +86,43 @@ class OutOfReach(MemoryBucket):
         self.is_out_of_reach = True
 
 
-async def test_every_character_converts_a_recording_that_the_decoder_has_decoded() -> None:
-    decoder, engines = FakeDecoder(), {"mei": FakeEngine(), "taro": FakeEngine()}
-    characters = [LoadedCharacter(a_manifest(name), engine) for name, engine in engines.items()]
+async def test_the_decoder_decodes_a_recording() -> None:
+    decoder = FakeDecoder()
 
-    await rehearse(cast("Decoder", decoder), characters)
+    await rehearse_decoding(cast("Decoder", decoder))
 
-    assert [sniff(data) for data in decoder.decoded] == [Container.WAV] * 2
-    assert [engine.converted for engine in engines.values()] == [[RATE], [RATE]]
+    assert [sniff(data) for data in decoder.decoded] == [Container.WAV]
 
 
-async def test_a_character_that_fails_is_named_and_does_not_stop_the_next() -> None:
-    broken, working = FakeEngine(ValueError("no voice")), FakeEngine()
-    characters = [
-        LoadedCharacter(a_manifest("mei"), broken),
-        LoadedCharacter(a_manifest("taro"), working),
-    ]
+async def test_a_decoder_that_fails_is_logged_and_does_not_stop_the_start() -> None:
+    class BrokenDecoder(FakeDecoder):
+        async def decode(self, data: bytes, *, limits: DecodeLimits) -> Recording:
+            raise OSError(f"no process for {len(data)} bytes within {limits}")
 
     with log_book() as book:
-        await rehearse(cast("Decoder", FakeDecoder()), characters)
+        await rehearse_decoding(cast("Decoder", BrokenDecoder()))
+
+    (entry,) = book.of("rehearsal_failed")
+    assert "no process" in entry["message"]
+
+
+def test_a_character_converts_a_recording_of_its_own() -> None:
+    engine = FakeEngine()
+
+    rehearse_conversion(LoadedCharacter(a_manifest("mei"), engine))
+
+    assert engine.converted == [SECONDS * SAMPLE_RATE]
+
+
+def test_a_character_that_fails_is_named_and_does_not_stop_the_start() -> None:
+    broken = FakeEngine(ValueError("no voice"))
+
+    with log_book() as book:
+        rehearse_conversion(LoadedCharacter(a_manifest("mei"), broken))
 
     (entry,) = book.of("rehearsal_failed")
     assert entry["character"] == "mei"
     assert "no voice" in entry["message"]
-    assert working.converted == [RATE]
 
 
 def test_the_hum_is_loud_enough_to_count_as_speech() -> None:

@@ -44,3 +44,15 @@ def test_garbage_is_not_collected_while_a_deployable_is_imported(name: str) -> N
     ended = subprocess.run(command, capture_output=True, text=True, env={}, check=True)
 
     assert ended.stdout.split() == ["False", "0"]
+
+
+def test_a_converter_begins_to_load_before_it_imports_its_clients_and_its_server() -> None:
+    # What loading can wait for: the libraries that take longest to import.
+    code = (
+        "import sys, functions.convert.process\n"
+        "print(*{'google.cloud.firestore_v1', 'google.cloud.storage', 'grpc', 'hypercorn',"
+        " 'onnxruntime', 'requests', 'starlette'} & {*sys.modules})"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.split() == []

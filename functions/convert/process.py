@@ -1,0 +1,68 @@
+"""The processes of the container: they load the networks first, and import the rest meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from typing import TYPE_CHECKING, Any
+
+from conversion.serving.serving import check_port
+from conversion.starting import starting_tools
+from functions.convert.settings import ConvertSettings
+from shared.process import logs, settings
+from speech.bundles.bundle import BundleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from conversion.serving.processes import Supervision
+
+
+async def _serve(config: ConvertSettings, supervision: Supervision | None = None) -> None:
+    async with starting_tools(config) as tools:
+        # Imported here: the clients and the server take as long as the networks, which load in a
+        # thread meanwhile.
+        import hypercorn.asyncio  # noqa: F401, PLC0415 - for serve_until_signal
+
+        from functions.convert.main import serve_from_cloud  # noqa: PLC0415
+
+        await serve_from_cloud(config, tools, supervision)
+
+
+def run(
+    config: ConvertSettings,
+    serve_one: Callable[[ConvertSettings, Supervision | None], Coroutine[Any, Any, None]],
+) -> None:
+    """Run as many processes as the settings say, each of which serves, until SIGTERM.
+
+    Raises:
+        BundleError: a character bundle will not work, or there is none.
+    """
+    if config.is_alone:
+        asyncio.run(serve_one(config, None))
+        return
+    # Gunicorn is only needed for several processes, which share what is imported before they start.
+    from conversion.serving import processes  # noqa: PLC0415
+    from functions.convert import main as _shared  # noqa: F401, PLC0415
+    from speech.bundles.reading import load_characters  # noqa: PLC0415
+    from speech.engines.registry import ENGINES  # noqa: PLC0415
+
+    # Checked once before the processes start: they would all fail, at different times.
+    load_characters(config.characters_dir, ENGINES, config.max_bundle_bytes)
+    # What is there already is shared by the processes, as long as nobody writes to it.
+    gc.freeze()
+    gc.enable()
+    processes.run(config, serve_one)
+
+
+def main() -> None:
+    """Run the container; exit with status 2 and a message if settings or bundles are wrong."""
+    try:
+        config = settings.load(ConvertSettings)
+        logs.configure(config.project_id, config.log_level, config.pseudonym_key)
+        check_port(config)
+        run(config, _serve)
+    except (settings.SettingsError, BundleError) as error:
+        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
+        sys.exit(2)
