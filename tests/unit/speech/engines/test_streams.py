@@ -201,6 +201,8 @@ def test_samples_that_are_not_audio_are_refused(engine: Engine) -> None:
 
 
 def test_an_engine_that_needs_the_whole_recording_opens_no_stream(tmp_path: Path) -> None:
+    for name in ("waveform", "harmonic"):
+        (tmp_path / name).mkdir()
     waveform = build(write_waveform_bundle(tmp_path / "waveform", graphs.gain_graph(0.5)))
     graph = graphs.content(graphs.harmonic_graph(noise=0.003))
     without_state = build(write_bundle(tmp_path / "harmonic", graph))
