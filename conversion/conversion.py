@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import io
 import zlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from conversion.stopwatch import Stages
@@ -235,14 +235,12 @@ class Conversion:
         self, voice: Voice, character: LoadedCharacter, text: bytes, speaking: Speaking
     ) -> npt.NDArray[np.float32]:
         # A process that only converts recordings does not import what speaks text.
-        from conversion.synthesis import speak, speech_options  # noqa: PLC0415 - see above
+        from conversion.synthesis import speak  # noqa: PLC0415 - see above
+        from speech.engines.interface.text_engine import SpeechOptions  # noqa: PLC0415 - likewise
 
+        options = SpeechOptions(**asdict(speaking), seed=_seed(voice))
         return await speak(
-            self.threads,
-            character.text_engine,
-            text,
-            speech_options(speaking, _seed(voice)),
-            self._max_speech_seconds,
+            self.threads, character.text_engine, text, options, self._max_speech_seconds
         )
 
     async def _store(self, voice: Voice, encoded: Encoded, marking: Marking) -> Result:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.voices.voice import ErrorCode, VoiceError
-from speech.engines.interface.text_engine import SpeechOptions, TextError
+from speech.engines.interface.text_engine import TextError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from conversion.threads import Threads
-    from shared.voices.voice import Speaking
-    from speech.engines.interface.text_engine import TextEngine
+    from speech.engines.interface.text_engine import SpeechOptions, TextEngine
     from speech.signal.arrays import Samples
 
 
@@ -55,24 +54,6 @@ async def speak(
     except TextError as error:
         raise VoiceError(ErrorCode(error.code.value), error.message) from error
     return np.concatenate(pieces)
-
-
-def speech_options(speaking: Speaking, seed: int) -> SpeechOptions:
-    """Build what the speech of a voice asks for.
-
-    Args:
-        speaking: how it is spoken.
-        seed: of the chance in the voice.
-    """
-    return SpeechOptions(
-        speed=speaking.speed,
-        pitch=speaking.pitch,
-        intonation=speaking.intonation,
-        volume=speaking.volume,
-        pause=speaking.pauses,
-        style=speaking.style,
-        seed=seed,
-    )
 
 
 def _next(pieces: Iterator[Samples]) -> Samples | None:

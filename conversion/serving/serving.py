@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from conversion.serving.processes import Supervision
 
 
+UNREAD_SECONDS: Final = 20.0
+"""After how long the system ends the connection of a client that does not read."""
+
 INTERRUPTED_SECONDS: Final = 0.7
 """How long what is under way may still take after Ctrl-C; speaking a text may take a minute."""
 
@@ -100,21 +103,26 @@ class ServingSettings(BaseSettings):
         return math.ceil(number / self.processes)
 
 
-def check_port(config: ServingSettings) -> None:
-    """Refuse a port that cannot be listened on, before networks are loaded for nothing.
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Listen; the system ends connections that nobody reads (`TCP_USER_TIMEOUT`, RFC 5482).
 
     Raises:
-        SettingsError: another program has it, or it may not be taken.
+        SettingsError: another program has the port, or it may not be taken.
     """
-    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        socket.create_server((config.host, config.port), family=family).close()
+        listening = socket.create_server((host, port), family=family)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         raise SettingsError(
-            f"PORT={config.port} at {config.host} cannot be used: {why}. Stop the program that has"
+            f"PORT={port} at {host} cannot be used: {why}. Stop the program that has"
             " it, or choose another PORT."
         ) from error
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # Accepted connections inherit it.
+        milliseconds = int(UNREAD_SECONDS * 1000)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+    return listening
 
 
 async def serve_until_signal(
@@ -123,6 +131,8 @@ async def serve_until_signal(
     drain: Callable[[], Awaitable[None]],
     supervision: Supervision | None = None,
     is_stuck: Callable[[], bool] = lambda: False,
+    *,
+    finishes_when_interrupted: bool = False,
 ) -> None:
     """Serve an application until SIGTERM or SIGINT.
 
@@ -135,6 +145,10 @@ async def serve_until_signal(
         drain: ends what is under way; called before the server stops.
         supervision: by Gunicorn, if there are several processes.
         is_stuck: whether this process must be replaced.
+        finishes_when_interrupted: whether SIGINT does what SIGTERM does.
+
+    Raises:
+        SettingsError: the port cannot be used.
     """
     # Imported here, because the local cloud serves with a server of its own.
     from hypercorn.asyncio import serve  # noqa: PLC0415
@@ -143,6 +157,9 @@ async def serve_until_signal(
     server = _server(config, supervision)
 
     def interrupted() -> None:
+        if finishes_when_interrupted:
+            stop.set()
+            return
         server.graceful_timeout = min(server.graceful_timeout, INTERRUPTED_SECONDS / 2)
         # Not the event loop's: it would wait for the threads that compute.
         ending = threading.Timer(INTERRUPTED_SECONDS, os._exit, (0,))
@@ -178,18 +195,19 @@ def _server(config: ServingSettings, supervision: Supervision | None) -> Config:
     from hypercorn.config import Config  # noqa: PLC0415
 
     from conversion.serving.http2 import use_bounded_http2  # noqa: PLC0415
-    from conversion.serving.websockets import LARGEST_MESSAGE, bound_streams  # noqa: PLC0415
+    from conversion.serving.websockets import limit_clients  # noqa: PLC0415
 
     use_bounded_http2()
     server = Config()
-    bound_streams()
-    server.websocket_max_message_size = LARGEST_MESSAGE
-    server.bind = [f"{config.host}:{config.port}"]
-    if supervision is not None:
-        server.bind = [f"fd://{descriptor}" for descriptor in supervision.sockets]
+    limit_clients(server)
+    if supervision is None:
+        sockets: tuple[int, ...] = (listening_socket(config.host, config.port).detach(),)
+    else:
+        sockets = supervision.sockets
+        server.max_requests = config.max_requests or None
+        server.max_requests_jitter = config.max_requests_jitter
+    server.bind = [f"fd://{descriptor}" for descriptor in sockets]
     server.graceful_timeout = config.graceful_timeout
     server.keep_alive_timeout = config.keepalive
-    server.max_requests = config.max_requests or None
-    server.max_requests_jitter = config.max_requests_jitter
     server.errorlog = logging.getLogger("hypercorn")
     return server

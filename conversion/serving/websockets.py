@@ -65,14 +65,9 @@ async def _pass_the_end(
         await put(message)
 
 
-def bound_streams() -> None:
-    """Make every Hypercorn server of this process use `BoundedStream`."""
+def limit_clients(server: Config) -> None:
+    """Bound what clients of WebSockets may do, for every Hypercorn server of this process."""
     for module in (h11, h2):
         module.WSStream = BoundedStream  # type: ignore[attr-defined]
-
-
-def limit_clients(server: Config) -> None:
-    """Set what a server allows the clients of its WebSockets."""
-    bound_streams()
     server.websocket_max_message_size = LARGEST_MESSAGE
     server.max_app_queue_size = MOST_QUEUED_MESSAGES

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 from conversion.admission import Admission
 from conversion.characters.loading import build_character, return_memory
 from conversion.origin.watermarking import open_marker
-from conversion.serving.serving import check_port, serve_until_signal
+from conversion.serving.serving import listening_socket, serve_until_signal
 from functions.compat.composition import Compat, Doors, Room, compose, keys_of
 from functions.compat.keys.access import Access
 from functions.compat.keys.kept_file import KeptFile
@@ -149,7 +149,7 @@ def main() -> None:
     try:
         config = settings.load(CompatSettings)
         logs.configure("", config.log_level, secrets.token_hex())
-        check_port(config)
+        listening_socket(config.host, config.port).close()  # fails before networks are loaded
         run(config)
     except (settings.SettingsError, BundleError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings

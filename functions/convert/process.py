@@ -7,7 +7,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING, Any
 
-from conversion.serving.serving import check_port
+from conversion.serving.serving import listening_socket
 from conversion.starting import starting_tools
 from functions.convert.settings import ConvertSettings
 from shared.process import logs, settings
@@ -61,7 +61,7 @@ def main() -> None:
     try:
         config = settings.load(ConvertSettings)
         logs.configure(config.project_id, config.log_level, config.pseudonym_key)
-        check_port(config)
+        listening_socket(config.host, config.port).close()  # fails before networks are loaded
         run(config, _serve)
     except (settings.SettingsError, BundleError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,6 +24,7 @@ from conversion.composition import (
 )
 from conversion.rehearsal import connect
 from conversion.serving.planning import read_resources
+from conversion.serving.serving import serve_until_signal
 from conversion.starting import starting_tools
 from conversion.worker import Worker
 from functions.live.app import LiveApp, create_app
@@ -146,23 +146,11 @@ def _conversions_ahead(
 
 async def serve(config: LiveSettings, services: Services) -> None:
     """Serve until SIGTERM or SIGINT, then end what is under way or hand it back."""
-    # Imported here, because the local cloud serves this application with a server of its own.
-    from hypercorn.asyncio import serve as hypercorn_serve  # noqa: PLC0415
-
-    from functions.live.server import server_config  # noqa: PLC0415
-
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     app = build(config, services)
-
-    async def stopped() -> None:
-        await stop.wait()
-        await app.drain()
-
     log_start()
-    server = server_config(config)
-    await hypercorn_serve(cast("ASGIFramework", app), server, shutdown_trigger=stopped)
+    await serve_until_signal(
+        cast("ASGIFramework", app), config, app.drain, finishes_when_interrupted=True
+    )
     await services.stores.voices.aclose()
 
 

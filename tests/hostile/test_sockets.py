@@ -17,11 +17,11 @@ import pytest
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
+from conversion.serving.serving import listening_socket
 from conversion.serving.websockets import limit_clients
 from functions.live import service
 from functions.live.messages import protocol
 from functions.live.messages.protocol import SUBPROTOCOL
-from functions.live.server import listening_socket
 from infra.local.commands.live_visitor import LiveVisitor
 from tests.unit.live.stage import DATA, SOUND, Stage
 

@@ -12,6 +12,7 @@ import asyncio
 import io
 import logging
 from contextlib import suppress
+from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from shared.voices.voice import Voice
 
 _LOG = logging.getLogger(__name__)
+
+_SPEAKING = {field.name for field in fields(Speaking)}
 
 
 class TextIntake:
@@ -92,14 +95,7 @@ class TextIntake:
         options = Options(
             output_format=wish.output_format,
             content_type=TEXT_CONTENT_TYPE,
-            speaking=Speaking(
-                speed=wish.speed,
-                pitch=wish.pitch,
-                intonation=wish.intonation,
-                volume=wish.volume,
-                pauses=wish.pauses,
-                style=wish.style,
-            ),
+            speaking=Speaking(**wish.model_dump(include=_SPEAKING)),
         )
         voice = voices_of.create(
             voices_of.new_voice_id(),

@@ -141,7 +141,8 @@ class SpeechSession:
             )
             await self._websocket.send_text(begun)
             self._utterance = Utterance()
-            speaking = self._speak(self._utterance, voice, _options_of(asked), sound)
+            options = SpeechOptions(**asked.model_dump(exclude={"type", "voice", "format"}))
+            speaking = self._speak(self._utterance, voice, options, sound)
             before = set(self._speaking)
             self._speaking.append(asyncio.create_task(self._after(before, speaking)))
 
@@ -214,14 +215,3 @@ class SpeechSession:
         await self._tell(code, message)
         with suppress(WebSocketDisconnect, OSError, RuntimeError):
             await self._websocket.close(close, code)
-
-
-def _options_of(asked: Begin) -> SpeechOptions:
-    return SpeechOptions(
-        speed=asked.speed,
-        pitch=asked.pitch,
-        intonation=asked.intonation,
-        volume=asked.volume,
-        pause=asked.pauses,
-        seed=asked.seed,
-    )

@@ -100,7 +100,7 @@ async def speak_running(
     """
     seconds = 0.0
     async for sentence in sentences:
-        pause = _SENTENCE_SECONDS * options.pause / options.speed
+        pause = _SENTENCE_SECONDS * options.pauses / options.speed
         before = pause if seconds else options.silence_before
         spoken = replace(options, silence_before=before, silence_after=0.0)
         try:

@@ -74,7 +74,7 @@ def _go_on(
     engine: TextEngine, spoken: Iterator[Samples], others: list[str], options: SpeechOptions
 ) -> Iterator[Samples]:
     yield from spoken
-    pause = _SENTENCE_SECONDS * options.pause / options.speed
+    pause = _SENTENCE_SECONDS * options.pauses / options.speed
     for number, part in enumerate(others, start=1):
         after = options.silence_after if number == len(others) else 0.0
         try:

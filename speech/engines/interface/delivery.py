@@ -45,7 +45,7 @@ def deliver(pieces: Iterable[Piece], sample_rate: int, options: SpeechOptions) -
         spoken = trim(piece.samples, sample_rate)
         if len(spoken) == 0:
             continue
-        silence = options.silence_before if is_first else piece.pause * options.pause
+        silence = options.silence_before if is_first else piece.pause * options.pauses
         is_first = False
         loud = limit(spoken * np.float32(options.volume), sample_rate)
         yield np.concatenate([_silent(silence, sample_rate), fade_ends(loud, sample_rate)])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from shared.voices.voice import Speaking
 from speech.signal.arrays import Samples
 from speech.text.phones.accents import AccentPhrase
 
@@ -36,32 +37,20 @@ class TextError(ValueError):
 
 
 @dataclass(frozen=True)
-class SpeechOptions:
-    """How a text is to be spoken.
+class SpeechOptions(Speaking):
+    """How a text is to be spoken: what every visitor may ask for, and what other programs ask for.
 
     Attributes:
-        speed: how fast; 2 is twice as fast as the voice speaks by itself.
-        pitch: by how many semitones higher.
-        intonation: how lively; 1 is the voice's own way, 0 is flat.
         tempo_dynamics: how much the tempo changes within a sentence, where the voice can; 1 is its
             own way.
-        volume: by what factor louder; nothing gets louder than full scale.
-        pause: by what factor the pauses between phrases and sentences are longer.
         silence_before: silence before the first sound, in seconds.
         silence_after: silence after the last sound, in seconds.
-        style: the number of one of the voice's styles.
         seed: of the chance in the voice, not negative; the same seed gives the same samples.
     """
 
-    speed: float = 1.0
-    pitch: float = 0.0
-    intonation: float = 1.0
     tempo_dynamics: float = 1.0
-    volume: float = 1.0
-    pause: float = 1.0
     silence_before: float = 0.1
     silence_after: float = 0.1
-    style: int = 0
     seed: int = 0
 
 
@@ -143,7 +132,7 @@ def refuse_styles(options: SpeechOptions) -> None:
     Raises:
         TextError: another style than 0 is asked for.
     """
-    if options.style != SpeechOptions.style:
+    if options.style:
         raise TextError(
             TextErrorCode.UNKNOWN_STYLE, f"The voice has one style, 0; found {options.style}."
         )

@@ -191,7 +191,7 @@ class StyleBertVits2Engine:
         )
 
     def _find_style(self, style_id: int) -> tuple[Speaker, Style]:
-        if style_id == SpeechOptions.style:  # nobody asked for one
+        if style_id == 0:  # nobody asked for one
             speaker = self._voice.speakers[0]
             return speaker, speaker.styles[0]
         found = self._voice.find_style(style_id)

@@ -22,6 +22,7 @@ from shared.voices.voice import ErrorCode, Options, OutputFormat, Speaking, Voic
 from speech.decoding.recordings.recording import DecodeLimits, Recording
 from speech.engines.interface.ahead import Ahead
 from speech.engines.interface.engine import ConversionOptions
+from speech.engines.interface.text_engine import SpeechOptions
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
 from tests.support.voices import NOW, an_upload, is_sentence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from speech.decoding.decoder import Decoder
-    from speech.engines.interface.text_engine import PhraseEngine, SpeechOptions
+    from speech.engines.interface.text_engine import PhraseEngine
     from speech.signal.arrays import Samples
     from speech.signal.clock import StageClock
 
@@ -139,7 +140,7 @@ class Stage:
         return voices_of.lease(voice, NOW, upload)
 
     def text(self) -> Voice:
-        speaking = Speaking(speed=1.5)
+        speaking = Speaking(1.5, -2, 0.5, 0.8, 2, style=3)
         return self.voice(TEXT.encode(), speaking=speaking, content_type=TEXT_CONTENT_TYPE)
 
     async def run(self, voice: Voice) -> Any:
@@ -205,7 +206,16 @@ async def test_a_text_becomes_marked_speech_in_stages_of_its_own(stage: Stage) -
     assert (stage.decoder.decoded, stage.engine.asked) == ([], [])
     for each in (other, replace(voice, attempt=2)):
         await stage.run(each)
-    assert [(text, options.speed) for text, options in stage.speaker.asked] == [(TEXT, 1.5)] * 3
+    assert [text for text, _ in stage.speaker.asked] == [TEXT] * 3
+    assert stage.speaker.asked[0][1] == SpeechOptions(
+        speed=1.5,
+        pitch=-2,
+        intonation=0.5,
+        volume=0.8,
+        pauses=2,
+        style=3,
+        seed=stage.speaker.asked[0][1].seed,
+    )
     one, another, again = (options.seed for _, options in stage.speaker.asked)
     assert one == again != another
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from conversion.synthesis import speak, speech_options
+from conversion.synthesis import speak
 from conversion.threads import Threads
-from shared.voices.voice import ErrorCode, Speaking, VoiceError
+from shared.voices.voice import ErrorCode, VoiceError
 from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
 
 if TYPE_CHECKING:
@@ -55,22 +55,20 @@ class FakeSpeaker:
 
 
 async def spoken(engine: FakeSpeaker | None, data: bytes = TEXT.encode(), **more: Any) -> Samples:
-    options = speech_options(more.get("speaking", Speaking()), 7)
+    options = SpeechOptions(**more.get("asked", {}), seed=7)
     return await speak(Threads(), engine, data, options, more.get("seconds", 9))
 
 
 async def test_a_text_is_spoken_as_was_asked() -> None:
     engine = FakeSpeaker()
 
-    samples = await spoken(engine, speaking=Speaking(1.5, -2, 0.5, 0.8, 2, style=3))
+    samples = await spoken(engine, asked={"speed": 1.5, "style": 3})
 
     assert len(samples) == 200
     assert engine.asked == [
         (
             TEXT,
-            SpeechOptions(
-                speed=1.5, pitch=-2, intonation=0.5, volume=0.8, pause=2, style=3, seed=7
-            ),
+            SpeechOptions(speed=1.5, style=3, seed=7),
         )
     ]
 

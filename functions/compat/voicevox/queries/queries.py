@@ -110,7 +110,7 @@ def options_of(query: models.AudioQuery, style: int, seed: int = 0) -> SpeechOpt
         intonation=query.intonation_scale,
         tempo_dynamics=query.tempo_dynamics_scale,
         volume=query.volume_scale,
-        pause=pause,
+        pauses=pause,
         silence_before=query.pre_phoneme_length / query.speed_scale,
         silence_after=query.post_phoneme_length / query.speed_scale,
         style=style,
@@ -134,7 +134,7 @@ def least_seconds(query: models.AudioQuery) -> float:
     signs = sum(mora.vowel == _PAUSE for mora in morae)
     pauses = signs + sum(phrase.pause_mora is not None for phrase in query.accent_phrases)
     sounds = len(morae) - signs
-    spoken = _FAST_MORA_SECONDS * sounds + _LONGEST_PAUSE_SECONDS * options.pause * pauses
+    spoken = _FAST_MORA_SECONDS * sounds + _LONGEST_PAUSE_SECONDS * options.pauses * pauses
     return options.silence_before + options.silence_after + spoken / speed
 
 

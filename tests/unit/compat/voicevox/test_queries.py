@@ -45,7 +45,7 @@ def changed(query: AudioQuery, **fields: Any) -> AudioQuery:
 
 
 def heard(engine: JapaneseEngine, query: AudioQuery) -> NDArray[np.float32]:
-    return np.concatenate(list(speak(engine, query, SpeechOptions.style)))
+    return np.concatenate(list(speak(engine, query, SpeechOptions().style)))
 
 
 def test_a_query_is_written_in_the_clients_spelling(query: AudioQuery) -> None:

@@ -39,7 +39,7 @@ def test_the_silences_are_at_the_requested_places() -> None:
 def test_pauses_have_the_requested_length() -> None:
     pieces = [Piece(tone(0.9), pause=0.1), Piece(tone(0.9), pause=0.1)]
 
-    _, second, _ = deliver(pieces, RATE, SpeechOptions(pause=3.0))
+    _, second, _ = deliver(pieces, RATE, SpeechOptions(pauses=3.0))
 
     assert len(second) == 800
 

@@ -85,7 +85,7 @@ def test_the_volume_scales_the_samples(engine: JapaneseEngine) -> None:
 
 
 def test_longer_pauses_make_a_longer_sentence(engine: JapaneseEngine) -> None:
-    usual, long = (len(whole(engine, pause=value)) for value in (1.0, 3.0))
+    usual, long = (len(whole(engine, pauses=value)) for value in (1.0, 3.0))
 
     assert (long - usual) / RATE == pytest.approx(0.6, abs=0.01)
 
