@@ -12,7 +12,6 @@ import asyncio
 import io
 import logging
 from contextlib import suppress
-from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
     from shared.voices.voice import Voice
 
 _LOG = logging.getLogger(__name__)
-
-_SPEAKING = {field.name for field in fields(Speaking)}
 
 
 class TextIntake:
@@ -95,7 +92,7 @@ class TextIntake:
         options = Options(
             output_format=wish.output_format,
             content_type=TEXT_CONTENT_TYPE,
-            speaking=Speaking(**wish.model_dump(include=_SPEAKING)),
+            speaking=Speaking(**wish.model_dump(exclude={"text", "character", "output_format"})),
         )
         voice = voices_of.create(
             voices_of.new_voice_id(),
