@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -26,8 +25,6 @@ from shared.voices.voice import Input, Options, create, new_voice_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from conversion.serving.processes import Supervision
     from shared.ports.bucket import Bucket
@@ -111,36 +108,6 @@ async def serve(config: ConvertSettings, supervision: Supervision | None = None)
     """Serve as the container does."""
     async with starting_tools(config) as tools:
         await convert.serve(config, open_stores(os.environ), tools, supervision)
-
-
-class LifespanApp:
-    """The converter as an application that servers start and stop by ASGI's lifespan."""
-
-    def __init__(self) -> None:
-        self._app: ASGIApp | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request, or live from start to stop."""
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-        elif self._app is not None:
-            await self._app(scope, receive, send)
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        config = settings.load(ConvertSettings)
-        async with AsyncExitStack() as stack:
-            tools = await stack.enter_async_context(starting_tools(config))
-            services = convert.Services(open_stores(os.environ), await tools)
-            converter = convert.build(config, services)
-            stack.push_async_callback(converter.worker.drain)
-            self._app = converter
-            await receive()
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-        await send({"type": "lifespan.shutdown.complete"})
-
-
-app = LifespanApp()
 
 
 def main() -> None:
