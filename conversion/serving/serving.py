@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from conversion.serving.planning import RECYCLED_AFTER
 from shared.characters.manifest import MAX_BUNDLE_BYTES
 from shared.process.settings import SettingsError
+from shared.process.signals import on_signal
 from speech.networks.providers import Provider
 
 if TYPE_CHECKING:
@@ -125,6 +126,21 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return listening
 
 
+def require_supervision() -> None:
+    """Refuse several processes where nothing can supervise them.
+
+    Raises:
+        SettingsError: this system does not have what Gunicorn needs.
+    """
+    try:
+        import fcntl  # noqa: F401, PLC0415 - Windows does not have it
+    except ImportError as error:
+        raise SettingsError(
+            "WORKERS: several processes, or processes that are replaced, need Linux or macOS."
+            " Set WORKERS=1 and MAX_REQUESTS=0."
+        ) from error
+
+
 async def serve_until_signal(
     app: ASGIFramework,
     config: ServingSettings,
@@ -167,11 +183,10 @@ async def serve_until_signal(
         ending.start()
         stop.set()
 
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    on_signal(signal.SIGTERM, stop.set)
     # Gunicorn passes SIGINT on as SIGQUIT.
     for number in (signal.SIGINT, *(() if supervision is None else (signal.SIGQUIT,))):
-        loop.add_signal_handler(number, interrupted)
+        on_signal(number, interrupted)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(drain)
         if supervision is not None:

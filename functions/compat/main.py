@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, cast
 from conversion.admission import Admission
 from conversion.characters.loading import build_character, return_memory
 from conversion.origin.watermarking import open_marker
-from conversion.serving.serving import listening_socket, serve_until_signal
+from conversion.serving.serving import listening_socket, require_supervision, serve_until_signal
 from functions.compat.composition import Compat, Doors, Room, compose, keys_of
 from functions.compat.keys.access import Access
 from functions.compat.keys.kept_file import KeptFile
@@ -136,7 +136,6 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
             """Do nothing: the server waits for the requests under way."""
 
         async with AsyncExitStack() as stack:
-            stack.callback(kept.dictionary.close)
             if config.wyoming_port is not None:
                 wyoming = compat.wyoming.listening(config.wyoming_host, config.wyoming_port)
                 await stack.enter_async_context(wyoming)
@@ -165,6 +164,7 @@ def run(config: CompatSettings) -> None:
     if config.is_alone:
         asyncio.run(serve(config))
         return
+    require_supervision()
     # Imported here, because Gunicorn is only needed for several processes.
     from conversion.serving import processes  # noqa: PLC0415
 

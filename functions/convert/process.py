@@ -7,7 +7,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING, Any
 
-from conversion.serving.serving import listening_socket
+from conversion.serving.serving import listening_socket, require_supervision
 from conversion.starting import starting_tools
 from functions.convert.settings import ConvertSettings
 from shared.process import logs, settings
@@ -42,6 +42,7 @@ def run(
     if config.is_alone:
         asyncio.run(serve_one(config, None))
         return
+    require_supervision()
     # Gunicorn is only needed for several processes, which share what is imported before they start.
     from conversion.serving import processes  # noqa: PLC0415
     from functions.convert import main as _shared  # noqa: F401, PLC0415

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from shared.process.locking import locked
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -50,11 +52,8 @@ class MappedWeights:
         """
         if len(graph.content) < self._least_bytes:
             return None
-        import fcntl  # noqa: PLC0415 - Windows does not have it, and runs one process
-
         path = self._folder / f"{graph.sha256}.onnx"
-        with (self._folder / f"{graph.sha256}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(path.with_suffix(".lock")):
             if not path.exists():
                 self._write(graph, options, path)
         return path

@@ -5,15 +5,19 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import av
+import httpx
 import numpy as np
 import psutil
 import pytest
 from av.audio.stream import AudioStream
 
+from infra.local.configuration.ports import Ports
 from tests.integration.served import (
+    ROOT,
     SAMPLE,
     command,
     environment,
@@ -214,29 +218,99 @@ WITHOUT_LINUX = """
 import asyncio, os, runpy, signal, socket, sys
 
 del socket.MSG_CMSG_CLOEXEC, os.fork, os.memfd_create, os.pidfd_open, os.sched_getaffinity
-del signal.SIGHUP
-for module in ("fcntl", "grp", "pwd", "resource"):
+del os.killpg, os.mkfifo, signal.SIGHUP, socket.SO_REUSEPORT
+for module in ("fcntl", "grp", "pwd", "resource", "gunicorn"):
     sys.modules[module] = None
 
 def refuse(*_arguments):
     raise NotImplementedError
 
 asyncio.SelectorEventLoop.add_signal_handler = refuse
-runpy.run_module("infra.local", run_name="__main__", alter_sys=True)
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
+
+
+def without_linux(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_LINUX, *map(str, arguments)],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_recordings_are_converted_without_the_means_that_only_linux_has(tmp_path: Path) -> None:
+    output = tmp_path / "out.wav"
+
+    finished = without_linux(
+        tmp_path, "infra.local", "convert", "--embedded", SAMPLE, "--output", output
+    )
+
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert output.stat().st_size > 10_000
+
+
+def test_voices_are_imported_without_the_means_that_only_linux_has(tmp_path: Path) -> None:
+    voice = tmp_path / "voice.pth"
+    voice.write_bytes(b"no voice")
+
+    checked = without_linux(tmp_path, "importing", "check", ROOT / "characters" / "ned")
+    imported = without_linux(tmp_path, "importing", "import", voice, "--yes")
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "Traceback" not in imported.stderr, imported.stderr
+
+
+def test_a_service_speaks_and_ends_without_the_means_that_only_linux_has(tmp_path: Path) -> None:
+    with Ports() as ports:
+        (port,) = ports.free(1)
+    variables = {"HOST": "127.0.0.1", "PORT": str(port), "WORKERS": "1", "CONCURRENCY": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_LINUX, "functions.compat"],
+        cwd=tmp_path,
+        env=environment() | variables | {"MAX_REQUESTS": "0"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        url = f"http://127.0.0.1:{port}/version"
+        for _ in range(600):
+            if process.poll() is not None:
+                break
+            try:
+                assert httpx.get(url, timeout=10).status_code == 200
+                break
+            except httpx.TransportError:
+                time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0, said
+
+
+def test_several_processes_are_refused_with_a_sentence_without_these_means(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKERS", "2")
+    monkeypatch.setenv("CONCURRENCY", "2")
+    with Ports() as ports:
+        monkeypatch.setenv("PORT", str(ports.free(1)[0]))
+
+    finished = without_linux(tmp_path, "functions.compat")
+
+    assert finished.returncode == 2, finished.stdout + finished.stderr
+    assert "Set WORKERS=1" in finished.stderr
 
 
 def test_the_demo_works_without_the_means_that_only_linux_has(tmp_path: Path) -> None:
     output = tmp_path / "demo.wav"
 
-    finished = subprocess.run(
-        [sys.executable, "-c", WITHOUT_LINUX, "demo", "--embedded", "--output", output],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    finished = without_linux(tmp_path, "infra.local", "demo", "--embedded", "--output", output)
 
     said = finished.stdout + finished.stderr
     assert finished.returncode == 0, said

@@ -55,7 +55,6 @@ LIMITED_ELSEWHERE: Final = {
     "conversion/worker.py carry_out": "the work has a deadline",
     "functions/compat/speech/synthesis.py _change": "slow readers are ended",
     "functions/live/conversion.py begun": "until the computation begins or ends",
-    "functions/live/main.py stopped": "until a signal comes",
     "infra/local/cloud/embedded.py crashed": "until a server ends",
     "infra/local/cloud/emulated.py keep_converter_alive": "the proxy probes instead",
     "infra/local/processes/autoscaler.py keep_minimum": "until an instance ends",
@@ -73,7 +72,7 @@ LIMITED_ELSEWHERE: Final = {
     "shared/ports/latest_state.py states": "whoever waits for a state has one",
     # Calls of our own methods, which have limits themselves.
     "conversion/rehearsal.py connect": "CONNECT_SECONDS, and the store's",
-    "functions/convert/main.py _serve": "the worker's, after it the server's graceful_timeout",
+    "functions/convert/main.py serve_from_cloud": "the worker's, after it the server's graceful_timeout",
     "functions/live/main.py drain": "finishing_seconds, and the worker's",
     "functions/live/main.py starting_services": "see conversion/rehearsal.py",
     "infra/local/cloud/embedded.py converters": "see functions/live/main.py",

@@ -1,7 +1,6 @@
 """Converts the held-out material with a bundle and writes what came of it as tables."""
 
 import math
-import resource
 import time
 from collections import defaultdict
 from collections.abc import Iterable
@@ -174,9 +173,17 @@ def properties(converter: Converter, wave: Floats, bundle: Path) -> list[tuple[s
         ("size of the bundle", f"{size:.1f} MB"),
         (
             "peak memory of the harness",
-            f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB",
+            _peak_memory(),
         ),
     ]
+
+
+def _peak_memory() -> str:
+    try:
+        import resource  # noqa: PLC0415 - Windows does not have it
+    except ImportError:
+        return "not known on this system"
+    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB"
 
 
 def _figure(value: float, form: str = ".2f") -> str:

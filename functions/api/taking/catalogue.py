@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -70,7 +71,7 @@ class Catalogue:
         self._failure: StorageUnavailableError | None = None
         self._one_reading = asyncio.Lock()
         self._portraits: dict[str, tuple[int, bytes | None]] = {}
-        self._one_portrait = asyncio.Lock()
+        self._one_portrait: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def list(self) -> Mapping[str, CharacterManifest]:
         """Return all characters by id: the default one, the other built-in ones, the others.
@@ -114,7 +115,7 @@ class Catalogue:
     async def portrait(self, character_id: str) -> bytes | None:
         """Return a character's portrait, an SVG, or None if there is none.
 
-        One of the bucket is read once, and again when it was replaced; one is read at a time.
+        One of the bucket is read once, and again when it was replaced, for all who ask meanwhile.
 
         Raises:
             StorageUnavailableError: the bucket does not answer.
@@ -127,10 +128,15 @@ class Catalogue:
             return await asyncio.to_thread((manifest.folder / manifest.preview.portrait).read_bytes)
         if fetched.portrait is None:
             return None
-        async with self._one_portrait:
+        async with self._one_portrait[character_id]:
             known = self._portraits.get(character_id)
             if known is None or known[0] != fetched.portrait.generation:
-                known = fetched.portrait.generation, await _read_portrait(self._bucket, fetched)
+                try:
+                    async with asyncio.timeout(READING_SECONDS):
+                        portrait = await _read_portrait(self._bucket, fetched)
+                except TimeoutError as error:
+                    raise StorageUnavailableError("the portrait does not come") from error
+                known = fetched.portrait.generation, portrait
                 self._portraits[character_id] = known
         return known[1]
 

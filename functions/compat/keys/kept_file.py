@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from shared.process.locking import locked
 from shared.process.writing import write_whole
 
 if TYPE_CHECKING:
@@ -40,10 +41,7 @@ class KeptFile:
     @contextmanager
     def changing(self) -> Iterator[None]:
         """Keep other processes from changing the file inside the context."""
-        import fcntl  # noqa: PLC0415 - Windows does not have it, and runs one process
-
-        with self._path.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with locked(self._path.with_suffix(".lock")):
             yield
 
     def write(self, content: bytes) -> None:

@@ -101,9 +101,12 @@ class Process:
         except TimeoutError:
             pass
         finally:
-            # Also its children: each process leads a group of its own.
             with suppress(ProcessLookupError):
-                os.killpg(self.pid, signal.SIGKILL)
+                if hasattr(os, "killpg"):
+                    # Also its children: each process leads a group of its own.
+                    os.killpg(self.pid, signal.SIGKILL)
+                else:  # Windows
+                    self._process.kill()
             await self.wait()
 
 

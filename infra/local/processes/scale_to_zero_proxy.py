@@ -31,6 +31,7 @@ from starlette.routing import Mount, Route
 from infra.local.configuration.options import LivenessProbe, Scaling
 from infra.local.processes.autoscaler import Autoscaler, Container
 from infra.local.processes.processes import StartError, Supervisor
+from shared.process.signals import on_signal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -158,7 +159,7 @@ async def serve_proxy(autoscaler: Autoscaler, port: int) -> None:
     """
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        on_signal(number, stop.set)
     stopped = asyncio.create_task(stop.wait())
     keeping = asyncio.create_task(autoscaler.keep_minimum())
 

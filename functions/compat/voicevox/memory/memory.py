@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import threading
 import uuid
@@ -118,7 +117,6 @@ class UserDictionary:
         self._words: dict[str, DictionaryWord] = {}
         self._surfaces: frozenset[str] = frozenset()
         self._reader: ReadsText | None = None
-        self._folder: Path | None = None
         self._changing = threading.Lock()
 
     def read(self, text: str) -> Reading:
@@ -185,11 +183,6 @@ class UserDictionary:
                 raise FullError(f"expected at most {MOST_WORDS} words")
             kept.update(both)
 
-    def close(self) -> None:
-        """Remove the compiled dictionary."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-
     @contextmanager
     def _change(self) -> Iterator[dict[str, DictionaryWord]]:
         """Change a copy of the words, which are those of everybody from then on."""
@@ -211,10 +204,11 @@ class UserDictionary:
 
     def _use(self, words: dict[str, DictionaryWord]) -> None:
         """Compile words beside those in use, and read with them from then on."""
-        folder = Path(tempfile.mkdtemp(prefix="dictionary-"))
-        self._reader = self._make_reader(compile_dictionary(words.values(), folder))
+        # The reader maps the compiled words into memory, so they need no name from then on, and a
+        # process that is killed leaves none behind. Windows keeps mapped files for a while.
+        with tempfile.TemporaryDirectory(
+            prefix="dictionary-", ignore_cleanup_errors=True
+        ) as folder:
+            self._reader = self._make_reader(compile_dictionary(words.values(), Path(folder)))
         self._words = words
         self._surfaces = frozenset(word.surface for word in words.values())
-        # The old one stays mapped by those who still read with it, also when it has no name.
-        self.close()
-        self._folder = folder

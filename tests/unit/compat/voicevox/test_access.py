@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import tempfile
 import wave
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from functions.compat.voicevox.routes.errors import refuse
 from functions.compat.voicevox.speech.offers import plain_png
 from functions.compat.voicevox.speech.waves import WavesError, connect_waves
 from speech.results.wav import write_wav
-from speech.text.phones.dictionary import make_word
+from speech.text.phones.dictionary import DictionaryWord, make_word
 from speech.text.reading import Reading
 
 if TYPE_CHECKING:
@@ -150,6 +151,20 @@ def test_a_process_without_texts_does_not_load_the_front_end() -> None:
     dictionary.read("はい")
     dictionary.read("はい")
     assert made == [None]
+
+
+def test_words_of_clients_leave_no_folder_behind_while_they_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dictionary = UserDictionary()
+    for surface in ("声優", "配信"):
+        dictionary.add(DictionaryWord(surface, "テスト", 1, priority=10))
+
+    read = dictionary.read("声優の配信")
+
+    assert [word.reading for word in read.words][::2] == ["テスト", "テスト"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def encoded(value: float, rate: int = 8000) -> str:

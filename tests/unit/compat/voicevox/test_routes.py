@@ -51,7 +51,7 @@ Query = dict[str, str | int]
 
 
 @pytest.fixture
-def services() -> Iterator[Services]:
+def services() -> Services:
     dictionary = UserDictionary()
     engine = JapaneseEngine(
         HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode())),
@@ -61,8 +61,7 @@ def services() -> Iterator[Services]:
     )
     styles = (OfferedStyle(STYLE, "ノーマル", engine, 0),)
     speaker = OfferedSpeaker(UUID, "メイ", "1.0.0", "CC BY 3.0", b"\x89PNG", styles)
-    yield Services(Voices([speaker]), Presets(), dictionary, Admission(running=2, waiting=8))
-    dictionary.close()
+    return Services(Voices([speaker]), Presets(), dictionary, Admission(running=2, waiting=8))
 
 
 def client_of(app: Starlette) -> httpx.AsyncClient:
