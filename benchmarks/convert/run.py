@@ -15,7 +15,6 @@ from benchmarks.convert.stages import ENGINE, Workbench, memory_megabytes
 from benchmarks.convert.storage import storage_server
 from benchmarks.measuring.recordings import speech
 from benchmarks.measuring.report import Report, Table
-from functions.convert.settings import ConvertSettings
 from infra.local.configuration import names
 from infra.local.configuration.options import ROOT
 from speech.bundles.reading import load_character
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
     from benchmarks.convert.stages import Stages
     from benchmarks.measuring.report import Cell, Options
 
-CHARACTER: Final = "mei"
+BUNDLE: Final = ROOT / "tests" / "data" / "bundles" / "mei"
+"""A character whose one graph hears and speaks, as all did once: its parts are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ QUICK: Final = Plan(lengths=(1.0, 5.0), rounds=3, runs=3, loads=2)
 async def run(options: Options) -> Report:
     """Measure single conversions: stages, loading and formats."""
     plan = QUICK if options.quick else FULL
-    folder = ConvertSettings.model_fields["characters_dir"].default / CHARACTER
+    folder = BUNDLE
     bundle = _load_bundle(folder, plan.loads)
     memory_before = memory_megabytes()
     character = load_character(folder, ENGINES)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from speech.engines.interface.engine import Engine
     from speech.signal.arrays import Samples
 
-BUNDLE: Final = Path(__file__).parents[2] / "characters" / "mei"
+BUNDLE: Final = Path(__file__).parents[2] / "tests" / "data" / "bundles" / "mei"
 SECONDS: Final = 10.0
 _SEMITONES: Final = 12.0
 """With a shift that was asked for, nothing depends on the speaker's register."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_MEI: Final = ROOT / "characters" / "mei"
+_MEI: Final = ROOT / "tests" / "data" / "bundles" / "mei"
 
 
 def write_beside_mei(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from benchmarks.measuring.report import Cell, Options
     from speech.signal.arrays import Samples
 
-MANIFEST: Final = Path(__file__).parents[2] / "characters" / "mei"
+MANIFEST: Final = Path(__file__).parents[2] / "tests" / "data" / "bundles" / "mei"
 """Any manifest will do: what an RVC voice needs otherwise is put into it."""
 
 SECONDS: Final = 5.0

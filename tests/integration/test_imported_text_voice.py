@@ -22,7 +22,7 @@ def test_a_text_is_spoken_by_an_aivmx_voice_that_was_imported_with_two_commands(
     tmp_path: Path,
 ) -> None:
     characters = tmp_path / "characters"
-    shutil.copytree(ROOT / "characters" / "mei", characters / "mei")
+    shutil.copytree(ROOT / "tests" / "data" / "bundles" / "mei", characters / "mei")
     (tmp_path / "vocab.txt").write_text(vocabulary_file(), "utf-8")
     (tmp_path / "consent.toml").write_text(CONSENT)
     output = tmp_path / "speech.wav"

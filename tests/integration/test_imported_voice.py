@@ -70,7 +70,7 @@ def characters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of characters with a voice that was imported with two commands."""
     folder = tmp_path_factory.mktemp("imported")
     characters = folder / "characters"
-    shutil.copytree(ROOT / "characters" / "mei", characters / "mei")
+    shutil.copytree(ROOT / "tests" / "data" / "bundles" / "mei", characters / "mei")
     (folder / "encoder.onnx").write_bytes(encoder())
     (folder / "consent.toml").write_text(CONSENT)
     importing("encoder", folder / "encoder.onnx", "--into", characters)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 AVERAGE = Path(__file__).with_name("average.npz")
+UNHEARD = 3
+"""So many of the first numbers of the content a decoder ignores: they carry no words, and the small
+encoder for streams cannot hear them."""
 _DECODER = ("join.", "decoder.", "exit.")
 
 
@@ -88,7 +91,8 @@ class Voices(nn.Module):
         """
         middle, width = self.melody[who].unbind(1)
         melody = (torch.log(f0) - middle[:, None]) / width[:, None]
-        x = self.join(torch.cat([content, melody[:, None], voicing[:, None]], 1))
+        heard = torch.cat([torch.zeros_like(content[:, :UNHEARD]), content[:, UNHEARD:]], 1)
+        x = self.join(torch.cat([heard, melody[:, None], voicing[:, None]], 1))
         out = self.exit(self.decoder(x + self.vectors[who][:, :, None])).transpose(1, 2)
         cepstrum = out[..., :CEPSTRUM_SIZE] * self.spread[who][:, None] + self.mean[who][:, None]
         return cepstrum, out[..., CEPSTRUM_SIZE]
@@ -102,6 +106,7 @@ class Voices(nn.Module):
         )
         with torch.no_grad():
             network.join.bias += self.vectors[voice]
+            network.join.weight[:, :UNHEARD] = 0
         network.cepstrum_mean.copy_(self.mean[voice])
         network.cepstrum_spread.copy_(self.spread[voice])
         network.melody_mean, network.melody_spread = self.melody[voice].tolist()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from training.judges.errors import JudgeMissingError
+from training.judges.memory import Memory, RememberedNaturalness, RememberedWhisper
 from training.judges.naturalness import DistillMos, Dnsmos, Naturalness
 from training.judges.whisper import Whisper
 from training.quality.similarity import Embedding, SpeakerEncoder
@@ -45,19 +46,20 @@ def gather(models: Path, threads: int = 1) -> Panel:
     """Call those together who are installed.
 
     Args:
-        models: keeps what is put together out of packages.
+        models: keeps what is put together out of packages, and what was said of each recording.
         threads: that the recogniser computes with.
     """
     missing: list[str] = []
+    memory = Memory(models / "said.jsonl")
     recogniser: Recogniser | None = None
     naturalness: list[Naturalness] = []
     try:
-        recogniser = Whisper(models / "whisper-base", threads)
+        recogniser = RememberedWhisper(Whisper(models / "whisper-base", threads), memory)
     except JudgeMissingError as error:
         missing.append(f"words (Whisper base): {error}")
     for name, kind in (("DNSMOS", Dnsmos), ("Distill-MOS", DistillMos)):
         try:
-            naturalness.append(kind())
+            naturalness.append(RememberedNaturalness(name, kind(), memory))
         except JudgeMissingError as error:
             missing.append(f"{name}: {error}")
     return Panel(recogniser, naturalness, SpeakerEncoder(), missing)

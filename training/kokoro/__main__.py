@@ -5,8 +5,9 @@
 
 `hina/` is what the character Hina is trained with, `people/NAME/` others to train with, and
 `judge-ja/NAME/` three voices with sentences that nobody is trained with. Each folder has WAV
-files and `transcripts.tsv`: file, language, text. Needs what requirements/kokoro.txt lists, and
-espeak-ng.
+files and `transcripts.tsv`: file, language, text. `pairs/` has stereo files in which a stranger
+(left) and Hina (right) say the same, sound for sound. Needs what requirements/kokoro.txt lists,
+and espeak-ng.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import soundfile
 
 from speech.engines.interface.delivery import trim
@@ -21,8 +23,9 @@ from speech.engines.kokoro.mixture import NOBODY, Mixture
 from speech.engines.kokoro.phones import symbols_of_text
 from speech.engines.kokoro.synthesis import SAMPLE_RATE, load
 from speech.networks.settings import SessionSettings
+from speech.signal.arrays import Samples
 from training.kokoro.english import english_symbols
-from training.kokoro.voices import JUDGES, alone, stranger
+from training.kokoro.voices import JUDGES, alone, pair_of, stranger
 from training.sentences import japanese
 
 _TEXTS = Path(__file__).with_name("texts")
@@ -33,6 +36,7 @@ _STRANGERS = (
 )
 """Seeds whose voices sound natural (DNSMOS overall from 3.0)."""
 _JAPANESE_OF_PEOPLE, _ENGLISH_OF_PEOPLE = 34, 12
+_PAIRS = 150
 
 Line = tuple[str, str]
 
@@ -59,18 +63,41 @@ class _Writer:
             file = folder / f"{language}{number:03}.wav"
             listed.append(f"{file.name}\t{language}\t{text}\n")
             if not file.exists():
-                symbols = (
-                    english_symbols(text)
-                    if language == "en"
-                    else symbols_of_text(text, self._settings.front_end)
-                )
-                draft = file.with_suffix(".draft")
-                spoken = trim(voice.speak(symbols, 1.0), SAMPLE_RATE)
-                soundfile.write(draft, spoken, SAMPLE_RATE, "PCM_16", format="WAV")
-                draft.rename(file)
+                _store(file, trim(voice.speak(self._symbols(language, text), 1.0), SAMPLE_RATE))
             seconds += soundfile.info(file).duration
         (folder / "transcripts.tsv").write_text("".join(listed), "utf-8")
         print(f"{folder}: {len(listed)} files, {seconds / 60:.1f} minutes", flush=True)
+
+    def write_pairs(self, count: int) -> None:
+        """Write stereo files in which a stranger and Hina say the same; what is there stays."""
+        folder = self._folder / "pairs"
+        folder.mkdir(parents=True, exist_ok=True)
+        random = Random(11)
+        japanese_lines, english_lines = _lines("hina_ja.txt", "ja"), _lines("hina_en.txt", "en")
+        for number in range(count):
+            file = folder / f"{number:03}.wav"
+            language, text = random.choice(
+                (japanese_lines, [("ja", japanese(random))], english_lines)[number % 3]
+            )
+            if not file.exists():
+                symbols, speed = self._symbols(language, text), 0.85 + 0.3 * random.random()
+                both = [
+                    load(mixture, self._settings).speak(symbols, speed)
+                    for mixture in pair_of(number)
+                ]
+                _store(file, np.stack(both, 1))
+        print(f"{folder}: {count} pairs", flush=True)
+
+    def _symbols(self, language: str, text: str) -> str:
+        if language == "en":
+            return english_symbols(text)
+        return symbols_of_text(text, self._settings.front_end)
+
+
+def _store(file: Path, samples: Samples) -> None:
+    draft = file.with_suffix(".draft")
+    soundfile.write(draft, samples, SAMPLE_RATE, "PCM_16", format="WAV")
+    draft.rename(file)
 
 
 def _lines(file: str, language: str) -> list[Line]:
@@ -88,7 +115,7 @@ def main() -> None:
     """Write what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m training.kokoro", description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", choices=("hina", "judges", "people"))
+    parser.add_argument("--only", choices=("hina", "judges", "people", "pairs"))
     asked = parser.parse_args()
     writer = _Writer(asked.folder)
     if asked.only in (None, "judges"):
@@ -96,6 +123,8 @@ def main() -> None:
             writer.write(f"judge-ja/{name}", alone(name), _lines("judge_ja.txt", "ja"))
     if asked.only in (None, "hina"):
         writer.write("hina", NOBODY, _lines("hina_ja.txt", "ja") + _lines("hina_en.txt", "en"))
+    if asked.only in (None, "pairs"):
+        writer.write_pairs(_PAIRS)
     if asked.only in (None, "people"):
         people = {name: alone(name) for name in _ALONE}
         people |= {f"{tract}-{seed}": stranger(seed, tract) for seed, tract in _STRANGERS}

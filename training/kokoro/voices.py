@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from numpy.random import default_rng
+from numpy.random import Generator, default_rng
 
-from speech.engines.kokoro.mixture import Mixture
+from speech.engines.kokoro.mixture import NOBODY, Mixture
 
 _ALL = ("jf_alpha", "jf_gongitsune", "jf_nezumi", "jf_tebukuro", "jm_kumo")
 
@@ -14,6 +14,10 @@ JUDGES = ("jf_alpha", "jf_gongitsune", "jm_kumo")
 
 _LITTLE = ("jf_gongitsune", "jm_kumo")
 """Of whom mixed strangers have little."""
+
+_OF_PAIRS = ("jf_alpha", "jf_nezumi", "jf_tebukuro")
+"""Of whom the strangers are mixed that say the same as Hina."""
+_OWN_MANNER = 0.3
 
 _TRACTS: Mapping[str, tuple[float, float]] = MappingProxyType(
     {"low": (0.8, 0.9), "middle": (0.9, 1.05), "high": (1.05, 1.2)}
@@ -44,3 +48,21 @@ def stranger(seed: int, tract: str) -> Mixture:
                 break
         parts.append(by_name)
     return Mixture(parts[0], parts[1], round(float(random.uniform(*_TRACTS[tract])), 3))
+
+
+def pair_of(seed: int) -> tuple[Mixture, Mixture]:
+    """Mix a stranger, and give Hina the same rhythm and melody.
+
+    The rhythm is Hina's own in three of ten pairs, and else mixed by chance.
+    """
+    random = default_rng((11, seed))
+    sound, mixed = _by_chance(random), _by_chance(random)
+    manner = NOBODY.manner if random.random() < _OWN_MANNER else mixed
+    return Mixture(sound, manner, NOBODY.tract), Mixture(NOBODY.sound, manner, NOBODY.tract)
+
+
+def _by_chance(random: Generator) -> dict[str, float]:
+    count = len(_OF_PAIRS)
+    weights = random.normal(1 / count, 0.35, count)
+    weights = (weights + (1 - weights.sum()) / count).round(3)
+    return dict(zip(_OF_PAIRS, weights.tolist(), strict=True))

@@ -1,7 +1,7 @@
 """What the decoder learns from: content that the encoder hears, and the owner's envelopes."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import soxr
@@ -20,7 +20,10 @@ from training.recordings.screening import Utterance
 DISTURBED_VERSIONS = 4
 PAD_SECONDS = 0.15
 _MOST_SPEED = np.log(1.3)
+_VERSIONS_OF_PAIRS = 2
+_TRACTS_OF_PAIRS = (np.log(0.76), np.log(1.15))
 _LEVEL = 0.5
+_JOINED_SECONDS = 12.0
 # What the mean log amplitude of speech of loudness 1 is raised by, to be as loud as Mei speaks.
 _LEVEL_OF_MEI = 11.5
 
@@ -31,7 +34,7 @@ class Lesson:
 
     Attributes:
         contents: float16 [T, 128] each: what is heard in the utterance as it is, then in disturbed
-            versions.
+            versions; each without its mean while somebody speaks.
         log_f0: float32 [T], natural logarithm of Hz, 0 where unvoiced.
         speaking: bool [T], False in pauses.
         cepstra: float16 [T, 35], the speaker's own envelopes, as loud as Mei speaks.
@@ -41,6 +44,46 @@ class Lesson:
     log_f0: Floats
     speaking: NDArray[np.bool_]
     cepstra: NDArray[np.float16]
+
+
+def joined(utterances: Sequence[Utterance]) -> list[Utterance]:
+    """Join utterances of one rate, with pauses, as long as what is usually converted.
+
+    The encoder hears a word alone otherwise than among others, and the mean of a short utterance is
+    mostly what is said in it, and not who says it.
+    """
+    rows: list[list[Utterance]] = []
+    for utterance in utterances:
+        last = rows[-1] if rows else []
+        is_short = sum(one.seconds for one in last) + utterance.seconds <= _JOINED_SECONDS
+        if last and is_short and last[0].rate == utterance.rate:
+            last.append(utterance)
+        else:
+            rows.append([utterance])
+    return [_join(row) for row in rows]
+
+
+def _join(row: Sequence[Utterance]) -> Utterance:
+    rate = row[0].rate
+    pause = np.zeros(round(2 * PAD_SECONDS * rate), np.float32)
+    parts = []
+    for utterance in row:
+        peak = max(float(np.abs(utterance.samples).max(initial=0.0)), 1e-4)
+        parts += [utterance.samples * np.float32(_LEVEL / peak), pause]
+    return replace(row[0], samples=np.concatenate(parts[:-1]))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What a stranger and the owner say alike, sound for sound.
+
+    Attributes:
+        stranger: float32 [N], as long as the owner's.
+        owner: says the same.
+    """
+
+    stranger: Floats
+    owner: Utterance
 
 
 class Preparation:
@@ -64,13 +107,32 @@ class Preparation:
         for utterance in utterances:
             padded = _padded(utterance)
             analysis = analyse(padded, utterance.rate, NoClock())
-            cepstra = envelopes[utterance.rate].of(padded, analysis.track.hertz)
-            cepstra[:, 0] += _LEVEL_OF_MEI - 0.5 * np.log(self._loudness(analysis))
-            yield self._lesson(analysis, cepstra)
+            cepstra = self._envelopes(envelopes[utterance.rate], padded, analysis)
+            yield self._of_utterance(analysis, cepstra)
 
-    def _lesson(self, analysis: Analysis, cepstra: Floats) -> Lesson:
-        hertz = analysis.track.hertz
-        log_f0 = np.log(np.where(hertz > 0, hertz, 1)).astype(np.float32)
+    def of_pairs(self, pairs: Sequence[Pair]) -> Iterator[Lesson]:
+        """Make lessons of what strangers say, with the envelopes of one person who says the same.
+
+        Half of the versions of each are disturbed, all have other vocal tracts.
+        """
+        envelopes = _envelopes_by_rate([pair.owner for pair in pairs])
+        for pair in pairs:
+            padded = _padded(pair.owner)
+            analysis = analyse(padded, pair.owner.rate, NoClock())
+            stranger = _padded(replace(pair.owner, samples=pair.stranger))
+            wave = soxr.resample(stranger, pair.owner.rate, RATE)[: len(analysis.wave)]
+            cepstra = self._envelopes(envelopes[pair.owner.rate], padded, analysis)
+            speaking = tells_speaker(analysis)
+            contents = []
+            for version in range(_VERSIONS_OF_PAIRS):
+                speed = float(np.exp(self._random.uniform(*_TRACTS_OF_PAIRS)))
+                heard = soxr.resample(wave, RATE * speed, RATE).astype(np.float32)
+                if version % 2:
+                    heard = spoil(heard, self._random)
+                contents.append(self._ear.hear(heard, speaking, speed))
+            yield _lesson(analysis, contents, cepstra)
+
+    def _of_utterance(self, analysis: Analysis, cepstra: Floats) -> Lesson:
         speaking = tells_speaker(analysis)
         contents = [self._ear.hear(analysis.wave, speaking)]
         for version in range(self._versions):
@@ -79,14 +141,26 @@ class Preparation:
             heard = soxr.resample(analysis.wave, RATE * speed, RATE).astype(np.float32)
             heard = spoil(heard, self._random)
             contents.append(self._ear.hear(heard, speaking, float(speed)))
-        kept = [content.astype(np.float16) for content in contents]
-        return Lesson(kept, log_f0, speaking, cepstra.astype(np.float16))
+        return _lesson(analysis, contents, cepstra)
+
+    def _envelopes(self, envelopes: Envelopes, padded: Floats, analysis: Analysis) -> Floats:
+        """The envelopes, as loud as Mei speaks."""
+        cepstra = envelopes.of(padded, analysis.track.hertz)
+        cepstra[:, 0] += _LEVEL_OF_MEI - 0.5 * np.log(self._loudness(analysis))
+        return cepstra
 
     def _loudness(self, analysis: Analysis) -> float:
         """Power of loud speech, as the network measures it when it hears."""
         frames = len(analysis.track.hertz)
         level = np.exp(self._mel.log_power(analysis.wave, frames)).mean(1)
         return float((level * level).sum() / max(float(level.sum()), 1e-12))
+
+
+def _lesson(analysis: Analysis, contents: Sequence[Floats], cepstra: Floats) -> Lesson:
+    hertz = analysis.track.hertz
+    log_f0 = np.log(np.where(hertz > 0, hertz, 1)).astype(np.float32)
+    kept = [content.astype(np.float16) for content in contents]
+    return Lesson(kept, log_f0, tells_speaker(analysis), cepstra.astype(np.float16))
 
 
 def _envelopes_by_rate(utterances: Sequence[Utterance]) -> dict[int, Envelopes]:

@@ -20,7 +20,7 @@ from training.recordings.learning import (
     scale_of,
     whole,
 )
-from training.recordings.preparation import Lesson, Preparation
+from training.recordings.preparation import Lesson, Pair, Preparation, joined
 from training.recordings.progress import Progress
 from training.recordings.screening import Utterance
 from training.recordings.work import WorkFolder
@@ -29,7 +29,6 @@ from training.variance import widen
 _COMPENSATED = 0.8
 _COMPENSATED_WITH = 150
 _VERSIONS_OF_OTHERS = 1
-_OWNER_SHARE = 0.6
 _OWNER = "owner"
 
 
@@ -41,10 +40,12 @@ class Material:
         owner: the owner's utterances.
         others: of other people by name, whose voices are learnt beside, so that what the owner
             has not said is not forgotten; may be empty.
+        pairs: what strangers and the owner said alike, frame by frame; hardly anybody has any.
     """
 
     owner: Sequence[Utterance]
     others: Mapping[str, Sequence[Utterance]]
+    pairs: Sequence[Pair] = ()
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,12 @@ class Effort:
     Attributes:
         plan: of the decoder.
         seed: of everything that is drawn.
+        owner_share: of what is learnt is the owner's.
     """
 
     plan: Plan = field(default_factory=Plan)
     seed: int = 1
+    owner_share: float = 0.6
 
     def quick(self) -> "Effort":
         """A hundredth of it, to try the path."""
@@ -92,8 +95,9 @@ class Training:
         """Train a decoder for the owner of the material."""
         torch.set_num_threads(1)
         owner = self.prepare(material.owner)
+        pairs = self.prepare_pairs(material.pairs)
         others = self.prepare_others(material.others)
-        network = self.learn(owner, others).alone(0)
+        network = self.learn(owner, others, pairs).alone(0)
         compensate(network, owner, _COMPENSATED)
         melody = np.concatenate([lesson.log_f0[lesson.log_f0 > 0] for lesson in owner])
         return Trained(network, Melody.of(melody))
@@ -102,9 +106,8 @@ class Training:
         """The owner's lessons."""
         self.progress.begin("preparing")
         preparation = Preparation(self.ear, self.effort.seed)
-        lessons = self.work.kept(
-            "lessons", lambda: self._all(preparation.of(utterances), len(utterances))
-        )
+        spoken = joined(utterances)
+        lessons = self.work.kept("lessons", lambda: self._all(preparation.of(spoken), len(spoken)))
         return _useful(lessons)
 
     def prepare_others(self, people: Mapping[str, Sequence[Utterance]]) -> dict[str, list[Lesson]]:
@@ -115,7 +118,7 @@ class Training:
         def make() -> dict[str, list[Lesson]]:
             made = {}
             for number, (name, utterances) in enumerate(people.items()):
-                made[name] = list(preparation.of(utterances))
+                made[name] = list(preparation.of(joined(utterances)))
                 self.progress.report(number + 1, len(people))
             return made
 
@@ -123,11 +126,28 @@ class Training:
         useful = {name: _useful(one) for name, one in lessons.items()}
         return {name: one for name, one in useful.items() if one}
 
-    def learn(self, owner: Sequence[Lesson], others: Mapping[str, Sequence[Lesson]]) -> Voices:
+    def prepare_pairs(self, pairs: Sequence[Pair]) -> list[Lesson]:
+        """Lessons whose content is strangers' and whose envelopes are the owner's."""
+        if not pairs:
+            return []
+        self.progress.begin("preparing pairs")
+        preparation = Preparation(self.ear, self.effort.seed + 2)
+        lessons = self.work.kept(
+            "pairs", lambda: self._all(preparation.of_pairs(pairs), len(pairs))
+        )
+        return _useful(lessons)
+
+    def learn(
+        self,
+        owner: Sequence[Lesson],
+        others: Mapping[str, Sequence[Lesson]],
+        pairs: Sequence[Lesson] = (),
+    ) -> Voices:
         """Voices of which the first is the owner's, from what an average speaker's begins as."""
         seed, people = self.effort.seed, {_OWNER: owner, **others}
-        shares = [_OWNER_SHARE] + [(1 - _OWNER_SHARE) / max(len(others), 1)] * len(others)
-        lessons = Lessons(list(people.values()), shares, seed)
+        share = self.effort.owner_share
+        shares = [share] + [(1 - share) / max(len(others), 1)] * len(others)
+        lessons = Lessons([[*owner, *pairs], *others.values()], shares, seed)
         disturb, objective = Disturber(seed), Objective()
 
         def loss(voices: Voices, step: int) -> tuple[Tensor, float]:

@@ -13,7 +13,7 @@ from training.graph import CharacterGraph
 from training.graph_weights import load_network, with_weights
 from training.network import Network
 
-BUNDLE = Path(__file__).parents[3] / "characters" / "mei"
+BUNDLE = Path(__file__).parents[2] / "data" / "bundles" / "mei"
 MEI = BUNDLE / "harmonic.onnx"
 NAMES = ("wave", "f0", "voicing", "noise")
 

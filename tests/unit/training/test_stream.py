@@ -14,7 +14,7 @@ from training.network import Network
 from training.stream import StreamGraph
 from training.stream_export import export_stream
 
-MEI = Path(__file__).parents[3] / "characters/mei"
+MEI = Path(__file__).parents[2] / "data/bundles/mei"
 ALL = 30  # frames: more than the receptive field of the network
 FRAMES, STEPS = 12, 4
 

@@ -1,0 +1,67 @@
+"""A character that comes with the repository is taught its voice anew."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.typing import NDArray
+
+from shared.characters.manifest import ENCODERS
+from training.adaptation import Places, adapt
+from training.quality.converter import Converter
+from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
+from training.recordings.errors import RecordingsError
+
+CHARACTERS = Path(__file__).parents[4] / "characters"
+RATE = 16_000
+Floats = NDArray[np.float32]
+
+
+@pytest.fixture
+def places(tmp_path: Path, man: Floats) -> Places:
+    shutil.copytree(CHARACTERS / "ned", tmp_path / "characters" / "ned")
+    (tmp_path / "characters" / ENCODERS).symlink_to(CHARACTERS / ENCODERS)
+    for number in range(2):
+        folder = tmp_path / "others" / str(number)
+        folder.mkdir(parents=True)
+        part = man[number * 8 * RATE : (number + 1) * 8 * RATE]
+        soundfile.write(folder / "said.wav", part, RATE)
+    return Places(tmp_path / "characters" / "ned", tmp_path / "work", tmp_path / "others")
+
+
+def test_a_character_learns_from_recordings_and_pairs(
+    places: Places, woman: Floats, man: Floats, tmp_path: Path
+) -> None:
+    recordings, pairs = tmp_path / "recordings", tmp_path / "pairs"
+    for folder in (recordings, pairs):
+        folder.mkdir()
+    for number in range(5):
+        part = woman[number * 4 * RATE : (number + 1) * 4 * RATE]
+        soundfile.write(recordings / f"{number}.wav", part, RATE)
+    soundfile.write(pairs / "0.wav", np.stack([man, woman], 1)[: 4 * RATE], RATE)
+    like = SpeakerLikeness([woman[: 10 * RATE]], SpeakerEncoder())
+    heard = man[20 * RATE : 25 * RATE]
+    before = like.of(Converter.of(places.bundle)(heard))
+    named = json.loads((places.bundle / "character.json").read_text("utf-8"))["graphs"]
+    adapt(places, recordings, pairs, steps=60)
+    converter = Converter.of(places.bundle)  # which checks the SHA-256 of every graph
+    assert like.of(converter(heard)) > before + 0.1
+    assert like.of(converter.heard(heard)) > before
+    now = json.loads((places.bundle / "character.json").read_text("utf-8"))["graphs"]
+    assert now["content"] == named["content"]
+    assert now["harmonic"]["sha256"] != named["harmonic"]["sha256"]
+
+
+def test_a_pair_without_two_channels_is_refused(
+    places: Places, woman: Floats, tmp_path: Path
+) -> None:
+    recordings = tmp_path / "recordings"
+    recordings.mkdir()
+    soundfile.write(recordings / "0.wav", woman[: 4 * RATE], RATE)
+    with pytest.raises(RecordingsError, match=r"0\.wav: expected two channels, found 1"):
+        adapt(places, recordings, recordings, steps=1)
+    with pytest.raises(RecordingsError, match="expected a folder with recordings, found none"):
+        adapt(places, tmp_path / "none", None, steps=1)

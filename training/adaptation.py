@@ -1,0 +1,142 @@
+"""Teaches the decoder of a character that comes with the repository its voice.
+
+    python -m training.adaptation ID RECORDINGS [--pairs FOLDER] [--steps N]
+
+`characters/ID` is there already: its graphs get new weights, and its manifest names them; how high
+the character speaks stays as it is. The
+training begins with the average voice, as that of an owner's recordings does. RECORDINGS holds
+files of the voice alone; the folder of pairs stereo files, of which a stranger says the left
+channel and the voice the right one, sound for sound (`python -m training.kokoro --only pairs`).
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from importing.bundles.bundles import entry
+from shared.characters.manifest import MANIFEST, read_manifest
+from shared.process.writing import write_whole
+from speech.bundles.files import find_graph
+from speech.engines.harmonic import content
+from training.content.hearing import Ear
+from training.graph_weights import with_weights
+from training.network import Network
+from training.recordings.bundle import SHARED
+from training.recordings.errors import RecordingsError
+from training.recordings.learning import Plan
+from training.recordings.others import find_others
+from training.recordings.preparation import Pair
+from training.recordings.progress import Progress
+from training.recordings.screening import Utterance
+from training.recordings.stages import Effort, Material, Training
+from training.recordings.work import WorkFolder
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+_KINDS = {".wav", ".flac", ".opus", ".ogg"}
+_CHANNELS = 2
+_SHARE, _BATCH, _STEPS = 0.7, 12, 3_000
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where things lie.
+
+    Attributes:
+        bundle: of the character.
+        work: keeps lessons and checkpoint.
+        others: recordings of other people; None takes those that come with the training.
+    """
+
+    bundle: Path
+    work: Path
+    others: Path | None = None
+
+
+def adapt(places: Places, recordings: Path, pairs: Path | None, steps: int) -> None:
+    """Train a character's decoder and put its weights into the bundle.
+
+    Args:
+        places: where things lie.
+        recordings: a folder with the voice's recordings.
+        pairs: a folder of pairs.
+        steps: of the training, 12 crops of 1.6 s each.
+
+    Raises:
+        RecordingsError: a folder has no recordings, or a pair has no two channels.
+    """
+    graph = read_manifest(places.bundle).graphs[content.ROLE]
+    ear = Ear(find_graph(places.bundle, graph.file, graph.sha256))
+    effort = Effort(Plan(steps=steps, batch=_BATCH), owner_share=_SHARE)
+    work = WorkFolder.open(places.work, recordings, f"{pairs} {steps}")
+    training = Training(ear, effort, work, Progress(stages=4))
+    spoken = [Utterance(file.name, 0.0, *_read(file)) for file in _files(recordings)]
+    material = Material(spoken, find_others(places.others).taught, _pairs(pairs))
+    put_into(places.bundle, training.run(material).network)
+
+
+def put_into(bundle: Path, network: Network) -> None:
+    """Give the graphs of a bundle other weights, and name them in its manifest."""
+    manifest = json.loads((bundle / MANIFEST).read_text("utf-8"))
+    for role, graph in read_manifest(bundle).graphs.items():
+        if role not in SHARED:
+            file = bundle / graph.file
+            written = with_weights(file.read_bytes(), network)
+            write_whole(file, written)
+            manifest["graphs"][role] = entry(role, written)
+    text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
+    write_whole(bundle / MANIFEST, text.encode())
+
+
+def _pairs(folder: Path | None) -> list[Pair]:
+    if folder is None:
+        return []
+    found = []
+    for file in _files(folder):
+        wave, rate = soundfile.read(file, dtype="float32", always_2d=True)
+        if wave.shape[1] != _CHANNELS:
+            raise RecordingsError(f"{file}: expected two channels, found {wave.shape[1]}.")
+        stranger, owner = np.ascontiguousarray(wave.T)
+        found.append(Pair(stranger, Utterance(file.name, 0.0, owner, rate)))
+    return found
+
+
+def _files(folder: Path) -> list[Path]:
+    found = sorted(file for file in folder.rglob("*") if file.suffix in _KINDS)
+    if not found:
+        raise RecordingsError(f"{folder}: expected a folder with recordings, found none.")
+    return found
+
+
+def _read(file: Path) -> tuple[np.ndarray, int]:
+    wave, rate = soundfile.read(file, dtype="float32", always_2d=True)
+    return wave.mean(1), rate
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what is asked for; exit with 0 if it was done, otherwise 1."""
+    parser = argparse.ArgumentParser(prog="python -m training.adaptation", description=__doc__)
+    parser.add_argument("character", metavar="ID")
+    parser.add_argument("recordings", type=Path)
+    parser.add_argument("--pairs", type=Path, metavar="FOLDER")
+    parser.add_argument("--steps", type=int, default=_STEPS)
+    options = parser.parse_args(arguments)
+    places = Places(
+        REPOSITORY / "characters" / options.character,
+        REPOSITORY / ".training" / "adaptation" / options.character,
+    )
+    try:
+        adapt(places, options.recordings, options.pairs, options.steps)
+    except RecordingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
