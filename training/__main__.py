@@ -183,7 +183,7 @@ def _judge(options: argparse.Namespace, places: Places) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Runs the steps that are asked for, or makes a character of recordings."""
     given = sys.argv[1:] if arguments is None else arguments
-    if any(argument.split("=")[0] == "--recordings" for argument in given):
+    if {"--recordings", "--clear"} & {argument.split("=")[0] for argument in given}:
         return _from_recordings(given)
     parser = argparse.ArgumentParser(prog="python -m training", description=__doc__)
     parser.add_argument(

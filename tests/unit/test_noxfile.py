@@ -58,7 +58,7 @@ def test_an_environment_is_made_once_and_reused(noxfile: Any, tmp_path: Path) ->
     session = Session()
 
     noxfile.Environment(session, "lint", folder=tmp_path)
-    assert session.take() == ["virtualenv", "pip"]
+    assert session.take() == ["virtualenv", "requirements.installing"]
 
     noxfile.Environment(session, "lint", folder=tmp_path)
     assert session.take() == []
@@ -71,7 +71,7 @@ def test_an_environment_is_made_anew_for_another_python(noxfile: Any, tmp_path: 
 
     noxfile.Environment(session, "lint", folder=tmp_path, interpreter="CPython 3.13.0 in /usr")
 
-    assert session.take() == ["virtualenv", "pip"]
+    assert session.take() == ["virtualenv", "requirements.installing"]
 
 
 def test_an_environment_that_is_made_anew_keeps_no_package(noxfile: Any, tmp_path: Path) -> None:

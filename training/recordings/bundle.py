@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from importing.bundles.bundles import COLOUR, LIMITS, entry, owner_fields, write_files
+from importing.bundles.bundles import LIMITS, entry, owner_fields, preview, write_files
 from importing.bundles.consent import Consent
 from shared.characters.manifest import ENCODERS, SCHEMA_VERSION, read_manifest
 from shared.process.writing import write_whole
@@ -31,7 +31,13 @@ class Names:
 
 
 def write_bundle(
-    target: Path, names: Names, consent: Consent, trained: Trained, base: Path
+    target: Path,
+    names: Names,
+    consent: Consent,
+    trained: Trained,
+    base: Path,
+    *,
+    portrait: bytes | None = None,
 ) -> Path:
     """Write graphs and manifest.
 
@@ -41,6 +47,7 @@ def write_bundle(
         consent: of the voice's owner.
         trained: the network, and how high the owner speaks.
         base: a bundle that hears with the shared encoder; its own graphs get the weights.
+        portrait: an SVG, or None.
 
     Returns:
         The bundle's folder.
@@ -58,7 +65,8 @@ def write_bundle(
     keep_shared(base, target.parent)
     entries = {role: graph.model_dump() for role, graph in shared.items()}
     entries |= {role: entry(role, content) for role, content in graphs.items()}
-    write_files(target, _manifest(names, consent, trained.melody, entries), graphs)
+    manifest = _manifest(names, consent, trained.melody, entries) | {"preview": preview(portrait)}
+    write_files(target, manifest, graphs, portrait)
     return target
 
 
@@ -87,7 +95,6 @@ def _manifest(
         "pitch": melody.as_manifest(),
         "limits": LIMITS,
         **owner_fields(consent),
-        "preview": {"colour": COLOUR, "portrait": None},
         "origin": {
             "source": consent.source,
             "author": consent.author or consent.owner[:200],

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from importing.bundles.bundles import COLOUR
 from importing.bundles.consent import Ask, Consent, ask_consent, read_consent
+from importing.bundles.portraits import read_portrait
 from importing.files.errors import VoiceFileError
 from importing.trial.measuring import measure as measure_speed
 from shared.characters.manifest import read_manifest
@@ -75,6 +77,8 @@ def main(arguments: Sequence[str], places: Places, ask: Ask, encoder: Embedding)
         encoder: tells voices apart.
     """
     options = _parser(places).parse_args(arguments)
+    if options.clear is not None:
+        return clear(options.clear, places.work)
     try:
         _make(options, places, ask, encoder)
     except (RecordingsError, VoiceFileError) as error:
@@ -88,13 +92,19 @@ def main(arguments: Sequence[str], places: Places, ask: Ask, encoder: Embedding)
 
 def _parser(places: Places) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="train", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument(
-        "--recordings", type=Path, required=True, metavar="FOLDER",
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--recordings", type=Path, metavar="FOLDER",
         help="WAV, FLAC, MP3, M4A: at least 2 minutes of plain speech, better 5",
     )  # fmt: skip
-    parser.add_argument("--as", dest="character", required=True, metavar="ID", help="its id")
+    what.add_argument(
+        "--clear", nargs="*", metavar="ID",
+        help="delete what the trainings of these characters have kept; without an ID, list it",
+    )  # fmt: skip
+    parser.add_argument("--as", dest="character", metavar="ID", help="its id")
     parser.add_argument("--name", help="shown to visitors (default: the id)")
     parser.add_argument("--name-ja", help="the same in Japanese (default: the name)")
+    parser.add_argument("--portrait", type=Path, metavar="FILE", help="a picture, PNG or JPEG")
     parser.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
     parser.add_argument(
         "--others", type=Path, metavar="FOLDER",
@@ -109,6 +119,8 @@ def _parser(places: Places) -> argparse.ArgumentParser:
 
 
 def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedding) -> None:
+    if options.character is None:
+        raise RecordingsError("--as: expected the id of the new character, found none.")
     target: Path = options.into / options.character
     if target.exists():
         raise VoiceFileError(
@@ -124,6 +136,8 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
         f"{_FORM} {options.seed} {options.quick}",
     )
     consent = _consent(options.consent, work, ask)
+    # Before the training, so that a wrong picture does not cost it.
+    portrait = None if options.portrait is None else read_portrait(options.portrait, COLOUR)
     progress = Progress(stages=6)
     progress.begin("reading")
     selection = work.kept("selection", lambda: select(options.recordings, encoder, progress.say))
@@ -146,7 +160,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     # made elsewhere.
     made = work.path / "bundle" / options.character
     shutil.rmtree(made, ignore_errors=True)
-    write_bundle(made, names, consent, trained, places.base)
+    write_bundle(made, names, consent, trained, places.base, portrait=portrait)
     progress.say(str(measure_speed(made, 1)))
     progress.begin("measuring")
     judging = Judge(made, trained_on, encoder, ear)
@@ -164,6 +178,33 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     shutil.move(made, target)
     progress.say(summary(judgement))
     progress.say(f"bundle: {target}; try it: nox -s demo -- --character {options.character}")
+    progress.say(
+        f"left behind: {work.megabytes:.0f} MB with parts of your recordings in {work.path};"
+        f" nox -s train -- --clear {options.character} deletes them"
+    )
+
+
+def clear(characters: Sequence[str], work: Path) -> int:
+    """Delete what trainings have kept, or list it if none is named; 1 if one kept nothing.
+
+    Args:
+        characters: their ids.
+        work: the folder for what trainings keep.
+    """
+    found = sorted(path for path in work.glob("*") if path.is_dir())
+    kept = {path.name: WorkFolder(path) for path in found}
+    for name in [] if characters else kept:
+        sys.stdout.write(f"{name}: {kept[name].megabytes:.0f} MB in {kept[name].path}\n")
+    if not kept:
+        sys.stdout.write(f"no training has left anything in {work}\n")
+    for name in characters:
+        if name in kept:
+            shutil.rmtree(kept[name].path)
+            sys.stdout.write(f"{name}: what its training has kept is deleted\n")
+        else:
+            known = ", ".join(kept) or "none, nothing is left"
+            sys.stderr.write(f"--clear {name}: expected one of {known}\n")
+    return int(any(name not in kept for name in characters))
 
 
 def measure(character: str, places: Places, cache: Path, encoder: Embedding) -> str:

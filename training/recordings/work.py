@@ -58,6 +58,11 @@ class WorkFolder:
         return self.path / f"{name}.pickle"
 
     @property
+    def megabytes(self) -> float:
+        """How much room it takes."""
+        return sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()) / 1e6
+
+    @property
     def listening(self) -> Path:
         """Where samples, pictures and the page for the owner's ear are put."""
         return self.path / "listen"

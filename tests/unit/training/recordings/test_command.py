@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 from importing.files.errors import VoiceFileError
 from shared.characters.manifest import read_manifest
@@ -17,7 +18,7 @@ from speech.networks.settings import SessionSettings
 from tests.unit.training.recordings.conftest import CONSENT
 from training.quality.similarity import SpeakerEncoder
 from training.recordings import others
-from training.recordings.command import Places, main, measure
+from training.recordings.command import Places, clear, main, measure
 from training.recordings.errors import RecordingsError
 from training.recordings.others import find_others
 
@@ -52,10 +53,13 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = ("--consent", str(folder / "consent.json"), "--others", str(folder / "others"))
+    Image.new("RGB", (300, 200), "#cc5500").save(folder / "ada.png")
+    given += ("--portrait", str(folder / "ada.png"))
     assert run(folder, "--as", "ada", "--quick", "--listen", *given) == 0
     bundle = folder / "characters" / "ada"
     assert {file.name for file in bundle.iterdir()} == {
         "character.json", "harmonic.onnx", "harmonic_stream.onnx", "MODEL_CARD.md",
+        "portrait.svg",
     }  # fmt: skip
     assert sum(file.stat().st_size for file in bundle.iterdir()) < 5_000_000
     manifest = read_manifest(bundle)
@@ -75,6 +79,32 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     output = capsys.readouterr().out
     assert "used: 2:" in output
     assert "left" in output
+    assert manifest.preview.portrait == "portrait.svg"
+    assert "nox -s train -- --clear ada" in output
+    assert clear(["ada"], folder / "work") == 0
+    assert not (folder / "work" / "ada").exists()
+    assert bundle.is_dir()
+
+
+def test_a_picture_that_is_none_is_refused_before_the_training(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "ada.png").write_text("no picture")
+    given = ("--consent", str(folder / "consent.json"), "--portrait", str(folder / "ada.png"))
+    assert run(folder, "--as", "ada", *given) == 1
+    assert capsys.readouterr().err.startswith("ada.png: expected a picture")
+
+
+def test_what_trainings_left_behind_is_listed_and_only_that_of_a_known_id_deleted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "selection.pickle").write_bytes(bytes(3_000_000))
+    assert clear([], tmp_path) == 0
+    assert capsys.readouterr().out == f"ada: 3 MB in {tmp_path / 'ada'}\n"
+    assert clear(["../ada", "ida"], tmp_path) == 1
+    assert "--clear ida: expected one of ada" in capsys.readouterr().err
+    assert (tmp_path / "ada").is_dir()
 
 
 def test_without_consent_nothing_is_trained(
