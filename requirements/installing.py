@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 STEPS: Final = {
     "Collecting": "looking up packages",
+    "Processing": "looking up packages",
     "Installing": "writing packages",
 }
 """What pip begins a line with, and what it does then."""
@@ -48,14 +49,14 @@ class Shown:
     def take(self, line: str) -> None:
         """Take a line of pip."""
         word, _, rest = line.strip().partition(" ")
-        if word == "Collecting":
+        if word in {"Collecting", "Processing"}:
             self._packages += 1
-            self._last = rest.partition(" ")[0]
+            self._last = rest.partition(" ")[0].rpartition("/")[2]
         if word == "Downloading" and rest.endswith(")"):
             self._last = rest.rpartition("/")[2]
         step = STEPS.get(word, self._step)
         if word == "Installing":
-            self._last = ""
+            self._packages, self._last = rest.count(",") + 1, ""
         if step != self._step:
             self._step = step
             if not self.out.isatty():

@@ -15,7 +15,7 @@ PIP = """
 for line in (
     "Collecting numpy==2.4.6 (from -r requirements/local.in (line 3))",
     "  Downloading numpy-2.4.6-cp312.whl (16.7 MB)",
-    "Collecting onnx",
+    "Processing /packages/onnx-1.23.2-cp312.whl",
     "Installing collected packages: numpy, onnx",
 ):
     print(line, flush=True)
