@@ -1,6 +1,7 @@
 """From a folder to a bundle, in small."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,12 @@ def run(folder: Path, *arguments: str, ask: Callable[[str], str] = nobody) -> in
     return main([*recordings, *arguments], places, ask, SpeakerEncoder())
 
 
+def printed(chapter: str) -> list[str]:
+    """The commands of a chapter of README.md."""
+    text = (ROOT / "README.md").read_text("utf-8").split(chapter)[1]
+    return text.split("```sh\n")[1].split("```")[0].splitlines()
+
+
 @pytest.fixture
 def folder(tmp_path: Path, woman: Floats, man: Floats, write_wav: WriteWav) -> Path:
     for index, part in enumerate(woman[: 145 * RATE].reshape(5, -1)):
@@ -50,12 +57,17 @@ def folder(tmp_path: Path, woman: Floats, man: Floats, write_wav: WriteWav) -> P
 
 @pytest.mark.training
 def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = ("--consent", str(folder / "consent.json"), "--others", str(folder / "others"))
+    train, demo = printed("## Make a voice of your recordings")
+    assert train.startswith("nox -s train -- --recordings my-recordings --as ada")
+    (folder / "recordings").rename(folder / "my-recordings")
+    monkeypatch.chdir(folder)
+    given = ["--consent", "consent.json", "--others", "others", "--portrait", "ada.png"]
     Image.new("RGB", (300, 200), "#cc5500").save(folder / "ada.png")
-    given += ("--portrait", str(folder / "ada.png"))
-    assert run(folder, "--as", "ada", "--quick", "--listen", *given) == 0
+    places = Places(folder / "characters", ROOT / "characters" / "hina", folder / "work")
+    arguments = shlex.split(train)[4:]
+    assert main([*arguments, "--quick", *given], places, nobody, SpeakerEncoder()) == 0
     bundle = folder / "characters" / "ada"
     assert {file.name for file in bundle.iterdir()} == {
         "character.json", "harmonic.onnx", "harmonic_stream.onnx", "MODEL_CARD.md",
@@ -79,6 +91,7 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     output = capsys.readouterr().out
     assert "used: 2:" in output
     assert "left" in output
+    assert demo in output
     assert manifest.preview.portrait == "portrait.svg"
     assert "nox -s train -- --clear ada" in output
     assert clear(["ada"], folder / "work") == 0
