@@ -1,6 +1,7 @@
 """Command line: a character from a folder of its owner's recordings."""
 
 import argparse
+import datetime as dt
 import json
 import shutil
 import sys
@@ -18,11 +19,14 @@ from speech.bundles.files import find_graph
 from speech.engines.harmonic import content
 from training.content.hearing import Ear
 from training.judges.clips import judge_clips
+from training.judges.errors import JudgeMissingError
 from training.judges.panel import gather
+from training.judges.whisper import Whisper
 from training.quality.card import write_tables
 from training.quality.material import prompts
 from training.quality.similarity import Embedding
 from training.recordings.bundle import Names, keep_shared, write_bundle
+from training.recordings.consent_request import ConsentRequest, usual_language
 from training.recordings.errors import RecordingsError
 from training.recordings.judgement import Judge, judge
 from training.recordings.others import Others, find_others
@@ -37,6 +41,7 @@ from training.recordings.report import (
 )
 from training.recordings.screening import Utterance
 from training.recordings.selection import Selection, select
+from training.recordings.spoken_consent import WITHOUT, check_spoken_consent
 from training.recordings.stages import Effort, Material, Training
 from training.recordings.words import measure_words
 from training.recordings.work import WorkFolder
@@ -107,6 +112,19 @@ def _parser(places: Places) -> argparse.ArgumentParser:
     parser.add_argument("--portrait", type=Path, metavar="FILE", help="a picture, PNG or JPEG")
     parser.add_argument("--consent", type=Path, metavar="FILE", help="the answers, JSON or TOML")
     parser.add_argument(
+        "--spoken-consent", type=Path, metavar="FILE",
+        help="the owner's recording of the sentence that the command shows (default:"
+        " spoken-consent.* in the folder)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-spoken-consent", action="store_true",
+        help="go without the owner's spoken sentence; the character's consent says so",
+    )  # fmt: skip
+    parser.add_argument(
+        "--language", choices=("en", "ja"), default=usual_language(),
+        help="of that sentence (default: the system's)",
+    )  # fmt: skip
+    parser.add_argument(
         "--others", type=Path, metavar="FOLDER",
         help="recordings of other people, whose voices are learnt beside, so that no sounds of"
         " speech are forgotten (default: the readers in training/people)",
@@ -138,12 +156,29 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     consent = _consent(options.consent, work, ask)
     # Before the training, so that a wrong picture does not cost it.
     portrait = None if options.portrait is None else read_portrait(options.portrait, COLOUR)
+    request = ConsentRequest(places.work, options.character, dt.date.today)
+    spoken = None
+    if not options.no_spoken_consent:
+        spoken = request.find(options.recordings, options.spoken_consent, options.language, ask)
     progress = Progress(stages=6)
     progress.begin("reading")
     selection = work.kept("selection", lambda: select(options.recordings, encoder, progress.say))
     for line in selection_lines(selection):
         progress.say(line)
     write_dropped(work.path / "dropped.txt", selection.dropped)
+    statement = WITHOUT
+    if spoken is not None:
+        checked = check_spoken_consent(
+            spoken.recording,
+            spoken.sentence,
+            selection.utterances,
+            encoder,
+            _recogniser(places.work.parent / "judges", progress),
+        )
+        request.accept(spoken)
+        statement = checked.statement
+    progress.say(statement)
+    consent = consent.model_copy(update={"consent": f"{consent.consent} {statement}"})
     trained_on, held_out = hold_out(selection)
     others = work.kept("strangers", lambda: find_others(options.others))
     ear, effort = Ear(places.encoder), Effort(seed=options.seed)
@@ -249,6 +284,14 @@ def _consent(file: Path | None, work: WorkFolder, ask: Ask) -> Consent:
     consent = ask_consent(ask, work.path / "consent-draft.json")
     kept.write_text(json.dumps(consent.model_dump(), ensure_ascii=False))
     return consent
+
+
+def _recogniser(models: Path, progress: Progress) -> Whisper | None:
+    try:
+        return Whisper(models / "whisper-base", threads=1)
+    except JudgeMissingError as error:
+        progress.say(f"the words of the spoken consent are not checked: {error}")
+        return None
 
 
 def hold_out(selection: Selection) -> tuple[list[Utterance], list[Utterance]]:

@@ -14,7 +14,8 @@ from training.recordings.screening import Utterance
 
 GROUP_SECONDS = 3.0
 _SAME_PERSON = 0.66
-_OWNER = 0.78
+OWNER_LIKENESS = 0.78
+"""The least cosine of 3 s of speech and the mean of its speaker."""
 _LESS_PER_SECOND = 0.04
 _SECOND_SHARE = 0.2
 _SECOND_SECONDS = 15.0
@@ -51,7 +52,7 @@ def tell_apart(utterances: Sequence[Utterance], encoder: Embedding) -> People:
     totals = np.bincount(voices, weights=seconds)
     centre = embeddings[voices == totals.argmax()].mean(0)
     # Short words say less about who speaks them.
-    wanted = _OWNER - _LESS_PER_SECOND * np.maximum(GROUP_SECONDS - seconds, 0)
+    wanted = OWNER_LIKENESS - _LESS_PER_SECOND * np.maximum(GROUP_SECONDS - seconds, 0)
     is_owner = embeddings @ (centre / np.linalg.norm(centre)) >= wanted
     others = np.bincount(voices[~is_owner], weights=seconds[~is_owner], minlength=1)
     second = float(others.max(initial=0.0))

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from training.recordings.consent_request import FILE_NAME
+
 Made = TypeVar("Made")
 
 
@@ -24,7 +26,8 @@ class WorkFolder:
 
         Args:
             path: the folder, made if it is not there.
-            recordings: names, sizes and times of its files are compared.
+            recordings: names, sizes and times of its files are compared, but for the spoken
+                consent, which may come when the owner's answers are already kept.
             choices: whatever else the results depend on.
         """
         wanted = _fingerprint(recordings, choices)
@@ -72,7 +75,7 @@ def _fingerprint(recordings: Path, choices: str) -> str:
     listing = [
         (path.relative_to(recordings).as_posix(), path.stat().st_size, path.stat().st_mtime_ns)
         for path in sorted(recordings.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.stem.lower() != FILE_NAME
     ]
     text = json.dumps([str(recordings.resolve()), listing, choices])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -22,6 +22,7 @@ from training.recordings import others
 from training.recordings.command import Places, clear, main, measure
 from training.recordings.errors import RecordingsError
 from training.recordings.others import find_others
+from training.recordings.spoken_consent import WITHOUT
 
 ROOT = Path(__file__).parents[4]
 RATE = 16_000
@@ -64,6 +65,7 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     (folder / "recordings").rename(folder / "my-recordings")
     monkeypatch.chdir(folder)
     given = ["--consent", "consent.json", "--others", "others", "--portrait", "ada.png"]
+    given.append("--no-spoken-consent")
     Image.new("RGB", (300, 200), "#cc5500").save(folder / "ada.png")
     places = Places(folder / "characters", ROOT / "characters" / "hina", folder / "work")
     arguments = shlex.split(train)[4:]
@@ -76,7 +78,7 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     assert sum(file.stat().st_size for file in bundle.iterdir()) < 5_000_000
     manifest = read_manifest(bundle)
     assert manifest.credit == CONSENT["credit"]
-    assert manifest.consent == "Ada Example: Ada agreed in writing."
+    assert manifest.consent == f"Ada Example: Ada agreed in writing. {WITHOUT}"
     assert manifest.uses is not None
     assert manifest.uses.redistribution is False
     assert manifest.origin is not None
@@ -128,6 +130,15 @@ def test_without_consent_nothing_is_trained(
     assert not (folder / "characters").exists()
 
 
+def test_without_a_spoken_consent_nothing_is_trained_and_the_sentence_is_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("--consent", str(folder / "consent.json"), "--language", "en")
+    assert run(folder, "--as", "ada", *given) == 1
+    assert "Today is" in capsys.readouterr().err
+    assert not (folder / "characters").exists()
+
+
 def test_a_character_that_is_there_is_not_replaced(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,7 +152,8 @@ def test_a_folder_that_cannot_be_used_is_refused_in_one_line(
 ) -> None:
     (tmp_path / "recordings").mkdir()
     (tmp_path / "consent.json").write_text(json.dumps(CONSENT))
-    assert run(tmp_path, "--as", "ada", "--consent", str(tmp_path / "consent.json")) == 1
+    given = ("--consent", str(tmp_path / "consent.json"), "--no-spoken-consent")
+    assert run(tmp_path, "--as", "ada", *given) == 1
     assert capsys.readouterr().err.count("\n") == 1
 
 
