@@ -13,6 +13,7 @@ from conversion.characters.lending import BuiltInCharacters
 from conversion.characters.loading import CharacterLoader
 from conversion.conversion import Conversion
 from conversion.origin.credentials import ResultCredentials
+from conversion.origin.notice import open_notice
 from conversion.origin.verifying import Verifier
 from conversion.origin.watermarking import watermark_keys
 from conversion.stopwatch import process_age_ms
@@ -75,6 +76,7 @@ def build_conversion(config: ConverterSettings, stores: Stores, tools: Tools) ->
         max_speech_seconds=config.max_speech_seconds,
         result_lifetime=timedelta(seconds=config.result_url_seconds),
         credentials=open_credentials(config),
+        notice=open_notice(config),
     )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from conversion.characters.lending import LoadedCharacter
     from conversion.origin.credentials import ResultCredentials
+    from conversion.origin.notice import NoticePlace, SpokenNotice
     from shared.ports.bucket import Bucket
     from shared.voices.voice import Input, Speaking, Voice
     from speech.decoding.decoder import Decoder
@@ -76,6 +77,7 @@ class Conversion:
         max_speech_seconds: how long the speech of a text may be.
         result_lifetime: how long a result's address works.
         credentials: puts signed statements into results; None for none.
+        notice: says in each result that it is synthetic; None for none.
         threads: what is computed in this process runs in them.
     """
 
@@ -89,6 +91,7 @@ class Conversion:
         max_speech_seconds: float,
         result_lifetime: timedelta,
         credentials: ResultCredentials | None = None,
+        notice: SpokenNotice | None = None,
         threads: Threads | None = None,
     ) -> None:
         self._uploads = uploads
@@ -98,6 +101,7 @@ class Conversion:
         self._max_speech_seconds = max_speech_seconds
         self._result_lifetime = result_lifetime
         self._credentials = credentials
+        self._notice = notice
         self.threads = threads or Threads()
 
     async def run(
@@ -164,16 +168,20 @@ class Conversion:
             with stages.enter("speaking", timed_as="speak"):
                 samples = await self._speak(voice, character, data, voice.options.speaking)
             seconds = None
+        marking = character.text_marking if voice.is_text else character.marking
+        engine = character.text_engine if voice.is_text else character.engine
+        rate = engine.sample_rate if engine else character.manifest.sample_rate
+        notice: NoticePlace = "off"
+        if self._notice is not None:
+            with stages.stopwatch.stage("notice"):
+                samples, notice = await self._notice.add(samples, rate, character, self.threads)
         with stages.enter("encoding", timed_as="encode"):
-            marking = character.text_marking if voice.is_text else character.marking
-            engine = character.text_engine if voice.is_text else character.engine
-            rate = engine.sample_rate if engine else character.manifest.sample_rate
             encoded = await self.threads.run(
                 encode, samples, rate, voice.options.output_format, marking
             )
         if self._credentials is not None:
             with stages.stopwatch.stage("sign"):
-                encoded = await self._credentials.add(encoded, character.manifest, marking)
+                encoded = await self._credentials.add(encoded, character.manifest, marking, notice)
         return Made(encoded, marking, seconds)
 
     async def store(self, voice: Voice, made: Made, stages: Stages) -> Outcome:

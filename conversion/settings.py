@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from conversion.origin.credentials import CredentialSettings
+from conversion.origin.notice import NoticeSettings
 from conversion.origin.watermarking import WatermarkSettings
 from conversion.serving.planning import Plan, memory_needs, plan, read_resources
 from conversion.serving.serving import ServingSettings
@@ -53,6 +54,7 @@ class ConverterSettings(
     ServingSettings,
     WatermarkSettings,
     CredentialSettings,
+    NoticeSettings,
     SigningSettings,
     RecordingSettings,
     FetchedCharacterSettings,

@@ -20,6 +20,7 @@ from speech.results.credentials.statement import SIGNED_MEDIA_TYPES, describe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from conversion.origin.notice import NoticePlace
     from shared.characters.manifest import CharacterManifest
     from speech.results.credentials.signing import CredentialSigner
     from speech.results.encoding import Encoded
@@ -103,19 +104,26 @@ class ResultCredentials:
         """Load the library in the background."""
         self._threads.submit(self._signer.load)
 
-    async def add(self, encoded: Encoded, manifest: CharacterManifest, marking: Marking) -> Encoded:
+    async def add(
+        self,
+        encoded: Encoded,
+        manifest: CharacterManifest,
+        marking: Marking,
+        notice: NoticePlace = "off",
+    ) -> Encoded:
         """Return a result with a signed statement; without one if nobody signs it in time.
 
         Args:
             encoded: the result.
             manifest: of its character.
             marking: what the result's tags say.
+            notice: where the result holds a spoken notice.
         """
         if encoded.content_type.partition(";")[0] not in SIGNED_MEDIA_TYPES:
             return encoded
         if self._clock() < self._paused_until:
             return self._unsigned(encoded, "the signer failed a moment ago")
-        statement = describe(manifest, marking, self._now())
+        statement = describe(manifest, marking, self._now(), notice=notice)
         loop = asyncio.get_running_loop()
         signing = loop.run_in_executor(
             self._threads,

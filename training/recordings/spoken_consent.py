@@ -1,6 +1,7 @@
 """Checks the owner's spoken consent: the same voice as the recordings, and the right words."""
 
 import datetime as dt
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ _MOST_GROUPS = 40
 _MOST_WRONG = 0.25
 """Of a word's letters or sounds: a recogniser is wrong now and then, too."""
 _LEAST_WORDS = 3
+_LONG_E = re.compile("(?<=[エケセテネヘメレゲゼデベペ])イ")
+_LONG_O = re.compile("(?<=[オコソトノホモヨョロゴゾドボポ])ウ")
 
 
 class Recogniser(Protocol):
@@ -150,9 +153,10 @@ def _reading() -> Callable[[str], str]:
     reader = Reader()
 
     def read(text: str) -> str:
-        return "".join(
+        said = "".join(
             word.reading for word in reader.read(write_out(text)).words if word.reading != "、"
         )
+        return _LONG_O.sub("ー", _LONG_E.sub("ー", said))
 
     return read
 

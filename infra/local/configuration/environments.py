@@ -43,7 +43,7 @@ def deployable_environments(
         "CHARACTERS_REFRESH_SECONDS": "1",
     }
     publishing = {"CONVERSIONS_TOPIC": names.CONVERSIONS_TOPIC}
-    origin = origin_environment(options.folder / "origin")
+    origin = origin_environment(options.folder / "origin") | {"NOTICE": options.notice}
     patience = {"PATIENCE_SECONDS": str(options.patience_seconds)}
     return {
         "api": common

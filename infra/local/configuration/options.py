@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from shared.process.timeouts import Timeouts
 
@@ -72,6 +72,7 @@ class CloudOptions:
         app_check: whether the api requires App Check tokens. The local cloud signs one and gives it
             to its page.
         web_root: folder of the built page, or None to serve none.
+        notice: where results say that they are synthetic: off, before or after.
         page_origins: the sites whose pages may use the services, beside the local cloud's own page.
         api_port: the api's port; a free one if None.
         voicevox_port: the port of the routes of VOICEVOX; a free one if None or if it is taken.
@@ -96,6 +97,7 @@ class CloudOptions:
     patience_seconds: int = 300
     app_check: bool = False
     web_root: Path | None = None
+    notice: Literal["off", "before", "after"] = "off"
     page_origins: tuple[str, ...] = LOCAL_ORIGINS
     api_port: int | None = None
     voicevox_port: int | None = None

@@ -445,3 +445,17 @@ variable "watermark" {
   })
   default = null
 }
+
+variable "notice" {
+  description = "A short spoken notice in each result that it is synthetic, in the character's own voice: \"off\", \"before\" or \"after\". Not in what is heard while somebody speaks, nor in the APIs of other programs."
+  type        = string
+  default     = "off"
+  nullable    = false
+}
+
+variable "notice_languages" {
+  description = "The languages of the notice, in the order in which they are said: ja, en."
+  type        = list(string)
+  default     = ["ja", "en"]
+  nullable    = false
+}

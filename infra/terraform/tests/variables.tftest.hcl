@@ -525,6 +525,30 @@ run "more_than_sixteen_bits" {
   ]
 }
 
+run "a_notice_in_the_middle" {
+  command = plan
+
+  variables {
+    notice = "within"
+  }
+
+  expect_failures = [
+    var.notice,
+  ]
+}
+
+run "a_notice_in_a_language_that_nobody_speaks" {
+  command = plan
+
+  variables {
+    notice_languages = ["fr"]
+  }
+
+  expect_failures = [
+    var.notice_languages,
+  ]
+}
+
 run "half_a_rotation" {
   command = plan
 

@@ -7,13 +7,14 @@ import sys
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 import numpy as np
 import pytest
 
 from conversion.characters.lending import LoadedCharacter
 from conversion.conversion import Conversion, conversion_options
+from conversion.origin.notice import SpokenNotice
 from conversion.stopwatch import Stages, Stopwatch, process_age_ms
 from shared.voices import voice as voices_of
 from shared.voices.media import TEXT_CONTENT_TYPE, Container
@@ -111,7 +112,13 @@ class FakeSpeaker:
 class Stage:
     """A conversion and its collaborators."""
 
-    def __init__(self, results: MemoryBucket | None = None, *, pieces: int = 1) -> None:
+    def __init__(
+        self,
+        results: MemoryBucket | None = None,
+        *,
+        pieces: int = 1,
+        notice: SpokenNotice | None = None,
+    ) -> None:
         self.uploads = MemoryBucket("uploads")
         self.results = results or MemoryBucket("results")
         self.decoder, self.engine = FakeDecoder(), FakeEngine()
@@ -126,6 +133,7 @@ class Stage:
             limits=DecodeLimits(max_bytes=MAX_BYTES),
             max_speech_seconds=2.0,
             result_lifetime=timedelta(hours=1),
+            notice=notice,
         )
 
     def voice(self, data: bytes = SPEECH, **changes: Any) -> Voice:
@@ -513,3 +521,44 @@ def test_a_stage_is_reported_when_it_begins_and_timed_if_it_has_a_name_for_that(
         assert reported == ["reading", "converting"]
 
     assert stages.stopwatch.milliseconds() == {"read": 500.0}
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+async def test_a_notice_is_said_beside_each_result_and_spoken_only_once(
+    place: Literal["before", "after"],
+) -> None:
+    stage = Stage(notice=SpokenNotice(place, ["ja", "en"]))
+
+    outcomes = [await stage.run(stage.voice(output_format=OutputFormat.WAV)) for _ in range(2)]
+
+    assert [text for text, _ in stage.speaker.asked] == [
+        "これは、合成音声です。",
+        "This is a synthetic voice.",
+    ]
+    # 0.5 s of result, 2 x 0.5 s of notice, and two pauses of 0.3 s.
+    assert [outcome.result.seconds for outcome in outcomes] == pytest.approx([2.1, 2.1], abs=0.01)
+    stored = stage.results.objects[outcomes[0].result.object].data
+    samples = np.frombuffer(stored[-2 * 33_600 :], "<i2")
+    # The engine negates what the decoder gives; the speaker's samples are positive.
+    said, result = (samples[:8_000], samples[-8_000:])
+    if place == "after":
+        said, result = result, said
+    assert said.mean() > 0
+    assert result.mean() < 0
+
+
+async def test_a_text_may_be_as_long_as_without_the_notice() -> None:
+    stage = Stage(pieces=3, notice=SpokenNotice("before", ["en"]))
+
+    outcome = await stage.run(stage.text())
+
+    assert outcome.result.seconds == pytest.approx(3.3, abs=0.02)
+
+
+async def test_a_character_that_takes_no_text_gives_its_results_without_a_notice() -> None:
+    stage = Stage(notice=SpokenNotice("before", ["en"]))
+    stage.character = replace(stage.character, text_engine=None)
+
+    outcome = await stage.run(stage.voice())
+
+    assert outcome.result.seconds == 0.5
