@@ -174,7 +174,9 @@ class Conversion:
         notice: NoticePlace = "off"
         if self._notice is not None:
             with stages.stopwatch.stage("notice"):
-                samples, notice = await self._notice.add(samples, rate, character, self.threads)
+                samples, notice = await self._notice.add(
+                    samples, rate, character.text_engine, self.threads.run
+                )
         with stages.enter("encoding", timed_as="encode"):
             encoded = await self.threads.run(
                 encode, samples, rate, voice.options.output_format, marking

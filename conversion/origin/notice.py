@@ -16,12 +16,12 @@ from speech.engines.interface.text_engine import SpeechOptions
 from speech.signal.samples import resample
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from conversion.characters.lending import LoadedCharacter
-    from conversion.threads import Threads
     from speech.engines.interface.text_engine import PhraseEngine
     from speech.signal.arrays import Samples
+
+    RunInThread = Callable[[Callable[[PhraseEngine], Samples], PhraseEngine], Awaitable[Samples]]
 
 NoticePlace = Literal["off", "before", "after"]
 
@@ -71,26 +71,25 @@ class SpokenNotice:
         self._one_at_a_time = asyncio.Lock()
 
     async def add(
-        self, samples: Samples, sample_rate: int, character: LoadedCharacter, threads: Threads
+        self, samples: Samples, sample_rate: int, engine: PhraseEngine | None, run: RunInThread
     ) -> tuple[Samples, NoticePlace]:
         """Return a result with the notice, and where the notice is.
 
         Args:
             samples: the result, float32 [N].
             sample_rate: in Hz.
-            character: says the notice; one that takes no text says nothing.
-            threads: where it is computed.
+            engine: speaks for the character; None if it takes no text, and then says nothing.
+            run: runs a function in a thread.
 
         Raises:
             TextError: the character cannot say it.
         """
-        engine = character.text_engine
         if engine is None:
             return samples, "off"
         async with self._one_at_a_time:
             spoken = self._spoken.get(engine)
             if spoken is None:
-                spoken = self._spoken[engine] = await threads.run(self._speak, engine)
+                spoken = self._spoken[engine] = await run(self._speak, engine)
         heard = resample(spoken, engine.sample_rate, sample_rate)
         pause = np.zeros(round(PAUSE_SECONDS * sample_rate), np.float32)
         parts = [heard, pause, samples] if self._place == "before" else [samples, pause, heard]

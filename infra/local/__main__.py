@@ -175,6 +175,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "every site on this machine if it is left out"
     )
     parser.add_argument("--origin", dest="origins", action="append", type=_origin, help=text)
+    text = "where results say aloud that they are synthetic; off if it is left out"
+    parser.add_argument("--notice", choices=("before", "after"), help=text)
     text = "accept requests about voices only from the page, as with Firebase App Check"
     parser.add_argument("--app-check", action="store_true", help=text)
     text = "folder for endpoints.json and the logs"
@@ -269,6 +271,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
         api_port=parsed.port,
         voicevox_port=parsed.voicevox_port,
         scaling=_scaling(parsed),
+        notice=parsed.notice or "off",
     )
     if parsed.origins:
         options = replace(options, page_origins=tuple(parsed.origins))
