@@ -235,6 +235,7 @@ def clear(characters: Sequence[str], work: Path) -> int:
     for name in characters:
         if name in kept:
             shutil.rmtree(kept[name].path)
+            ConsentRequest(work, name, dt.date.today).clear()
             sys.stdout.write(f"{name}: what its training has kept is deleted\n")
         else:
             known = ", ".join(kept) or "none, nothing is left"

@@ -86,6 +86,11 @@ class ConsentRequest:
         """Keep that a recording was accepted: it holds from now on."""
         self._accepted.write_text(_digest(found.recording), "utf-8")
 
+    def clear(self) -> None:
+        """Forget the sentence and the recording."""
+        for file in (self._sentence, self._accepted):
+            file.unlink(missing_ok=True)
+
     def _kept(self) -> ConsentSentence | None:
         try:
             return ConsentSentence.from_json(self._sentence.read_text("utf-8"))

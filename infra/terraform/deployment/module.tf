@@ -42,8 +42,6 @@ module "voice_avatar" {
   min_instances               = var.min_instances
   monthly_budget              = var.monthly_budget
   name                        = var.name
-  notice                      = var.notice
-  notice_languages            = var.notice_languages
   notification_channels       = var.notification_channels
   page                        = var.page
   project_id                  = var.project_id
@@ -63,4 +61,6 @@ module "voice_avatar" {
   waiting_per_client          = var.waiting_per_client
   warm_ups_at_once            = var.warm_ups_at_once
   watermark                   = var.watermark
+  notice                      = var.notice
+  notice_languages            = var.notice_languages
 }

@@ -57,10 +57,9 @@ async def test_a_character_says_the_notice_in_both_languages_in_its_own_voice() 
     mei = build_character(load_characters(CHARACTERS, ENGINES)["mei"], SessionSettings())
     run = Threads().run
     result = np.zeros(100, np.float32)
-    both, place = await SpokenNotice("before", ["ja", "en"]).add(
-        result, 48_000, mei.text_engine, run
-    )
-    english, _ = await SpokenNotice("before", ["en"]).add(result, 48_000, mei.text_engine, run)
+    speaker = mei.text_engine
+    both, place = await SpokenNotice("before", ["ja", "en"]).add(result, 48_000, speaker, run)
+    english, _ = await SpokenNotice("before", ["en"]).add(result, 48_000, speaker, run)
 
     assert place == "before"
     assert 1.0 < len(english) / 48_000 < 4.0
