@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 import platform
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -40,6 +41,8 @@ DEPLOYABLES = (
     "sweep",
 )
 CONSTRAINTS = "requirements/constraints.txt"
+HASHES = "--generate-hashes"
+"""What is deployed is only installed from the very files that were locked."""
 REQUIREMENTS = (
     *sorted(ROOT.glob("requirements/*.in")),
     *sorted(ROOT.glob("functions/**/requirements.in")),
@@ -247,7 +250,7 @@ def lock(session: nox.Session) -> None:
     for name in DEPLOYABLES:
         folder = f"functions/{name}"
         environment.compile_lock(
-            f"{folder}/requirements.txt", f"{folder}/requirements.in", "-c", CONSTRAINTS
+            f"{folder}/requirements.txt", f"{folder}/requirements.in", "-c", CONSTRAINTS, HASHES
         )
     lock_cuda(environment)
 
@@ -257,9 +260,10 @@ def lock_cuda(environment: Environment) -> None:
     folder = ROOT / "functions" / "convert"
     lock = folder / "requirements-cuda.txt"
     common = str(folder / "requirements.txt")
-    environment.compile_lock(str(lock), str(folder / "requirements-cuda.in"), "-c", common)
-    lines = lock.read_text().splitlines(keepends=True)
-    lock.write_text("".join(line for line in lines if line.startswith(("nvidia-", "onnxruntime"))))
+    environment.compile_lock(str(lock), str(folder / "requirements-cuda.in"), "-c", common, HASHES)
+    # A package's hashes are in the indented lines below it.
+    packages = re.split(r"^(?=\S)", lock.read_text(), flags=re.MULTILINE)
+    lock.write_text("".join(each for each in packages if each.startswith(("nvidia-", "onnxrun"))))
 
 
 def describe_python() -> str:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pathspec
@@ -10,6 +12,8 @@ import pytest
 from tests.unit.terraform.reading import ROOT
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.terraform.reading import TerraformModule
 
 DOCKERFILE = ROOT / "functions/convert/Dockerfile"
@@ -88,15 +92,42 @@ def test_no_image_comes_from_a_registry_with_a_pull_limit() -> None:
     assert base.startswith("BASE=mirror.gcr.io/")
 
 
-def test_an_image_for_a_gpu_differs_only_in_its_build_of_onnx_runtime() -> None:
-    folder = DOCKERFILE.parent
-    for_cpus = (folder / "requirements.txt").read_text().splitlines()
-    for_gpus = (folder / "requirements-cuda.txt").read_text().splitlines()
+def packages_in(requirements: Path) -> dict[str, str]:
+    """Return the text about each package, with its hashes, by name."""
+    texts = re.split(r"^(?=\S)", requirements.read_text(), flags=re.MULTILINE)[1:]
+    return {text.partition("==")[0]: text.strip() for text in texts}
 
-    assert len([line for line in for_cpus if line.startswith("onnxruntime==")]) == 1
-    assert all(line.startswith(("nvidia-", "onnxruntime-gpu==")) for line in for_gpus)
-    assert "sed -i '/^onnxruntime==/d' /source/requirements.txt" in DOCKERFILE.read_text()
+
+def test_an_image_for_a_gpu_differs_only_in_its_build_of_onnx_runtime(tmp_path: Path) -> None:
+    folder = DOCKERFILE.parent
+    for_cpus = packages_in(folder / "requirements.txt")
+    for_gpus = packages_in(folder / "requirements-cuda.txt")
+    command = re.search(r"sed -i '(\S+)' /source/requirements.txt", DOCKERFILE.read_text())
+    assert command is not None
+    taken_out = tmp_path / "requirements.txt"
+    shutil.copy(folder / "requirements.txt", taken_out)
+    subprocess.run(["sed", "-i", command[1], taken_out], check=True)  # noqa: S607
+
+    assert all(name.startswith("nvidia-") or name == "onnxruntime-gpu" for name in for_gpus)
+    assert {name: each for name, each in for_cpus.items() if name != "onnxruntime"} == packages_in(
+        taken_out
+    )
+    assert "onnxruntime" in for_cpus
     assert "# syntax=" not in DOCKERFILE.read_text()
+
+
+@pytest.mark.parametrize(
+    "requirements", sorted(ROOT.glob("functions/*/requirements*.txt")), ids=str
+)
+def test_what_is_deployed_is_installed_from_the_files_that_were_locked(requirements: Path) -> None:
+    packages = packages_in(requirements)
+
+    assert packages
+    for name, text in packages.items():
+        first, *hashes = text.replace("\\\n", "").split()
+        assert re.fullmatch(r"[a-z0-9-]+==[\w.+!-]+", first), name
+        assert hashes, name
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", each) for each in hashes), name
 
 
 def test_everything_that_is_copied_from_the_checkout_is_let_through() -> None:
