@@ -267,7 +267,7 @@ def lock_cuda(environment: Environment) -> None:
 
 
 def describe_python() -> str:
-    """Return what a virtual environment depends on beside its packages."""
+    """List the things that a virtual environment depends on beside its packages."""
     return f"{platform.python_implementation()} {platform.python_version()} in {sys.base_prefix}"
 
 

@@ -54,7 +54,7 @@ class Finding:
 
     @property
     def complaint(self) -> str | None:
-        """What is wrong, if anything is."""
+        """The problem, if there is one."""
         if self.stored is None:
             return "not stored: run `nox -s bench -- guard --accept`"
         if self.measured is None:

@@ -21,7 +21,7 @@ Times = npt.NDArray[np.float64]
 DAY: Final = 86_400.0
 HOUR: Final = 3_600.0
 MOST_VOICES: Final = 20_000_000
-"""What a gigabyte of memory has room for."""
+"""The most visitors of a day; a gigabyte of memory has room for them."""
 
 CURVE: Final = (
     0.45, 0.28, 0.18, 0.13, 0.12, 0.16, 0.32, 0.58, 0.80, 0.92, 1.00, 1.06,

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return what reads the arguments."""
+    """Build the parser of the arguments."""
     parser = _Parser(prog="nox -s capacity --", description="Plan for a crowd.")
     crowd = parser.add_argument_group("who comes")
     crowd.add_argument("--per-day", type=_number, metavar="N", help="visitors of a day")
@@ -237,7 +237,7 @@ def _show(console: Console, title: str, result: Study) -> None:
 
 
 def markdown(title: str, result: Study) -> str:
-    """Return what the page shows of a study."""
+    """Write the part of the page about a study."""
     parts = [
         f"{title}.",
         "![Visitors, waits, converters and lost voices over the day](images/scale.svg)",

@@ -1,4 +1,4 @@
-"""What the simulated time costs, from the areas that the simulation kept."""
+"""The cost of the simulated time, from the areas that the simulation kept."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Bill:
 
 
 def bill(simulation: Simulation) -> Bill:
-    """Return what the simulated time costs, free quotas not counted."""
+    """Compute the cost of the simulated time, free quotas not counted."""
     prices, settings = simulation.parameters, simulation.settings
     services, voices = simulation.world.services, simulation.world.voices
     done = voices[voices["outcome"] == state.DONE]
@@ -106,7 +106,7 @@ def _second(prices: Parameters, kind: str, cpus: float, gib: float) -> float:
 
 
 def _documents(prices: Parameters, created: int, done: int) -> float:
-    """Return what documents cost: a voice that is not done has been created and expires."""
+    """Compute the cost of documents: a voice that is not done has been created and expires."""
     reads = prices["voice.documents_read"] + prices["voice.documents_listened"]
     later_writes = prices["voice.documents_written"] - 1
     return (

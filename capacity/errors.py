@@ -1,4 +1,4 @@
-"""What a user of the planner can do wrong."""
+"""The errors of whoever uses the planner."""
 
 from __future__ import annotations
 

@@ -300,7 +300,7 @@ class _Part:
 
 
 def _idle_day(simulation: Simulation) -> float:
-    """Return what a day's minimum instances cost that have nothing to do."""
+    """Compute the cost of a day's minimum instances that have nothing to do."""
     prices, settings = simulation.parameters, simulation.settings
     cpu, memory = prices["price.idle_cpu_second"], prices["price.idle_gib_second"]
     converter = settings.convert_cpu * cpu + settings.gib * memory

@@ -1,4 +1,4 @@
-"""What an operator can choose, with the names that Terraform's variables have."""
+"""The operator's settings, with the names of Terraform's variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one call of the planner looks at: three deployments side by side, and a search."""
+"""One call of the planner: three deployments side by side, and a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulation showed, in the few numbers that an operator decides by."""
+"""The result of a simulation, in the few numbers that an operator decides by."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def quotas(summaries: Sequence[tuple[str, Summary]]) -> Table:
 
 
 def costs(summary: Summary) -> Table:
-    """Return what the money is for."""
+    """Build the table of costs."""
     bill = summary.bill
     rows = (
         ("converters at work", f"{bill.converter:,.2f}"),
@@ -127,7 +127,7 @@ def costs(summary: Summary) -> Table:
 
 
 def advice(study: Study) -> str:
-    """Return what the search came to, in sentences."""
+    """Describe the search's result in sentences."""
     found, target = study.found, study.target
     if found is None or target is None:
         return ""

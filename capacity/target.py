@@ -1,4 +1,4 @@
-"""What the operator wants: `p95 <= 1.0 s`."""
+"""The operator's target: `p95 <= 1.0 s`."""
 
 from __future__ import annotations
 

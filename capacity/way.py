@@ -347,14 +347,14 @@ class Way:
             program.add(state.END_VOICE, outcome)
 
     def _around_the_conversion(self) -> tuple[Duration, Duration]:
-        """Return what a converter works before and after the conversion itself."""
+        """Compute a converter's work before and after the conversion itself."""
         spoken = 3.0
         whole = self.parameters["processor.converter"]
         rest = max(0.0, whole - self.parameters.duration("processor.conversion").at(spoken))
         return Duration(rest / 2), Duration(rest / 2)
 
     def _taking_an_upload(self) -> Duration:
-        """Return what on_upload works for a recording: all it does for a voice but the ignoring."""
+        """Compute on_upload's work for a recording: all for a voice but what it ignores."""
         whole = self.parameters["processor.on_upload"]
         return Duration(max(0.0, whole - self.parameters["processor.ignoring"]))
 

@@ -297,7 +297,7 @@ class Conversion:
 
 
 def conversion_options(voice: Voice, ahead: Ahead | None = None) -> ConversionOptions:
-    """Return what the conversion of a voice asks for; every attempt asks for the same."""
+    """Build the options of a voice's conversion; they are the same in every attempt."""
     return ConversionOptions(voice.options.pitch_shift, _seed(voice), ahead)
 
 

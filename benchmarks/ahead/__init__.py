@@ -1,1 +1,1 @@
-"""What converting a recording while it comes saves the visitor of a slow voice."""
+"""The time that converting a recording while it comes saves the visitor of a slow voice."""

@@ -129,7 +129,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class _Warm:
-    """What was measured while the converter ran all the time."""
+    """The measurements while the converter ran all the time."""
 
     waits: Mapping[str, Sequence[float]]
     refused: Mapping[str, int]
@@ -142,7 +142,7 @@ class _Warm:
 
 @dataclass(frozen=True, slots=True)
 class _Cold:
-    """What was measured with a converter that comes and goes."""
+    """The measurements with a converter that comes and goes."""
 
     waits: Mapping[str, Sequence[float]]
     processor: Mapping[str, float]

@@ -1,1 +1,1 @@
-"""What one conversion costs, taken apart."""
+"""The cost of one conversion, taken apart."""

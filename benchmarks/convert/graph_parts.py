@@ -119,7 +119,7 @@ def _closure(names: set[str], neighbours: Callable[[str], set[str]]) -> set[str]
 
 
 def graph_inputs(manifest: CharacterManifest, seconds: float) -> Inputs:
-    """Return what the engine gives a harmonic graph for so much speech."""
+    """Build the engine's inputs of a harmonic graph for so much speech."""
     if manifest.pitch is None:
         raise ValueError(f"{manifest.id} has no pitch: this is about the harmonic engine")
     analysis = analyse(speech(seconds), SAMPLE_RATE, NoClock())

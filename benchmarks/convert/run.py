@@ -1,4 +1,4 @@
-"""What one conversion costs, stage by stage."""
+"""The cost of one conversion, stage by stage."""
 
 from __future__ import annotations
 

@@ -170,5 +170,5 @@ def _milliseconds_of(processes: Sequence[int]) -> float:
 
 
 def memory_megabytes() -> float:
-    """Return what this process holds of memory."""
+    """Read how much memory this process holds."""
     return float(psutil.Process().memory_info().rss / 1e6)

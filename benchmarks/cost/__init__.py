@@ -1,1 +1,1 @@
-"""What conversions cost in US dollars."""
+"""The cost of conversions in US dollars."""

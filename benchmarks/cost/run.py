@@ -228,7 +228,7 @@ def conversion_dollars(measured: Measurement, usage: Usage, prices: Prices) -> d
 
 
 def warm_day_dollars(usage: Usage, prices: Prices) -> float:
-    """Return what one idle instance of the conversion container costs a day."""
+    """Compute the cost of one idle instance of the conversion container for a day."""
     idle = usage.cpus * prices.idle_cpu_second + usage.gib * prices.idle_gib_second
     return idle * SECONDS_OF_A_DAY
 

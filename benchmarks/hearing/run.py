@@ -78,7 +78,7 @@ async def run(options: Options) -> Report:
 
 
 def heard(engine: Engine, recording: Samples, options: ConversionOptions) -> Samples:
-    """Return what is heard of a recording while it is spoken."""
+    """Convert a recording as it is heard while it is spoken."""
     stream = engine.open_stream(SAMPLE_RATE, options)
     if stream is None:
         raise RuntimeError("the character cannot be heard")

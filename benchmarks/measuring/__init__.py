@@ -1,1 +1,1 @@
-"""What the benchmarks share: reports, recordings, servers, load, journeys of voices."""
+"""Shared by the benchmarks: reports, recordings, servers, load, journeys of voices."""

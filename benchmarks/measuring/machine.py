@@ -1,4 +1,4 @@
-"""What the figures were measured on, without anything that names the machine itself."""
+"""The kind of machine that the figures were measured on; nothing names the machine itself."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def family(pid: int) -> Sequence[psutil.Process]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return what a process and its children have taken so far, with children that have ended."""
+    """Sum up the processor time of a process and its children, also of children that have ended."""
     total = 0.0
     for process in family(pid):
         with suppress(psutil.NoSuchProcess):

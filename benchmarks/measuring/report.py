@@ -1,4 +1,4 @@
-"""What a benchmark is asked and what it answers."""
+"""The options of a benchmark, and its report."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Server:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """Return what its processes have taken so far, those included that have ended."""
+        """Sum up the processor time of its processes, those included that have ended."""
         return cpu_seconds(self.pid)
 
     def megabytes(self) -> float:

@@ -1,1 +1,1 @@
-"""What the way of a voice costs beside the conversion."""
+"""The cost of the way of a voice beside its conversion."""

@@ -1,4 +1,4 @@
-"""What a voice costs besides its conversion, from the end of the upload to `done`."""
+"""The cost of a voice beside its conversion, from the end of the upload to `done`."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def hops_table(hops: Mapping[str, Sequence[Sequence[float]]]) -> Table:
 
 
 def counts_table(counts: Counts, signed: float) -> Table:
-    """Return what one voice asks for, and how many addresses are signed for it."""
+    """Build the table of calls for one voice, with the addresses that are signed for it."""
     rows: tuple[tuple[Cell, ...], ...] = (
         ("Firestore documents written", counts.writes),
         ("Firestore documents read by the service", counts.reads),

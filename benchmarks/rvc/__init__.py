@@ -1,1 +1,1 @@
-"""What an RVC voice of full size costs on a processor, and what makes it cost less."""
+"""The cost of an RVC voice of full size on a processor, and the ways to lower it."""

@@ -35,7 +35,7 @@ def is_installed() -> bool:
 
 
 def content_encoder(samples: int, threads: int) -> Callable[[], object]:
-    """Return what encodes so many samples once."""
+    """Build the call that encodes so many samples once."""
     import torch  # noqa: PLC0415 - optional
 
     torch.set_num_threads(threads)
@@ -74,7 +74,7 @@ def content_encoder(samples: int, threads: int) -> Callable[[], object]:
 
 
 def decoder(frames: int, threads: int) -> Callable[[], object]:
-    """Return what decodes so many frames once: the part of the voice that takes its time."""
+    """Build the call that decodes so many frames once: most of a voice's time."""
     import torch  # noqa: PLC0415 - optional
 
     first = torch.nn.Conv1d(_LATENT_CHANNELS, UPSAMPLE_CHANNELS, 7, padding=3)

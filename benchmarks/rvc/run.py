@@ -236,7 +236,7 @@ def _conversions(loaded: Mapping[int, Loaded], plan: Plan) -> Runs:
 
 
 def _networks_in_pytorch(seconds: float, threads: int) -> Callable[[], object]:
-    """Return what a conversion in PyTorch takes at least: its networks, over the padding, too."""
+    """Compute the least time of a conversion in PyTorch: its networks, over the padding, too."""
     samples = round((seconds + 2 * _ORIGINAL_PADDING_SECONDS) * _NETWORK_RATE)
     encode = pytorch.content_encoder(samples, threads)
     decode = pytorch.decoder(frame_count(samples), threads)

@@ -37,7 +37,7 @@ CHARACTER: Final = "mei"
 
 
 def environment(recording: Path) -> dict[str, str]:
-    """Return what the converter is told, but for its port and how many it converts at once."""
+    """Build the converter's environment, but for its port and how many it converts at once."""
     return {
         RECORDING_VARIABLE: str(recording),
         "ENVIRONMENT": "local",

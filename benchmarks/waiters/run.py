@@ -206,7 +206,7 @@ def report(measured: Sequence[Measured], plan: Plan) -> Report:
 
 
 def ratios(measured: Sequence[Measured]) -> dict[str, float]:
-    """Return what the fewest clients need, divided by what the process needs with one client."""
+    """Divide the need of the fewest clients by that of the process with one client."""
     fewest = min(measured, key=lambda each: each.clients)
     waiting = fewest.waiting
     return {

@@ -1,4 +1,4 @@
-"""What happens to a result on its way: copies, other speeds, noise, rooms."""
+"""The damages of a result on its way: copies, other speeds, noise, rooms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOM_RATIO: Final = 3.0
 
 
 def decoded(file: bytes, rate: int) -> Samples:
-    """Return what a file plays: mono, float32."""
+    """Decode a file: mono, float32."""
     resampler = av.AudioResampler(format="flt", layout="mono", rate=rate)
     with av.open(io.BytesIO(file), "r") as source:
         frames = [
@@ -139,4 +139,4 @@ DAMAGES: Final[Mapping[str, Callable[[Samples, int], Samples]]] = MappingProxyTy
         "a small room": _in_a_room,
     }
 )
-"""What is done to a marked sound, given with its sample rate."""
+"""The damages of a marked sound, which is given with its sample rate."""

@@ -52,7 +52,7 @@ class Shelf(Protocol):
         ...
 
     async def read(self, character_id: str) -> PublishedCharacter:
-        """Return what the bucket has of a character."""
+        """Find a character in the bucket."""
         ...
 
 
@@ -60,7 +60,7 @@ class Loader(Protocol):
     """Loads a character; see conversion.characters.loading.CharacterLoader."""
 
     def hold_shared(self, character: PublishedCharacter) -> object:
-        """Return what a character shares with loaded ones; it stays loaded while this is kept."""
+        """Hold the networks that a character shares with loaded ones, while this is kept."""
         ...
 
     async def load(self, character: PublishedCharacter) -> LoadedCharacter:

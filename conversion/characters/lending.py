@@ -34,12 +34,12 @@ class LoadedCharacter:
 
     @property
     def marking(self) -> Marking:
-        """What is written into its conversions."""
+        """The tags in its converted files."""
         return Marking(self.manifest.id, self.manifest.name.en, self.manifest.credit)
 
     @property
     def text_marking(self) -> Marking:
-        """What is written into texts that it speaks."""
+        """The tags in files of texts that it speaks."""
         return replace(self.marking, is_from_text=True)
 
 

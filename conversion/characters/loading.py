@@ -63,7 +63,7 @@ class CharacterLoader:
         self._marker = marker
 
     def hold_shared(self, character: PublishedCharacter) -> object:
-        """Return what a character shares with loaded ones; it stays loaded while this is kept."""
+        """Hold the networks that a character shares with loaded ones, while this is kept."""
         return self._running(character.manifest)
 
     async def load(self, character: PublishedCharacter) -> LoadedCharacter:

@@ -41,7 +41,7 @@ class WatermarkSettings(BaseSettings):
 
 
 def open_marker(config: WatermarkSettings) -> Marker | None:
-    """Return what marks the deployment's results; None without a key."""
+    """Build the watermark of the deployment; None without a key."""
     keys = watermark_keys(config.watermark_keys)
     if not keys:
         return None

@@ -35,7 +35,7 @@ _HEARTBEATS_PER_TIMEOUT: Final = 4
 
 
 class Supervised(Protocol):
-    """What is to be known about processes that Gunicorn supervises; see ServingSettings."""
+    """The settings of processes that Gunicorn supervises; see ServingSettings."""
 
     @property
     def host(self) -> str:
@@ -142,7 +142,7 @@ class _Application(BaseApplication):
             settings.set(name, value)  # type: ignore[no-untyped-call] # likewise
 
     def load(self) -> Callable[[Supervision], Coroutine[Any, Any, None]]:
-        """Return what a process does."""
+        """Return the coroutine that a process runs."""
         return lambda supervision: self._serve(self._config, supervision)
 
 

@@ -171,13 +171,13 @@ def check_characters(config: ApiSettings) -> None:
 
 
 def open_identity(config: ApiSettings) -> Identity:
-    """Return what proves to the conversion container who asks."""
+    """Build the source of tokens for requests to the conversion container."""
     is_local = config.environment is Environment.LOCAL
     return NoIdentity() if is_local else GoogleIdentity(config.convert_url)
 
 
 def open_warm_up(config: ApiSettings) -> WarmUp:
-    """Return what warms the conversion container up."""
+    """Build the warm-up of the conversion container."""
     return WarmUp(
         httpx.AsyncClient(),
         f"{config.convert_url}/warmup",
@@ -187,13 +187,13 @@ def open_warm_up(config: ApiSettings) -> WarmUp:
 
 
 def open_verifications(config: ApiSettings, memory: UploadMemory) -> Verifications:
-    """Return what asks a converter whether files were made here."""
+    """Build the verifications, for which a converter is asked."""
     url = f"{config.convert_url}/verifications"
     return Verifications(httpx.AsyncClient(), url, open_identity(config), memory)
 
 
 def open_sign_in(config: ApiSettings) -> SignIn:
-    """Return what checks who a visitor is."""
+    """Build the verifier of signed-in visitors."""
     if config.firebase_auth is FirebaseAuth.OFF:
         return SignIn(None)
     certificates = CertificateCache(partial(fetch_certificates, FIREBASE_CERTIFICATES))
@@ -201,7 +201,7 @@ def open_sign_in(config: ApiSettings) -> SignIn:
 
 
 def open_app_check(config: ApiSettings) -> AppCheck:
-    """Return what checks the App Check token of a request."""
+    """Build the verifier of App Check tokens."""
     if config.app_check is AppCheckEnforcement.OFF:
         return AppCheck(None)
     if config.signing_key_file is not None:
@@ -212,7 +212,7 @@ def open_app_check(config: ApiSettings) -> AppCheck:
 
 
 def open_live_offer(config: ApiSettings) -> LiveOffer | None:
-    """Return what tells clients how to reach `live`, None where there is none."""
+    """Build the source of `live`'s tickets; None where there is no `live`."""
     if config.live_url is None:
         return None
     tickets = Tickets([key.get_secret_value() for key in config.live_ticket_keys])

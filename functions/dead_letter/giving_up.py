@@ -1,4 +1,4 @@
-"""What happens to a dead letter: a message that was delivered as often as it may be."""
+"""Handles dead letters: messages that were delivered as often as they may be."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def open_admission(config: LiveSettings) -> Admission:
 
 
 def _incoming_recordings(config: LiveSettings, decoder: Decoder) -> IncomingRecordings | None:
-    """Return what decodes recordings while they come, if any may be."""
+    """Build the decoder of recordings that still come, or None if HEARINGS is 0."""
     if config.hearings == 0:
         return None
     limits, seconds = config.decode_limits, config.listening_seconds
@@ -125,7 +125,7 @@ def _incoming_recordings(config: LiveSettings, decoder: Decoder) -> IncomingReco
 def _open_hearings(
     recordings: IncomingRecordings | None, characters: Characters
 ) -> Hearings | None:
-    """Return what lets visitors hear the character while they speak, if anybody may."""
+    """Build the opener of hearings, or None if HEARINGS is 0."""
     if recordings is None:
         return None
     # Threads of their own: complete recordings must not wait for what is only heard.
@@ -136,7 +136,7 @@ def _open_hearings(
 def _conversions_ahead(
     config: LiveSettings, recordings: IncomingRecordings | None, computing: Computing
 ) -> ConversionsAhead | None:
-    """Return what converts recordings while they come, if any may be decoded then."""
+    """Build the ahead-converter, or None if HEARINGS is 0."""
     if recordings is None:
         return None
     executor = ThreadPoolExecutor(config.concurrency, "ahead")

@@ -12,7 +12,7 @@ from conversion.settings import ConverterSettings
 from shared.process.settings import CommaSeparated, TicketKeys  # noqa: TC001 - pydantic reads them
 
 CATCHING_UP_SECONDS: Final = 20.0
-"""What a client has beside the length of the longest recording, because its network is slow."""
+"""A client's time beyond the longest recording, because its network may be slow."""
 
 HANDING_BACK_SECONDS: Final = 3.0
 """How long it may take to hand voices back."""

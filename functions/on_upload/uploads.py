@@ -1,4 +1,4 @@
-"""What happens when an upload is finished: its conversion is requested, and that is recorded."""
+"""Handles finished uploads: requests their conversion, and records that."""
 
 from __future__ import annotations
 

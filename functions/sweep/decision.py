@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Remedy(StrEnum):
-    """What a sweep does about a voice."""
+    """The decision of a sweep about a voice."""
 
     NONE = "none"
     PUT_BACK = "put_back"

@@ -1,4 +1,4 @@
-"""What a voice's owner has to say before the voice is imported: asked, or read from a file."""
+"""The consent of a voice's owner, which every import needs: asked, or read from a file."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _TEXT = "今日はとてもいい天気ですね。"
 OUTPUTS: Sequence[FeatureOutput] = (FeatureOutput("output", FEATURES, channels_first=False),)
-"""What the encoder gives, as voices ask for it."""
+"""The encoder's output that voices ask for."""
 
 
 @dataclass(frozen=True)

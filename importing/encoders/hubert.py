@@ -63,7 +63,7 @@ _OWN_OBJECTS: Final = re.compile(
     r"fairseq\..*|omegaconf\..*|argparse Namespace|typing Any|collections defaultdict"
     r"|(builtins|__builtin__) (dict|list|int|float|str|bool)"
 )
-"""What else fairseq writes beside the tensors: its settings and its dictionaries."""
+"""The objects that fairseq writes beside the tensors: settings and dictionaries."""
 
 
 def is_torch_file(content: bytes) -> bool:

@@ -243,7 +243,7 @@ _PUSHING = (
 
 
 def _rebuilt(name: object, arguments: object) -> object:
-    """Return what a call in the pickle stands for."""
+    """Build the object that a call in the pickle stands for."""
     if not isinstance(name, _Name) or not isinstance(arguments, tuple):
         raise TypeError
     if name.is_passed_over:
@@ -263,7 +263,7 @@ def _rebuilt(name: object, arguments: object) -> object:
 
 
 def _passed_over(name: object, _arguments: object) -> dict[str, Any]:
-    """Return what stands for a new object of a kind that is passed over."""
+    """Build the stand-in for a new object of a kind that is passed over."""
     if not isinstance(name, _Name) or not name.is_passed_over:
         raise TypeError
     return {}

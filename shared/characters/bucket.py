@@ -91,7 +91,7 @@ class CharacterBucket:
         return (await self._find_manifest(character_id)).generation
 
     async def read(self, character_id: str) -> PublishedCharacter:
-        """Return what the bucket has of a character.
+        """Find a character in the bucket.
 
         Raises:
             NoSuchCharacterError: there is no such character.

@@ -153,7 +153,7 @@ class Feature(_Strict):
 
 
 class Face(_Strict):
-    """What moves in a square portrait while the character speaks."""
+    """The moving parts of a square portrait: they move while the character speaks."""
 
     mouth: Feature
     eyes: Annotated[tuple[Feature, ...], Field(strict=False, max_length=2)] = ()

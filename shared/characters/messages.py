@@ -1,4 +1,4 @@
-"""What is wrong with a manifest, in one sentence: the field, what was expected, what was found."""
+"""Explains a faulty manifest in one sentence: the field, what was expected, what was found."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def characters_opener(settings: CharacterSettings) -> Callable[[], Bucket] | Non
 
 
 def open_signer(settings: SigningSettings) -> UrlSigner:
-    """Return what signs addresses: with the HMAC key, the local key, or through IAM."""
+    """Build the signer of addresses: with the HMAC key, the local key, or through IAM."""
     from shared.google.cloud_storage import Signer
 
     if settings.signing_hmac_access_id is not None and settings.signing_hmac_secret is not None:
@@ -105,7 +105,7 @@ def open_publisher(settings: CommonSettings, topic: str) -> Publisher:
 
 
 def open_push_verifier(settings: PushSettings) -> TokenVerifier:
-    """Return what verifies that a push comes from our own subscription."""
+    """Build the verifier that lets in pushes of our own subscription alone."""
     from shared.google.tokens import (
         GOOGLE_CERTIFICATES,
         CertificateCache,

@@ -1,1 +1,1 @@
-"""What serves HTTP in two or more deployables."""
+"""HTTP, as far as two or more deployables need it."""

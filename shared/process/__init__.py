@@ -1,1 +1,1 @@
-"""What every process needs: settings, logs, time limits."""
+"""Needed by every process: settings, logs, time limits."""

@@ -51,7 +51,7 @@ _STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message
 
 
 def pseudonym(voice_id: str, key: str) -> str:
-    """Return what the logs call a voice: 32 hexadecimal digits that say nothing without the key."""
+    """Hash a voice_id for the logs: 32 hexadecimal digits, which only the key explains."""
     digest = hmac.new(key.encode(), voice_id.lower().encode(), hashlib.sha256)
     return digest.hexdigest()[:32]
 

@@ -56,7 +56,7 @@ class GraphsAhead:
                 self._reading[path] = threads.submit(read_content, path)
 
     def read(self, path: Path) -> Content:
-        """Return what a file contains, once; it is read now if that has not been begun."""
+        """Return a file's content, once; it is read now if nobody has begun."""
         reading = self._reading.pop(path, None)
         if reading is None or reading.cancel():
             return read_content(path)

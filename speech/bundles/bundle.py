@@ -1,4 +1,4 @@
-"""What a character bundle is once it has been read and checked."""
+"""A character bundle that has been read and checked."""
 
 import hashlib
 from collections.abc import Mapping

@@ -31,7 +31,7 @@ class TensorContract:
 
 
 class Contract(Protocol):
-    """What an engine expects of one graph."""
+    """The contract of an engine with one graph."""
 
     def check(self, graph: Graph) -> None:
         """Compare a graph with the contract.
@@ -66,7 +66,7 @@ class GraphContract:
 
 
 class EngineContracts(Protocol):
-    """What reading a bundle needs to know of its engine."""
+    """The contracts of an engine, for whoever reads its bundles."""
 
     @property
     def contracts(self) -> Callable[[CharacterManifest], Mapping[str, Contract]]:

@@ -185,7 +185,7 @@ def _choose_processes(on_process: Callable[[int], None] | None) -> Processes:
 
 
 def job_of(container: Container, limits: DecodeLimits) -> Job:
-    """Return what a decoding process is told about a recording with these limits."""
+    """Build the job of a decoding process from the limits of a recording."""
     return Job(
         container=container,
         max_seconds=limits.longest,

@@ -89,7 +89,7 @@ TEXT_ENGINES: Mapping[str, TextEngineBuilder] = MappingProxyType(
         "style_bert_vits2": _build_style_bert_vits2,
     }
 )
-"""What builds each engine that speaks text, by the name that manifests give it."""
+"""The builders of the engines that speak text, by their names in manifests."""
 
 
 def build_text_engine(

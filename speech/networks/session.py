@@ -83,7 +83,7 @@ class GraphSession:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What the file says about itself, by name."""
+        """The metadata of the file, by name."""
         return dict(self._session.get_modelmeta().custom_metadata_map)
 
     def run(self, inputs: Inputs, output: str) -> Samples:

@@ -30,5 +30,5 @@ class Sharing:
             return cast("_Shared", kept)
 
     def find(self, key: str) -> object | None:
-        """Return what is kept under a key, or None; it is not loaded."""
+        """Find the object of a key without loading it; None if there is none."""
         return self._kept.get(key)

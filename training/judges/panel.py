@@ -22,7 +22,7 @@ class Recogniser(Protocol):
     """Writes down what it understands."""
 
     def understand(self, wave: Floats, language: str) -> str:
-        """Return what is said in a 16 kHz recording, for example in `ja`."""
+        """Transcribe a 16 kHz recording, for example in `ja`."""
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ class Whisper:
         )
 
     def understand(self, wave: Floats, language: str) -> str:
-        """Return what is said in a 16 kHz recording, for example in `ja`."""
+        """Transcribe a 16 kHz recording, for example in `ja`."""
         segments, _ = self._model.transcribe(
             wave,
             language=language,

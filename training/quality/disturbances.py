@@ -14,7 +14,7 @@ AAC_PRIMING = 1024
 
 
 def noise(decibels: float) -> Callable[[Floats], Floats]:
-    """Return what adds noise so many decibels below the speech."""
+    """Build the disturbance that adds noise so many decibels below the speech."""
 
     def add(wave: Floats) -> Floats:
         random = np.random.default_rng(SEED)

@@ -1,1 +1,1 @@
-"""What the api answers: models, problems, the wait for a result."""
+"""The answers of the api: models, problems, the wait for a result."""

@@ -14,7 +14,7 @@ SEEN_SECONDS: Final = 10.0
 """Over how many seconds is counted how many visitors were served."""
 
 SOONEST_SECONDS: Final = 2.0
-"""What does not answer usually answers again after so long."""
+"""Services that do not answer usually do so again after so long."""
 
 LATEST_SECONDS: Final = 60.0
 """Nobody is sent away for longer: by then Google's services and Cloud Run have grown.

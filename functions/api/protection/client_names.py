@@ -1,4 +1,4 @@
-"""What the service calls the network of a client: a name that says nothing without the key."""
+"""The pseudonym of a client's network, which only the key explains."""
 
 from __future__ import annotations
 

@@ -176,5 +176,5 @@ class Outcomes:
 
 
 def _older(created: Mapping[str, _Created], end: float) -> list[str]:
-    """Return what was created before a time; the oldest come first."""
+    """List the voices that were created before a time, the oldest first."""
     return [voice_id for voice_id, _ in takewhile(lambda one: one[1].at <= end, created.items())]

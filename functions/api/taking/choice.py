@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Source(Enum):
-    """What a voice is made from."""
+    """The source of a voice: a recording or a text."""
 
     SPEECH = "speech"
     TEXT = "text"
@@ -31,7 +31,7 @@ class Source(Enum):
 
     @property
     def verb(self) -> str:
-        """What a character does that takes it."""
+        """The ability that a character needs for it, in words."""
         return "speak text" if self is Source.TEXT else "convert recordings"
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 MEMORY_BYTES: Final = 200_000_000
-"""What all recordings may take; an instance has 512 MiB and needs up to half of it for the rest."""
+"""The memory of all recordings; an instance has 512 MiB and needs up to half of it for the rest."""
 
 COPIES: Final = 3
 """How many copies of a recording are in memory while it is stored.

@@ -41,7 +41,7 @@ class KeyLimits:
 
 
 class Usage(BaseModel):
-    """What one key has had today."""
+    """One key's use of today."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,7 +51,7 @@ class Usage(BaseModel):
 
 
 class _Day(BaseModel):
-    """What all keys have had in a day."""
+    """All keys' use of a day."""
 
     day: str = ""
     used: dict[str, Usage] = Field(default_factory=dict)
@@ -108,7 +108,7 @@ class Meter:
         _LOG.info("counted for %s", name, extra=extra)
 
     def usage(self) -> Mapping[str, Usage]:
-        """Return what each key has had today."""
+        """Return each key's use of today."""
         with self._counting:
             return dict(self._current().used)
 

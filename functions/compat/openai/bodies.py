@@ -1,4 +1,4 @@
-"""What clients of OpenAI send, and what they get."""
+"""The bodies that clients of OpenAI send and get."""
 
 from __future__ import annotations
 

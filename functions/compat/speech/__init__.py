@@ -1,1 +1,1 @@
-"""What all dialects share: voices, formats, and speech that is bounded whoever asks for it."""
+"""Shared by all dialects: voices, formats, and speech that is bounded whoever asks for it."""

@@ -1,4 +1,4 @@
-"""What requests carry, whatever the dialect."""
+"""The facts of a request, whatever the dialect."""
 
 from __future__ import annotations
 

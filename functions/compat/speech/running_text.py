@@ -44,7 +44,7 @@ class Sentences:
         return [each for each in sentences if each.strip()]
 
     def finish(self) -> list[str]:
-        """Return what is left, when nothing more comes."""
+        """Return the rest, when nothing more comes."""
         rest, self._waiting = self._waiting, ""
         return [rest] if rest.strip() else []
 

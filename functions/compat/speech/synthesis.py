@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from speech.signal.arrays import Samples
 
 BYTES_PER_SECOND: Final = 48_000 * 2 * 2
-"""What a second of speech may take at most: 48 kHz, stereo, 16 bits. A higher rate is shorter."""
+"""The most bytes of a second of speech: 48 kHz, stereo, 16 bits. A higher rate is shorter."""
 
 _BEHIND_SECONDS: Final = 5.0
 """How long sound has waited for a reader who may lose the stream to another client."""

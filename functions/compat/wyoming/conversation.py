@@ -1,4 +1,4 @@
-"""What a client of Wyoming asks for in one connection."""
+"""One connection of a client of Wyoming."""
 
 from __future__ import annotations
 

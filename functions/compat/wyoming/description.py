@@ -1,4 +1,4 @@
-"""What Home Assistant is told about the voices."""
+"""The description of the voices for Home Assistant."""
 
 from __future__ import annotations
 

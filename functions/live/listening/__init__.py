@@ -1,1 +1,1 @@
-"""What follows a recording while it comes: hearing it, and converting it ahead."""
+"""Work on a recording while it comes: hearing it, and converting it ahead."""

@@ -1,4 +1,4 @@
-"""What is done with a recording while it comes; `live` works without it, too."""
+"""The interfaces of work on a recording while it comes; `live` does without it, too."""
 
 from __future__ import annotations
 

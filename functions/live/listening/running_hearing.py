@@ -46,7 +46,7 @@ MOST_WAITING_SECONDS: Final = 0.5
 """How long decoded samples may wait to be converted; longer, and what is heard disturbs."""
 
 _MOST_SECONDS: Final = 0.2
-"""What is converted at once."""
+"""How much is converted at once."""
 
 _FIRST_SAMPLE: Final = struct.Struct("<I")
 _FULL_SCALE: Final = 32_767
@@ -209,7 +209,7 @@ def _parts(pieces: Sequence[Samples], most: int) -> Iterator[Samples]:
 
 
 def _resampling(rate: int) -> Callable[[Samples], Samples]:
-    """Return what turns a voice that goes on into one of HEARD_RATE."""
+    """Build the resampler of a voice that goes on to HEARD_RATE."""
     if rate == HEARD_RATE:
         return lambda samples: samples
     return soxr.ResampleStream(rate, HEARD_RATE, 1, dtype="float32").resample_chunk

@@ -1,4 +1,4 @@
-"""What is sent to one client, in order, without anybody waiting for a slow one."""
+"""Sends to one client, in order; nobody waits for a slow one."""
 
 from __future__ import annotations
 

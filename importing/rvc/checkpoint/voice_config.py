@@ -1,4 +1,4 @@
-"""What an RVC voice says of its own network: sizes, rates, what it takes."""
+"""The configuration of an RVC voice's network: sizes, rates, inputs."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def _row_count(weights: Mapping[str, NDArray[np.float32]]) -> int:
 
 
 def _facts(content: Mapping[object, object]) -> dict[str, str]:
-    """Return what the file says of itself, as text that is safe to show."""
+    """Return the file's description of itself, as text that is safe to show."""
     facts = {"tool": _tool(content)}
     for name, keys in _FACTS.items():
         values = (content.get(key) for key in keys)

@@ -106,7 +106,7 @@ def _load(content: bytes) -> onnx.ModelProto:
 
 
 def _metadata(model: onnx.ModelProto) -> dict[str, object]:
-    """Return what voice-changer and its kin write into a file, if it can be read."""
+    """Read the metadata that voice-changer and its kin write into a file, if there is any."""
     for entry in model.metadata_props:
         if entry.key == "metadata" and len(entry.value) <= _LARGEST_METADATA:
             try:

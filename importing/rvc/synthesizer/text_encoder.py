@@ -32,7 +32,7 @@ _MASKED = 1e4
 
 @dataclass(frozen=True)
 class Prior:
-    """What the text encoder gives: mean and logarithm of the spread, [1, C, 1, T] each."""
+    """The outputs of the text encoder: mean and logarithm of the spread, [1, C, 1, T] each."""
 
     mean: str
     log_spread: str

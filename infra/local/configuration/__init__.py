@@ -1,1 +1,1 @@
-"""What can be chosen about a local cloud, and where its services listen."""
+"""The options of a local cloud, and where its services listen."""

@@ -1,4 +1,4 @@
-"""What can be chosen about a local cloud."""
+"""The options of a local cloud."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LivenessProbe:
 
 @dataclass(frozen=True, slots=True)
 class CloudOptions:
-    """What can be chosen about a local cloud.
+    """The options of a local cloud.
 
     Attributes:
         folder: where logs go.

@@ -70,7 +70,7 @@ class Process:
 
     @property
     def name(self) -> str:
-        """What it is, for messages."""
+        """Its name in messages."""
         return self.program.name
 
     @property

@@ -1,1 +1,1 @@
-"""What happens inside of the sandbox: a file becomes samples."""
+"""The inside of the sandbox: a file becomes samples."""

@@ -28,7 +28,7 @@ _PACKETS_PER_SECOND: Final = 2_000
 _LEAST_PACKETS: Final = 1_000
 
 _SECONDS_OF_A_FRUITLESS_PACKET: Final = 0.02
-"""What a packet counts from which nothing comes: the length of most packets."""
+"""How much a packet counts from which no sound comes: the length of most packets."""
 
 
 class Effort:

@@ -1,4 +1,4 @@
-"""What every decoding process does with a recording: decode it and say how that went."""
+"""The work of every decoding process: decode a recording and say how that went."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decoding processes of every kind are started with."""
+"""The environment of decoding processes of every kind."""
 
 from __future__ import annotations
 

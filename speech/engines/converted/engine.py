@@ -89,5 +89,5 @@ class ConvertedSpeech:
 
 
 def _unsteered(options: SpeechOptions) -> SpeechOptions:
-    """What the voice has to do of what is asked for; the rest is done to the converted speech."""
+    """The options for the voice itself; the others are applied to the converted speech."""
     return replace(options, pitch=0.0, volume=1.0)

@@ -98,7 +98,7 @@ class ContentEncoder:
     def _common(
         analysis: Analysis, chunks: Sequence[Chunk], heard: Sequence[Samples | None]
     ) -> Samples:
-        """What the frames of speech have in common, float32 [size]; each frame counts once."""
+        """The mean of the frames of speech, float32 [size]; each frame counts once."""
         telling = tells_speaker(analysis)
         total, count = np.float32(0.0), PRIOR_FRAMES
         for chunk, content in zip(chunks, heard, strict=True):

@@ -68,7 +68,7 @@ _TRIAL_FRAMES = 9
 
 
 def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
-    """Say what graphs the engine needs.
+    """List the graphs that the engine needs.
 
     Raises:
         BundleError: the manifest does not suit the engine.

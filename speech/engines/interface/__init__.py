@@ -1,1 +1,1 @@
-"""What an engine is: speech to speech, and text to speech."""
+"""The interfaces of engines: speech to speech, and text to speech."""

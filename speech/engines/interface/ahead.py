@@ -1,4 +1,4 @@
-"""What was converted of a recording before all of it had come."""
+"""The phrases of a recording that were converted before all of it had come."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a voice has said, piece by piece, on its way to a listener."""
+"""Delivers speech to a listener, piece by piece."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an engine that speaks text is, and what may be asked of it."""
+"""The interface of engines that speak text, and the options that they take."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

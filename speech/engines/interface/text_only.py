@@ -1,4 +1,4 @@
-"""What stands for the engine of a character that speaks text and converts no recordings."""
+"""Stands for the engine of a character that speaks text and converts no recordings."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from speech.networks.settings import SessionSettings
 
 
 def contracts(manifest: CharacterManifest) -> Mapping[str, Contract]:
-    """Say what graphs the engine needs.
+    """List the graphs that the engine needs.
 
     Raises:
         BundleError: the manifest does not suit the engine.

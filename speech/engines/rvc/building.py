@@ -22,7 +22,7 @@ CONTENT, SYNTHESIZER, PITCH, RETRIEVAL = "content", "synthesizer", "pitch", "ret
 
 
 def contracts(manifest: CharacterManifest) -> dict[str, Contract]:
-    """Say what graphs the engine needs.
+    """List the graphs that the engine needs.
 
     Raises:
         BundleError: the manifest does not suit the engine.

@@ -48,7 +48,7 @@ class PitchModel(Protocol):
 
 @dataclass(frozen=True)
 class _Source:
-    """What the pieces of a recording are made from.
+    """The inputs of the pieces of a recording.
 
     Attributes:
         heard: the recording without what lies below 48 Hz, float64 [160 T].
@@ -151,7 +151,7 @@ class RvcEngine:
         return options.pitch_shift is not None and self._voice.synthesizer.harmonics == 0
 
     def _source(self, analysis: Analysis) -> "_Source":
-        """What the pieces of a recording are made from."""
+        """The inputs of the pieces of a recording."""
         heard = high_pass(divide_peak(analysis.wave))
         padded = np.pad(heard, (PADDING * HOP, PADDING * HOP + _TAIL), mode="reflect")
         # The filter runs backward, too: what comes later changes its output by less than this step.

@@ -1,4 +1,4 @@
-"""What the settings in the manifest of an RVC voice say."""
+"""The settings in the manifest of an RVC voice."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def contracts(manifest: CharacterManifest) -> Mapping[str, Contract]:
-    """Say what graphs the engine needs."""
+    """List the graphs that the engine needs."""
     del manifest
     # Only a container that has such voices spends the time to import the engine.
     from speech.engines.style_bert_vits2 import bundle  # noqa: PLC0415 - see above

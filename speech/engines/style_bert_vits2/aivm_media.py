@@ -48,7 +48,7 @@ class VoiceSample:
 
 @dataclass(frozen=True)
 class StyleMedia:
-    """What shows a style to people: its own icon or None, and samples."""
+    """The icon of a style, or None, and its samples."""
 
     icon: MediaFile | None
     samples: tuple[VoiceSample, ...]

@@ -1,4 +1,4 @@
-"""What is known of a voice of Style-Bert-VITS2 besides its graph."""
+"""The facts of a voice of Style-Bert-VITS2 beside its graph."""
 
 from dataclasses import dataclass
 

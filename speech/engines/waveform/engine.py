@@ -50,7 +50,7 @@ class WaveformSettings:
 
 
 def contracts(manifest: CharacterManifest) -> dict[str, GraphContract]:
-    """Say what graphs the engine needs.
+    """List the graphs that the engine needs.
 
     Raises:
         BundleError: the manifest does not suit the engine.

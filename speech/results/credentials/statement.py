@@ -1,4 +1,4 @@
-"""What the signed statement in a result says; nothing of it is about the visitor."""
+"""The signed statement in a result; nothing of it is about the visitor."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def describe(
 
 
 def describe_character(manifest: CharacterManifest) -> dict[str, Any]:
-    """Return what a statement says about a character."""
+    """Build the part of a statement that is about a character."""
     licence = {"name": manifest.licence.name, "spdx": manifest.licence.spdx}
     return {
         "id": manifest.id,
@@ -68,7 +68,7 @@ def describe_character(manifest: CharacterManifest) -> dict[str, Any]:
 
 
 def forbidden_uses(manifest: CharacterManifest) -> tuple[str, ...]:
-    """Return what the character's owner forbids: commercial, redistribution, adult, politics."""
+    """List the uses that the owner forbids: commercial, redistribution, adult, politics."""
     if manifest.uses is None:
         return ()
     said: Mapping[str, Any] = manifest.uses.model_dump()

@@ -136,7 +136,7 @@ class _Heard:
 
 
 def _changes() -> Iterator[tuple[float, float]]:
-    """What may have become of the pitch and the tempo: both changed alike, or only the tempo."""
+    """The changes that are looked for: of pitch and tempo alike, or of the tempo alone."""
     yield from ((speed, speed) for speed in _SPEEDS)
     yield from product((1.0,), (speed for speed in _SPEEDS if speed != 1.0))
 

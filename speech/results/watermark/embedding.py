@@ -75,7 +75,7 @@ class Watermark:
 
     @cached_property
     def gains(self) -> Samples:
-        """What is added to each frequency of each chip, as a factor: float32 [PERIOD, F]."""
+        """The factor for each frequency of each chip: float32 [PERIOD, F]."""
         middles = band_edges()[:-1] + BAND_HERTZ / 2
         depths = np.interp(middles, _DEPTH_HERTZ, _DEPTHS)
         added = 10 ** (self.key.pattern(self.payload) * depths / 20) - 1

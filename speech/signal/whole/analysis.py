@@ -1,4 +1,4 @@
-"""What the engines need to know of a recording: its level, its pitch, and where somebody speaks."""
+"""Analyses recordings for the engines: level, pitch, and where somebody speaks."""
 
 from dataclasses import dataclass
 

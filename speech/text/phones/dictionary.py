@@ -25,7 +25,7 @@ class WordError(ValueError):
 
 
 class WordType(StrEnum):
-    """What a word is, which decides about the words that may stand beside it."""
+    """The class of a word, which decides about the words that may stand beside it."""
 
     PROPER_NOUN = "PROPER_NOUN"
     COMMON_NOUN = "COMMON_NOUN"

@@ -59,7 +59,7 @@ _LONGEST_MORA = 2
 
 @dataclass(frozen=True)
 class Sound:
-    """What one mora sounds like: a consonant or None, and a vowel, `N` or `q`."""
+    """The sound of one mora: a consonant or None, and a vowel, `N` or `q`."""
 
     consonant: str | None
     vowel: str
@@ -80,7 +80,7 @@ def _sounds() -> Iterator[tuple[str, Sound]]:
 
 
 SOUNDS: Mapping[str, Sound] = MappingProxyType(dict(_sounds()))
-"""What each mora, in katakana, sounds like."""
+"""The sound of each mora, by its katakana."""
 
 KANA: Mapping[Sound, str] = MappingProxyType({sound: kana for kana, sound in SOUNDS.items()})
 """How each sound is written."""

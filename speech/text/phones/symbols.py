@@ -10,7 +10,7 @@ from types import MappingProxyType
 PAD = "_"
 PUNCTUATION = ("!", "?", "…", ",", ".", "'", "-")
 UNREADABLE = "'"
-"""What stands for a character that nobody can read."""
+"""Stands for a character that nobody can read."""
 
 _PHONES = """
     AA E EE En N OO V a a: aa ae ah ai an ang ao aw ay b by c ch d dh dy e e: eh ei en eng er ey f g

@@ -1,1 +1,1 @@
-"""What clients leave: presets and words."""
+"""Kept for clients: presets and words."""

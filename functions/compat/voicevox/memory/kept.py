@@ -1,4 +1,4 @@
-"""What clients of VOICEVOX leave with the service, opened together."""
+"""Everything that is kept for clients of VOICEVOX, opened together."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ class Kept:
         return cls(Presets(presets), dictionary)
 
     def front_end(self) -> FrontEnd:
-        """Return what reads texts with the clients' words."""
+        """Build the front end that reads texts with the clients' words."""
         return FrontEnd(lambda: self.dictionary, self.dictionary.has)

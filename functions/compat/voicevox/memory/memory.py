@@ -1,4 +1,4 @@
-"""What clients leave with the service: presets, and the words of the user dictionary."""
+"""Kept for clients: presets, and the words of the user dictionary."""
 
 from __future__ import annotations
 

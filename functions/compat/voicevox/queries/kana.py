@@ -19,7 +19,7 @@ _QUESTION_MORA = Mora("?", None)
 
 
 class KanaErrorCode(StrEnum):
-    """What is wrong with a reading, in VOICEVOX's names."""
+    """The error in a reading, in VOICEVOX's names."""
 
     UNKNOWN_TEXT = "UNKNOWN_TEXT"
     ACCENT_TOP = "ACCENT_TOP"

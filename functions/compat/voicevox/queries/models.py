@@ -41,7 +41,7 @@ class Mora(BaseModel):
 
 
 PAUSES = frozenset({"、"})
-"""What else stands for a pause, in the queries of VOICEVOX."""
+"""Other names of a pause, in the queries of VOICEVOX."""
 
 
 class AccentPhrase(BaseModel):
@@ -63,7 +63,7 @@ AccentPhrases = Annotated[list[AccentPhrase], Field(max_length=_MOST_PHRASES)]
 
 
 class AudioQuery(BaseModel):
-    """What is to be spoken, and how."""
+    """A text with its accents, and how it is spoken."""
 
     model_config = ConfigDict(populate_by_name=True)
 

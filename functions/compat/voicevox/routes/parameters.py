@@ -1,4 +1,4 @@
-"""What requests carry: the parameters of the address, and the body."""
+"""Reads requests: the parameters of the address, and the body."""
 
 from __future__ import annotations
 

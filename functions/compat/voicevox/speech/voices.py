@@ -68,7 +68,7 @@ class OfferedSpeaker:
     styles: tuple[OfferedStyle, ...]
 
     def summary(self) -> dict[str, Any]:
-        """What `GET /speakers` says."""
+        """The answer to `GET /speakers`."""
         return {
             "name": self.name,
             "speaker_uuid": self.uuid,
@@ -80,7 +80,7 @@ class OfferedSpeaker:
         }
 
     def details(self) -> dict[str, Any]:
-        """What `GET /speaker_info` says."""
+        """The answer to `GET /speaker_info`."""
         styles = [
             {
                 "id": style.id,

@@ -53,7 +53,7 @@ class Hasher:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedDigests:
-    """What the sender says; a field is None where it says nothing."""
+    """The sender's checksums; a field is None where it sent none."""
 
     crc32c: str | None = None
     md5: str | None = None

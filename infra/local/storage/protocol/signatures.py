@@ -83,7 +83,7 @@ class HmacKey:
 
 @dataclass(frozen=True, slots=True)
 class SignedUrl:
-    """What a signed URL's query says about its signature."""
+    """The signature in a signed URL's query."""
 
     algorithm: str
     email: str

@@ -48,7 +48,7 @@ def xml_answer(error: StorageError) -> Response:
 
 
 def routing_error(error: HTTPException) -> StorageError:
-    """What the router could not serve, in this server's words."""
+    """The router's refusal, as an error of this server."""
     if error.status_code == _METHOD_NOT_ALLOWED:
         return MethodNotAllowedError(headers=error.headers)
     return NotFoundError("There is no such address on this server.")

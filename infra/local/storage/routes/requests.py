@@ -1,4 +1,4 @@
-"""What the endpoints of both APIs read from a request."""
+"""Reads requests, for the endpoints of both APIs."""
 
 from __future__ import annotations
 

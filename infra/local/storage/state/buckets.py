@@ -54,7 +54,7 @@ _READ_ONLY_FIELDS = frozenset(
 
 
 class Buckets:
-    """What one can do with buckets."""
+    """The buckets, and everything that can be done with them."""
 
     def __init__(self, catalogue: Catalogue, now: Callable[[], datetime]) -> None:
         self._catalogue = catalogue

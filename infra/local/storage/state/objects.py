@@ -49,7 +49,7 @@ class Content(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What an object is to be: where, its writable fields, and the conditions on what is there."""
+    """A wanted object: where, its writable fields, and the conditions on what is there."""
 
     bucket: str
     name: str
