@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import numpy as np
 from rich.console import Console
 
-from capacity import tables
-from capacity.arrivals import Crowd, read_arrivals
-from capacity.errors import PlanningError
-from capacity.page import with_part
-from capacity.parameters import read_parameters
-from capacity.picture import draw
-from capacity.running import Runner, shown
-from capacity.search import MOST_SHARDS
-from capacity.settings import BusyHours, Instances, Quota, Settings, Signing
-from capacity.study import MINIMUM, study
-from capacity.target import Target
-from capacity.variables_file import check_variables_file, write_variables
+from capacity.choice.search import MOST_SHARDS
+from capacity.choice.study import MINIMUM, study
+from capacity.choice.target import Target
+from capacity.model.arrivals import Crowd, read_arrivals
+from capacity.model.errors import PlanningError
+from capacity.model.parameters import read_parameters
+from capacity.model.running import Runner, shown
+from capacity.model.settings import BusyHours, Instances, Quota, Settings, Signing
+from capacity.report import tables
+from capacity.report.page import with_part
+from capacity.report.picture import draw
+from capacity.report.variables_file import check_variables_file, write_variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from capacity.arrivals import Arrivals
-    from capacity.parameters import Parameters
-    from capacity.study import Study
+    from capacity.choice.study import Study
+    from capacity.model.arrivals import Arrivals
+    from capacity.model.parameters import Parameters
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "scale.md"
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         wish = parser().parse_args(arguments)
         if wish.sizes:
-            from capacity.sizes import write_sizes  # noqa: PLC0415 - it is only for the page
+            from capacity.report.sizes import write_sizes  # noqa: PLC0415 - it is only for the page
 
             write_sizes(console, PAGE, wish.seed)
         else:
@@ -162,7 +162,7 @@ def plan(wish: argparse.Namespace, console: Console) -> None:
 
 
 def _parameters(wish: argparse.Namespace) -> Parameters:
-    from capacity.parameters import Duration  # noqa: PLC0415
+    from capacity.model.parameters import Duration  # noqa: PLC0415
 
     parameters = read_parameters()
     shares = {

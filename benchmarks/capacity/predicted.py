@@ -11,18 +11,18 @@ import numpy as np
 from benchmarks.capacity.guests import SPOKEN_SECONDS
 from benchmarks.capacity.measured import OWN
 from benchmarks.measuring.voice_journeys import AT_ONCE, LISTENING_SECONDS
-from capacity.arrivals import Arrivals
-from capacity.parameters import CLOUD, LOCAL, Duration, read_parameters
-from capacity.settings import Instances, Quota, Settings, Signing
-from capacity.simulation import Simulation
-from capacity.summary import waits_of
+from capacity.choice.summary import waits_of
+from capacity.model.arrivals import Arrivals
+from capacity.model.parameters import CLOUD, LOCAL, Duration, read_parameters
+from capacity.model.settings import Instances, Quota, Settings, Signing
+from capacity.model.simulation import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from benchmarks.capacity.measured import Measured
-    from capacity.parameters import Parameters
-    from capacity.summary import Numbers
+    from capacity.choice.summary import Numbers
+    from capacity.model.parameters import Parameters
 
 REPEATS: Final = 20
 """How many times as many voices are simulated as are sent."""

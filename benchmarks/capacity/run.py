@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from benchmarks.capacity.measured import Measured
     from benchmarks.measuring.report import Cell, Options
-    from capacity.summary import Numbers
+    from capacity.choice.summary import Numbers
 
 PERCENTILES: Final = (50, 95)
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from capacity.arrivals import Crowd, daily_rates, read_arrivals
-from capacity.errors import PlanningError
-from capacity.parameters import read_parameters
+from capacity.model.arrivals import Crowd, daily_rates, read_arrivals
+from capacity.model.errors import PlanningError
+from capacity.model.parameters import read_parameters
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ from typing import Any
 import hcl2
 import pytest
 
+from capacity.choice.target import Target
 from capacity.command import main
-from capacity.errors import PlanningError
-from capacity.page import with_part
-from capacity.target import Target
+from capacity.model.errors import PlanningError
+from capacity.report.page import with_part
 
 DEPLOYMENT = Path(__file__).parents[3] / "infra" / "terraform" / "deployment" / "variables.tf"
 KINDS = {"number": int, "${number}": int, "string": str, "${string}": str}

@@ -9,9 +9,9 @@ import hcl2
 import pytest
 
 from benchmarks.cost.run import Prices
-from capacity.errors import PlanningError
-from capacity.parameters import CLOUD, KINDS, Duration, read_parameters
-from capacity.settings import CONVERSIONS_PER_CPU, Settings
+from capacity.model.errors import PlanningError
+from capacity.model.parameters import CLOUD, KINDS, Duration, read_parameters
+from capacity.model.settings import CONVERSIONS_PER_CPU, Settings
 from functions.api import warmup
 from functions.api.answers import line
 from shared.voices.documents import SWEEP_SHARDS

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.capacity.measured import OWN, Measured, Processor
 from benchmarks.capacity.predicted import Predictor
-from capacity.parameters import Duration
+from capacity.model.parameters import Duration
 
 SPENT = {
     "firestore": 0.014,

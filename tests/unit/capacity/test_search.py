@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from capacity import tables
-from capacity.arrivals import Arrivals, Crowd
-from capacity.parameters import Duration, Parameters, read_parameters
-from capacity.running import Runner
-from capacity.settings import Instances, Quota, Settings, Signing
-from capacity.study import Study, study
-from capacity.target import Target
+from capacity.choice.study import Study, study
+from capacity.choice.target import Target
+from capacity.model.arrivals import Arrivals, Crowd
+from capacity.model.parameters import Duration, Parameters, read_parameters
+from capacity.model.running import Runner
+from capacity.model.settings import Instances, Quota, Settings, Signing
+from capacity.report import tables
 
 PARAMETERS = read_parameters()
 

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from capacity.arrivals import Arrivals, Crowd
+from capacity.choice.summary import summarise, waits_of
 from capacity.engine import state
-from capacity.parameters import Duration, read_parameters
-from capacity.settings import BusyHours, Instances, Quota, Settings, Signing
-from capacity.simulation import Allowance, Simulation
-from capacity.summary import summarise, waits_of
-from capacity.way import Service, Way
+from capacity.model.arrivals import Arrivals, Crowd
+from capacity.model.parameters import Duration, read_parameters
+from capacity.model.settings import BusyHours, Instances, Quota, Settings, Signing
+from capacity.model.simulation import Allowance, Simulation
+from capacity.model.way import Service, Way
 from tests.unit.capacity.planning import WARM, evenly, exact_parameters, simulated
 
 PARAMETERS = read_parameters()

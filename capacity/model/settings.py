@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Self
 
-from capacity.errors import PlanningError
+from capacity.model.errors import PlanningError
 
 CONVERSIONS_PER_CPU: Final = 2
 MOST_INSTANCES: Final = 1000

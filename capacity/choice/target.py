@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from capacity.errors import PlanningError
+from capacity.model.errors import PlanningError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from capacity.errors import PlanningError
+from capacity.model.errors import PlanningError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from capacity.search import Found
+    from capacity.choice.search import Found
 
 NOTICE: Final = "# Written by nox -s capacity; a later call with --write-tfvars writes it anew.\n"
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from capacity.simulation import Simulation
+from capacity.model.simulation import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rich.console import Console
 
-    from capacity.arrivals import Arrivals
-    from capacity.parameters import Parameters
-    from capacity.settings import Settings
-    from capacity.simulation import Allowance
+    from capacity.model.arrivals import Arrivals
+    from capacity.model.parameters import Parameters
+    from capacity.model.settings import Settings
+    from capacity.model.simulation import Allowance
 
 _POLL_SECONDS: Final = 0.1
 

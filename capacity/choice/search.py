@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from capacity.arrivals import Arrivals, Crowd
-from capacity.cost import bill
-from capacity.errors import PlanningError
-from capacity.settings import BusyHours, Instances, Quota, Signing
-from capacity.simulation import Allowance
-from capacity.summary import percentiles, summarise, waits_of
-from capacity.way import QUOTAS
+from capacity.choice.cost import bill
+from capacity.choice.summary import percentiles, summarise, waits_of
+from capacity.model.arrivals import Arrivals, Crowd
+from capacity.model.errors import PlanningError
+from capacity.model.settings import BusyHours, Instances, Quota, Signing
+from capacity.model.simulation import Allowance
+from capacity.model.way import QUOTAS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from capacity.running import Runner
-    from capacity.settings import Settings
-    from capacity.simulation import Simulation
-    from capacity.summary import Numbers, Summary, Waited
-    from capacity.target import Target
+    from capacity.choice.summary import Numbers, Summary, Waited
+    from capacity.choice.target import Target
+    from capacity.model.running import Runner
+    from capacity.model.settings import Settings
+    from capacity.model.simulation import Simulation
 
 BUSIEST_SECONDS: Final = 1_800.0
 BEFORE_SECONDS: Final = 300.0
@@ -133,7 +133,7 @@ class Search:
             raise PlanningError(
                 f"No settings can keep {self.target}: p{self.target.percentile} is "
                 f"{alone[self.target.percentile]:.2f} s even where every visitor finds idle "
-                "instances and no quota is near, by the durations in capacity/parameters.toml."
+                "instances and no quota is near, by the durations in capacity/model/parameters.toml."
             )
 
     def _checked(self, trial: Trial, lifted: frozenset[Quota]) -> Found:

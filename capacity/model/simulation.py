@@ -10,15 +10,15 @@ import numpy as np
 
 from capacity.engine import state
 from capacity.engine.loop import run
-from capacity.settings import MOST_INSTANCES, BusyHours, Instances
-from capacity.way import QUOTAS, Service, Subscription, Way
+from capacity.model.settings import MOST_INSTANCES, BusyHours, Instances
+from capacity.model.way import QUOTAS, Service, Subscription, Way
 
 if TYPE_CHECKING:
-    from capacity.arrivals import Arrivals
     from capacity.engine.state import Records, World
-    from capacity.parameters import Parameters
-    from capacity.settings import Quota, Settings
-    from capacity.way import Program
+    from capacity.model.arrivals import Arrivals
+    from capacity.model.parameters import Parameters
+    from capacity.model.settings import Quota, Settings
+    from capacity.model.way import Program
 
 AFTERWARDS: Final = 3_600.0
 """For how many seconds after the last arrival the simulation goes on, if voices are under way."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import rich.table
 
-from capacity.summary import PERCENTILES
+from capacity.choice.summary import PERCENTILES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from capacity.study import Study
-    from capacity.summary import Summary
+    from capacity.choice.study import Study
+    from capacity.choice.summary import Summary
 
 
 @dataclass(frozen=True, slots=True)

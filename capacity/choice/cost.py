@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from capacity.engine import state
-from capacity.way import Service
+from capacity.model.way import Service
 
 if TYPE_CHECKING:
-    from capacity.parameters import Parameters
-    from capacity.simulation import Simulation
+    from capacity.model.parameters import Parameters
+    from capacity.model.simulation import Simulation
 
 TIB: Final = 2.0**40
 GIB: Final = 2.0**30

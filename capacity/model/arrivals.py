@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from capacity.errors import PlanningError
+from capacity.model.errors import PlanningError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from capacity.parameters import Parameters
+    from capacity.model.parameters import Parameters
 
 Times = npt.NDArray[np.float64]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from capacity.summary import Summary
+    from capacity.choice.summary import Summary
 
 COLOURS: Final = ("#b3541e", "#2a6f97", "#3a7d44", "#6d3a8c")
 LEAST_SECONDS: Final = 0.2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from capacity.errors import PlanningError
+from capacity.model.errors import PlanningError
 
 
 def with_part(text: str, name: str, part: str) -> str:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from capacity.engine import state
-from capacity.parameters import Duration
-from capacity.settings import Quota, Signing
+from capacity.model.parameters import Duration
+from capacity.model.settings import Quota, Signing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from capacity.engine.state import Records
-    from capacity.parameters import Parameters
-    from capacity.settings import Settings
+    from capacity.model.parameters import Parameters
+    from capacity.model.settings import Settings
 
 NOTHING: Final = Duration(0.0)
 QUOTAS: Final = tuple(Quota)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from capacity import tables
-from capacity.arrivals import Crowd
-from capacity.page import with_part
-from capacity.parameters import Duration, read_parameters
-from capacity.running import Runner, shown
-from capacity.settings import Instances, Quota, Settings
-from capacity.summary import summarise
+from capacity.choice.summary import summarise
+from capacity.model.arrivals import Crowd
+from capacity.model.parameters import Duration, read_parameters
+from capacity.model.running import Runner, shown
+from capacity.model.settings import Instances, Quota, Settings
+from capacity.report import tables
+from capacity.report.page import with_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from capacity.parameters import Parameters
-    from capacity.summary import Summary
-    from capacity.tables import Table
+    from capacity.choice.summary import Summary
+    from capacity.model.parameters import Parameters
+    from capacity.report.tables import Table
 
 RATES: Final = (1, 10, 100, 1_000, 10_000)
 """Voices a second."""

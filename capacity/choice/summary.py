@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from capacity.cost import bill
+from capacity.choice.cost import bill
 from capacity.engine import state
-from capacity.way import QUOTAS
+from capacity.model.way import QUOTAS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from capacity.cost import Bill
-    from capacity.settings import Instances, Quota, Settings
-    from capacity.simulation import Simulation
+    from capacity.choice.cost import Bill
+    from capacity.model.settings import Instances, Quota, Settings
+    from capacity.model.simulation import Simulation
 
 PERCENTILES: Final = (50, 95, 99)
 

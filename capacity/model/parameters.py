@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from capacity.errors import PlanningError
+from capacity.model.errors import PlanningError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(__file__).parent
 CLOUD: Final = FOLDER / "parameters.toml"
 LOCAL: Final = FOLDER / "local.toml"
-RESULTS: Final = FOLDER.parent / "benchmarks" / "results"
+RESULTS: Final = FOLDER.parents[1] / "benchmarks" / "results"
 KINDS: Final = ("measured", "documented", "deployed", "assumed")
 
 _OF_95_PERCENT: Final = 1.6448536269514722

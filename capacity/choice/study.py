@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from capacity.search import Search
-from capacity.summary import summarise, waited
+from capacity.choice.search import Search
+from capacity.choice.summary import summarise, waited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from capacity.arrivals import Arrivals
-    from capacity.running import Runner
-    from capacity.search import Found
-    from capacity.settings import Settings
-    from capacity.simulation import Simulation
-    from capacity.summary import Summary, Waited
-    from capacity.target import Target
+    from capacity.choice.search import Found
+    from capacity.choice.summary import Summary, Waited
+    from capacity.choice.target import Target
+    from capacity.model.arrivals import Arrivals
+    from capacity.model.running import Runner
+    from capacity.model.settings import Settings
+    from capacity.model.simulation import Simulation
 
 WITHOUT: str = "without warm-up"
 WITH: str = "with warm-up"

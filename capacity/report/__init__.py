@@ -1,0 +1,1 @@
+"""How a study is shown: tables, the picture, the page, and the file for Terraform."""
