@@ -133,7 +133,8 @@ class Search:
             raise PlanningError(
                 f"No settings can keep {self.target}: p{self.target.percentile} is "
                 f"{alone[self.target.percentile]:.2f} s even where every visitor finds idle "
-                "instances and no quota is near, by the durations in capacity/model/parameters.toml."
+                "instances and no quota is near, by the durations in"
+                " capacity/model/parameters.toml."
             )
 
     def _checked(self, trial: Trial, lifted: frozenset[Quota]) -> Found:
