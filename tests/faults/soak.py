@@ -1,6 +1,7 @@
 """A steady load of real conversions while conversion containers are killed and restarted.
 
-`nox -s soak -- --minutes 10 --kill-every 20`; it ends with tables, and with exit code 1 if a voice
+`nox -s soak -- --minutes 10 --kill-every 20`; with `--leaks` voices drop, with `--folders N` a
+folder is converted again and again; it ends with tables, and with exit code 1 if a voice
 was lost, failed, has not exactly one result, or if memory has grown.
 """
 
@@ -29,10 +30,13 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 from benchmarks.measuring.pages import with_figures
 from infra.local.cloud.emulators import find_emulators
+from infra.local.commands.batch import Job, Report, convert_all
 from infra.local.commands.live_visitor import LiveVisitor
 from infra.local.commands.visitor import RefusedError, TextWish, Visitor, Wish
 from infra.local.configuration.environments import FIRESTORE_VARIABLE
 from tests.faults.cloud import FaultyCloud, Instance, faulty_cloud
+from tests.faults.folders import convert_folders
+from tests.faults.leaks import find_leaks
 from tests.faults.soak_figures import Figures, Visit
 from tests.integration.served import SAMPLE
 from tests.support.proxy import Proxy
@@ -50,6 +54,12 @@ TEXT_EVERY = 4
 
 LIVE = frozenset({2, 3})
 """Of every `TEXT_EVERY` voices these go to `live`: half of all."""
+
+BATCH_EVERY = 20
+"""After so many voices somebody converts a folder."""
+
+BATCH = 4
+"""How many recordings it has."""
 
 TEXT = "今日はいい天気ですね。明日も晴れるそうです。"
 
@@ -112,6 +122,9 @@ class Soak:
         return Figures(self.visits, self.kills, self.memory, self._false_takeovers())
 
     async def _visit(self) -> None:
+        if len(self.visits) % BATCH_EVERY == BATCH_EVERY - 1:
+            await self._convert_folder()
+            return
         number = len(self.visits) % TEXT_EVERY
         visit, created = await self._create(is_text=number == 0)
         if number in LIVE:
@@ -170,6 +183,34 @@ class Soak:
         visit.wait_seconds = time.monotonic() - begin
         await self.cloud.front.acknowledged(voice_id)
         visit.is_settled = True
+
+    async def _convert_folder(self) -> None:
+        """Convert a folder as `nox -s convert -- FOLDER` does."""
+        visits = [Visit() for _ in range(BATCH)]
+        self.visits += visits
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="voice-avatar-batch-") as folder:
+            reports = [
+                Report(Job(SAMPLE, Path(folder) / f"{number}.wav")) for number in range(BATCH)
+            ]
+            await convert_all(
+                self.visitor,
+                reports,
+                Wish("mei", None, "wav"),
+                overwrite=True,
+                at_once=BATCH,
+                started=lambda _report: None,
+                ended=lambda _report: None,
+            )
+            for visit, report in zip(visits, reports, strict=True):
+                if report.voice is None or not report.job.target.exists():
+                    _say(f"a recording of a folder was not converted: {report.error}")
+                    continue
+                visit.voice_id = report.voice.voice_id
+                visit.voice = report.voice
+                visit.wait_seconds = time.monotonic() - begin
+                await self.cloud.front.acknowledged(report.voice.voice_id)
+                visit.is_settled = True
 
     async def _go_live(self, visit: Visit, created: dict[str, Any]) -> None:
         voice_id, begin = created["voice_id"], time.monotonic()
@@ -269,12 +310,17 @@ async def _slow_down_the_store(cloud: FaultyCloud, stack: AsyncExitStack, second
 def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     wish = _parse(arguments)
-    figures = asyncio.run(soak(wish))
-    report = figures.report()
+    if wish.leaks:
+        report, complaints = asyncio.run(find_leaks(wish.drops, wish.minutes))
+    elif wish.folders:
+        report, complaints = convert_folders(wish.folders)
+    else:
+        figures = asyncio.run(soak(wish))
+        report, complaints = figures.report(), figures.complaints()
     report.show()
-    for complaint in figures.complaints():
+    for complaint in complaints:
         _say(f"NOT WELL: {complaint}")
-    if figures.complaints():
+    if complaints:
         return 1
     if wish.write:
         README.write_text(with_figures(README.read_text(), report))
@@ -290,6 +336,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--hogs", type=int, default=0, help=text)
     text = "how long Firestore takes to answer the conversion containers, in addition"
     parser.add_argument("--store-delay-ms", type=float, default=0.0, help=text)
+    text = "let voices drop instead, then load for --minutes, and see what is left of them"
+    parser.add_argument("--leaks", action="store_true", help=text)
+    parser.add_argument("--drops", type=int, default=5000, help="how many voices drop")
+    text = "convert a folder so many times instead"
+    parser.add_argument("--folders", type=int, default=0, help=text)
     text = "bring the figures into tests/faults/README.md"
     parser.add_argument("--write", action="store_true", help=text)
     return parser.parse_args(arguments)

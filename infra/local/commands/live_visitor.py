@@ -115,6 +115,10 @@ class LiveVisitor:
         self._sent += piece
         await self._socket.send(piece)
 
+    def abort(self) -> None:
+        """End the connection without saying so, as a device does that lost its network."""
+        self._socket.transport.abort()
+
     async def finish(self) -> None:
         """Send `end`."""
         digest = hashlib.sha256(self._sent).hexdigest()
