@@ -34,7 +34,7 @@ from infra.local.configuration.options import CloudOptions
 from tests.integration.served import SAMPLE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from infra.local.cloud.cloud import LocalCloud
 
@@ -143,7 +143,7 @@ class Dropping:
             await doing
         await self.client.delete(f"{self._api}/voices/{created['voice_id']}")
 
-    def _ways(self) -> Mapping[str, Callable[[dict[str, Any]], Awaitable[None]]]:
+    def _ways(self) -> Mapping[str, Callable[[dict[str, Any]], Coroutine[Any, Any, None]]]:
         return {
             "socket": lambda created: self._speak(created, hear=False),
             "hearing": lambda created: self._speak(created, hear=True),
@@ -208,7 +208,7 @@ def report_of(states: Mapping[str, State], dropping: Dropping) -> Report:
     dropped = tuple(sorted(dropping.dropped.items()))
     whole = tuple((f"whole voices {status}", count) for status, count in dropping.ended.items())
     rows = tuple(
-        (name, *(round(state.counts[name]) for state in states.values()))
+        tuple([name, *(round(state.counts[name]) for state in states.values())])
         for name in next(iter(states.values())).counts
     )
     return Report(
