@@ -207,9 +207,9 @@ def report_of(states: Mapping[str, State], dropping: Dropping) -> Report:
     """Return everything as tables."""
     dropped = tuple(sorted(dropping.dropped.items()))
     whole = tuple((f"whole voices {status}", count) for status, count in dropping.ended.items())
-    rows = tuple(
-        tuple([name, *(round(state.counts[name]) for state in states.values())])
-        for name in next(iter(states.values())).counts
+    names = next(iter(states.values())).counts
+    rows: tuple[tuple[str | float, ...], ...] = tuple(
+        (name, *(round(state.counts[name]) for state in states.values())) for name in names
     )
     return Report(
         "leaks",
