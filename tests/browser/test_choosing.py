@@ -38,12 +38,40 @@ def test_one_of_many_characters_is_found_by_its_name_and_chosen_with_the_keyboar
     visitor.page.focus("#search")
     visitor.page.fill("#search", "nobody is called that")
     assert visitor.text("#found") == "No character is called that."
+    # One sample can be reached with the keyboard, not hundreds.
+    assert visitor.page.locator(".sample:not([tabindex='-1'])").count() <= 1
     # The chosen one stays, so that the list can still be reached with the keyboard.
     assert visitor.page.locator(".character:visible").count() == 1
     visitor.page.fill("#search", "")
     visitor.page.keyboard.press("Tab")
     visitor.page.keyboard.press("ArrowDown")
     assert visitor.text("h1").replace("\n", " ") == "Your words, in Tove 14\u2019s voice."
+
+
+def test_a_sample_of_every_character_is_heard_before_anybody_speaks(
+    open_page: OpenPage, axe: str
+) -> None:
+    visitor = open_page(microphone=None)
+    page = visitor.page
+    page.evaluate(axe)
+    assert page.locator(".sample").count() == page.locator(".character").count()
+    button = page.get_by_role("button", name="Hear Ned")
+    button.click()
+    page.wait_for_selector(".sample[data-of=ned][aria-pressed=true]", timeout=20_000)
+    assert [(each["character"], "Ned" in each["text"]) for each in visitor.wishes()] == [
+        ("ned", True)
+    ]
+    assert page.evaluate(_VIOLATIONS) == []
+    # The visitor is still where everybody begins, and nothing is left of the sample.
+    assert visitor.text("h1").replace("\n", " ") == "Your words, in Hina\u2019s voice."
+    assert not page.is_visible("#visit")
+    assert len(visitor.sent("DELETE", visitor.voice_id())) == 1
+
+    button.click()
+    page.wait_for_selector(".sample[data-of=ned][aria-pressed=false]")
+    button.click()
+    page.wait_for_selector(".sample[data-of=ned][aria-pressed=true]")
+    assert len(visitor.wishes()) == 1
 
 
 def test_portraits_that_nobody_sees_are_not_fetched(

@@ -6,6 +6,7 @@ import type { Words } from "./words.js";
 
 /** More than so many are shown close together, with a search field. */
 const FEW = 6;
+const SVG = "http://www.w3.org/2000/svg";
 /** What stays visible above the chosen character. */
 const MARGIN_PIXELS = 12;
 
@@ -75,7 +76,10 @@ export class CharacterList {
   /** Shows the characters, and which of them cannot do what the visitor wants. */
   render(words: Words, mode: Mode): void {
     if (this.#words !== words) this.#build(words);
-    for (const { character, card, inability } of this.#entries) {
+    for (const { character, card, choice, inability } of this.#entries) {
+      const sample = card.querySelector<HTMLElement>(".sample");
+      // Nobody wants to step over hundreds of buttons with the keyboard.
+      if (sample !== null) sample.tabIndex = choice.checked || !this.#isLong ? 0 : -1;
       const isAble = takes(character, mode);
       card.classList.toggle("unable", !isAble);
       inability.hidden = isAble;
@@ -174,11 +178,27 @@ function entry(
   label.append(choice, portrait(character, name), named);
   const card = element("div", "character");
   card.append(label);
+  if (takes(character, "type")) card.append(sampleButton(character, words));
   if (withCredit) {
     card.append(foldedCredit(character, words));
   }
   const text = folded([...Object.values(character.name), character.id, character.credit].join(" "));
   return { character, card, choice, inability, text };
+}
+
+function sampleButton(character: Character, words: Words): HTMLElement {
+  const button = element("button", "sample");
+  button.type = "button";
+  button.dataset["of"] = character.id;
+  button.setAttribute("aria-label", words.sampleOf(nameOf(character, words)));
+  const icon = document.createElementNS(SVG, "svg");
+  const use = document.createElementNS(SVG, "use");
+  icon.setAttribute("class", "icon");
+  icon.setAttribute("aria-hidden", "true");
+  use.setAttribute("href", "#icon-play");
+  icon.append(use);
+  button.append(icon);
+  return button;
 }
 
 function foldedCredit(character: Character, words: Words): HTMLElement {

@@ -18,6 +18,7 @@ import { isOfTheMicrophone, PageError, type Problem, problemOf } from "./problem
 import { Recorder, recordingType } from "./recorder.js";
 import { Ring, TICKS } from "./ring.js";
 import { Roster } from "./roster.js";
+import { Samples } from "./samples.js";
 import { pageLimits, Setup } from "./setup.js";
 import { contentTypeOf, decode, judge, measure, outline, type Sound } from "./sound.js";
 import {
@@ -61,11 +62,15 @@ export class Page {
   readonly #ring = new Ring(part("#ring", HTMLElement));
   readonly #setup: Setup;
   readonly #roster: Roster;
+  readonly #samples: Samples;
   readonly #playback = new Playback((side, playing, fraction) =>
     this.#played(side, playing, fraction),
   );
   readonly #visit = new Visit({
-    onPlay: () => this.#playback.pause(),
+    onPlay: () => {
+      this.#playback.pause();
+      this.#samples.silence();
+    },
     onDelete: ({ voiceId }) => void this.#deleteMade(voiceId),
   });
   #state: State;
@@ -85,6 +90,13 @@ export class Page {
       canHear,
     );
     this.#roster = new Roster(client, this.#setup);
+    this.#samples = new Samples(client, {
+      onPlay: () => {
+        this.#playback.pause();
+        this.#visit.silence();
+      },
+      onFailure: () => this.#update({ notice: (w) => w.sampleFailed }),
+    });
     this.#state = initialState(WORDS[language]);
     this.#listen();
   }
@@ -118,6 +130,7 @@ export class Page {
     this.#state = { ...this.#state, ...change, character, hasModes, wanted: mode };
     if (this.#state.scene === "start") this.#state = { ...this.#state, mode };
     this.#setup.render(this.#state.words);
+    this.#samples.render(this.#state.words, this.#setup.characters);
     this.#view.render(this.#state);
     const { scene, words } = this.#state;
     this.#visit.render(words, ["start", "done", "problem"].includes(scene));
@@ -218,6 +231,7 @@ export class Page {
   #forget(mode: Mode = this.#setup.mode): void {
     this.#work.abort();
     this.#work = new AbortController();
+    this.#samples.silence();
     this.#recorder = null;
     this.#playback.clear();
     this.#take = null;
@@ -535,7 +549,10 @@ export class Page {
       this.#ring.played(fraction);
       this.#face.move(playing ? fraction : 0);
     }
-    if (playing) this.#visit.silence();
+    if (playing) {
+      this.#visit.silence();
+      this.#samples.silence();
+    }
     const now = playing ? side : this.#state.playing === side ? null : this.#state.playing;
     if (now === this.#state.playing) return;
     this.#update({ playing: now, notice: SILENCE });

@@ -38,6 +38,10 @@ export class Setup {
     this.#list.offer(characters);
   }
 
+  get characters(): readonly Character[] {
+    return this.#list.characters;
+  }
+
   get character(): Character | null {
     return this.#list.character;
   }

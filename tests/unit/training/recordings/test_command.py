@@ -64,6 +64,8 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     assert train.startswith("nox -s train -- --recordings my-recordings --as ada")
     (folder / "recordings").rename(folder / "my-recordings")
     monkeypatch.chdir(folder)
+    # As the command sets it: a relative one would not be found from there.
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     given = ["--consent", "consent.json", "--others", "others", "--portrait", "ada.png"]
     given.append("--no-spoken-consent")
     Image.new("RGB", (300, 200), "#cc5500").save(folder / "ada.png")
