@@ -1,8 +1,8 @@
-"""A harmonic graph taken apart: how its time divides into features, network and synthesis.
+"""The graphs of a harmonic character taken apart: how their time divides.
 
-Nothing is known of the graph but its operators: its network is what lies between its
-convolutions, those with one channel apart, which are filters, with the widening of their weights;
-features come before, and everything else is synthesis.
+Hearing is all of the graph `content`. Nothing is known of the graph `harmonic` but its operators:
+its network is what lies between its convolutions, those with one channel apart, which are filters,
+with the widening of their weights and what leads to them; everything else is synthesis.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import onnx
 import onnxruntime
 
 from benchmarks.measuring.recordings import SAMPLE_RATE, speech
+from speech.engines.harmonic import content
+from speech.engines.harmonic.engine import ROLE
 from speech.signal.clock import NoClock
 from speech.signal.pitch.f0 import HOP
 from speech.signal.pitch.shifting import plan_pitch
@@ -28,24 +30,37 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from shared.characters.manifest import CharacterManifest
+    from speech.bundles.bundle import Graph
 
 Inputs = dict[str, "npt.NDArray[np.float32]"]
 
-PARTS: Final = ("features", "network", "synthesis")
+PARTS: Final = ("hearing", "network", "synthesis")
 _KERNEL: Final = "_kernel_time"
 
 Nodes = Mapping[str, set[str]]
 """The nodes that each node takes from, or gives to, by name."""
 
 
-def measure_parts(content: bytes, inputs: Inputs, rounds: int) -> dict[str, float]:
+def measure_parts(graphs: Mapping[str, Graph], inputs: Inputs, rounds: int) -> dict[str, float]:
     """Return the milliseconds that one run spends in each part, by the runtime's own profiler.
 
     Args:
-        content: the ONNX file.
-        inputs: what it is run on.
+        graphs: of the roles `content` and `harmonic`.
+        inputs: what they are run on, in place of the content that is heard.
         rounds: how often; the least time of each operator counts.
     """
+    hearing, _ = _profile(graphs[content.ROLE].content, {"wave": inputs["wave"]}, rounds)
+    heard = {name: value for name, value in inputs.items() if name != "wave"}
+    speaking, optimised = _profile(graphs[ROLE].content, heard, rounds)
+    parts = assign_parts(optimised)
+    milliseconds = dict.fromkeys(PARTS, 0.0) | {"hearing": sum(hearing.values())}
+    for name, least in speaking.items():
+        milliseconds[parts.get(name, "synthesis")] += least
+    return milliseconds
+
+
+def _profile(graph: bytes, inputs: Inputs, rounds: int) -> tuple[dict[str, float], onnx.GraphProto]:
+    """Return the least milliseconds of each operator, and the graph as it is run."""
     options = onnxruntime.SessionOptions()
     # As the converter runs it (speech.networks.session).
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -58,15 +73,11 @@ def measure_parts(content: bytes, inputs: Inputs, rounds: int) -> dict[str, floa
         options.profile_file_prefix = str(Path(folder) / "profile")
         optimised = Path(folder) / "optimised.onnx"
         options.optimized_model_filepath = str(optimised)
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         for _ in range(rounds):
             session.run(None, inputs)
         events = json.loads(Path(session.end_profiling()).read_text())
-        parts = assign_parts(onnx.load(optimised).graph)
-    milliseconds = dict.fromkeys(PARTS, 0.0)
-    for name, least in _kernel_milliseconds(events).items():
-        milliseconds[parts.get(name, "synthesis")] += least
-    return milliseconds
+        return _kernel_milliseconds(events), onnx.load(optimised).graph
 
 
 def _kernel_milliseconds(events: Iterable[Mapping[str, Any]]) -> dict[str, float]:
@@ -79,7 +90,7 @@ def _kernel_milliseconds(events: Iterable[Mapping[str, Any]]) -> dict[str, float
 
 
 def assign_parts(graph: onnx.GraphProto) -> dict[str, str]:
-    """Return the part of each node by its name."""
+    """Return the part of each node of the graph `harmonic` by its name."""
     makers = {output: node.name for node in graph.node for output in node.output}
     before: Nodes = {
         node.name: {makers[name] for name in node.input if name in makers} for node in graph.node
@@ -104,8 +115,7 @@ def assign_parts(graph: onnx.GraphProto) -> dict[str, str]:
         if stored.issuperset(node.input) and not after[node.name].isdisjoint(network)
     }
     parts = dict.fromkeys(before, "synthesis")
-    parts.update(dict.fromkeys(leads_there, "features"))
-    parts.update(dict.fromkeys(network, "network"))
+    parts.update(dict.fromkeys(leads_there | network, "network"))
     return parts
 
 
@@ -118,16 +128,18 @@ def _closure(names: set[str], neighbours: Callable[[str], set[str]]) -> set[str]
     return found
 
 
-def graph_inputs(manifest: CharacterManifest, seconds: float) -> Inputs:
-    """Build the engine's inputs of a harmonic graph for so much speech."""
+def graph_inputs(manifest: CharacterManifest, size: int, seconds: float) -> Inputs:
+    """Return what the engine gives both graphs for so much speech; the content is random."""
     if manifest.pitch is None:
         raise ValueError(f"{manifest.id} has no pitch: this is about the harmonic engine")
     analysis = analyse(speech(seconds), SAMPLE_RATE, NoClock())
     pitch = plan_pitch(analysis.track, manifest.pitch, None)
     hop = manifest.sample_rate // 100
     noise = np.random.default_rng(0).standard_normal((len(pitch) + 1) * hop, np.float32)
+    frames = len(pitch) - len(pitch) % 2
     return {
-        "wave": analysis.wave[None, : len(pitch) * HOP],
+        "wave": analysis.wave[None, : frames * HOP],
+        "content": np.random.default_rng(1).standard_normal((1, len(pitch), size), np.float32),
         "f0": pitch[None],
         "voicing": analysis.track.voicing[None],
         "noise": noise[None],

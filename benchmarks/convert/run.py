@@ -15,10 +15,12 @@ from benchmarks.convert.stages import ENGINE, Workbench, memory_megabytes
 from benchmarks.convert.storage import storage_server
 from benchmarks.measuring.recordings import speech
 from benchmarks.measuring.report import Report, Table
+from functions.convert.settings import ConvertSettings
 from infra.local.configuration import names
 from infra.local.configuration.options import ROOT
 from speech.bundles.reading import load_character
 from speech.decoding.decoder import Decoder
+from speech.engines.harmonic import content
 from speech.engines.harmonic.engine import ROLE
 from speech.engines.registry import ENGINES
 
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
     from benchmarks.convert.stages import Stages
     from benchmarks.measuring.report import Cell, Options
 
-BUNDLE: Final = ROOT / "tests" / "data" / "bundles" / "mei"
-"""A character whose one graph hears and speaks, as all did once: its parts are told apart."""
+CHARACTER: Final = "hina"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Plan:
     Attributes:
         lengths: of the recordings, in seconds.
         rounds: conversions of each.
-        runs: of a graph for each choice.
+        runs: of each graph.
         loads: fresh processes.
         typical: the length in seconds whose ratios are guarded.
     """
@@ -59,7 +60,7 @@ QUICK: Final = Plan(lengths=(1.0, 5.0), rounds=3, runs=3, loads=2)
 async def run(options: Options) -> Report:
     """Measure single conversions: stages, loading and formats."""
     plan = QUICK if options.quick else FULL
-    folder = BUNDLE
+    folder = ConvertSettings.model_fields["characters_dir"].default / CHARACTER
     bundle = _load_bundle(folder, plan.loads)
     memory_before = memory_megabytes()
     character = load_character(folder, ENGINES)
@@ -70,8 +71,8 @@ async def run(options: Options) -> Report:
         formats = bench.measure_formats(speech(plan.typical)[::2], plan.rounds)
     parts = {
         seconds: measure_parts(
-            character.graphs[ROLE].content,
-            graph_inputs(character.manifest, seconds),
+            character.graphs,
+            graph_inputs(character.manifest, bench.content_size, seconds),
             plan.runs,
         )
         for seconds in plan.lengths
@@ -90,25 +91,26 @@ async def run(options: Options) -> Report:
         facts={
             "memory that loading and converting took, MB": memory_after - memory_before,
             "memory that loading alone takes, MB": bundle.megabytes,
-            "character bundle's graph, MB": len(character.graphs[ROLE].content) / 1e6,
+            "character's graph, MB": len(character.graphs[ROLE].content) / 1e6,
+            "shared encoder, MB": len(character.graphs[content.ROLE].content) / 1e6,
         },
         ratios=_ratios(stages[plan.typical], parts[plan.typical], bundle),
     )
 
 
 def _ratios(stages: Stages, parts: Mapping[str, float], bundle: Loading) -> dict[str, float]:
-    """Return the cost of each stage divided by the cost of one run of the graph."""
-    graph = stages.milliseconds["graph"]
+    """Return the cost of each stage divided by the cost of one run of the graphs."""
+    graphs = stages.milliseconds["graphs"]
     costs = {
-        stage: stages.milliseconds[stage] / graph
+        stage: stages.milliseconds[stage] / graphs
         for stage in ("decode", "resample", "pitch", "engine's rest", "encode", "upload")
     }
     network = parts["network"]
     return {
-        **{f"{stage} / run of the graph": cost for stage, cost in costs.items()},
-        "features / network": parts["features"] / network,
+        **{f"{stage} / run of the graphs": cost for stage, cost in costs.items()},
+        "hearing / network": parts["hearing"] / network,
         "synthesis / network": parts["synthesis"] / network,
-        "loading the character / run of the graph": bundle.cpu / graph,
+        "loading the character / run of the graphs": bundle.cpu / graphs,
     }
 
 
@@ -127,17 +129,16 @@ def _stages_table(
     def part(name: str) -> dict[float, float]:
         # The profiler's own time is not the conversion's: its shares count.
         return {
-            seconds: stages[seconds].milliseconds["graph"]
+            seconds: stages[seconds].milliseconds["graphs"]
             * parts[seconds][name]
             / sum(parts[seconds].values())
             for seconds in lengths
         }
 
-    network = part("network")
     for name in ("decode", "resample", "pitch"):
         add(name, stage(name))
     for name in PARTS:
-        add(f"{name} (in the graph)", part(name))
+        add(f"{name} (in the graphs)", part(name))
     for name in ("engine's rest", "encode"):
         add(name, stage(name))
     totals = {seconds: stages[seconds].total() for seconds in lengths}
@@ -152,13 +153,9 @@ def _stages_table(
         "real-time factor of the engine alone",
         {s: stages[s].total(ENGINE) / 1000 / s for s in lengths},
     )
-    graph = stage("graph")
-    add("share of the bare `session.run`", {s: graph[s] / totals[s] for s in lengths})
-    add("share of all but the bare `session.run`", {s: 1 - graph[s] / totals[s] for s in lengths})
-    add(
-        "share of all but the network, first to last convolution",
-        {s: 1 - network[s] / totals[s] for s in lengths},
-    )
+    graphs = stage("graphs")
+    add("share of the bare `session.run`", {s: graphs[s] / totals[s] for s in lengths})
+    add("share of all but the bare `session.run`", {s: 1 - graphs[s] / totals[s] for s in lengths})
     columns = ("stage, CPU ms on one thread", *(f"{seconds:g} s of speech" for seconds in lengths))
     return Table("a conversion, stage by stage", columns, tuple(rows))
 
