@@ -65,7 +65,7 @@ class Stages:
 
 
 def process_age_ms(status: Path = Path("/proc/self/stat")) -> float | None:
-    """Return how many milliseconds this process has been running; None where this is unknown.
+    """Measure for how many milliseconds this process has been running; None where this is unknown.
 
     Args:
         status: the file in which Linux tells it, to a hundredth of a second.

@@ -47,6 +47,6 @@ class Threads:
         return await asyncio.wrap_future(future)
 
     def longest_seconds(self) -> float:
-        """Return how long the function that runs longest has been running; 0 if none does."""
+        """Measure for how long the oldest call has been running; 0 if none runs."""
         now = time.monotonic()
         return now - min(tuple(self._started.values()), default=now)

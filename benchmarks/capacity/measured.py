@@ -197,12 +197,12 @@ def _crowds(plan: Plan, rate: float) -> tuple[tuple[str, Sequence[int], Sequence
 
 
 def _not_yet(deliveries: Deliveries, refused: Mapping[str, int]) -> int:
-    """Return how many were refused that no earlier situation counts."""
+    """Count the refused that no earlier situation counts."""
     return deliveries.refused - sum(refused.values())
 
 
 def free_processors() -> float:
-    """Return how many processors' time this program gets if it asks for all of them."""
+    """Measure how many processors' time this program gets if it asks for all of them."""
     code = (
         f"import time; end = time.perf_counter() + {BURN_SECONDS}\n"
         "while time.perf_counter() < end: pass\nprint(time.process_time())"

@@ -106,7 +106,7 @@ class Usage:
 
 
 def read_usage(counted: Path = COUNTED) -> Usage:
-    """Return what a conversion uses, with the documents that the benchmark pipeline has counted.
+    """Compute the use of a conversion, with the documents that the benchmark pipeline has counted.
 
     Args:
         counted: the report of the benchmark pipeline.

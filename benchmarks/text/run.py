@@ -194,7 +194,7 @@ async def _measure_voice(
 
 
 async def _saturation(server: Server, visitor: _Visitor, seconds: float) -> tuple[float, float]:
-    """Return how many texts a second are spoken when more are always asked for.
+    """Measure how many texts a second are spoken when more are always asked for.
 
     Each client's answers count until its last one, so that no text counts in part. The second value
     is the processor time of one text in seconds.

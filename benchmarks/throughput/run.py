@@ -128,7 +128,7 @@ class Found:
         return _median_ratio(self.saturation, self.bound)
 
     def share_of_time(self) -> float:
-        """Return how much of the processors' time goes into conversions, likewise."""
+        """Compute the share of the processors' time that goes into conversions, likewise."""
         return _median_ratio(self.saturation, self.busy_bound)
 
     def percentiles(self) -> tuple[float, float, float]:

@@ -353,11 +353,11 @@ class Server:
         self._log = log
 
     def broken_streams(self) -> int:
-        """Return how many streams it had to open again."""
+        """Count the streams that it had to open again."""
         return self._log.read_text().count('"listen_stream_broken"')
 
     async def counts(self) -> dict[str, int]:
-        """Return what it counts."""
+        """Read its counters."""
         response = await self._http.get(f"http://127.0.0.1:{self.port}/counts")
         counts: dict[str, int] = response.raise_for_status().json()
         return counts
@@ -367,7 +367,7 @@ class Server:
         return int(self.worker.memory_info().rss)
 
     async def until_waiting(self, clients: int, deadline: float) -> int:
-        """Return how many clients wait, once all of them wait or at the deadline."""
+        """Count the waiting clients, once all of them wait or at the deadline."""
         while True:
             waiting = (await self.counts())["waiting"]
             if waiting >= clients or time.perf_counter() > deadline:

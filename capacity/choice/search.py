@@ -285,7 +285,7 @@ class _Part:
         return runner.run(candidates, self.arrivals, self._tell, self._allowance())
 
     def _allowance(self) -> Allowance:
-        """Return how many voices of the part may be late; visitors who leave only lower it."""
+        """Count the voices of the part that may be late; visitors who leave only lower it."""
         target = self.search.target
         share = 1.0 - target.percentile / 100.0
         late = int((self.rest > target.seconds).sum())

@@ -29,7 +29,7 @@ def account(world: World, now: float, service: int) -> None:
 
 @inlined
 def minimum_at(world: World, now: float, service: int) -> int:
-    """Return how many instances a service keeps at some moment."""
+    """Count the instances that a service keeps at some moment."""
     one = world.services[service]
     if one.busy_from <= now < one.busy_to:
         return int(max(one.minimum, one.busy_minimum))

@@ -54,7 +54,7 @@ def tick(world: World, now: float) -> None:
 
 @compiled
 def desired_instances(world: World, service: int, now_tick: int) -> int:
-    """Return how many instances the averages over the window ask for.
+    """Compute the instances that the averages over the window ask for.
 
     Args:
         world: the simulation.

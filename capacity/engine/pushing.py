@@ -61,7 +61,7 @@ def refuse(world: World, now: float, job: int) -> int:
 
 @inlined
 def backoff(world: World, job: int, subscription: int) -> float:
-    """Return how many seconds a message that was refused waits for its next delivery."""
+    """Compute the seconds that a refused message waits for its next delivery."""
     one = world.subscriptions[subscription]
     grown = one.minimum_backoff * one.backoff_growth ** (world.jobs[job].attempts - 1)
     return float(min(one.maximum_backoff, grown))

@@ -66,7 +66,7 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """Return which of `KINDS` it is."""
+        """The name of its kind, one of `KINDS`."""
         return self.source.partition(":")[0]
 
 

@@ -274,7 +274,7 @@ class _Builder:
 
 
 def _most_pushes(services: Records) -> int:
-    """Return how many events one event can lead to.
+    """Count the events that one event can lead to.
 
     A tick starts instances, as many as their pace allows, and an instance that is ready lets in as
     many as it has slots; whatever else happens leads to a few.

@@ -92,7 +92,7 @@ def _cells(name: str, summary: Summary) -> tuple[str, ...]:
 
 
 def quotas(summaries: Sequence[tuple[str, Summary]]) -> Table:
-    """Return how near each quota came."""
+    """Build the table of quotas and how near they came."""
     rows = [
         (
             f"{quota}, {name}",

@@ -263,7 +263,7 @@ class FetchedCharacters:
         copy.graphs = graphs
 
     def _bytes_with(self, graphs: Mapping[str, int]) -> int:
-        """Return how many bytes these graphs and those of all copies have; the same count once."""
+        """Sum up the bytes of these graphs and those of all copies; the same count once."""
         together = dict(graphs)
         for copy in (*self._copies.values(), *self._replaced):
             together.update(copy.graphs)

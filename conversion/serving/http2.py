@@ -66,7 +66,7 @@ def use_bounded_http2() -> None:
 
 
 def _allowance(event: h2.events.Event) -> int:
-    """Return how many more control frames an event allows; -1 for a control frame."""
+    """Count the further control frames that an event allows; -1 for a control frame."""
     if isinstance(event, h2.events.RequestReceived):
         return CONTROL_FRAMES_PER_REQUEST
     if isinstance(event, h2.events.StreamEnded):

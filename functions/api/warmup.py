@@ -167,7 +167,7 @@ class WarmUp:
         return sum(map(len, self._under_way.values()))
 
     def _wanted(self, character: str | None) -> int:
-        """Return how many warm-ups may be under way, now that one more visitor has arrived."""
+        """Count the warm-ups that may be under way, now that one more visitor has arrived."""
         now, arrivals = self._now(), self._arrivals[character]
         arrivals.append(now)
         while arrivals[0] <= now - ARRIVAL_SECONDS:

@@ -19,7 +19,7 @@ _MOST_WORKERS = 32
 
 
 def usual_workers() -> int:
-    """Return how many processes speak: one for each CPU that the container may use."""
+    """Plan one process for each CPU that the container may use."""
     return min(max(1, round(read_resources().cpus)), _MOST_WORKERS)
 
 

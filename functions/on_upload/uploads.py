@@ -155,7 +155,7 @@ def _is_just_stored_by_live(event: UploadEvent, now: datetime) -> bool:
 
 
 def _age(event: UploadEvent, now: datetime) -> timedelta | None:
-    """Return how long ago an event happened, if it says when."""
+    """Compute the age of an event, if it says when it happened."""
     try:
         return now - datetime.fromisoformat(event.happened_at)
     except (TypeError, ValueError):

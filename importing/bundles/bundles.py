@@ -180,7 +180,7 @@ def owner_fields(consent: Consent) -> dict[str, Any]:
 
 
 def preview(portrait: bytes | None) -> dict[str, Any]:
-    """Return how a page shows a character that has been imported."""
+    """Write the preview of a character that has been imported."""
     return {"colour": COLOUR, "portrait": None if portrait is None else PORTRAIT}
 
 

@@ -100,7 +100,7 @@ def inspect_bert(given: tuple[bytes, str | None]) -> BertReport:
 
 
 def _as_metadata(tokens: str) -> bytes:
-    """Return what makes a model carry a vocabulary when it is appended to the model's file.
+    """Build the bytes that add a vocabulary to a model's file when they are appended.
 
     A message of protocol buffers may be followed by more of its repeated fields
     (https://protobuf.dev/programming-guides/encoding/#last-one-wins), so that a model of more than

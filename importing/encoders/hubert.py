@@ -91,7 +91,7 @@ def hubert_as_onnx(content: bytes) -> bytes:
 
 
 def _tensor_places(content: object) -> dict[str, TensorPlace]:
-    """Return where the network's tensors lie, by fairseq's names."""
+    """Find the network's tensors, by fairseq's names."""
     if isinstance(content, dict) and isinstance(content.get("model"), dict):
         content = content["model"]
     if not isinstance(content, dict):

@@ -98,7 +98,7 @@ def _add_scaling(parser: argparse.ArgumentParser) -> None:
 
 
 def _scaling(parsed: argparse.Namespace) -> Scaling | None:
-    """Return how the converter scales.
+    """Build the converter's scaling.
 
     Raises:
         UsageError: the options contradict each other.

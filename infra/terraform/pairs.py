@@ -77,7 +77,7 @@ State: TypeAlias = frozenset[str]
 
 
 def switched(before: State, after: State) -> dict[str, str]:
-    """Return what happens to each option: "on", "off" (is switched so), "stays on", "stays off"."""
+    """Plan the state of each option: "on", "off" (is switched so), "stays on", "stays off"."""
     return {
         name: ("stays on" if name in before else "on")
         if name in after

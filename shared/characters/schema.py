@@ -20,12 +20,12 @@ class _WithoutTitles(GenerateJsonSchema):
     """Leaves out the titles that only repeat the names of the fields."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Say that no field has a title."""
+        """Leave out titles of fields."""
         del schema
         return False
 
     def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
-        """Say which dialect of JSON Schema this is."""
+        """Name the dialect of JSON Schema."""
         return {"$schema": self.schema_dialect, **super().generate(schema, mode)}
 
 
@@ -44,7 +44,7 @@ def render_schema() -> str:
 
 
 def _described_fields() -> dict[str, dict[str, str]]:
-    """Return what the texts below the fields say, by model and field.
+    """Collect the texts below the fields, by model and field.
 
     Pydantic can read them, too, but then it reads the source at every start of a service.
     """

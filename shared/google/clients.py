@@ -70,7 +70,7 @@ def _open_one_bucket(
 
 
 def characters_opener(settings: CharacterSettings) -> Callable[[], Bucket] | None:
-    """Return what opens the bucket of the characters, or None if there is none.
+    """Build the opener of the bucket of the characters, or None if there is none.
 
     It is opened when something is first asked of it: for most voices nothing is.
     """

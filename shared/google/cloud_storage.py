@@ -268,7 +268,7 @@ class CloudStorageBucket:
         return _facts(blob)
 
     async def find(self, name: str) -> ObjectFacts:
-        """Return what is known about an object.
+        """Find the facts of an object.
 
         Raises:
             ObjectMissingError: it does not exist.

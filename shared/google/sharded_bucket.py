@@ -28,7 +28,7 @@ def shard_names(name: str, shards: int) -> list[str]:
 
 
 def shard_of(voice_id: str, shards: int) -> int:
-    """Return which of so many buckets a voice's objects belong in."""
+    """Compute the bucket, of so many, in which a voice's objects belong."""
     return zlib.crc32(voice_id.encode()) % shards
 
 
@@ -95,7 +95,7 @@ class ShardedBucket:
         )
 
     async def find(self, name: str) -> ObjectFacts:
-        """Return what is known about an object.
+        """Find the facts of an object.
 
         Raises:
             ObjectMissingError: none of the buckets has one of this name.

@@ -40,7 +40,7 @@ class PlacesPerClient:
         self._taken: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """Return how many networks have taken a place."""
+        """Count the networks that have taken a place."""
         return len(self._taken)
 
     @contextmanager

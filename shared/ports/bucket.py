@@ -77,7 +77,7 @@ class Bucket(Protocol):
         ...
 
     async def find(self, name: str) -> ObjectFacts:
-        """Return what is known about an object.
+        """Find the facts of an object.
 
         Raises:
             ObjectMissingError: there is none of this name.

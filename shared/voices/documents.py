@@ -65,7 +65,7 @@ def to_document(voice: Voice) -> dict[str, Any]:
 
 
 def conversion_answer(voice: Voice) -> dict[str, Any]:
-    """Return what a waiting client is told about a voice that is done.
+    """Build the answer to a client who waits for a voice that is done.
 
     Raises:
         ValueError: the voice has no result.

@@ -343,7 +343,7 @@ class Voice:
         return self.options.speaking is not None
 
     def lease_remaining(self, now: datetime) -> timedelta:
-        """Return how long the current attempt still owns the voice; zero if none does."""
+        """The time for which the current attempt still owns the voice; zero if none does."""
         if self.status is not Status.CONVERTING or self.lease_expires_at is None:
             return timedelta(0)
         return max(self.lease_expires_at - now, timedelta(0))

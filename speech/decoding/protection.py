@@ -12,7 +12,7 @@ _MEMORY_OF_PROCESS: Final = Path("/proc/self/statm")
 
 
 def missing_protection(statm: Path = _MEMORY_OF_PROCESS) -> tuple[str, ...]:
-    """Return what is missing for forked processes with limits, in words; nothing on Linux.
+    """Name the missing means of forked processes with limits; none on Linux.
 
     Args:
         statm: the file in which Linux tells how much memory a process uses.

@@ -16,7 +16,7 @@ class Sharing:
         self._lock = Lock()
 
     def get(self, key: str, load: Callable[[], _Shared]) -> _Shared:
-        """Return what is kept under a key, or load it and keep it.
+        """Find the object of a key, or load and keep it.
 
         Args:
             key: names what is loaded and by what it is loaded, such as a role and a SHA-256.

@@ -128,7 +128,7 @@ def needed_gains(samples: Samples, block: int) -> Samples:
 
 
 def blocks_around(reach: int) -> int:
-    """Return how many blocks on either side a limiter's gain depends on."""
+    """Count the blocks on either side that a limiter's gain depends on."""
     return 2 * reach + 1
 
 

@@ -82,7 +82,7 @@ def _check_length(seconds: float, manifest: CharacterManifest) -> None:
 
 
 def converted_length(length: int, rate: int, new_rate: int) -> int:
-    """Return how many samples `length` samples become at another rate, rounded half up."""
+    """Convert a number of samples to another rate, rounded half up."""
     return (2 * length * new_rate + rate) // (2 * rate)
 
 

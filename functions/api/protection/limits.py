@@ -223,7 +223,7 @@ class TokenBuckets:
         self._full_at: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many buckets are remembered."""
+        """Count the buckets that are remembered."""
         return len(self._full_at)
 
     def pause(self, client: str) -> float:

@@ -81,7 +81,7 @@ class Outcomes:
         self._counts: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """Return how many voices are remembered."""
+        """Count the voices that are remembered."""
         return len(self._created)
 
     async def settle(self, client: str) -> None:

@@ -49,7 +49,7 @@ def refuse(status: HTTPStatus, message: str, code: str | None = None) -> JSONRes
 
 
 def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handler]:
-    """Return what answers each error.
+    """Build the handlers of errors.
 
     Args:
         retry_after_seconds: when a client may come again that was sent away with 503.

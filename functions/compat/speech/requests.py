@@ -33,7 +33,7 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
 
 
 def in_seconds(receive: Receive, seconds: float) -> Receive:
-    """Return what receives a request's body, and fails when all of it takes longer than that.
+    """Build the receiver of a request's body, which fails when all of it takes longer than that.
 
     Args:
         receive: the request's own.

@@ -283,7 +283,7 @@ class _Budget:
 
 
 def too_long(seconds: float) -> TextError:
-    """Say that a speech is longer than is spoken at once."""
+    """Build the error of a speech that is longer than is spoken at once."""
     return TextError(
         TextErrorCode.TEXT_TOO_LONG,
         f"The speech would take more than the {seconds:g} seconds that are spoken at once, or more"

@@ -104,7 +104,7 @@ class WyomingServer:
             writer.close()
 
     async def _explain(self, error: Exception, writer: StreamWriter) -> None:
-        """Say what was wrong; clients that wait for sound only see that the connection ends."""
+        """Send the error; clients that wait for sound only see that the connection ends."""
         if isinstance(error, OSError | TimeoutError | SlowReaderError):
             _LOG.info("a client of Wyoming is gone, or does not read")
             writer.transport.abort()

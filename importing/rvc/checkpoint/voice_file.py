@@ -112,7 +112,7 @@ def _take_pitch(has_pitch: bool) -> str:  # noqa: FBT001
 
 
 def _tensor_places(content: Mapping[object, object]) -> dict[str, TensorPlace]:
-    """Return where the synthesizer's tensors lie, or say what the file is instead of a voice."""
+    """Find the synthesizer's tensors, or say what the file is instead of a voice."""
     if "weight" not in content and _TRAINING_KEYS & {
         key for key in content if isinstance(key, str)
     }:

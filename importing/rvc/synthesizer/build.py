@@ -82,7 +82,7 @@ def build_synthesizer(voice: VoiceFile) -> bytes:
 
 
 def _metadata(voice: VoiceFile) -> dict[str, object]:
-    """Say in the file what voice-changer looks for in one."""
+    """Write the metadata that voice-changer looks for in a file."""
     return {
         "f0": voice.has_pitch,
         "samplingRate": voice.sizes.sample_rate,

@@ -91,12 +91,12 @@ class Emulators:
 
 
 def running_emulators(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return where emulators already run, by name; an empty variable counts as not set."""
+    """Read the addresses of emulators that already run, by name; an empty variable is none."""
     return {name: host for name, key in _VARIABLES.items() if (host := environment.get(key))}
 
 
 def find_or_reuse(environment: Mapping[str, str]) -> Emulators | None:
-    """Return how to start the emulators, or None if both run already.
+    """Build the commands that start the emulators, or None if both run already.
 
     Raises:
         EmulatorsMissingError: they are needed and missing.

@@ -125,7 +125,7 @@ async def _speak_file(live: LiveVisitor, steps: Steps, path: Path, content_type:
 
 
 async def _length(recording: bytes) -> float:
-    """Return how long a recording plays."""
+    """Read a recording's length."""
     decoder = Decoder(max_processes=1)
     try:
         await decoder.start()

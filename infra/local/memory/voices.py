@@ -45,6 +45,11 @@ class MemoryVoices:
         self._entries: dict[str, _Entry] = {}
         self._waiters: defaultdict[str, set[LatestState]] = defaultdict(set)
 
+    @property
+    def count(self) -> int:
+        """How many voices there are."""
+        return len(self._entries)
+
     async def create(self, voice: Voice) -> None:
         """Write a new document; `VoiceExistsError` if there is one."""
         if voice.voice_id in self._entries:

@@ -79,7 +79,7 @@ class StreamContract:
 
 
 def spoken_frames(graph: Graph, hop: int) -> int:
-    """Return how many frames a graph speaks at a time.
+    """Read how many frames a graph speaks at a time.
 
     Raises:
         BundleError: it does not say so.

@@ -139,7 +139,7 @@ def refuse_styles(options: SpeechOptions) -> None:
 
 
 def nothing_to_say(text: str) -> TextError:
-    """Say why a text holds nothing that can be spoken."""
+    """Build the error of a text that holds nothing to speak."""
     if any(character.isalpha() and not _is_kana(character) for character in text):
         return TextError(
             TextErrorCode.TEXT_UNREADABLE,

@@ -159,7 +159,7 @@ class RvcEngine:
         return _Source(heard, padded.astype(np.float32), self._hearing(analysis))
 
     def _hearing(self, analysis: Analysis) -> Callable[[int], Samples] | None:
-        """Return what follows the fundamental frequency; None if the voice takes no pitch.
+        """Build the pitch tracker; None if the voice takes no pitch.
 
         It is given a number of frames, N, and returns Hz, 0 where unvoiced, [N].
         """

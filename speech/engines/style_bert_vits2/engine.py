@@ -175,7 +175,7 @@ class StyleBertVits2Engine:
         return deliver(pieces, rate, options)
 
     def inference(self, options: SpeechOptions) -> Inference:
-        """Say in the voice's terms what is asked for, as AivisSpeech Engine maps it.
+        """Translate options to the voice's terms, as AivisSpeech Engine maps them.
 
         Raises:
             TextError: the voice has no such style.

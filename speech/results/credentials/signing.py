@@ -76,7 +76,7 @@ class CredentialSigner:
 
 
 def sign_with(key_pem: bytes) -> Sign:
-    """Return what signs with a private key.
+    """Build the signer of a private key.
 
     Args:
         key_pem: PKCS 8 as PEM, on the curve P-256.

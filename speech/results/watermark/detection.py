@@ -125,7 +125,7 @@ class _Heard:
         self._tried = np.stack(tried, axis=1)
 
     def search(self, key: WatermarkKey) -> Finding:
-        """Return which payload of a key agrees best, from which beginning and at which speed."""
+        """Find the payload of a key that agrees best, with its beginning and speed."""
         sums = (_correlator(key) @ self._tried).reshape(PERIOD, LENGTH, -1)
         bits = sums.transpose(0, 2, 1).reshape(-1, LENGTH)
         best = np.argsort(np.square(bits).sum(axis=1))[-_KEPT:]
@@ -142,7 +142,7 @@ def _changes() -> Iterator[tuple[float, float]]:
 
 
 def _correlator(key: WatermarkKey) -> Floats:
-    """Return what sums the cells that carry each bit, for each chip that a sound may begin with.
+    """Build the matrices that sum the cells of each bit, for each chip that a sound may begin with.
 
     Returns:
         float32 [PERIOD LENGTH, PERIOD BANDS]: times the cells, in order of time, these are the

@@ -53,7 +53,7 @@ class WatermarkKey:
 
     @cached_property
     def places(self) -> npt.NDArray[np.intp]:
-        """Return which bit of the code word each chip and band carries: [PERIOD, BANDS].
+        """Lay out the bits of the code word over chips and bands: [PERIOD, BANDS].
 
         Every 64 cells in a row carry each bit once, so a short piece has all of them.
         """
@@ -92,7 +92,7 @@ def band_edges(scale: float = 1.0) -> npt.NDArray[np.float64]:
 
 
 def band_shapes(size: int, sample_rate: float, scale: float = 1.0) -> npt.NDArray[np.float32]:
-    """Return how much each band covers the frequencies of a Fourier transform.
+    """Compute each band's weights of the frequencies of a Fourier transform.
 
     Args:
         size: samples of the transform.

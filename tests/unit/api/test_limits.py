@@ -340,7 +340,7 @@ class TestRequestsPerMinute:
             for _ in range(BURST + 10):
                 await post(client)
 
-        assert len(stage.voices._entries) == BURST  # noqa: SLF001 - nothing else was created
+        assert stage.voices.count == BURST  # nothing else was created
         assert stage.container.warm_ups <= BURST
 
     @pytest.mark.parametrize("ask", [post, put, delete, wait])

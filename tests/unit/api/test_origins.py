@@ -38,7 +38,7 @@ async def test_a_page_of_another_site_changes_nothing(
     stage: Stage, method: str, headers: dict[str, str]
 ) -> None:
     problem(await ask(stage, method, headers), 403, "origin_refused")
-    assert stage.voices._entries == {}  # noqa: SLF001 - nothing was created
+    assert stage.voices.count == 0  # nothing was created
     assert stage.container.warm_ups == 0
 
 
@@ -69,7 +69,7 @@ async def test_a_voice_is_created_with_json_or_with_nothing(
     refused = await ask(stage, "POST", {"Content-Type": content_type})
 
     problem(refused, 415, "unsupported_media_type")
-    assert stage.voices._entries == {}  # noqa: SLF001 - nothing was created
+    assert stage.voices.count == 0  # nothing was created
 
 
 async def test_what_only_reads_is_answered_to_every_site(stage: Stage) -> None:

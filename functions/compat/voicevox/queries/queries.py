@@ -94,7 +94,7 @@ def _read_mora(body: models.Mora) -> Mora:
 
 
 def options_of(query: models.AudioQuery, style: int, seed: int = 0) -> SpeechOptions:
-    """Say in the engines' terms how a query is to be spoken.
+    """Translate a query to the engines' options.
 
     Args:
         query: what the client asks for.
@@ -119,7 +119,7 @@ def options_of(query: models.AudioQuery, style: int, seed: int = 0) -> SpeechOpt
 
 
 def characters_of(query: models.AudioQuery) -> int:
-    """Return how many characters a query speaks: those of its text, or else its morae."""
+    """Count the characters that a query speaks: those of its text, or else its morae."""
     return len(query.kana or "") or sum(len(phrase.moras) for phrase in query.accent_phrases)
 
 
