@@ -130,11 +130,11 @@ class Stage:
 
     def app(self) -> FastAPI:
         characters = {
-            "mei": a_manifest("mei", self.folder / "mei", portrait="portrait.svg"),
-            "taro": a_manifest("taro", self.folder / "taro"),
+            "mei": a_manifest("mei", self.folder, portrait="portrait.svg"),
+            "taro": a_manifest("taro", self.folder),
             "sango": a_manifest("sango").model_copy(update={"takes": "text", "text": SPOKEN}),
             "nobu": a_manifest("nobu").model_copy(update={"takes": "both"}),
-            "kobo": a_manifest("kobo", self.folder / "kobo").model_copy(update={"pitch": None}),
+            "kobo": a_manifest("kobo", self.folder).model_copy(update={"pitch": None}),
         }
         catalogue = Catalogue(characters, self.bucket)
         intake = VoiceIntake(

@@ -188,8 +188,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(
 async def test_a_portrait_is_served_so_that_it_cannot_run_scripts(
     client: httpx.AsyncClient, tmp_path: Path
 ) -> None:
-    (tmp_path / "mei").mkdir()
-    (tmp_path / "mei" / "portrait.svg").write_text("<svg/>")
+    (tmp_path / "portrait.svg").write_text("<svg/>")
 
     response = await client.get("/api/v1/characters/mei/portrait")
 
