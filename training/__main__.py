@@ -168,6 +168,7 @@ def _judge(options: argparse.Namespace, places: Places) -> int:
                 _own_voice,
                 is_quick=options.quick,
                 is_live=options.live,
+                clean=options.clean,
             )
         )
         if character and (_RECORDINGS.work / character).is_dir() and not options.live:
@@ -201,6 +202,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--live", action="store_true", help="measure what is heard while somebody speaks"
+    )
+    parser.add_argument(
+        "--clean", type=int, metavar="N", help="judge N clean recordings of each speaker alone"
     )
     parser.add_argument("--bundle", type=Path, help="bundle to write or measure")
     options = parser.parse_args(given)

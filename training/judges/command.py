@@ -67,6 +67,7 @@ def judge(
     *,
     is_quick: bool,
     is_live: bool = False,
+    clean: int | None = None,
 ) -> str:
     """Judge characters and write what was found into their cards.
 
@@ -76,6 +77,7 @@ def judge(
         trained_on: returns what a training kept of a character's own voice, at 16 kHz.
         is_quick: two recordings of each speaker, to try the path.
         is_live: as they are heard while somebody speaks; the cards stay as they are.
+        clean: so many recordings of each speaker alone, none of them disturbed.
 
     Returns:
         The table of all of them.
@@ -97,6 +99,8 @@ def judge(
         missing.append(f"Japanese: no recordings in {places.judges.name}, see training/README.md")
     missing += [f"likeness: no recordings of {c.name}" for c in characters if c.voice is None]
     conditions = _conditions(recordings, is_quick=is_quick)
+    if clean is not None:
+        conditions = {CLEAN: (_as_it_is, spread(recordings, clean))}
     rows = Judging(panel, _report).judge(characters, conditions)
     if not is_live and not is_quick:
         for bundle in bundles:
