@@ -54,8 +54,6 @@ TRAINING_HELP = """what it makes, and of what:
 nox -s train -- --recordings FOLDER --as ID   a character of five minutes of a voice, in minutes;
     [--name NAME] [--portrait FILE] [--consent FILE] and more: training/README.md
 nox -s train -- --clear [ID]                  what trainings have left behind; deletes it of ID
-nox -s train -- generate train export quality
-    Mei from nothing, for hours; each word is a step
 nox -s quality    measures characters and writes the figures into their cards
 
 The first run installs PyTorch: about 900 MB.

@@ -97,13 +97,6 @@ class Melody:
         }
 
 
-def load_network(checkpoint: Path) -> Network:
-    """The averaged network of a checkpoint."""
-    network = Network()
-    network.load_state_dict(torch.load(checkpoint, weights_only=True)["average"])
-    return network.eval()
-
-
 def export(network: Network, melody: Melody, folder: Path) -> Path:
     """Writes graph and manifest into the bundle's folder and checks the graph.
 

@@ -21,6 +21,7 @@ from torch.nn import functional
 from training import features
 from training.graph import CharacterGraph
 from training.network import (
+    CEPSTRUM_SIZE,
     FFT_SIZE,
     OUTPUT_HOP,
     OUTPUT_RATE,
@@ -28,7 +29,6 @@ from training.network import (
     Network,
     warped_axis,
 )
-from training.target import CEPSTRUM_SIZE
 
 FRAME = 480
 """Samples of a frame, of what is heard at 16 kHz and of what is spoken at 24 kHz alike."""

@@ -43,9 +43,7 @@ def load_network(file: Path) -> Network:
     for prior in (value for value in values.values() if value.shape == (BANDS,)):
         state["mel_mean"] = torch.tensor(prior / MEAN_PRIOR_FRAMES)
     network = Network()
-    # What guesses phones is needed in the training alone.
-    expected = {name for name in network.state_dict() if not name.startswith("phones.")}
-    if set(state) != expected:
+    if set(state) != set(network.state_dict()):
         raise ExportError(f"{file.name}: expected the weights of this network, found others")
     network.load_state_dict(state, strict=False)
     mean, spread = _melody_scale(model)
@@ -74,8 +72,7 @@ def load_halves(speaking: Path, hearing: Path, network: Network) -> None:
     }
     for prior in (value for value in values[1].values() if value.shape == (BANDS,)):
         state["mel_mean"] = torch.tensor(prior / MEAN_PRIOR_FRAMES)
-    expected = {name for name in network.state_dict() if not name.startswith("phones.")}
-    if set(state) != expected:
+    if set(state) != set(network.state_dict()):
         raise ExportError(
             f"{speaking.name}, {hearing.name}: expected the weights of this network, found others"
         )

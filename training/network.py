@@ -17,10 +17,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from training import features
-from training.phones import INVENTORY
-from training.target import CEPSTRUM_SIZE, WARPING
-from training.target import RATE as TARGET_RATE
 
+CEPSTRUM_SIZE = 35
+"""Numbers of a mel-generalised cepstrum (gamma 0), as the HTS voice Mei has them."""
+WARPING = 0.55
+TARGET_RATE = 48_000
+"""Samples per second for which WARPING is."""
 OUTPUT_RATE = 24_000
 OUTPUT_HOP = 240
 FFT_SIZE = 1024
@@ -88,7 +90,6 @@ class Network(nn.Module):
         self.entry = nn.Conv1d(features.BANDS, size.channels, 5, padding=2)
         self.encoder = _blocks(size.channels, size.encoder_blocks, size.encoder_dilations)
         self.content = nn.Conv1d(size.channels, size.content, 1)
-        self.phones = nn.Conv1d(size.content, len(INVENTORY), 1)
         self.join = nn.Conv1d(size.content + 2, size.channels, 3, padding=1)
         self.decoder = _blocks(size.channels, size.decoder_blocks)
         self.exit = nn.Conv1d(size.channels, CEPSTRUM_SIZE + 1, 1)

@@ -1,4 +1,4 @@
-"""A published synthetic voice reads words aloud, into a folder for `nox -s train -- --recordings`.
+"""A published synthetic voice reads aloud, into a folder that a character is trained with.
 
 python -m training.reading_aloud VOICE FOLDER [--minutes 6] [--mean LOW HIGH --spread HZ]
 """
@@ -10,16 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pocketsphinx
+import pyopenjtalk
 import soundfile
 
+from speech.engines.japanese.engine import HtsVoice
 from training.sentences import dictionary_words, english
 from training.sources import festival, flite
 from training.sources.flite import Register, TimedSpeech
 
+MEI = "mei"
+"""The HTS voice that the character Mei is made of; it reads Japanese sentences."""
 FLITE_VOICES = ("awb", "kal16", "rms", "slt")
 _AT_ONCE = 10
 _SEED = 1
+_PEAK = 0.7
+_JAPANESE = Path(__file__).parent / "kokoro" / "texts" / "hina_ja.txt"
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,20 @@ def read(
         yield from heard
 
 
+def read_japanese(texts: list[str]) -> Iterator[TimedSpeech]:
+    """Read each text once with the HTS voice Mei, slower or faster, lower or higher.
+
+    Args:
+        texts: Japanese.
+    """
+    random, voice = Random(_SEED), HtsVoice()
+    for text in texts:
+        labels = pyopenjtalk.extract_fullcontext(text)[1:-1]  # without the silence around it
+        spoken = voice.synthesise(labels, random.uniform(0.85, 1.1), random.gauss(0, 1))
+        spoken *= _PEAK / float(np.abs(spoken).max())
+        yield TimedSpeech(spoken, voice.sample_rate, [])
+
+
 def write(speech: Iterable[TimedSpeech], folder: Path, minutes: float) -> float:
     """Write each as a WAV file until there is enough; how many seconds were written."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +108,9 @@ def write(speech: Iterable[TimedSpeech], folder: Path, minutes: float) -> float:
 def main(arguments: list[str] | None = None) -> None:
     """Read as the command line asks."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("voice", help=f"of flite ({', '.join(FLITE_VOICES)}) or of Festival")
+    parser.add_argument(
+        "voice", help=f"{MEI}, one of flite ({', '.join(FLITE_VOICES)}), or one of Festival"
+    )
     parser.add_argument("folder", type=Path, help="for the WAV files")
     parser.add_argument("--minutes", type=float, default=6.0, help="of speech (default: 6)")
     parser.add_argument(
@@ -96,6 +119,15 @@ def main(arguments: list[str] | None = None) -> None:
     )  # fmt: skip
     parser.add_argument("--spread", type=float, default=28.0, help="of the pitch (default: 28 Hz)")
     options = parser.parse_args(arguments)
+    if options.voice == MEI:
+        texts = _JAPANESE.read_text("utf-8").split()
+        seconds = write(read_japanese(texts), options.folder, options.minutes)
+    else:
+        seconds = _write_english(options)
+    print(f"{seconds / 60:.1f} minutes of speech in {options.folder}")
+
+
+def _write_english(options: argparse.Namespace) -> float:
     registers = None
     if options.mean:
         lowest, highest = options.mean
@@ -104,8 +136,7 @@ def main(arguments: list[str] | None = None) -> None:
     words = dictionary_words(dictionary)
     with tempfile.TemporaryDirectory() as scratch:
         speech = read(options.voice, words, Path(scratch), registers)
-        seconds = write(speech, options.folder, options.minutes)
-    print(f"{seconds / 60:.1f} minutes of speech in {options.folder}")
+        return write(speech, options.folder, options.minutes)
 
 
 if __name__ == "__main__":

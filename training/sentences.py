@@ -27,29 +27,6 @@ _MORAE = (
     "きゃ きゅ きょ しゃ しゅ しょ ちゃ ちゅ ちょ にゃ にゅ にょ ひゃ ひゅ ひょ みゃ みゅ みょ りゃ りゅ りょ "
     "ぎゃ ぎゅ ぎょ じゃ じゅ じょ びゃ びゅ びょ ぴゃ ぴゅ ぴょ ふぁ ふぃ ふぇ ふぉ てぃ でぃ うぃ うぇ しぇ ちぇ じぇ"
 ).split()
-_CONSONANTS = {
-    "it": "p t k b d g f s v z m n l r c gn sc tr st br".split(),
-    "es": "p t c b d g f s m n l r ch ñ ll tr br rr j".split(),
-    "cs": "p t k b d g f s v z m n l r č š ž ř c j h ch ň ť".split(),
-    "fi": "p t k d s v m n l r h j kk tt pp ss nn ll".split(),
-    "ca": "p t c b d g f s v z m n l r x ny ll tr".split(),
-    "de": "p t k b d g f s w z m n l r sch ch pf h j st".split(),
-    "fr": "p t c b d g f s v z m n l r ch j gn tr br".split(),
-    "ru": "п т к б д г ф с в з м н л р ч ш ж щ ц х ст".split(),
-    "pl": "p t k b d g f s w z m n l r cz sz ż ć ś ń j h".split(),
-}
-_VOWELS = {
-    "it": "a e i o u a e o".split(),
-    "es": "a e i o u a e o".split(),
-    "cs": "a e i o u á é í ou y".split(),
-    "fi": "a e i o u ä ö y aa ii uo ai".split(),
-    "ca": "a e i o u à é ò".split(),
-    "de": "a e i o u ä ö ü ei au ie".split(),
-    "fr": "a e i o u ou on an é eu oi".split(),
-    "ru": "а е и о у ы я ю ё э".split(),
-    "pl": "a e i o u y ą ę ó".split(),
-}
-NONSENSE_LANGUAGES = tuple(_CONSONANTS)
 
 
 def japanese(random: Random) -> str:
@@ -81,19 +58,6 @@ def _invented_word(random: Random) -> str:
 def english(random: Random, words: list[str]) -> str:
     """Four to eight words of a pronouncing dictionary in a row."""
     return " ".join(random.choice(words) for _ in range(random.randint(4, 8)))
-
-
-def nonsense(random: Random, language: str) -> str:
-    """Invented words with the letters of a language (one of `NONSENSE_LANGUAGES`)."""
-    consonants, vowels = _CONSONANTS[language], _VOWELS[language]
-    words = []
-    for _ in range(random.randint(4, 6)):
-        syllables = [
-            random.choice(consonants) + random.choice(vowels) for _ in range(random.randint(1, 3))
-        ]
-        coda = random.choice(consonants[:12]) if random.random() < 0.3 else ""
-        words.append("".join(syllables) + coda)
-    return " ".join(words)
 
 
 def dictionary_words(dictionary: Path) -> list[str]:

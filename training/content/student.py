@@ -3,7 +3,8 @@
     python -m training.content.student WORK --speech FOLDER... [--minutes 90]
 
 WORK keeps lessons and progress; the same command goes on where it was stopped. At the end there is
-WORK/student.pt, which `python -m training.content.live` writes into characters.
+WORK/student.pt, which `python -m training.content.live` writes into characters. It begins with the
+encoder of Mei's first network, as far as it has as many blocks.
 
 The student is taught as it hears while streaming: of what follows the frames that are spoken it
 hears 12, after which all is silent, and level and mean spectrum are those of what came before. Of
@@ -26,14 +27,13 @@ import torch
 from torch import Tensor, nn
 
 from shared.characters.manifest import read_manifest
-from speech.bundles.files import find_graph
 from training.content.encoder import CHANNELS
-from training.content.graphs import CONTENT, CONTENT_STREAM, SIZE
+from training.content.graphs import CONTENT, SIZE
 from training.content.hearing import Ear
 from training.content.lessons import Lesson, lessons_of
-from training.dataset import Disturbance
+from training.disturbance import Disturbance
 from training.features import BANDS
-from training.graph_weights import load_halves
+from training.graph_weights import load_network
 from training.network import MEAN_PRIOR_FRAMES, Network, log_level, loud_weight, loudness
 from training.stream import LOOKAHEAD
 
@@ -41,6 +41,7 @@ CROP = 104
 BATCH = 16
 _ROOT = Path(__file__).resolve().parents[2]
 _CHARACTERS = _ROOT / "characters"
+_FIRST = _ROOT / "tests" / "data" / "bundles" / "mei" / "harmonic.onnx"
 _HEARD, _EVERY = 1_200, 4  # as in training.stream: frames before, of which one in four is known
 _HISTORY = _HEARD // _EVERY
 _UNTAUGHT = 3
@@ -134,14 +135,13 @@ def running_normalise(network: Network, power: Tensor, history: Tensor, known: T
 
 
 def new_student() -> Network:
-    """The student before it has learnt anything but the usual mel spectrum."""
+    """The student before it has learnt; it begins with the encoder of Mei's first network."""
     torch.manual_seed(1)
-    hina = _CHARACTERS / "hina"
-    stream = read_manifest(hina).graphs[CONTENT_STREAM]
-    taught = Network(SIZE)
-    load_halves(hina / "harmonic.onnx", find_graph(hina, stream.file, stream.sha256), taught)
     student = Network(SIZE)
-    student.mel_mean.copy_(taught.mel_mean)
+    base = load_network(_FIRST).state_dict()
+    kept = ("entry.", "encoder.", "mel_mean")
+    state = {name: value for name, value in base.items() if name.startswith(kept)}
+    student.load_state_dict(state, strict=False)
     return student
 
 

@@ -1,6 +1,5 @@
-"""What happens to recordings before they arrive: noise, lines, rooms, levels, codecs."""
+"""What happens to recordings before they arrive: noise, lines, rooms."""
 
-import subprocess
 from collections.abc import Callable
 
 import numpy as np
@@ -9,8 +8,6 @@ import scipy.signal
 from training.features import RATE, Floats
 
 SEED = 7
-# A bare AAC stream does not say that its first frame is the encoder's delay.
-AAC_PRIMING = 1024
 
 
 def noise(decibels: float) -> Callable[[Floats], Floats]:
@@ -42,39 +39,3 @@ def room(wave: Floats) -> Floats:
     tail *= 10 ** (-3 / 20) / np.sqrt((tail**2).sum())
     tail[0] = 1
     return scipy.signal.fftconvolve(wave, tail)[: len(wave)].astype(np.float32)
-
-
-def _gain(decibels: float) -> Callable[[Floats], Floats]:
-    def change(wave: Floats) -> Floats:
-        return np.clip(wave * 10 ** (decibels / 20), -1, 1).astype(np.float32)
-
-    return change
-
-
-def _codec(container: str, *options: str, delay: int = 0) -> Callable[[Floats], Floats]:
-    raw = ["-f", "f32le", "-ar", str(RATE), "-ac", "1"]
-
-    def through(wave: Floats) -> Floats:
-        encode = ["ffmpeg", "-v", "error", *raw, "-i", "-", *options, "-f", container, "-"]
-        coded = subprocess.run(encode, input=wave.tobytes(), capture_output=True, check=True).stdout
-        decode = ["ffmpeg", "-v", "error", "-i", "-", *raw, "-"]
-        decoded = subprocess.run(decode, input=coded, capture_output=True, check=True).stdout
-        samples = np.frombuffer(decoded, np.float32)[delay:]
-        return np.pad(samples[: len(wave)], (0, max(0, len(wave) - len(samples))))
-
-    return through
-
-
-DISTURBANCES: dict[str, Callable[[Floats], Floats]] = {
-    "as it is": lambda wave: wave,
-    "noise 30 dB": noise(30),
-    "noise 15 dB": noise(15),
-    "noise 5 dB": noise(5),
-    "telephone band": telephone,
-    "room, 0.4 s": room,
-    "30 dB quieter": _gain(-30),
-    "12 dB too loud, clipped": _gain(12),
-    "Opus 32 kbit/s": _codec("ogg", "-c:a", "libopus", "-b:a", "32k"),
-    "Opus 16 kbit/s": _codec("ogg", "-c:a", "libopus", "-b:a", "16k"),
-    "AAC 48 kbit/s": _codec("adts", "-c:a", "aac", "-b:a", "48k", delay=AAC_PRIMING),
-}

@@ -23,7 +23,6 @@ from training.judges.errors import JudgeMissingError
 from training.judges.panel import gather
 from training.judges.whisper import Whisper
 from training.quality.card import write_tables
-from training.quality.material import prompts
 from training.quality.similarity import Embedding
 from training.recordings.bundle import Names, keep_shared, write_bundle
 from training.recordings.consent_request import ConsentRequest, usual_language
@@ -43,7 +42,6 @@ from training.recordings.screening import Utterance
 from training.recordings.selection import Selection, select
 from training.recordings.spoken_consent import WITHOUT, check_spoken_consent
 from training.recordings.stages import Effort, Material, Training
-from training.recordings.words import measure_words
 from training.recordings.work import WorkFolder
 
 _HELD_OUT_SECONDS = 60.0
@@ -243,13 +241,12 @@ def clear(characters: Sequence[str], work: Path) -> int:
     return int(any(name not in kept for name in characters))
 
 
-def measure(character: str, places: Places, cache: Path, encoder: Embedding) -> str:
-    """Measure a character of recordings again, words included; write its card; its tables.
+def measure(character: str, places: Places, encoder: Embedding) -> str:
+    """Measure a character of recordings again; write its card; its tables.
 
     Args:
         character: the id.
         places: where things lie.
-        cache: keeps what is read for the measurement.
         encoder: tells voices apart.
 
     Raises:
@@ -269,10 +266,8 @@ def measure(character: str, places: Places, cache: Path, encoder: Embedding) -> 
     progress = Progress(stages=1)
     progress.begin("measuring")
     judgement = judge(judging, held_out, others.strangers, progress.report)
-    said = prompts(cache)
-    words = measure_words(judging, said) if said else None
-    write_tables(bundle / "MODEL_CARD.md", tables(judgement, words))
-    return tables(judgement, words)
+    write_tables(bundle / "MODEL_CARD.md", tables(judgement))
+    return tables(judgement)
 
 
 def _consent(file: Path | None, work: WorkFolder, ask: Ask) -> Consent:

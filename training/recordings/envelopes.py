@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.features import Floats
-from training.network import warped_axis
+from training.network import CEPSTRUM_SIZE, warped_axis
+from training.network import TARGET_RATE as AXIS_RATE
 from training.recordings.screening import Utterance
-from training.target import CEPSTRUM_SIZE
-from training.target import RATE as AXIS_RATE
 
 with warnings.catch_warnings():
     # It asks setuptools for its own version, which setuptools has come to warn of.

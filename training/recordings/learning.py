@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from training.content.voices import Scale, Voices
-from training.dataset import Disturbance, envelope_axis
+from training.distance import NEPERS_TO_DECIBELS, envelope_axis, size_of
+from training.disturbance import Disturbance
 from training.recordings.preparation import Lesson
-from training.train import NEPERS_TO_DECIBELS, size_of
 
 CROP = 160
 _PAUSE_WEIGHT = 0.15

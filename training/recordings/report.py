@@ -13,7 +13,6 @@ from training.recordings.selection import (
     clock,
     seconds_by_reason,
 )
-from training.recordings.words import Words
 
 _SHOWN = 8
 
@@ -92,7 +91,7 @@ timing stay the speaker's.
     write_tables(file, tables(judgement))
 
 
-def tables(judgement: Judgement, words: Words | None = None) -> str:
+def tables(judgement: Judgement) -> str:
     """The figures as Markdown."""
     owner, strangers = judgement.owner, judgement.strangers
     synthesis = f"{_two(owner, 'synthesis')} by the synthesis alone"
@@ -125,14 +124,6 @@ def tables(judgement: Judgement, words: Words | None = None) -> str:
             ),
             ("log-f0 correlation of the same", f"{strangers.mean('melody'):.3f}", "1"),
         ]
-    if words is not None:
-        rows.append(
-            (
-                f"of {words.prompts} short English prompts of one stranger, recognised",
-                f"{words.converted:.0%}",
-                f"{words.recorded:.0%} as recorded, {words.synthesis:.0%} by the synthesis alone",
-            )
-        )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

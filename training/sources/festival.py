@@ -1,4 +1,4 @@
-"""The voices of Festival: a text, or phones with times and melody, in many at once."""
+"""The voices of Festival: many texts at once."""
 
 import subprocess
 from dataclasses import dataclass
@@ -9,19 +9,13 @@ import soundfile
 
 from training.sources.flite import TimedSpeech
 
-VOICES = Path("/usr/share/festival/voices")
-# A British voice asks for a dictionary that is not free; told phones it needs none.
 _PROGRAM = """
-(define (setup_oald_lex) (lex.create "oald") (lex.set.phoneset "mrpa"))
 (define (finish utterance file)
   (utt.save.wave utterance (string-append file ".wav") 'riff)
   (utt.save.segs utterance (string-append file ".seg")))
 (define (say voice file text)
   (eval (list voice))
   (finish (utt.synth (eval (list 'Utterance 'Text text))) file))
-(define (sing voice file segments)
-  (eval (list voice))
-  (finish (utt.synth (eval (list 'Utterance 'Segments segments))) file))
 """
 
 
@@ -33,20 +27,7 @@ class Text:
     text: str
 
 
-@dataclass(frozen=True)
-class Score:
-    """Phones as (name, seconds, Hz or 0) for a diphone voice, in its own phone set."""
-
-    voice: str
-    notes: list[tuple[str, float, float]]
-
-
-def is_installed(voice: str) -> bool:
-    """Whether Festival has a voice."""
-    return any(VOICES.glob(f"*/{voice}"))
-
-
-def speak(scratch: Path, orders: list[Text | Score]) -> list[TimedSpeech | None]:
+def speak(scratch: Path, orders: list[Text]) -> list[TimedSpeech | None]:
     """Speaks many orders in one run of Festival; None for those that it could not speak."""
     with TemporaryDirectory(dir=scratch) as name:
         folder = Path(name)
@@ -58,15 +39,9 @@ def speak(scratch: Path, orders: list[Text | Score]) -> list[TimedSpeech | None]
         return [_read(folder / str(index)) for index in range(len(orders))]
 
 
-def _call(order: Text | Score, file: Path) -> str:
-    if isinstance(order, Text):
-        text = order.text.replace("\\", "").replace('"', "")
-        return f'(say \'voice_{order.voice} "{file}" "{text}")'
-    notes = []
-    for phone, seconds, hertz in order.notes:
-        melody = f" ({seconds / 2:.3f} {hertz:.1f})" if hertz else ""
-        notes.append(f"({phone} {seconds:.3f}{melody})")
-    return f"(sing 'voice_{order.voice} \"{file}\" '({' '.join(notes)}))"
+def _call(order: Text, file: Path) -> str:
+    text = order.text.replace("\\", "").replace('"', "")
+    return f'(say \'voice_{order.voice} "{file}" "{text}")'
 
 
 def _read(file: Path) -> TimedSpeech | None:

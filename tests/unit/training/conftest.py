@@ -4,13 +4,11 @@ from importlib.util import find_spec
 
 _NEEDS = {
     "torch": [
-        "test_dataset.py",
+        "test_disturbance.py",
         "test_folded.py",
         "test_measures.py",
         "test_network.py",
         "test_stream.py",
-        "test_together.py",
-        "test_whole_path.py",
     ],
     "pyworld": ["test_measures.py"],
 }

@@ -3,7 +3,6 @@ from numpy.typing import NDArray
 
 from training.features import RATE
 from training.quality import measures
-from training.quality.recogniser import Score, plain
 
 
 def tone(hertz: float = 150.0, seconds: float = 1.0) -> NDArray[np.float32]:
@@ -38,12 +37,3 @@ def test_a_hole_in_voiced_speech_is_a_drop_out_of_its_length() -> None:
 def test_whole_speech_has_no_drop_out() -> None:
     analysis = measures.analyse(tone())
     assert measures.longest_dropout_ms(analysis, analysis) == 0
-
-
-def test_scores_add_up() -> None:
-    assert Score(1, 2, 1, 1) + Score(2, 2, 0, 1) == Score(3, 4, 1, 2)
-
-
-def test_a_devoiced_vowel_counts_as_its_vowel() -> None:
-    assert plain("U") == "u"
-    assert plain("N") == "N"

@@ -16,7 +16,7 @@ from training.sources.flite import TimedSpeech
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from training.sources.festival import Score, Text
+    from training.sources.festival import Text
 
 WORDS = ["alpha", "bravo", "charlie", "delta"]
 
@@ -42,8 +42,8 @@ def test_the_same_voice_reads_the_same_words_and_skips_what_it_cannot_say(
 ) -> None:
     asked: list[str] = []
 
-    def speak(_scratch: Path, orders: list[Text | Score]) -> list[TimedSpeech | None]:
-        asked.extend(getattr(order, "text", "") for order in orders)
+    def speak(_scratch: Path, orders: list[Text]) -> list[TimedSpeech | None]:
+        asked.extend(order.text for order in orders)
         return [None, *(second(number) for number in range(len(orders) - 1))]
 
     monkeypatch.setattr(festival, "speak", speak)
@@ -61,3 +61,10 @@ def test_a_voice_that_is_not_there_is_named(
 
     with pytest.raises(ValueError, match="nobody: expected a voice of flite"):
         next(reading_aloud.read("nobody", WORDS, tmp_path))
+
+
+def test_mei_reads_each_sentence_once() -> None:
+    first, second = reading_aloud.read_japanese(["おはよう。", "いい天気ですね。"])
+    assert first.rate == second.rate == 48_000
+    assert len(first.wave) < len(second.wave)
+    assert 0.05 < float(np.abs(first.wave).max()) <= 1

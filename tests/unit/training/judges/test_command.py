@@ -88,3 +88,10 @@ def test_a_character_that_is_not_there_is_named_with_those_that_are(
 ) -> None:
     with pytest.raises(BundleError, match=r"--character ada: expected one of mei"):
         command.judge(["ada"], places, own, is_quick=True)
+
+
+def test_clean_recordings_alone_are_judged_where_that_is_asked_for(places: command.Places) -> None:
+    shown = command.judge(["mei"], places, own, is_quick=False, clean=1)
+    assert shown.count("| clean |") == 4
+    assert "noise" not in shown
+    assert "| mei |" in (places.characters / "mei" / "MODEL_CARD.md").read_text("utf-8")

@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be_used_is_refused_in_one_line(
 def test_a_character_whose_training_kept_nothing_is_not_measured(tmp_path: Path) -> None:
     places = Places(tmp_path, ROOT / "characters" / "hina", tmp_path / "work")
     with pytest.raises(RecordingsError, match=r"--character ada: expected .* found none"):
-        measure("ada", places, tmp_path, SpeakerEncoder())
+        measure("ada", places, SpeakerEncoder())
 
 
 def test_without_a_folder_the_readers_that_come_along_are_the_others(
