@@ -56,6 +56,7 @@ LIMITED_ELSEWHERE: Final = {
     "functions/compat/speech/synthesis.py _change": "slow readers are ended",
     "functions/live/conversion.py begun": "until the computation begins or ends",
     "infra/local/cloud/embedded.py crashed": "until a server ends",
+    "infra/local/cloud/emulated.py _ask_everything": "READY_SECONDS, around it",
     "infra/local/cloud/emulated.py keep_converter_alive": "the proxy probes instead",
     "infra/local/processes/autoscaler.py keep_minimum": "until an instance ends",
     "infra/local/processes/autoscaler.py _watch": "until the instance ends or is stuck",

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from functions.compat.keys.metering import LimitReachedError, Meter
 from functions.compat.speech.formats import Codec, SoundFormat
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 64
+"""With one more, the connection on which nothing has come or gone for longest is ended."""
 IDLE_SECONDS: Final = 600.0
 MOST_WAITING: Final = 8
 """How many texts of one client wait to be spoken."""
@@ -64,7 +65,7 @@ class WyomingServer:
         self._voices = voices
         self._synthesis = synthesis
         self._unread_seconds = unread_seconds
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], float] = {}
 
     @asynccontextmanager
     async def listening(self, host: str, port: int) -> AsyncIterator[int]:
@@ -88,10 +89,14 @@ class WyomingServer:
 
     async def _serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         serving = asyncio.current_task()
-        if serving is None or len(self._connections) >= MOST_CONNECTIONS:
-            writer.close()
-            return
-        self._connections.add(serving)
+        if serving is None:
+            raise RuntimeError("a connection is served by a task")
+        if len(self._connections) >= MOST_CONNECTIONS:
+            # Whoever only holds connections keeps nobody out.
+            longest = min(self._connections, key=self._connections.__getitem__)
+            del self._connections[longest]
+            longest.cancel()
+        self._note_life(serving)
         try:
             await self._converse(reader, writer)
         except ExceptionGroup as errors:
@@ -100,8 +105,11 @@ class WyomingServer:
             # Nobody else waits for this task: the service ends.
             writer.transport.abort()
         finally:
-            self._connections.discard(serving)
+            self._connections.pop(serving, None)
             writer.close()
+
+    def _note_life(self, serving: asyncio.Task[None]) -> None:
+        self._connections[serving] = asyncio.get_running_loop().time()
 
     async def _explain(self, error: Exception, writer: StreamWriter) -> None:
         """Send the error; clients that wait for sound only see that the connection ends."""
@@ -124,17 +132,24 @@ class WyomingServer:
             ExceptionGroup: of what went wrong first.
         """
         asked: asyncio.Queue[Asked | None] = asyncio.Queue(MOST_WAITING)
+        serving = cast("asyncio.Task[None]", asyncio.current_task())
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._listen(reader, writer, asked))
-            tasks.create_task(self._speak_all(writer, asked))
+            tasks.create_task(self._listen(reader, writer, asked, serving))
+            tasks.create_task(self._speak_all(writer, asked, serving))
 
     async def _listen(
-        self, reader: StreamReader, writer: StreamWriter, asked: asyncio.Queue[Asked | None]
+        self,
+        reader: StreamReader,
+        writer: StreamWriter,
+        asked: asyncio.Queue[Asked | None],
+        serving: asyncio.Task[None],
     ) -> None:
         conversation = Conversation(self._voices, self._synthesis.limits)
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
                 event = await read_event(reader)
+            if serving in self._connections:
+                self._note_life(serving)
             if event is None:
                 conversation.leave()
                 await asked.put(None)
@@ -146,9 +161,16 @@ class WyomingServer:
             elif (wish := conversation.take(event)) is not None:
                 await asked.put(wish)
 
-    async def _speak_all(self, writer: StreamWriter, asked: asyncio.Queue[Asked | None]) -> None:
+    async def _speak_all(
+        self,
+        writer: StreamWriter,
+        asked: asyncio.Queue[Asked | None],
+        serving: asyncio.Task[None],
+    ) -> None:
         while (wish := await asked.get()) is not None:
             await self._speak(wish, writer)
+            if serving in self._connections:
+                self._note_life(serving)
 
     async def _speak(self, wish: Asked, writer: StreamWriter) -> None:
         rate = wish.voice.engine.sample_rate

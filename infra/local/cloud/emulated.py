@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -39,7 +39,7 @@ from infra.local.processes.processes import (
     start_with_free_ports,
 )
 from infra.local.processes.scheduler import post_regularly
-from shared.ports.store import change
+from shared.ports.store import StoreUnavailableError, change
 from shared.voices.voice import Options, create, new_voice_id
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from shared.ports.store import VoiceStore
 
 _FUNCTIONS: Final = ("api", "on_upload", "dead_letter", "sweep")
+_WARM_UP_PAUSE_SECONDS: Final = 0.5
 _MOST_STARTS: Final = 3
 
 
@@ -89,7 +90,7 @@ async def _start(
     voices = open_voices(addresses, environment=os.environ)
     stack.push_async_callback(voices.aclose)
     await starter.provision()
-    await asyncio.gather(starter.wait_until_ready(), _warm_up_firestore(voices))
+    await asyncio.gather(starter.wait_until_ready(), warm_up_firestore(voices))
     # Another program may have answered before a process found that it had its port.
     for process in supervisor.processes:
         require_up(process)
@@ -117,11 +118,32 @@ def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceSto
     return FirestoreVoices(client, DocumentListener(client, targets_per_stream=100))
 
 
-async def _warm_up_firestore(voices: VoiceStore) -> None:
-    """Send the emulator its first requests: Java takes a second or two for them."""
+async def warm_up_firestore(voices: VoiceStore) -> None:
+    """Send the emulator its first requests: Java takes a second or two, on a busy machine longer.
+
+    Raises:
+        StartError: it does not answer.
+    """
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            while not await _answers(voices):
+                pass
+    except TimeoutError:
+        raise StartError("Firestore's emulator does not answer") from None
+
+
+async def _answers(voices: VoiceStore) -> bool:
+    with suppress(StoreUnavailableError):
+        await _ask_everything(voices)
+        return True
+    await asyncio.sleep(_WARM_UP_PAUSE_SECONDS)
+    return False
+
+
+async def _ask_everything(voices: VoiceStore) -> None:
     voice = create(new_voice_id(), "nobody", Options(), now=datetime.now(UTC))
     await voices.create(voice)
-    async with asyncio.timeout(READY_SECONDS), voices.watch(voice.voice_id) as states:
+    async with voices.watch(voice.voice_id) as states:
         await anext(states)
     await change(voices, voice.voice_id, lambda current, now: replace(current, updated_at=now))
     await voices.delete(voice.voice_id)

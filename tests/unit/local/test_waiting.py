@@ -10,11 +10,14 @@ import httpx
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from infra.local.cloud import emulated
 from infra.local.commands import live_visitor
 from infra.local.commands.live_visitor import SUBPROTOCOL, LiveVisitor
 from infra.local.commands.visitor import RefusedError, Visitor
 from infra.local.memory.voices import MemoryVoices
-from shared.voices.voice import Options, create, new_voice_id
+from infra.local.processes.processes import StartError
+from shared.ports.store import StoreUnavailableError
+from shared.voices.voice import Options, Voice, create, new_voice_id
 from tests.support.proxy import Proxy
 
 
@@ -62,3 +65,35 @@ async def test_a_live_visitor_has_an_end_although_the_server_lives(
         ) as visitor,
     ):
         assert await asyncio.wait_for(visitor.end(), 20) is None
+
+
+class LateVoices(MemoryVoices):
+    """A store that answers only the third request, or none."""
+
+    def __init__(self, failures: float) -> None:
+        super().__init__()
+        self._failures = failures
+
+    async def create(self, voice: Voice) -> None:
+        if self._failures > 0:
+            self._failures -= 1
+            raise StoreUnavailableError("connection refused")
+        await super().create(voice)
+
+
+async def test_an_emulator_that_starts_slowly_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(emulated, "_WARM_UP_PAUSE_SECONDS", 0.0)
+
+    await asyncio.wait_for(emulated.warm_up_firestore(LateVoices(failures=2)), 20)
+
+
+async def test_an_emulator_that_never_answers_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(emulated, "READY_SECONDS", 0.2)
+    monkeypatch.setattr(emulated, "_WARM_UP_PAUSE_SECONDS", 0.01)
+
+    with pytest.raises(StartError, match="Firestore's emulator does not answer"):
+        await asyncio.wait_for(emulated.warm_up_firestore(LateVoices(float("inf"))), 20)

@@ -24,7 +24,7 @@ from conversion.admission import Admission
 from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from functions.compat.speech.voices import TextVoice, TextVoices
 from functions.compat.wyoming.events import MOST_BYTES
-from functions.compat.wyoming.server import WyomingServer
+from functions.compat.wyoming.server import MOST_CONNECTIONS, WyomingServer
 from tests.support.speakers import RATE, Sentences, a_speaker
 
 if TYPE_CHECKING:
@@ -212,3 +212,18 @@ async def test_a_client_that_leaves_ends_its_speech() -> None:
 
     assert "う" in engine.spoken
     assert len(engine.spoken) < 1_500
+
+
+async def test_who_only_holds_connections_keeps_nobody_out() -> None:
+    async with served(Sentences()) as port:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CONNECTIONS)]
+        async with AsyncTcpClient("127.0.0.1", port) as client:
+            await client.write_event(Synthesize("はい。").event())
+            events = await heard(client)
+        async with asyncio.timeout(10):
+            # The oldest made room.
+            assert await held[0][0].read() == b""
+        for _, writer in held:
+            writer.close()
+
+    assert sound_of(events)
