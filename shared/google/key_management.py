@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from google.auth.transport.requests import AuthorizedSession
 
-_ADDRESS: Final = "https://cloudkms.googleapis.com/v1"
+ADDRESS: Final = "https://cloudkms.googleapis.com/v1"
 
 
 class KeyManagementError(Exception):
@@ -23,10 +23,13 @@ class KmsKey:
         name: its resource name, with the version.
         session: sends requests with the identity of the service account.
         seconds: how long an answer may take.
+        address: of Cloud KMS.
     """
 
-    def __init__(self, name: str, session: AuthorizedSession, seconds: float) -> None:
-        self._url = f"{_ADDRESS}/{name}:asymmetricSign"
+    def __init__(
+        self, name: str, session: AuthorizedSession, seconds: float, address: str = ADDRESS
+    ) -> None:
+        self._url = f"{address}/{name}:asymmetricSign"
         self._session = session
         self._seconds = seconds
 

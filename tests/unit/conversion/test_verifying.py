@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -178,6 +179,40 @@ async def test_a_hostile_statement_ends_within_the_limits_and_is_believed_by_nob
 
     assert found.state in {Credentials.INVALID, Credentials.MISSING, Credentials.CHANGED}
     assert time.monotonic() - began < apart.WALL_SECONDS + 2
+
+
+def with_absurd_boxes(output_format: OutputFormat, media_type: str) -> bytes:
+    """A signed file in which each box of the statement claims 4 GiB."""
+    data = bytearray(signed(file(marked(), output_format), media_type))
+    kinds = (b"jumb", b"jumd", b"cbor", b"uuid")
+    for kind in kinds:
+        place = data.find(kind)
+        while place > 0:
+            data[place - 4 : place] = b"\xff\xff\xff\xf0"
+            place = data.find(kind, place + 1)
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("output_format", "container", "media_type"),
+    [
+        (OutputFormat.WAV, Container.WAV, "audio/wav"),
+        (OutputFormat.MP3, Container.MP3, "audio/mpeg"),
+        (OutputFormat.M4A, Container.MP4, "audio/mp4"),
+    ],
+)
+async def test_a_statement_whose_boxes_claim_absurd_sizes_is_believed_in_no_container(
+    verifier: Verifier, output_format: OutputFormat, container: Container, media_type: str
+) -> None:
+    data = with_absurd_boxes(output_format, media_type)
+    began = time.monotonic()
+
+    finding = await read_credentials_apart(data, container, KEYS[CERTIFICATES])
+    with suppress(VoiceError):
+        assert (await verifier.verify(data)).verdict is not Verdict.UNCHANGED
+
+    assert finding.state in {Credentials.INVALID, Credentials.MISSING}
+    assert time.monotonic() - began < 2 * apart.WALL_SECONDS
 
 
 async def test_reading_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,146 @@
+"""Cloud KMS and time-stamp authorities over the wire: they sign, rotate, refuse and hang."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
+
+from conversion.origin.credentials import ResultCredentials
+from infra.local.configuration.origin import CERTIFICATES, PRIVATE_KEY, make_origin_keys
+from shared.google.key_management import KmsKey
+from shared.voices.voice import OutputFormat
+from speech.results.credentials.reading import Credentials, read_credentials
+from speech.results.credentials.signing import CredentialSigner, raw_signature
+from tests.support.signers import KEY_NAME, KeyServer, TimeStampAuthority, serving
+from tests.unit.speech.credentials.test_credentials import KEYS, MARKING, MEI, SIGNER
+from tests.unit.speech.credentials.test_credentials import encoded as encoded_as
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WAV = encoded_as(OutputFormat.WAV)
+LATER = make_origin_keys()
+LIMIT = 0.5
+
+
+def events(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the service says; the library writes a record of its own."""
+    return [vars(each)["event"] for each in caplog.records if hasattr(each, "event")]
+
+
+def kms_signer(address: str, version: int, certificates: str) -> CredentialSigner:
+    session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
+    key = KmsKey(f"{KEY_NAME}/{version}", session, LIMIT, address)
+    return CredentialSigner(certificates, lambda data: raw_signature(key.sign(data)))
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> TimeStampAuthority:
+    return TimeStampAuthority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that takes requests and answers none until the test is over."""
+    over = threading.Event()
+
+    def answer(path: str, body: bytes) -> tuple[int, str, bytes]:
+        over.wait(30)
+        return 503, "text/plain", path.encode() + body[:0]
+
+    with serving(answer) as address:
+        yield address
+        over.set()
+
+
+async def test_a_key_in_cloud_kms_signs_and_a_newer_version_takes_over() -> None:
+    server = KeyServer({1: KEYS[PRIVATE_KEY], 2: LATER[PRIVATE_KEY]})
+    both = LATER[CERTIFICATES] + "\n" + KEYS[CERTIFICATES]
+    with serving(server) as address:
+        for version, certificates in ((1, KEYS[CERTIFICATES]), (2, LATER[CERTIFICATES])):
+            credentials = ResultCredentials(kms_signer(address, version, certificates), 10.0)
+            result = await credentials.add(WAV, MEI, MARKING)
+            credentials.close()
+            # What the earlier version signed stays the deployment's own.
+            assert read_credentials(result.data, "audio/wav", both).state is Credentials.OURS
+            alone = read_credentials(result.data, "audio/wav", KEYS[CERTIFICATES]).state
+            assert alone is (Credentials.OURS if version == 1 else Credentials.VALID)
+    assert [path.split("/")[-1] for path in server.asked] == [
+        "1:asymmetricSign",
+        "2:asymmetricSign",
+    ]
+
+
+async def test_a_certificate_of_another_version_is_noticed_before_a_result_goes_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving(KeyServer({2: LATER[PRIVATE_KEY]})) as address:
+        credentials = ResultCredentials(kms_signer(address, 2, KEYS[CERTIFICATES]), 10.0)
+        with caplog.at_level(logging.WARNING):
+            result = await credentials.add(WAV, MEI, MARKING)
+        credentials.close()
+    assert result is WAV
+    assert events(caplog) == ["result_unsigned"]
+
+
+async def test_a_key_that_nobody_may_use_costs_the_statement_and_not_the_result(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with serving(KeyServer({})) as address, caplog.at_level(logging.WARNING):
+        credentials = ResultCredentials(kms_signer(address, 1, KEYS[CERTIFICATES]), 10.0)
+        assert await credentials.add(WAV, MEI, MARKING) is WAV
+        credentials.close()
+    assert events(caplog) == ["result_unsigned"]
+
+
+async def test_a_time_stamp_says_when_a_result_was_signed(authority: TimeStampAuthority) -> None:
+    with serving(authority) as address:
+        credentials = ResultCredentials(replace(SIGNER, time_stamp_url=address), 10.0)
+        result = await credentials.add(WAV, MEI, MARKING)
+        credentials.close()
+    assert authority.asked == 1
+    trusted = KEYS[CERTIFICATES] + "\n" + authority.certificate
+    found = read_credentials(result.data, "audio/wav", trusted)
+    assert found.state is Credentials.OURS
+    assert found.signed_at.startswith(time.strftime("%Y-", time.gmtime()))
+
+
+@pytest.mark.parametrize("hangs", ["Cloud KMS", "the time-stamp authority"])
+async def test_a_server_that_hangs_delays_a_result_by_no_more_than_the_limit(
+    hangs: str, silent: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    signer = replace(SIGNER, time_stamp_url=silent)
+    if hangs == "Cloud KMS":
+        signer = kms_signer(silent, 1, KEYS[CERTIFICATES])
+    credentials = ResultCredentials(signer, LIMIT)
+    await asyncio.to_thread(signer.load)
+    with caplog.at_level(logging.WARNING):
+        began = time.monotonic()
+        first = await credentials.add(WAV, MEI, MARKING)
+        waited = time.monotonic() - began
+        second = await credentials.add(WAV, MEI, MARKING)
+        again = time.monotonic() - began - waited
+    credentials.close()
+    assert first is second is WAV
+    assert 0.8 * LIMIT <= waited < LIMIT + 2.0
+    assert again < LIMIT
+    # Terraform counts these in the metric `results_unsigned`.
+    assert events(caplog) == ["result_unsigned"] * 2
+
+
+async def test_a_time_stamp_authority_that_answers_nonsense_costs_the_statement_alone() -> None:
+    def echo(path: str, body: bytes) -> tuple[int, str, bytes]:
+        return 200, "application/timestamp-reply", path.encode() + body
+
+    with serving(echo) as url:
+        credentials = ResultCredentials(replace(SIGNER, time_stamp_url=url), 10.0)
+        assert await credentials.add(WAV, MEI, MARKING) is WAV
+        credentials.close()
