@@ -37,7 +37,7 @@ def events(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def kms_signer(address: str, version: int, certificates: str) -> CredentialSigner:
-    session = AuthorizedSession(AnonymousCredentials())  # type: ignore[no-untyped-call]
+    session = AuthorizedSession(AnonymousCredentials())
     key = KmsKey(f"{KEY_NAME}/{version}", session, LIMIT, address)
     return CredentialSigner(certificates, lambda data: raw_signature(key.sign(data)))
 
