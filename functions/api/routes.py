@@ -342,6 +342,7 @@ def _character_facts(
         credits=models.Text(ja=manifest.credit_ja or manifest.credit, en=manifest.credit),
         licence=models.Licence(name=manifest.licence.name, url=manifest.licence.url),
         terms_url=manifest.terms_url,
+        forbidden_uses=manifest.forbidden_uses,
         colour=manifest.preview.colour,
         portrait_url=f"/api/v1/characters/{manifest.id}/portrait"
         if manifest.preview.portrait

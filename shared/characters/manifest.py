@@ -204,6 +204,11 @@ class Uses(_Strict):
     adult: Allowed = None
     politics: Allowed = None
 
+    @property
+    def forbidden(self) -> tuple[str, ...]:
+        """What the owner forbids: commercial, redistribution, adult, politics."""
+        return tuple(use for use, is_allowed in self.model_dump().items() if is_allowed is False)
+
 
 class OfferedStyle(_Strict):
     """A style in which the character speaks text."""
@@ -310,6 +315,11 @@ class CharacterManifest(Manifest):
     def takes_text(self) -> bool:
         """Whether the character speaks text."""
         return self.takes != "speech"
+
+    @property
+    def forbidden_uses(self) -> tuple[str, ...]:
+        """What the owner forbids results to be used for; see Uses."""
+        return self.uses.forbidden if self.uses else ()
 
     @property
     def styles(self) -> tuple[OfferedStyle, ...]:

@@ -44,6 +44,18 @@ def test_a_downloaded_result_is_recognised_and_so_is_a_change_of_one_sample(
     expect(visitor.page.locator("#verify-answer")).to_contain_text("変更されています")
 
 
+def test_what_the_owner_of_a_voice_forbids_stands_beside_the_download(open_page: OpenPage) -> None:
+    visitor = open_page()
+    visitor.page.check("[name=character][value=ned]", force=True)
+    visitor.speak(seconds=2)
+    visitor.wait_for("done")
+
+    forbidden = visitor.page.locator("#forbidden")
+    expect(forbidden).to_have_text("The owner of this voice forbids: adult content and politics.")
+    visitor.page.click("#language")
+    expect(forbidden).to_contain_text("政治的な利用")
+
+
 def test_a_file_that_is_no_sound_is_told(open_page: OpenPage, tmp_path: Path) -> None:
     visitor = open_page()
     text = tmp_path / "text.wav"

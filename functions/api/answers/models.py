@@ -235,6 +235,7 @@ class CharacterFacts(_Model):
     credits: Text
     licence: Licence
     terms_url: str | None
+    forbidden_uses: tuple[str, ...]
     colour: str
     portrait_url: str | None
     face: FaceFacts | None

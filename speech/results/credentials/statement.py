@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from speech.results.marking import DIGITAL_SOURCE_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from shared.characters.manifest import CharacterManifest
@@ -19,6 +19,24 @@ SOFTWARE_VERSION: Final = "0.1.0"
 
 CHARACTER_LABEL: Final = "org.voice-avatar.character"
 """The assertion about the character: its owner's licence, credit and what the owner forbids."""
+
+_USES: Final = MappingProxyType(
+    {
+        "en": {
+            "commercial": "commercial use",
+            "redistribution": "passing the voice on",
+            "adult": "adult content",
+            "politics": "politics",
+        },
+        "ja": {
+            "commercial": "商用利用",
+            "redistribution": "声の再配布",
+            "adult": "成人向けの内容",
+            "politics": "政治的な利用",
+        },
+    }
+)
+"""What an owner may forbid, for people."""
 
 SIGNED_MEDIA_TYPES: Final = frozenset({"audio/wav", "audio/mpeg", "audio/mp4"})
 """Ogg is missing: C2PA defines no place for a statement in it."""
@@ -61,15 +79,11 @@ def describe_character(manifest: CharacterManifest) -> dict[str, Any]:
         "credit": manifest.credit,
         "licence": licence | ({"url": manifest.licence.url} if manifest.licence.url else {}),
         "terms_url": manifest.terms_url or "",
-        "forbidden_uses": list(forbidden_uses(manifest)),
+        "forbidden_uses": list(manifest.forbidden_uses),
+        "forbidden_uses_text": {
+            language: [names[use] for use in manifest.forbidden_uses]
+            for language, names in _USES.items()
+        },
         # The text names the owner, who need not be known to everybody that hears a result.
         "consent_sha256": hashlib.sha256(manifest.consent.encode()).hexdigest(),
     }
-
-
-def forbidden_uses(manifest: CharacterManifest) -> tuple[str, ...]:
-    """List the uses that the owner forbids: commercial, redistribution, adult, politics."""
-    if manifest.uses is None:
-        return ()
-    said: Mapping[str, Any] = manifest.uses.model_dump()
-    return tuple(use for use, is_allowed in said.items() if is_allowed is False)

@@ -54,6 +54,7 @@ export function parseCharacter(entry: unknown, api: string): Character {
     credits: isObject(data["credits"]) ? (data["credits"] as Record<string, string>) : {},
     licence: parseLicence(data["licence"], api),
     termsUrl: webAddress(data["terms_url"], api),
+    forbiddenUses: asArray(data["forbidden_uses"] ?? [], "forbidden_uses").map(String),
     colour: stringOr(data["colour"], null),
     portraitUrl: webAddress(data["portrait_url"], api),
     face: isObject(data["face"]) ? parseFace(data["face"]) : null,

@@ -41,6 +41,8 @@ export interface Character {
   readonly credits: Readonly<Record<string, string>>;
   readonly licence: { readonly name: string; readonly url: string | null };
   readonly termsUrl: string | null;
+  /** What its owner forbids: `commercial`, `redistribution`, `adult`, `politics`. */
+  readonly forbiddenUses: readonly string[];
   /** Preview colour, `#rrggbb`. */
   readonly colour: string | null;
   readonly portraitUrl: string | null;

@@ -115,6 +115,7 @@ test("characters have absolute addresses, and none that is not http", async () =
     credit: "Team",
     licence: { name: "CC BY 3.0", url: "https://licence.example/by" },
     terms_url: "javascript:alert(1)",
+    forbidden_uses: ["adult"],
     colour: "#ff0000",
     portrait_url: "/portraits/mei.svg",
     limits: { min_seconds: 1, max_seconds: 10 },
@@ -126,6 +127,7 @@ test("characters have absolute addresses, and none that is not http", async () =
   expect(character).toMatchObject({
     portraitUrl: "https://api.example/portraits/mei.svg",
     termsUrl: null,
+    forbiddenUses: ["adult"],
     licence: { name: "CC BY 3.0", url: "https://licence.example/by" },
     limits: { minSeconds: 1, maxSeconds: 10 },
     takes: "both",
@@ -137,7 +139,7 @@ test("a character of an older service takes speech alone", async () => {
   const entry = { id: "mei", name: { en: "Mei" } };
   const network = new FakeNetwork({ "GET /api/v1/characters": json(200, { characters: [entry] }) });
   const [character] = await client({ fetch: network.fetch }).characters();
-  expect(character).toMatchObject({ takes: "speech", text: null });
+  expect(character).toMatchObject({ takes: "speech", text: null, forbiddenUses: [] });
 });
 
 test("upload refuses a recording over the limit before a byte is sent", async () => {

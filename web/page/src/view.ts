@@ -162,6 +162,7 @@ export class View {
     show("#download", isThere);
     show("#download-wav", isThere && converted?.isDecoded === true);
     show("#share", isThere && canShare(download.file));
+    this.#tellForbidden(state, isThere);
     show("#again", begins);
     const again = wanted === "type" ? words.typeAgain : words.recordAgain;
     setText(part("#again", HTMLElement), again);
@@ -170,6 +171,15 @@ export class View {
     setText(part("#convert-again", HTMLElement), repetition(state));
     show("#delete", canDelete);
     this.#offerDownload(download);
+  }
+
+  #tellForbidden(state: State, isThere: boolean): void {
+    const uses = speakerOf(state)?.forbiddenUses ?? [];
+    const { words } = state;
+    const named = uses.map((use) => words.uses[use] ?? use);
+    const list = new Intl.ListFormat(words.language, { type: "conjunction" }).format(named);
+    setText(part("#forbidden", HTMLElement), words.forbidden(list));
+    show("#forbidden", isThere && uses.length > 0);
   }
 
   #offerDownload(download: State["download"]): void {
