@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.terraform.check import FOLDERS, FOUND, NOT_CHECKED, PASSED, check, find_stand_in
+from infra.terraform.check import (
+    FOLDERS,
+    FOUND,
+    NOT_CHECKED,
+    PASSED,
+    check,
+    copy_of_module,
+    find_stand_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -82,6 +90,17 @@ def test_without_a_registry_the_schema_check_stands_in(stand_in: Path) -> None:
     assert "trial.tfvars" in checked[0]
 
 
+def test_the_tests_of_the_module_run_beside_few_sources(tmp_path: Path) -> None:
+    copied = copy_of_module(tmp_path)
+
+    for pattern in ("*.tf", "tests/*.tftest.hcl", "tests/*.tfvars", "tests/mocks/*"):
+        names = {path.name for path in FOLDERS[0].glob(pattern)}
+        assert names
+        assert {path.name for path in copied.glob(pattern)} == names
+    beside = [path for path in tmp_path.rglob("*") if path.is_file() and copied not in path.parents]
+    assert sorted(path.suffix for path in beside) == [".py", ".rules", *[".txt"] * 8]
+
+
 def test_a_finding_of_the_schema_check_is_reported(stand_in: Path) -> None:
     machine = Machine({str(FOLDERS[-1]): 1})
 
@@ -93,7 +112,7 @@ def test_a_finding_of_the_schema_check_is_reported(stand_in: Path) -> None:
 def test_a_schema_check_that_cannot_run_does_not_count_as_a_check(
     stand_in: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    machine = Machine({str(FOLDERS[0]): 2})
+    machine = Machine({str(FOLDERS[1]): 2})
 
     code = check(terraform="tf", registry_answers=lambda: False, stand_in=stand_in, run=machine)
 
