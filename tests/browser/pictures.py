@@ -31,7 +31,7 @@ _DESK: Final = {"width": 1280, "height": 820}
 _PHONE: Final = {"width": 390, "height": 844}
 
 _SCENES: Final = ("start", "recording", "sending", "done", "problem", "many")
-_TEXT: Final = "はじめまして、メイです。入力した文も、この声でお話しします。"
+_TEXT: Final = "はじめまして、ひなです。入力した文も、この声でお話しします。"
 _MANY: Final = 300
 _SETTLE_MILLISECONDS: Final = 800
 

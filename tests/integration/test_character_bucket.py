@@ -122,7 +122,8 @@ def test_serve_notices_folders_of_characters_that_come_and_go_and_names_a_broken
 ) -> None:
     characters = tmp_path / "characters"
     characters.mkdir()
-    (characters / "mei").symlink_to(ROOT / "characters" / "mei")
+    for name in ("mei", "encoders"):
+        (characters / name).symlink_to(ROOT / "characters" / name)
     early = write_waveform_bundle(tmp_path, gain_graph(1.0), id="early")
     shutil.move(early, characters / "early")
     monkeypatch.setenv("CHARACTERS_DIR", str(characters))

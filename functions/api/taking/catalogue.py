@@ -62,6 +62,7 @@ class Catalogue:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._all_built_in = built_in
+        self._folders = {name for name, each in built_in.items() if each.folder.is_dir()}
         self._bucket = bucket
         self._refresh_seconds = refresh_seconds
         self._default = default
@@ -143,7 +144,8 @@ class Catalogue:
     @property
     def _built_in(self) -> Mapping[str, CharacterManifest]:
         found = self._all_built_in.items()
-        return {name: manifest for name, manifest in found if manifest.folder.is_dir()}
+        gone = {name for name, each in found if name in self._folders and not each.folder.is_dir()}
+        return {name: each for name, each in found if name not in gone}
 
     def _all(self) -> Mapping[str, CharacterManifest]:
         fetched = {name: each.manifest for name, each in self._fetched.items()}
