@@ -49,6 +49,7 @@ LOOKS: Final[Mapping[str, Look]] = MappingProxyType(
         "page-dark": Look(
             {"viewport": _DESK, "locale": "en-GB", "color_scheme": "dark"}, ("recording", "done")
         ),
+        "page-origin": Look({"viewport": _DESK, "locale": "en-GB"}, ("verify",)),
         "page-ja": Look({"viewport": _DESK, "locale": "ja-JP"}, ("start", "typed")),
         "page-phone": Look({"viewport": _PHONE, "locale": "en-GB"}, ("start", "sending")),
         "page-phone-ja-dark": Look(
@@ -113,6 +114,11 @@ def _take(browser: Browser, cloud: Endpoints, look: str, muted: Path, folder: Pa
     visitor.drop(muted)
     visitor.wait_for("problem")
     shoot("problem")
+    if "verify" in LOOKS[look].scenes:
+        visitor.open()
+        visitor.speak(seconds=5)
+        visitor.wait_for("done")
+        _verify(visitor, folder / f"{look}-verify.png")
     if "many" in LOOKS[look].scenes:
         characters = {"characters": crowd(cloud, _MANY)}
         visitor.answer("**/api/v1/characters", "GET", json=characters)
@@ -120,6 +126,18 @@ def _take(browser: Browser, cloud: Endpoints, look: str, muted: Path, folder: Pa
         visitor.page.locator("#characters").scroll_into_view_if_needed()
         shoot("many")
     context.close()
+
+
+def _verify(visitor: Visitor, picture: Path) -> None:
+    """Ask whether the visitor's own result was made here, and picture the answer."""
+    with tempfile.TemporaryDirectory() as scratch:
+        result = visitor.download(Path(scratch))
+        visitor.page.locator("#verify summary").click()
+        visitor.page.set_input_files("#verify-file", result)
+        visitor.page.wait_for_selector("#verify-answer[data-verdict=unchanged]", timeout=60_000)
+    visitor.page.locator("#verify").scroll_into_view_if_needed()
+    visitor.page.wait_for_timeout(_SETTLE_MILLISECONDS)
+    visitor.page.screenshot(path=picture)
 
 
 def _type(visitor: Visitor) -> None:
