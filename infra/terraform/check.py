@@ -45,6 +45,7 @@ BESIDE_THE_MODULE: Final = (
     "infra/firestore.rules",
     "functions/__init__.py",
     "functions/*/requirements.txt",
+    "functions/convert/Dockerfile",
 )
 """What the tests of the module read, and one source for each archive."""
 STEPS: Final = (
