@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from conversion.characters.fetching import FetchedCharacters, Limits
+from conversion.characters.fetching import FetchedCharacters, LoadedLimits
 from conversion.characters.lending import BuiltInCharacters
 from conversion.characters.loading import CharacterLoader
 from conversion.conversion import Conversion
@@ -62,7 +62,7 @@ def lend_characters(
         return built_in
     bucket = CharacterBucket(open_bucket)
     loader = CharacterLoader(bucket, tools.session, config.max_bundle_bytes, marker=tools.marker)
-    limits = Limits(config.characters_memory_bytes, config.characters_refresh_seconds)
+    limits = LoadedLimits(config.characters_memory_bytes, config.characters_refresh_seconds)
     return FetchedCharacters(built_in, bucket, loader, limits)
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from conversion.origin.credentials import CredentialSettings
 from conversion.origin.notice import NoticeSettings
 from conversion.origin.watermarking import WatermarkSettings
-from conversion.serving.planning import Plan, memory_needs, plan, read_resources
+from conversion.serving.planning import ProcessPlan, memory_needs, plan, read_resources
 from conversion.serving.serving import ServingSettings
 from shared.process.settings import (
     CharacterSettings,
@@ -27,7 +27,7 @@ def _planned_concurrency(settings: dict[str, Any]) -> int:
     return _plan(settings, workers=settings.get("workers")).concurrency
 
 
-def _plan(settings: dict[str, Any], workers: int | None = None) -> Plan:
+def _plan(settings: dict[str, Any], workers: int | None = None) -> ProcessPlan:
     limits = DecodeLimits(
         max_seconds=settings["max_seconds"], max_bytes=settings["max_upload_bytes"]
     )

@@ -76,7 +76,7 @@ Run: TypeAlias = "Callable[[Voice, LoadedCharacter, Callable[[str], None]], Awai
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ConversionJob:
     """How one voice is converted.
 
     Attributes:
@@ -152,7 +152,7 @@ class Worker:
             Exception: any other error after which Pub/Sub must deliver the message again.
         """
         wish = parse_conversion_message(message)
-        job = Job(
+        job = ConversionJob(
             voice_id=wish.voice_id,
             take=partial(take_lease, self._voices, wish.voice_id, wish.upload),
             turn=self._admission.running,
@@ -162,7 +162,7 @@ class Worker:
         )
         await self.carry_out(job)
 
-    async def carry_out(self, job: Job) -> Voice | None:
+    async def carry_out(self, job: ConversionJob) -> Voice | None:
         """Lease a voice, convert it and commit the outcome.
 
         Returns:
@@ -197,7 +197,7 @@ class Worker:
             work.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
 
-    async def _convert(self, job: Job) -> Voice | None:
+    async def _convert(self, job: ConversionJob) -> Voice | None:
         try:
             lease = await job.take()
         except ForbiddenTransitionError as reason:
@@ -230,7 +230,7 @@ class Worker:
         _log_end(lease, end, job.uploaded_at)
         return await self._end(job, lease.voice)
 
-    async def _work(self, lease: Lease, job: Job) -> Outcome | VoiceError:
+    async def _work(self, lease: Lease, job: ConversionJob) -> Outcome | VoiceError:
         """Convert the voice and commit the outcome: a result, or the error of the voice."""
         begin = _now()
         async with AsyncExitStack() as held:
@@ -278,14 +278,14 @@ class Worker:
         await lease.finish(outcome.result, outcome.seconds, outcome.timings)
         return outcome
 
-    async def _give_up(self, job: Job, reason: AttemptsExhaustedError) -> Voice:
+    async def _give_up(self, job: ConversionJob, reason: AttemptsExhaustedError) -> Voice:
         """End a voice whose attempts have all failed, most likely because of its recording."""
         snapshot = await change(self._voices, job.voice_id, give_up)
         extra = _failure_of(snapshot.voice, ErrorCode.ATTEMPTS_EXHAUSTED)
         _LOG.error("given up: %s", reason, extra=extra)
         return await self._end(job, snapshot.voice)
 
-    async def _end(self, job: Job, voice: Voice) -> Voice:
+    async def _end(self, job: ConversionJob, voice: Voice) -> Voice:
         """Tell that a voice is final, then tidy up; who waits for the voice does not wait for that.
 
         If tidying fails, the message, or the event of the upload, comes again to repeat only this.

@@ -76,7 +76,7 @@ Speak = Callable[[bytes, float], Awaitable[Wait]]
 """Takes a recording and its seconds."""
 
 
-class Speaking:
+class SpeakingVisitor:
     """A visitor who speaks to one local cloud.
 
     Args:
@@ -128,7 +128,7 @@ async def run(options: Options) -> Report:
         for way, changes in ((AT_THE_END, {"HEARINGS": "0"}), (AHEAD, {})):
             with changed_environment({"CHARACTERS_DIR": name, **changes}):
                 async with visited_cloud(embedded=False) as visitors:
-                    speaking = Speaking(visitors.cloud, visitors.client)
+                    speaking = SpeakingVisitor(visitors.cloud, visitors.client)
                     ways: dict[str, Speak] = {way: speaking.live}
                     if way == AHEAD:
                         ways[UPLOAD] = speaking.upload

@@ -43,7 +43,7 @@ OWN: Final = "visitors"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """How many voices are sent how.
 
     Attributes:
@@ -68,8 +68,8 @@ class Plan:
     rest_seconds: float
 
 
-FULL: Final = Plan(300, 80, 80, 300, (20, 150, 20), 20, 15, 10.0)
-QUICK: Final = Plan(5, 10, 16, 16, (4, 16, 4), 2, 1, 2.0)
+FULL: Final = Extent(300, 80, 80, 300, (20, 150, 20), 20, 15, 10.0)
+QUICK: Final = Extent(5, 10, 16, 16, (4, 16, 4), 2, 1, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class _Cold:
     start: float
 
 
-async def measure(plan: Plan) -> Measured:
+async def measure(plan: Extent) -> Measured:
     """Measure every situation."""
     warm = await _warm(plan)
     cold = await _cold(plan)
@@ -165,7 +165,7 @@ async def measure(plan: Plan) -> Measured:
     )
 
 
-async def _warm(plan: Plan) -> _Warm:
+async def _warm(plan: Extent) -> _Warm:
     async with visited_cloud(embedded=False) as visitors:
         cloud = visitors.cloud
         guests = Guests(cloud, Visitor(visitors.client, cloud.addresses.api, cloud.voices))
@@ -187,7 +187,7 @@ async def _warm(plan: Plan) -> _Warm:
     return _Warm(situations, refused, rate, crowds, idle, busy, free)
 
 
-def _crowds(plan: Plan, rate: float) -> tuple[tuple[str, Sequence[int], Sequence[float]], ...]:
+def _crowds(plan: Extent, rate: float) -> tuple[tuple[str, Sequence[int], Sequence[float]], ...]:
     """Return name, numbers of voices and voices a second of what comes at random times."""
     base = BASE_LOAD * rate
     return (
@@ -244,7 +244,7 @@ class VoiceTime:
         return {**spent, OWN: own}
 
 
-async def _at_idle(guests: Guests, plan: Plan) -> tuple[dict[str, float], list[float]]:
+async def _at_idle(guests: Guests, plan: Extent) -> tuple[dict[str, float], list[float]]:
     """Return the processor seconds of a voice by service, and waits one after another."""
     resting = ProcessorTime(guests.cloud.pids)
     await asyncio.sleep(plan.rest_seconds)
@@ -254,7 +254,7 @@ async def _at_idle(guests: Guests, plan: Plan) -> tuple[dict[str, float], list[f
     return working.per_voice(len(waits), rest), waits
 
 
-async def _saturated(guests: Guests, plan: Plan) -> tuple[dict[str, float], float]:
+async def _saturated(guests: Guests, plan: Extent) -> tuple[dict[str, float], float]:
     """Return the processor seconds of a voice by service, and voices per second."""
     working = VoiceTime(guests.cloud)
     rate = await guests.saturate(plan.saturating)
@@ -270,7 +270,7 @@ async def _at_random(
     return waits, Crowd(came, working.per_voice(len(waits)))
 
 
-async def _cold(plan: Plan) -> _Cold:
+async def _cold(plan: Extent) -> _Cold:
     recording = webm(SPOKEN_SECONDS)
     async with scaled_cloud() as scaled:
         cloud = scaled.cloud

@@ -27,7 +27,7 @@ SPOKEN_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """How often each thing is measured; slow starts without bytecode are measured less often.
 
     Attributes:
@@ -43,13 +43,13 @@ class Plan:
     visits: Mapping[float, int]
 
 
-FULL: Final = Plan(
+FULL: Final = Extent(
     starts={COMPILED: 9, NOT_COMPILED: 3},
     parts={COMPILED: 9, NOT_COMPILED: 1},
     imports={COMPILED: 5, NOT_COMPILED: 1},
     visits={1.0: 5, 3.0: 25, 5.0: 5, 10.0: 3},
 )
-QUICK: Final = Plan(
+QUICK: Final = Extent(
     starts={COMPILED: 2, NOT_COMPILED: 0},
     parts={COMPILED: 1, NOT_COMPILED: 0},
     imports={COMPILED: 1, NOT_COMPILED: 0},
@@ -95,7 +95,7 @@ class Starts:
     yardsticks: Sequence[float]
 
     @classmethod
-    def measure(cls, folder: Path, plan: Plan) -> Starts:
+    def measure(cls, folder: Path, plan: Extent) -> Starts:
         """Measure the starts."""
         compiled = Starter(folder / "compiled", has_bytecode=True)
         compile_everything(compiled)
@@ -179,7 +179,7 @@ def compile_everything(starter: Starter) -> None:
         starter.measure_imports(name)
 
 
-async def measure_waits(plan: Plan) -> Waits:
+async def measure_waits(plan: Extent) -> Waits:
     """Visit a cloud in each state of the instance, alternately."""
     waits: Waits = defaultdict(list)
     recordings = {seconds: webm(seconds) for seconds in plan.visits}

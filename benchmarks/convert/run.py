@@ -35,7 +35,7 @@ CHARACTER: Final = "hina"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """How much is measured.
 
     Attributes:
@@ -53,8 +53,8 @@ class Plan:
     typical: float = 5.0
 
 
-FULL: Final = Plan(lengths=(1.0, 3.0, 5.0, 10.0), rounds=15, runs=25, loads=7)
-QUICK: Final = Plan(lengths=(1.0, 5.0), rounds=3, runs=3, loads=2)
+FULL: Final = Extent(lengths=(1.0, 3.0, 5.0, 10.0), rounds=15, runs=25, loads=7)
+QUICK: Final = Extent(lengths=(1.0, 5.0), rounds=3, runs=3, loads=2)
 
 
 async def run(options: Options) -> Report:

@@ -44,7 +44,7 @@ _STAGGER_SECONDS: Final = 0.37
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """How much is measured.
 
     Attributes:
@@ -60,8 +60,8 @@ class Plan:
     embedded: bool
 
 
-FULL: Final = Plan(SECONDS, rounds=7, visitors=(1, 4, 8, 16), embedded=False)
-QUICK: Final = Plan(4.0, rounds=1, visitors=(1, 2), embedded=False)
+FULL: Final = Extent(SECONDS, rounds=7, visitors=(1, 4, 8, 16), embedded=False)
+QUICK: Final = Extent(4.0, rounds=1, visitors=(1, 2), embedded=False)
 
 
 async def run(options: Options) -> Report:
@@ -124,7 +124,7 @@ def _clicks(found: Samples) -> tuple[float, float]:
     return round(roughness(found, cuts), 2), round(roughness(found, others), 2)
 
 
-def _costs(engine: Engine, recording: Samples, plan: Plan) -> Table:
+def _costs(engine: Engine, recording: Samples, plan: Extent) -> Table:
     options = ConversionOptions()
     works = {
         "heard while speaking": partial(heard, engine, recording, options),
@@ -148,7 +148,7 @@ def _cpu(work: Callable[[], object]) -> float:
     return (time.process_time() - begin) * 1000
 
 
-async def _ages(plan: Plan) -> Table:
+async def _ages(plan: Extent) -> Table:
     recording = webm(plan.seconds)
     rows: list[tuple[Cell, ...]] = []
     # As many as are measured: how they fare is the question, not how many a service lets in.
@@ -175,7 +175,7 @@ async def _ages(plan: Plan) -> Table:
     )
 
 
-async def _row(visitors: Visitors, count: int, recording: bytes, plan: Plan) -> tuple[Cell, ...]:
+async def _row(visitors: Visitors, count: int, recording: bytes, plan: Extent) -> tuple[Cell, ...]:
     costs: list[Cell] = []
     found: dict[bool, Sequence[Heard]] = {}
     for hear in (True, False):

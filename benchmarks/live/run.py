@@ -42,7 +42,7 @@ ROUNDS_OF_EACH: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """How much is measured.
 
     Attributes:
@@ -56,8 +56,8 @@ class Plan:
     visitors: Sequence[int]
 
 
-FULL: Final = Plan(warm=5, voices=60, visitors=(1, 8, 16, 24, 32, 40, 56))
-QUICK: Final = Plan(warm=1, voices=3, visitors=(1, 4))
+FULL: Final = Extent(warm=5, voices=60, visitors=(1, 8, 16, 24, 32, 40, 56))
+QUICK: Final = Extent(warm=1, voices=3, visitors=(1, 4))
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class Waits:
         return (*_percentiles(self.playable), *_percentiles(self.done), self.refused)
 
 
-class Speaking:
+class SpeakingVisitor:
     """Visitors who speak to one local cloud.
 
     Args:
@@ -147,7 +147,7 @@ async def run(options: Options) -> Report:
     plan = QUICK if options.quick else FULL
     async with visited_cloud(embedded=False) as visitors:
         cloud = visitors.cloud
-        speaking = Speaking(cloud, visitors.client)
+        speaking = SpeakingVisitor(cloud, visitors.client)
         paths = {"live": speaking.live, "upload": speaking.upload}
         await _measure(paths, plan.warm, cloud)
         waits, cpu = await _measure(paths, plan.voices, cloud)

@@ -46,7 +46,7 @@ HOPS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """How many voices are sent in each way.
 
     Attributes:
@@ -66,8 +66,8 @@ class Plan:
     counted: int
 
 
-FULL: Final = Plan(warm_ups=20, idle=100, saturating=50, loaded=120, traced=40, counted=10)
-QUICK: Final = Plan(warm_ups=5, idle=8, saturating=16, loaded=16, traced=5, counted=2)
+FULL: Final = Extent(warm_ups=20, idle=100, saturating=50, loaded=120, traced=40, counted=10)
+QUICK: Final = Extent(warm_ups=5, idle=8, saturating=16, loaded=16, traced=5, counted=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ async def run(options: Options) -> Report:
     )
 
 
-async def measure_emulated(visitors: Visitors, plan: Plan) -> Emulated:
+async def measure_emulated(visitors: Visitors, plan: Extent) -> Emulated:
     """Measure both ways of delivery, alternately."""
     deliveries = Deliveries(visitors.client, visitors.cloud.addresses)
     processor = ProcessorTime(visitors.cloud.pids)
@@ -183,7 +183,7 @@ async def _trace(
     visitors: Visitors,
     deliveries: Deliveries,
     delivery: AbstractAsyncContextManager[None],
-    plan: Plan,
+    plan: Extent,
 ) -> list[list[float]]:
     async with delivery:
         journeys = await visitors.one_by_one(plan.traced)
@@ -202,7 +202,7 @@ def _hops_of(journey: VoiceJourney, moments: Mapping[str, float]) -> list[float]
     ]
 
 
-async def measure_counts(plan: Plan) -> Counts:
+async def measure_counts(plan: Extent) -> Counts:
     """Count the calls to Firestore and Pub/Sub."""
     async with (
         running_emulators() as (firestore, pubsub),

@@ -29,7 +29,7 @@ from speech.engines.rvc.engine import RvcEngine
 from speech.engines.rvc.features import frame_count
 from speech.engines.rvc.networks import OnnxContentEncoder, OnnxSynthesizer
 from speech.engines.rvc.pitch.tracks import contour
-from speech.engines.rvc.voice import Voice, VoiceOptions, draw_noise
+from speech.engines.rvc.voice import RvcVoice, VoiceOptions, draw_noise
 from speech.networks.session import GraphSession
 from speech.networks.settings import SessionSettings
 from speech.signal.samples import resample
@@ -53,7 +53,7 @@ _IN_PYTORCH: Final = "PyTorch, padded by 1 s: encoder and decoder alone"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """How much is measured.
 
     Attributes:
@@ -67,8 +67,8 @@ class Plan:
     threads: tuple[int, ...]
 
 
-FULL: Final = Plan(SECONDS, rounds=3, threads=(1, 2))
-QUICK: Final = Plan(1.0, rounds=1, threads=(1,))
+FULL: Final = Extent(SECONDS, rounds=3, threads=(1, 2))
+QUICK: Final = Extent(1.0, rounds=1, threads=(1,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ Runs = dict[tuple[str, int], "Callable[[], object]"]
 Costs = dict[tuple[str, int], Cost]
 
 
-def _network_runs(loaded: Mapping[int, Loaded], plan: Plan) -> Runs:
+def _network_runs(loaded: Mapping[int, Loaded], plan: Extent) -> Runs:
     wave = resample(speech(plan.seconds), SAMPLE_RATE, _NETWORK_RATE)
     frames = frame_count(len(wave))
     runs: Runs = {}
@@ -214,7 +214,7 @@ def _synthesizer(content: bytes, threads: int) -> OnnxSynthesizer:
     return OnnxSynthesizer(graph, session, graphs.SAMPLE_RATE)
 
 
-def _conversions(loaded: Mapping[int, Loaded], plan: Plan) -> Runs:
+def _conversions(loaded: Mapping[int, Loaded], plan: Extent) -> Runs:
     """Return whole conversions, one choice after the other."""
     recording = speech(plan.seconds)
     runs: Runs = {}
@@ -244,7 +244,7 @@ def _networks_in_pytorch(seconds: float, threads: int) -> Callable[[], object]:
 
 
 def _engine(encoder: OnnxContentEncoder, synthesizer: OnnxSynthesizer) -> RvcEngine:
-    voice = Voice(encoder, synthesizer, None, VoiceOptions())
+    voice = RvcVoice(encoder, synthesizer, None, VoiceOptions())
     return RvcEngine(_manifest(), voice)
 
 
@@ -262,7 +262,7 @@ def _convert_together(engine: RvcEngine, parts: Sequence[Samples]) -> object:
         return list(threads.map(partial(_convert, engine), parts))
 
 
-def _measure(runs: Runs, plan: Plan) -> Costs:
+def _measure(runs: Runs, plan: Extent) -> Costs:
     """Run all choices alternately; each cost is the median, without the first round."""
     seen: dict[tuple[str, int], list[Cost]] = {key: [] for key in runs}
     for _ in range(plan.rounds + 1):

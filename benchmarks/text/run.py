@@ -83,7 +83,7 @@ ARRANGEMENTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """How much is measured.
 
     Attributes:
@@ -107,8 +107,8 @@ CLIENTS: Final = 6
 """So many ask at once, each for its next text when it has heard the last one: more than are spoken
 at once, so that nobody waits for them."""
 
-FULL: Final = Plan(ARRANGEMENTS, (6.0, 12.0), ((8.0,), (0.5,)), (6.0, 15.0), (7, 1))
-QUICK: Final = Plan(
+FULL: Final = Extent(ARRANGEMENTS, (6.0, 12.0), ((8.0,), (0.5,)), (6.0, 15.0), (7, 1))
+QUICK: Final = Extent(
     (ARRANGEMENTS[0], ARRANGEMENTS[2]),
     (3.0, 6.0),
     ((8.0,), (0.5,)),
@@ -151,7 +151,7 @@ async def run(options: Options) -> Report:
     return Report("text", tables, facts=_facts(plan, measured))
 
 
-async def _measure(plan: Plan, how: Arrangement, folder: Path) -> _Results:
+async def _measure(plan: Extent, how: Arrangement, folder: Path) -> _Results:
     environment = {
         "HOST": "127.0.0.1",
         "PORT": PORT,
@@ -176,7 +176,7 @@ async def _measure(plan: Plan, how: Arrangement, folder: Path) -> _Results:
 
 
 async def _measure_voice(
-    plan: Plan, server: Server, client: httpx.AsyncClient, voice: str
+    plan: Extent, server: Server, client: httpx.AsyncClient, voice: str
 ) -> Measured:
     index = (MEI, CHARACTER).index(voice)
     visitor = await _Visitor.known(client, voice)
@@ -264,7 +264,7 @@ class _Visitor:
 _Results = dict[tuple[str, Arrangement], Measured]
 
 
-def _loads(plan: Plan, measured: _Results) -> Table:
+def _loads(plan: Extent, measured: _Results) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (voice, each.title, rate, *percentiles, failures)
         for voice in (MEI, CHARACTER)
@@ -275,7 +275,7 @@ def _loads(plan: Plan, measured: _Results) -> Table:
     return Table("texts at a constant rate, `/audio_query` and `/synthesis`", columns, tuple(rows))
 
 
-def _summary(plan: Plan, measured: _Results) -> Table:
+def _summary(plan: Extent, measured: _Results) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for voice in (MEI, CHARACTER):
         for each in plan.arrangements:
@@ -293,7 +293,7 @@ def _summary(plan: Plan, measured: _Results) -> Table:
     return Table("saturation, first sound and memory", columns, tuple(rows))
 
 
-def _facts(plan: Plan, measured: _Results) -> dict[str, Cell]:
+def _facts(plan: Extent, measured: _Results) -> dict[str, Cell]:
     def of(workers: int) -> Measured:
         (how,) = (
             each for each in plan.arrangements if (each.workers, each.threads) == (workers, 1)

@@ -72,7 +72,7 @@ SETUPS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """How much is measured.
 
     Attributes:
@@ -92,8 +92,8 @@ class Plan:
     spoken_seconds: float = 5.0
 
 
-FULL: Final = Plan(SETUPS, rounds=3, singles=20, overload_seconds=6.0, calm_seconds=10.0)
-QUICK: Final = Plan(
+FULL: Final = Extent(SETUPS, rounds=3, singles=20, overload_seconds=6.0, calm_seconds=10.0)
+QUICK: Final = Extent(
     (SETUPS[0], SETUPS[-1]), rounds=1, singles=3, overload_seconds=4.0, calm_seconds=3.0
 )
 
@@ -168,7 +168,7 @@ async def run(options: Options) -> Report:
 
 
 async def _measure(
-    setup: Setup, variables: Mapping[str, str], recording_bytes: int, plan: Plan, found: Found
+    setup: Setup, variables: Mapping[str, str], recording_bytes: int, plan: Extent, found: Found
 ) -> None:
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(running(OWN, variables, "/readyz"))
@@ -217,7 +217,7 @@ async def _one_after_the_other(
     return cpu
 
 
-def _saturation_table(found: dict[str, Found], plan: Plan) -> Table:
+def _saturation_table(found: dict[str, Found], plan: Extent) -> Table:
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             name,

@@ -56,7 +56,7 @@ ANSWER_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """What is measured.
 
     Attributes:
@@ -70,8 +70,8 @@ class Plan:
     rate: float = 25.0
 
 
-QUICK: Final = Plan(crowds=(100,), changes=100)
-WARM_UP: Final = Plan(crowds=(50,), changes=150, rate=50.0)
+QUICK: Final = Extent(crowds=(100,), changes=100)
+WARM_UP: Final = Extent(crowds=(50,), changes=150, rate=50.0)
 PERCENTILES: Final = (50, 95, 99)
 
 Answer = float | str
@@ -176,7 +176,7 @@ COLUMNS: Final = (
 async def run(options: Options) -> Report:
     """Measure every number of clients, until one is too many."""
     raise_file_limit()
-    plan = QUICK if options.quick else Plan()
+    plan = QUICK if options.quick else Extent()
     measured: list[Measured] = []
     async with firestore_emulator() as address:
         # Java gets faster while it runs: not at the cost of whoever comes first.
@@ -189,7 +189,7 @@ async def run(options: Options) -> Report:
     return report(measured, plan)
 
 
-def report(measured: Sequence[Measured], plan: Plan) -> Report:
+def report(measured: Sequence[Measured], plan: Extent) -> Report:
     """Make the report."""
     table = Table("Clients waiting on one process", COLUMNS, tuple(each.row() for each in measured))
     facts: dict[str, Cell] = {
@@ -244,7 +244,7 @@ async def firestore_emulator() -> AsyncIterator[str]:
             await supervisor.stop_all()
 
 
-async def measure(clients: int, plan: Plan, firestore: str) -> Measured:
+async def measure(clients: int, plan: Extent, firestore: str) -> Measured:
     """Let a crowd wait on a new process, and change documents meanwhile."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(serving(firestore))
@@ -291,7 +291,7 @@ async def arrive(visitors: list[Visitor], crowd: Crowd, server: Server, clients:
 
 
 async def finish_some(
-    voices: VoiceStore, crowd: Crowd, visitors: list[Visitor], plan: Plan
+    voices: VoiceStore, crowd: Crowd, visitors: list[Visitor], plan: Extent
 ) -> list[Answer]:
     """Finish voices at random times and return the answers; as one client leaves, another comes."""
     loop, arrivals = asyncio.get_running_loop(), random.Random(1)

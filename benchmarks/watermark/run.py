@@ -57,7 +57,7 @@ TEXTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Extent:
     """How much is measured.
 
     Attributes:
@@ -71,8 +71,8 @@ class Plan:
     unmarked: int
 
 
-FULL: Final = Plan(readers=50, slow_readers=12, unmarked=5_000)
-QUICK: Final = Plan(readers=2, slow_readers=1, unmarked=10)
+FULL: Final = Extent(readers=50, slow_readers=12, unmarked=5_000)
+QUICK: Final = Extent(readers=2, slow_readers=1, unmarked=10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def run(options: Options) -> Report:
     return Report("watermark", tuple(tables), _facts(unmarked, wrong, cost), {"marking": cost})
 
 
-def _made(plan: Plan) -> Iterator[Sound]:
+def _made(plan: Extent) -> Iterator[Sound]:
     """Convert what readers say with each character, and speak texts."""
     readers = [
         _speech_of(decoded(path.read_bytes(), READ_RATE), READ_RATE)

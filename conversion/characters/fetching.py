@@ -69,7 +69,7 @@ class Loader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LoadedLimits:
     """What is kept of the bucket, and for how long.
 
     Attributes:
@@ -122,7 +122,7 @@ class FetchedCharacters:
         built_in: BuiltInCharacters,
         shelf: Shelf,
         loader: Loader,
-        limits: Limits,
+        limits: LoadedLimits,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._built_in = built_in

@@ -72,7 +72,7 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProcessPlan:
     """What to run.
 
     Attributes:
@@ -116,7 +116,7 @@ def memory_needs(limits: DecodeLimits, fetched: int | None = None) -> MemoryNeed
 
 def plan(
     resources: Resources, needs: MemoryNeeds = MemoryNeeds(), *, workers: int | None = None
-) -> Plan:
+) -> ProcessPlan:
     """Plan enough conversions for every CPU, but no more than fit into the memory.
 
     For a few CPUs one process is enough. It starts soonest, loads the characters only once, and
@@ -131,13 +131,13 @@ def plan(
     processes = workers or math.ceil(cpus / CPUS_PER_PROCESS)
     wanted = CONVERSIONS_PER_CPU * cpus
     if resources.memory_bytes is None:
-        return Plan(processes, max(wanted, processes))
+        return ProcessPlan(processes, max(wanted, processes))
     if workers is None:
         fitting = resources.memory_bytes // (needs.process + needs.conversion)
         processes = max(1, min(processes, fitting))
     left = resources.memory_bytes - processes * needs.process
     most = max(0, left) // needs.conversion
-    return Plan(processes, max(processes, min(wanted, most)))
+    return ProcessPlan(processes, max(processes, min(wanted, most)))
 
 
 def read_resources(root: Path = Path("/")) -> Resources:

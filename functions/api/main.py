@@ -18,7 +18,7 @@ import httpx
 from functions.api.app import create_app, serve_page
 from functions.api.protection.app_check import AppCheck
 from functions.api.protection.client_names import ClientNames
-from functions.api.protection.limits import Limits
+from functions.api.protection.limits import RequestLimits
 from functions.api.protection.outcomes import Outcomes
 from functions.api.protection.sign_in import SignIn
 from functions.api.routes import Dependencies, LiveOffer
@@ -101,7 +101,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         catalogue=catalogue,
         max_characters=config.max_text_characters,
     )
-    limits = Limits(
+    limits = RequestLimits(
         per_minute=config.rate_limit_per_minute,
         waiting=config.waiting_per_client,
         trusted_proxies=config.trusted_proxies,

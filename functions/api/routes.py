@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from functions.api.protection.app_check import AppCheck
     from functions.api.protection.client_names import ClientNames
-    from functions.api.protection.limits import Limits
+    from functions.api.protection.limits import RequestLimits
     from functions.api.protection.outcomes import Outcomes
     from functions.api.protection.sign_in import SignIn
     from functions.api.taking.catalogue import Catalogue
@@ -103,7 +103,7 @@ class Dependencies:
     warm_up: WarmUp
     sign_in: SignIn
     app_check: AppCheck
-    limits: Limits
+    limits: RequestLimits
     outcomes: Outcomes
     client_names: ClientNames
     upload_memory: UploadMemory

@@ -14,7 +14,7 @@ from functions.api.answers import models
 from functions.api.answers.problems import Problem
 
 if TYPE_CHECKING:
-    from functions.api.protection.limits import Limits
+    from functions.api.protection.limits import RequestLimits
     from functions.api.taking.upload_memory import Reservation, UploadMemory
     from functions.api.warmup import Identity
 
@@ -87,7 +87,7 @@ class Verifications:
 
 
 def add_verifications(
-    router: APIRouter, verifications: Verifications, limits: Limits, admitted: Any
+    router: APIRouter, verifications: Verifications, limits: RequestLimits, admitted: Any
 ) -> None:
     """Add the route.
 

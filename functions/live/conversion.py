@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from conversion.leases import take_lease
 from conversion.stopwatch import Stages
-from conversion.worker import Job
+from conversion.worker import ConversionJob
 from shared.pipeline.recordings import LIVE, store_recording
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class CompleteRecording:
     """A complete recording.
 
     Attributes:
@@ -84,7 +84,7 @@ class LiveConversion:
         self._computing = computing
         self._worker = worker
 
-    async def convert(self, recording: Recording, progress: Progress) -> Voice | None:
+    async def convert(self, recording: CompleteRecording, progress: Progress) -> Voice | None:
         """Convert a recording and commit the outcome.
 
         Returns:
@@ -105,8 +105,12 @@ class LiveConversion:
             await computation.aclose()
 
     def _job(
-        self, recording: Recording, upload: Input, computation: Computation, progress: Progress
-    ) -> Job:
+        self,
+        recording: CompleteRecording,
+        upload: Input,
+        computation: Computation,
+        progress: Progress,
+    ) -> ConversionJob:
         voice_id = recording.voice.voice.voice_id
 
         async def take() -> Lease:
@@ -123,9 +127,9 @@ class LiveConversion:
             return await self._computing.conversion.store(voice, made, computation.stages)
 
         uploaded_at = datetime.now(UTC).isoformat()
-        return Job(voice_id, take, computation.begun, run, uploaded_at, progress.ended)
+        return ConversionJob(voice_id, take, computation.begun, run, uploaded_at, progress.ended)
 
-    async def _store(self, recording: Recording) -> Input:
+    async def _store(self, recording: CompleteRecording) -> Input:
         facts = await store_recording(
             self._uploads,
             recording.voice.voice.voice_id,
@@ -162,7 +166,7 @@ class Computation:
         recording: what is converted.
     """
 
-    def __init__(self, computing: Computing, recording: Recording) -> None:
+    def __init__(self, computing: Computing, recording: CompleteRecording) -> None:
         self._computing = computing
         self._recording = recording
         self._stage = ""

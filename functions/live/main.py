@@ -32,7 +32,7 @@ from functions.live.conversion import Computing, LiveConversion
 from functions.live.listening.incoming import IncomingRecordings
 from functions.live.listening.running_ahead import AheadTools, ConversionsAhead
 from functions.live.listening.running_hearing import Hearings, HearingTools
-from functions.live.messages.intake import HeldBytes, Limits
+from functions.live.messages.intake import ConnectionLimits, HeldBytes
 from functions.live.service import Door, LiveService, ServiceLimits
 from functions.live.session import Collaborators
 from functions.live.settings import LiveSettings
@@ -97,7 +97,7 @@ def build(config: LiveSettings, services: Services) -> LiveApp:
     )
     per_client = PlacesPerClient(config.sockets_per_client, config.trusted_proxies)
     door = Door(config.allowed_origins, config.sockets, per_client)
-    each = Limits(config.max_upload_bytes, config.max_messages, config.listening_seconds)
+    each = ConnectionLimits(config.max_upload_bytes, config.max_messages, config.listening_seconds)
     limits = ServiceLimits(each, HeldBytes(config.max_held_bytes))
     service = LiveService(door, limits, shared)
 

@@ -13,10 +13,10 @@ from starlette.websockets import WebSocketDisconnect
 
 from functions.live.messages.intake import (
     CancelledByVisitorError,
+    ConnectionLimits,
     GoneError,
     HeldBytes,
     Intake,
-    Limits,
     RefusedError,
 )
 from functions.live.messages.outbox import Outbox
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from starlette.websockets import WebSocket
 
-    from functions.live.conversion import Recording
+    from functions.live.conversion import CompleteRecording
     from functions.live.session import Collaborators
 
 _LOG = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class ServiceLimits:
         held: counts the bytes of all.
     """
 
-    each: Limits
+    each: ConnectionLimits
     held: HeldBytes
 
 
@@ -127,7 +127,7 @@ class LiveService:
         self._limits = limits
         self._shared = shared
         self._is_draining = False
-        self._listening: set[asyncio.Task[Recording | None]] = set()
+        self._listening: set[asyncio.Task[CompleteRecording | None]] = set()
         self._answering: set[asyncio.Task[None]] = set()
 
     async def serve(self, websocket: WebSocket) -> None:
@@ -194,7 +194,7 @@ class LiveService:
                     await self._answer(session, recording)
                 await outbox.flush(FLUSH_SECONDS)
 
-    async def _listen(self, session: Session) -> Recording | None:
+    async def _listen(self, session: Session) -> CompleteRecording | None:
         if self._is_draining:
             raise RefusedError(Close.RESTARTING)
         listening = asyncio.create_task(session.listen())
@@ -207,7 +207,7 @@ class LiveService:
                 raise RefusedError(Close.RESTARTING) from None
             raise
 
-    async def _answer(self, session: Session, recording: Recording) -> None:
+    async def _answer(self, session: Session, recording: CompleteRecording) -> None:
         answering = asyncio.create_task(session.answer(recording))
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)

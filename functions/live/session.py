@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from functions.live.conversion import Progress, Recording
+from functions.live.conversion import CompleteRecording, Progress
 from functions.live.messages import protocol
 from functions.live.messages.intake import RefusedError
 from functions.live.messages.protocol import Close, RetryReason
@@ -82,7 +82,7 @@ class Session:
         self._is_stored = False
         self._is_answered = False
 
-    async def listen(self) -> Recording | None:
+    async def listen(self) -> CompleteRecording | None:
         """Receive the recording.
 
         Returns:
@@ -110,7 +110,7 @@ class Session:
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
 
-    async def answer(self, recording: Recording) -> None:
+    async def answer(self, recording: CompleteRecording) -> None:
         """Convert the recording and send the outcome.
 
         Raises:
@@ -192,7 +192,9 @@ class Session:
         if self._ahead is not None:
             await self._ahead.aclose()
 
-    async def _recording(self, start: Start, reading: asyncio.Task[Snapshot]) -> Recording | None:
+    async def _recording(
+        self, start: Start, reading: asyncio.Task[Snapshot]
+    ) -> CompleteRecording | None:
         try:
             voice = await _waiting(reading)
         except PassingError as error:
@@ -200,7 +202,7 @@ class Session:
             return None
         data = bytes(self._intake.data)
         ahead = None if self._ahead is None else self._ahead.made
-        return Recording(voice, self._read_at, data, start.content_type, ahead)
+        return CompleteRecording(voice, self._read_at, data, start.content_type, ahead)
 
     def _note_stored(self) -> None:
         self._is_stored = True

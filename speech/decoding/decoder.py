@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 from shared.voices.media import SNIFF_BYTES, Container, sniff
 from shared.voices.voice import ErrorCode, VoiceError
 from speech.decoding.protection import missing_protection
-from speech.decoding.recordings.wire import MAX_VERDICT_BYTES, Job
+from speech.decoding.recordings.wire import MAX_VERDICT_BYTES, DecodingJob
 from speech.decoding.sandbox.forked import ForkedProcesses
 from speech.decoding.sandbox.process_answer import DecoderUnavailableError, ResourceLimitError
 from speech.decoding.sandbox.spawned import SpawnedProcesses
@@ -47,7 +47,7 @@ class Processes(Protocol):
         """
 
     async def run(
-        self, data: bytes | memoryview, job: Job, limits: DecodeLimits
+        self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
     ) -> ProcessAnswer | None:
         """Run one process; None if it could not be started, and another try may help.
 
@@ -55,7 +55,7 @@ class Processes(Protocol):
             DecoderUnavailableError: the machine is the reason that there is no answer.
         """
 
-    async def open(self, job: Job) -> DecodingProcess | None:
+    async def open(self, job: DecodingJob) -> DecodingProcess | None:
         """Start a process that decodes a recording while it comes; None if none can be started.
 
         Raises:
@@ -184,9 +184,9 @@ def _choose_processes(on_process: Callable[[int], None] | None) -> Processes:
     return SpawnedProcesses(on_process)
 
 
-def job_of(container: Container, limits: DecodeLimits) -> Job:
+def job_of(container: Container, limits: DecodeLimits) -> DecodingJob:
     """Build the job of a decoding process from the limits of a recording."""
-    return Job(
+    return DecodingJob(
         container=container,
         max_seconds=limits.longest,
         cpu_seconds=limits.cpu_allowance,

@@ -30,7 +30,7 @@ os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 from benchmarks.measuring.pages import with_figures
 from infra.local.cloud.emulators import find_emulators
-from infra.local.commands.batch import Job, Report, convert_all
+from infra.local.commands.batch import BatchJob, Report, convert_all
 from infra.local.commands.live_visitor import LiveVisitor
 from infra.local.commands.visitor import RefusedError, TextWish, Visitor, Wish
 from infra.local.configuration.environments import FIRESTORE_VARIABLE
@@ -191,7 +191,7 @@ class Soak:
         begin = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="voice-avatar-batch-") as folder:
             reports = [
-                Report(Job(SAMPLE, Path(folder) / f"{number}.wav")) for number in range(BATCH)
+                Report(BatchJob(SAMPLE, Path(folder) / f"{number}.wav")) for number in range(BATCH)
             ]
             await convert_all(
                 self.visitor,

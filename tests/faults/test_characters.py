@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from conversion.admission import Admission
-from conversion.characters.fetching import FetchedCharacters, Limits
+from conversion.characters.fetching import FetchedCharacters, LoadedLimits
 from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
 from conversion.characters.loading import CharacterLoader
 from conversion.threads import Threads
@@ -87,7 +87,7 @@ class Stage:
                 BuiltInCharacters({"mei": MEI}),
                 bucket,
                 CharacterLoader(bucket, SessionSettings(), MAX_BUNDLE_BYTES),
-                Limits(MAX_BUNDLE_BYTES, refresh_seconds=20.0),
+                LoadedLimits(MAX_BUNDLE_BYTES, refresh_seconds=20.0),
             ),
             cast("Conversion", self.conversion),
             Admission(running=1, waiting=4),

@@ -61,7 +61,7 @@ Others may have the same address, so its allowance becomes a tenth, but never no
 _ROUNDING_SECONDS: Final = 1e-6
 
 
-class Limits:
+class RequestLimits:
     """Refuses clients that ask too often or wait too many times at once.
 
     Args:

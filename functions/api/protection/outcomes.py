@@ -23,7 +23,7 @@ from shared.voices.voice import SUSPICIOUS, Status
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from functions.api.protection.limits import Limits
+    from functions.api.protection.limits import RequestLimits
     from shared.ports.store import VoiceStore
     from shared.voices.voice import Voice
 
@@ -63,7 +63,7 @@ class Outcomes:
     def __init__(
         self,
         voices: VoiceStore,
-        limits: Limits,
+        limits: RequestLimits,
         *,
         in_progress: int,
         seconds: float,

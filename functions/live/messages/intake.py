@@ -37,7 +37,7 @@ class CancelledByVisitorError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """What one connection may send.
 
     Attributes:
@@ -108,7 +108,7 @@ class Intake:
     """
 
     receive: Messages
-    limits: Limits
+    limits: ConnectionLimits
     hold: Callable[[int], None]
     data: bytearray = field(default_factory=bytearray)
     _messages: int = 0

@@ -49,7 +49,7 @@ class UsageError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class BatchJob:
     """One recording and where its result goes."""
 
     source: Path
@@ -67,13 +67,15 @@ class Report:
         is_there: whether the result was there already, so that nothing was to do.
     """
 
-    job: Job
+    job: BatchJob
     voice: Voice | None = None
     error: RefusedError | None = None
     is_there: bool = False
 
 
-def plan_jobs(paths: Sequence[Path], output: Path | None, suffix: str, character: str) -> list[Job]:
+def plan_jobs(
+    paths: Sequence[Path], output: Path | None, suffix: str, character: str
+) -> list[BatchJob]:
     """Decide which files are converted, and where each result goes.
 
     The last of several paths is the output if it is a folder or does not exist. Without an output,
@@ -101,14 +103,14 @@ def plan_jobs(paths: Sequence[Path], output: Path | None, suffix: str, character
     return jobs
 
 
-def _jobs_of(source: Path, output: Path | None, suffix: str, character: str) -> Iterator[Job]:
+def _jobs_of(source: Path, output: Path | None, suffix: str, character: str) -> Iterator[BatchJob]:
     if source.is_file():
-        yield Job(source, _target_of_file(source, output, suffix, character))
+        yield BatchJob(source, _target_of_file(source, output, suffix, character))
     elif source.is_dir():
         folder = output or source.with_name(f"{source.resolve().name}-{character}")
         for path in sorted(source.rglob("*")):
             if path.suffix.lower() in RECORDING_SUFFIXES and path.is_file():
-                yield Job(path, folder / path.relative_to(source).with_suffix(suffix))
+                yield BatchJob(path, folder / path.relative_to(source).with_suffix(suffix))
     else:
         raise UsageError(f"{source} does not exist")
 
@@ -121,7 +123,7 @@ def _target_of_file(source: Path, output: Path | None, suffix: str, character: s
     return output / f"{source.stem}{suffix}"
 
 
-def _require_distinct(jobs: Sequence[Job]) -> None:
+def _require_distinct(jobs: Sequence[BatchJob]) -> None:
     by_target: dict[Path, Path] = {}
     for job in jobs:
         other = by_target.setdefault(job.target, job.source)
@@ -133,7 +135,7 @@ def _require_distinct(jobs: Sequence[Job]) -> None:
 
 async def run_batch(
     options: CloudOptions,
-    jobs: Sequence[Job],
+    jobs: Sequence[BatchJob],
     wish: Wish,
     *,
     overwrite: bool,

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from speech.decoding.recordings.incoming import Incoming
-    from speech.decoding.recordings.wire import Job
+    from speech.decoding.recordings.wire import DecodingJob
 
 
-def decode_into(answer: BinaryIO, recording: bytes, job: Job, *, confined: bool) -> Verdict:
+def decode_into(answer: BinaryIO, recording: bytes, job: DecodingJob, *, confined: bool) -> Verdict:
     """Write the samples of a recording to `answer` and return the verdict about it.
 
     Args:
@@ -33,7 +33,7 @@ def decode_into(answer: BinaryIO, recording: bytes, job: Job, *, confined: bool)
 
 
 def decode_while_it_comes(
-    answer: BinaryIO, recording: Incoming, job: Job, *, confined: bool
+    answer: BinaryIO, recording: Incoming, job: DecodingJob, *, confined: bool
 ) -> None:
     """Write the samples of a recording to `answer` as they come; see wire.py for how.
 

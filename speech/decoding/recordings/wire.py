@@ -48,7 +48,7 @@ _LONGEST_SENTENCE: Final = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class DecodingJob:
     """What a decoding process is to do.
 
     Attributes:
@@ -75,7 +75,7 @@ class Job:
         return _framed(self)
 
     @classmethod
-    def unpack(cls, text: bytes) -> Job:
+    def unpack(cls, text: bytes) -> DecodingJob:
         """Read a job, whose length is already read; only the service may have written it."""
         fields = json.loads(text)
         return cls(**{**fields, "container": Container(fields["container"])})

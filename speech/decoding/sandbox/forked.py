@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from speech.decoding.recordings.recording import DecodeLimits
-    from speech.decoding.recordings.wire import Job
+    from speech.decoding.recordings.wire import DecodingJob
 
 _START_SECONDS: Final = 30.0
 _CLOSE_SECONDS: Final = 5.0
@@ -157,7 +157,7 @@ class ForkedProcesses:
                 self._zygote = None
 
     async def run(
-        self, data: bytes | memoryview, job: Job, limits: DecodeLimits
+        self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
     ) -> ProcessAnswer | None:
         """Run one decoding process; None if there was no zygote to fork it.
 
@@ -195,7 +195,7 @@ class ForkedProcesses:
             # The process has ended, so its answer does not change any more.
             return ProcessAnswer.read(_left_in(answer, job.answer_bytes), exit_)
 
-    async def open(self, job: Job) -> DecodingProcess | None:
+    async def open(self, job: DecodingJob) -> DecodingProcess | None:
         """Start a process that decodes a recording while it comes; None if nothing could fork it.
 
         Raises:
@@ -244,7 +244,7 @@ class ForkedProcesses:
             return self._zygote
 
 
-async def _send(content: socket.socket, job: Job, data: bytes | memoryview) -> None:
+async def _send(content: socket.socket, job: DecodingJob, data: bytes | memoryview) -> None:
     loop = asyncio.get_running_loop()
     # A process that ends before it has read everything says why in its answer or exit status.
     with contextlib.suppress(ConnectionError):

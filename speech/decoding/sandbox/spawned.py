@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from speech.decoding.recordings.recording import DecodeLimits
-    from speech.decoding.recordings.wire import Job
+    from speech.decoding.recordings.wire import DecodingJob
 
 _PIECE_BYTES: Final = 1 << 18
 _EXCEEDED: Final = 70  # the status of a process that wrote more than it may
@@ -57,7 +57,9 @@ class SpawnedProcesses:
         for process in self._running:
             _kill(process)
 
-    async def run(self, data: bytes | memoryview, job: Job, limits: DecodeLimits) -> ProcessAnswer:
+    async def run(
+        self, data: bytes | memoryview, job: DecodingJob, limits: DecodeLimits
+    ) -> ProcessAnswer:
         """Run one decoding process.
 
         Processor time is not known here: the time by the clock stands for it.
@@ -86,7 +88,7 @@ class SpawnedProcesses:
             return ProcessAnswer(memoryview(b""), None, Exit(ending, elapsed))
         return ProcessAnswer.read(memoryview(answer), Exit(status, elapsed))
 
-    async def open(self, job: Job) -> None:
+    async def open(self, job: DecodingJob) -> None:
         """Return None: without Linux's protection, only whole recordings are decoded."""
         del job
 
@@ -109,7 +111,7 @@ class SpawnedProcesses:
         return process
 
 
-async def _send(process: Process, job: Job, data: bytes | memoryview) -> None:
+async def _send(process: Process, job: DecodingJob, data: bytes | memoryview) -> None:
     if process.stdin is None:
         raise RuntimeError("the decoding process was started without stdin")
     # A process that ends before it has read everything says why in other ways.

@@ -12,7 +12,7 @@ import sys
 import av.logging
 
 from speech.decoding.recordings.judging import decode_into
-from speech.decoding.recordings.wire import LENGTH, Job
+from speech.decoding.recordings.wire import LENGTH, DecodingJob
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     # Whatever a library prints must not get into the answer.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     (length,) = LENGTH.unpack(sys.stdin.buffer.read(LENGTH.size))
-    job = Job.unpack(sys.stdin.buffer.read(length))
+    job = DecodingJob.unpack(sys.stdin.buffer.read(length))
     recording = sys.stdin.buffer.read()
     with os.fdopen(answer_descriptor, "wb") as answer:
         answer.write(decode_into(answer, recording, job, confined=False).pack())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from speech.decoding.recordings.recording import DecodeLimits
-    from speech.decoding.recordings.wire import Job
+    from speech.decoding.recordings.wire import DecodingJob
 
 _LONGEST_PIECE: Final = 4 << 20
 """The samples of the longest frame, 65535 of 8 channels in FLAC, fit."""
@@ -90,7 +90,7 @@ class DecodedStream:
         limits: of the recording.
     """
 
-    def __init__(self, process: DecodingProcess, job: Job, limits: DecodeLimits) -> None:
+    def __init__(self, process: DecodingProcess, job: DecodingJob, limits: DecodeLimits) -> None:
         self._process = process
         self._job = job
         self._limits = limits

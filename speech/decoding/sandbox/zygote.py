@@ -27,8 +27,8 @@ from speech.decoding.recordings.wire import (
     READY,
     START,
     START_AND_TELL,
+    DecodingJob,
     Exit,
-    Job,
 )
 from speech.decoding.sandbox.confinement import Confinement
 
@@ -206,7 +206,7 @@ def _become_decoder(
 
 def _decode(data: int, answer_descriptor: int, confinement: Confinement) -> None:
     (length,) = LENGTH.unpack(_read(data, LENGTH.size))
-    job = Job.unpack(_read(data, length))
+    job = DecodingJob.unpack(_read(data, length))
     confinement.limit(
         cpu_seconds=job.cpu_seconds,
         memory_bytes=job.memory_bytes,

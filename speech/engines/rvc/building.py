@@ -14,7 +14,7 @@ from speech.engines.rvc.networks import (
 )
 from speech.engines.rvc.pitch.models import OnnxPitchModel, PitchModelContract
 from speech.engines.rvc.settings import RvcSettings, read_settings
-from speech.engines.rvc.voice import Voice
+from speech.engines.rvc.voice import RvcVoice
 from speech.networks.session import GraphSession, shared_session
 from speech.networks.settings import SessionSettings
 
@@ -59,7 +59,7 @@ def build(character: Character, settings: SessionSettings) -> RvcEngine:
     pitch_model = None
     if PITCH in graphs:
         pitch_model = OnnxPitchModel(graphs[PITCH], shared_session(graphs[PITCH], settings))
-    voice = Voice(encoder, synthesizer, retrieval, said.options)
+    voice = RvcVoice(encoder, synthesizer, retrieval, said.options)
     return RvcEngine(manifest, voice, pitch_model)
 
 

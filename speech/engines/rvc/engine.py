@@ -17,7 +17,7 @@ from speech.engines.rvc.filters import divide_peak, high_pass
 from speech.engines.rvc.loudness import loudness_gains
 from speech.engines.rvc.pieces import PADDING, is_complete, plan_phrases
 from speech.engines.rvc.pitch.tracks import Contour, contour, fill_unvoiced, shift
-from speech.engines.rvc.voice import Voice
+from speech.engines.rvc.voice import RvcVoice
 from speech.signal.arrays import Samples
 from speech.signal.chunks import Chunk, join
 from speech.signal.clock import NoClock, StageClock
@@ -91,7 +91,7 @@ class RvcEngine:
     def __init__(
         self,
         manifest: CharacterManifest,
-        voice: Voice,
+        voice: RvcVoice,
         pitch_model: PitchModel | None = None,
     ) -> None:
         self._manifest = manifest

@@ -106,7 +106,7 @@ def draw_noise(random: Generator, frames: int, synthesizer: Synthesizer) -> Nois
 
 
 @dataclass(frozen=True)
-class Voice:
+class RvcVoice:
     """The networks and vectors of one voice.
 
     Attributes:
@@ -160,8 +160,8 @@ __all__ = [
     "SAMPLE_RATE",
     "ContentEncoder",
     "Noise",
+    "RvcVoice",
     "Synthesizer",
-    "Voice",
     "VoiceOptions",
     "draw_noise",
 ]

@@ -32,7 +32,7 @@ from speech.engines.style_bert_vits2.voice import (
     STYLES_OF_A_SPEAKER,
     Speaker,
     Style,
-    Voice,
+    StyleBertVoice,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class AivmxFacts:
     description: str
     creators: tuple[str, ...]
     licence: str | None
-    voice: Voice
+    voice: StyleBertVoice
     icons: Mapping[str, MediaFile]
     media: Mapping[int, StyleMedia]
 
@@ -168,7 +168,7 @@ def read_facts(metadata: Mapping[str, str]) -> AivmxFacts:
         description=manifest.description,
         creators=tuple(manifest.creators),
         licence=manifest.license,
-        voice=Voice(
+        voice=StyleBertVoice(
             parameters.data.sampling_rate,
             parameters.data.add_blank,
             tuple(_speaker(speaker) for speaker in manifest.speakers),

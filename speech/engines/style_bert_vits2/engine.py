@@ -18,7 +18,7 @@ from speech.engines.style_bert_vits2.encoder import CONTRACT as BERT_CONTRACT
 from speech.engines.style_bert_vits2.encoder import BertEncoder
 from speech.engines.style_bert_vits2.synthesis import CONTRACT as SYNTHESIS_CONTRACT
 from speech.engines.style_bert_vits2.synthesis import Inference, Synthesis
-from speech.engines.style_bert_vits2.voice import Speaker, Style, Voice
+from speech.engines.style_bert_vits2.voice import Speaker, Style, StyleBertVoice
 from speech.networks.session import shared_session
 from speech.networks.settings import SessionSettings
 from speech.signal.arrays import Samples
@@ -47,7 +47,7 @@ class VoiceBundle:
         vocabulary: of the BERT.
     """
 
-    voice: Voice
+    voice: StyleBertVoice
     synthesis: Graph
     encoder: Graph
     vocabulary: Vocabulary
@@ -92,7 +92,7 @@ class StyleBertVits2Engine:
 
     def __init__(
         self,
-        voice: Voice,
+        voice: StyleBertVoice,
         synthesis: Synthesis,
         reader: ReadsText,
         facts: AivmxFacts | None = None,

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from speech.bundles.bundle import BundleError
 from speech.bundles.contracts import GraphContract, TensorContract
 from speech.engines.style_bert_vits2.encoder import FEATURES, BertEncoder
-from speech.engines.style_bert_vits2.voice import STYLE_SIZE, Voice
+from speech.engines.style_bert_vits2.voice import STYLE_SIZE, StyleBertVoice
 from speech.networks.session import GraphSession
 from speech.signal.arrays import Samples
 from speech.text.phones.phonemes import Phonemes
@@ -91,7 +91,7 @@ class Synthesis:
         encoder: the BERT of the voice.
     """
 
-    def __init__(self, voice: Voice, session: GraphSession, encoder: BertEncoder) -> None:
+    def __init__(self, voice: StyleBertVoice, session: GraphSession, encoder: BertEncoder) -> None:
         self._voice = voice
         self._session = session
         self._encoder = encoder

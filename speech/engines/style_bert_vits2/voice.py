@@ -42,7 +42,7 @@ class Speaker:
 
 
 @dataclass(frozen=True, eq=False)
-class Voice:
+class StyleBertVoice:
     """The speakers and styles of a voice.
 
     Attributes:

@@ -17,7 +17,7 @@ from shared.voices.voice import ErrorCode, VoiceError
 from speech.decoding.decoder import Decoder
 from speech.decoding.protection import missing_protection
 from speech.decoding.recordings.recording import DecodeLimits
-from speech.decoding.recordings.wire import Job
+from speech.decoding.recordings.wire import DecodingJob
 from speech.decoding.sandbox.process_answer import DecoderUnavailableError, ResourceLimitError
 from speech.decoding.sandbox.process_environment import bare_environment
 from speech.decoding.sandbox.spawned import SpawnedProcesses
@@ -133,7 +133,7 @@ async def test_a_process_that_crashes_means_a_corrupt_recording() -> None:
 
 
 async def test_an_answer_larger_than_allowed_is_not_kept() -> None:
-    job = Job(Container.MP3, 10.5, 4, 1 << 28, 15.0, answer_bytes=1000)
+    job = DecodingJob(Container.MP3, 10.5, 4, 1 << 28, 15.0, answer_bytes=1000)
     answer = await SpawnedProcesses().run(recording("mp3"), job, LIMITS)
 
     assert len(answer.body) == 0

@@ -14,7 +14,7 @@ import httpx
 from functions.api.app import create_app
 from functions.api.protection.app_check import AppCheck
 from functions.api.protection.client_names import ClientNames
-from functions.api.protection.limits import Limits
+from functions.api.protection.limits import RequestLimits
 from functions.api.protection.outcomes import Outcomes
 from functions.api.protection.sign_in import SignIn
 from functions.api.routes import Dependencies, LiveOffer
@@ -111,8 +111,8 @@ class Stage:
     verifier: TokenVerifier | None = None
     app_check: TokenVerifier | None = None
     wait_seconds: float = 5.0
-    limits: Limits = field(
-        default_factory=lambda: Limits(per_minute=0, waiting=0, trusted_proxies=0)
+    limits: RequestLimits = field(
+        default_factory=lambda: RequestLimits(per_minute=0, waiting=0, trusted_proxies=0)
     )
     in_progress: int = 0
     upload_memory: UploadMemory = field(

@@ -11,7 +11,12 @@ import pytest
 from starlette.requests import Request
 
 from functions.api.answers.problems import Problem
-from functions.api.protection.limits import MOST_CLIENTS, WINDOW_SECONDS, Limits, TokenBuckets
+from functions.api.protection.limits import (
+    MOST_CLIENTS,
+    WINDOW_SECONDS,
+    RequestLimits,
+    TokenBuckets,
+)
 from shared.http.client_networks import client_of
 from shared.voices.voice import new_voice_id
 from tests.support.voices import a_queued
@@ -44,8 +49,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def limits(clock: Clock, *, waiting: int = 0, trusted_proxies: int = 0) -> Limits:
-    return Limits(
+def limits(clock: Clock, *, waiting: int = 0, trusted_proxies: int = 0) -> RequestLimits:
+    return RequestLimits(
         patience=0,
         per_minute=12 * BURST,
         waiting=waiting,
@@ -188,7 +193,7 @@ def of_network(number: int) -> Request:
     return a_request(f"2001:db8:1:{number:x}::1")
 
 
-def admitted(limits: Limits, numbers: Iterable[int]) -> int:
+def admitted(limits: RequestLimits, numbers: Iterable[int]) -> int:
     """How many of the requests from these /64 are admitted."""
     count = 0
     for number in numbers:
@@ -271,7 +276,7 @@ class TestTurns:
         async def sleep(seconds: float) -> None:
             waits.append(seconds)
 
-        some = Limits(per_minute=120, waiting=0, trusted_proxies=0, now=clock, sleep=sleep)
+        some = RequestLimits(per_minute=120, waiting=0, trusted_proxies=0, now=clock, sleep=sleep)
         let_in = 0
         with suppress(Problem):
             for _ in range(100):
@@ -286,7 +291,7 @@ class TestTurns:
         assert waits[-1] == pytest.approx(5.0)
 
     async def test_without_a_limit_nobody_waits(self) -> None:
-        some = Limits(per_minute=0, waiting=0, trusted_proxies=0)
+        some = RequestLimits(per_minute=0, waiting=0, trusted_proxies=0)
         for _ in range(300):
             await some.admit_in_turn(a_request())
 
@@ -403,7 +408,7 @@ class TestWaitingAtTheSameTime:
     async def test_one_client_holds_only_so_many_connections(
         self, stage: Stage, clock: Clock
     ) -> None:
-        stage.limits = Limits(per_minute=0, waiting=2, trusted_proxies=1, now=clock)
+        stage.limits = RequestLimits(per_minute=0, waiting=2, trusted_proxies=1, now=clock)
         voice = a_queued()
         await stage.voices.create(voice)
         mine, others = {"X-Forwarded-For": "203.0.113.9"}, {"X-Forwarded-For": "203.0.113.10"}
@@ -424,7 +429,7 @@ class TestWaitingAtTheSameTime:
         assert {answer.status_code for answer in [*answers, after]} == {404}
 
     async def test_nobody_is_remembered_who_waits_no_longer(self) -> None:
-        limit = Limits(per_minute=0, waiting=1, trusted_proxies=0)
+        limit = RequestLimits(per_minute=0, waiting=1, trusted_proxies=0)
         for number in range(100):
             with limit.waiting(a_request(own=f"10.0.0.{number}")):
                 assert len(limit._waiting) == 1  # noqa: SLF001 - it must not grow

@@ -14,7 +14,7 @@ from functions.api.protection.limits import (
     MOST_PAUSE_SECONDS,
     PATIENCE_SECONDS,
     WINDOW_SECONDS,
-    Limits,
+    RequestLimits,
 )
 from functions.api.protection.outcomes import IN_PROGRESS_SECONDS, LOOKS, Outcomes
 from infra.local.memory.voices import MemoryVoices
@@ -68,7 +68,9 @@ class Scene:
     def __init__(self, in_progress: int = 50) -> None:
         self.clock = Clock()
         self.voices = Voices()
-        self.limits = Limits(per_minute=PER_MINUTE, waiting=0, trusted_proxies=1, now=self.clock)
+        self.limits = RequestLimits(
+            per_minute=PER_MINUTE, waiting=0, trusted_proxies=1, now=self.clock
+        )
         self.outcomes = Outcomes(
             self.voices, self.limits, in_progress=in_progress, seconds=1200.0, now=self.clock
         )
@@ -330,7 +332,7 @@ async def test_a_voice_that_was_created_elsewhere_counts_for_nobody(scene: Scene
 
 class TestInTheApi:
     async def test_a_client_is_told_to_wait_after_failed_recordings(self, stage: Stage) -> None:
-        stage.limits = Limits(per_minute=144, patience=0, waiting=0, trusted_proxies=0)
+        stage.limits = RequestLimits(per_minute=144, patience=0, waiting=0, trusted_proxies=0)
         stage.in_progress = 48
         async with stage.client() as client:
             await fail(stage, await create(client))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from functions.api.protection.limits import Limits
+from functions.api.protection.limits import RequestLimits
 from functions.api.taking.multipart import BODY_SECONDS
 from functions.api.taking.upload_memory import COPIES, UploadMemory
 from tests.support.logs import log_book
@@ -172,7 +172,7 @@ async def test_uploads_that_announce_much_and_send_nothing_leave_the_memory_to_o
 
 
 async def test_one_client_has_only_so_many_uploads_open(tmp_path: Path) -> None:
-    stage = Stage(folder=tmp_path, limits=Limits(per_minute=0, waiting=3, trusted_proxies=1))
+    stage = Stage(folder=tmp_path, limits=RequestLimits(per_minute=0, waiting=3, trusted_proxies=1))
     stalled = [await an_upload(stage) for _ in range(3)]
     mine = FORM | {"Content-Length": str(MAX_BYTES), "X-Forwarded-For": "203.0.113.9"}
     another = await an_upload(stage)

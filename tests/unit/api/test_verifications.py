@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from functions.api.protection.limits import Limits
+from functions.api.protection.limits import RequestLimits
 from functions.api.verifications import MOST_BYTES
 from tests.unit.api.stage import SITE, Stage
 
@@ -102,7 +102,7 @@ async def test_a_converter_out_of_reach_is_told(tmp_path: Path) -> None:
 
 
 async def test_files_count_as_requests_do(tmp_path: Path) -> None:
-    limits = Limits(per_minute=12, waiting=0, trusted_proxies=0)
+    limits = RequestLimits(per_minute=12, waiting=0, trusted_proxies=0)
     stage = Stage(tmp_path, limits=limits, verifying=Converter())
     transport = httpx.ASGITransport(stage.app())
 

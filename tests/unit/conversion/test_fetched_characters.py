@@ -11,7 +11,7 @@ from conversion.characters.fetching import (
     BROKEN_SECONDS,
     ROOM_SECONDS,
     FetchedCharacters,
-    Limits,
+    LoadedLimits,
     NoRoomError,
 )
 from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
@@ -101,7 +101,7 @@ class Stage:
             BuiltInCharacters({"mei": MEI}),
             self.shelf,
             self.loader,
-            Limits(ROOM, REFRESH_SECONDS),
+            LoadedLimits(ROOM, REFRESH_SECONDS),
             now=lambda: asyncio.get_running_loop().time(),
         )
 

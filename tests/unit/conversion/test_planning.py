@@ -13,7 +13,7 @@ from conversion.serving.planning import (
     MIB,
     PROCESS_BYTES,
     MemoryNeeds,
-    Plan,
+    ProcessPlan,
     Resources,
     memory_needs,
     plan,
@@ -39,27 +39,27 @@ TOLD: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("cpus", "memory", "expected"),
     [
-        (2, 1 * GIB, Plan(workers=1, concurrency=4)),
-        (1, 512 * MIB, Plan(workers=1, concurrency=2)),
-        (0.5, None, Plan(workers=1, concurrency=2)),
-        (8, 4 * GIB, Plan(workers=2, concurrency=16)),
-        (8, None, Plan(workers=2, concurrency=16)),
+        (2, 1 * GIB, ProcessPlan(workers=1, concurrency=4)),
+        (1, 512 * MIB, ProcessPlan(workers=1, concurrency=2)),
+        (0.5, None, ProcessPlan(workers=1, concurrency=2)),
+        (8, 4 * GIB, ProcessPlan(workers=2, concurrency=16)),
+        (8, None, ProcessPlan(workers=2, concurrency=16)),
     ],
 )
 def test_every_cpu_has_one_conversion_that_computes_as_another_waits(
-    cpus: float, memory: int | None, expected: Plan
+    cpus: float, memory: int | None, expected: ProcessPlan
 ) -> None:
     assert plan(Resources(cpus, memory)) == expected
 
 
 def test_little_memory_means_fewer_conversions() -> None:
     memory = PROCESS_BYTES + 2 * CONVERSION_BYTES
-    assert plan(Resources(8, memory)) == Plan(workers=1, concurrency=2)
+    assert plan(Resources(8, memory)) == ProcessPlan(workers=1, concurrency=2)
 
 
 def test_a_wish_for_processes_is_kept_and_each_has_a_conversion() -> None:
-    assert plan(Resources(2, 2 * GIB), workers=3) == Plan(workers=3, concurrency=4)
-    assert plan(Resources(1, 1 * GIB), workers=3) == Plan(workers=3, concurrency=3)
+    assert plan(Resources(2, 2 * GIB), workers=3) == ProcessPlan(workers=3, concurrency=4)
+    assert plan(Resources(1, 1 * GIB), workers=3) == ProcessPlan(workers=3, concurrency=3)
 
 
 @given(

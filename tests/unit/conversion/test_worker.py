@@ -13,7 +13,7 @@ import time_machine
 from conversion.admission import Admission
 from conversion.characters.lending import LoadedCharacter, unknown_character
 from conversion.leases import take_lease
-from conversion.worker import CharacterLateError, Job, Worker
+from conversion.worker import CharacterLateError, ConversionJob, Worker
 from infra.local.memory.voices import MemoryVoices
 from shared.http.push import AbandonedError, OverloadedError
 from shared.ports.store import Snapshot, StoreUnavailableError, change
@@ -586,7 +586,7 @@ def test_who_waits_for_a_voice_is_told_its_end_before_its_recording_is_discarded
         stage = Stage()
         message = await stage.add(voice)
         told: list[tuple[Voice, int]] = []
-        job = Job(
+        job = ConversionJob(
             voice.voice_id,
             take=partial(take_lease, stage.voices, voice.voice_id, an_upload(voice.voice_id)),
             turn=Admission(running=1, waiting=0).running,

@@ -17,7 +17,7 @@ from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
 from speech.engines.rvc.retrieval import Retrieval
-from speech.engines.rvc.voice import Voice, VoiceOptions
+from speech.engines.rvc.voice import RvcVoice, VoiceOptions
 from speech.networks.settings import SessionSettings
 from tests.unit.importing.encoders import encoder
 from tests.unit.importing.test_consent import ANSWERS
@@ -39,7 +39,7 @@ def test_a_voice_and_its_index_say_what_the_original_tool_says_with_them() -> No
         protect=float(arrays["protect"]),
         loudness_mix=float(arrays["rms"]),
     )
-    said = Voice(
+    said = RvcVoice(
         golden.RecordedEncoder(arrays),
         golden.synthesizer("v2-f0-40k.pth"),
         Retrieval(index.vectors.astype(np.float16), index.centroids, index.cells),

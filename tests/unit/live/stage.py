@@ -16,7 +16,7 @@ from conversion.threads import Threads
 from conversion.worker import Worker
 from functions.live.app import create_app
 from functions.live.conversion import Computing, LiveConversion
-from functions.live.messages.intake import HeldBytes, Limits
+from functions.live.messages.intake import ConnectionLimits, HeldBytes
 from functions.live.messages.protocol import SUBPROTOCOL
 from functions.live.service import Door, LiveService, ServiceLimits
 from functions.live.session import Collaborators
@@ -232,7 +232,7 @@ class Stage:
             convert_ahead=self.convert_ahead,
         )
         self.door = Door((SITE,), self.sockets, PlacesPerClient(self.sockets_per_client, 1))
-        each = Limits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)
+        each = ConnectionLimits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)
         limits = ServiceLimits(each, HeldBytes(self.max_held_bytes))
         self.service = LiveService(self.door, limits, shared)
         self.app = create_app(self.service, self.worker, FakeDecoder(), self.drain)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from infra.local.commands.batch import Job, Report, UsageError, convert_all, plan_jobs
+from infra.local.commands.batch import BatchJob, Report, UsageError, convert_all, plan_jobs
 from infra.local.commands.visitor import Visitor, Wish
 from infra.local.memory.voices import MemoryVoices
 from shared.ports.store import StoreUnavailableError
@@ -30,29 +30,29 @@ def made(folder: Path, *names: str) -> list[Path]:
     return paths
 
 
-def planned(*paths: Path, output: Path | None = None) -> list[Job]:
+def planned(*paths: Path, output: Path | None = None) -> list[BatchJob]:
     return plan_jobs(paths, output, ".wav", "mei")
 
 
 def test_a_files_result_lies_beside_it(tmp_path: Path) -> None:
     (source,) = made(tmp_path, "hello.webm")
 
-    assert planned(source) == [Job(source, tmp_path / "hello-mei.wav")]
+    assert planned(source) == [BatchJob(source, tmp_path / "hello-mei.wav")]
 
 
 def test_a_file_that_is_named_is_tried_whatever_it_is_called(tmp_path: Path) -> None:
     (source,) = made(tmp_path, "hello.xyz")
 
-    assert planned(source) == [Job(source, tmp_path / "hello-mei.wav")]
+    assert planned(source) == [BatchJob(source, tmp_path / "hello-mei.wav")]
 
 
 def test_a_folders_results_lie_in_a_folder_beside_it_in_the_same_order(tmp_path: Path) -> None:
     made(tmp_path, "in/b.MP3", "in/a.wav", "in/deep/c.flac", "in/notes.txt", "in/cover.jpg")
 
     assert planned(tmp_path / "in") == [
-        Job(tmp_path / "in/a.wav", tmp_path / "in-mei/a.wav"),
-        Job(tmp_path / "in/b.MP3", tmp_path / "in-mei/b.wav"),
-        Job(tmp_path / "in/deep/c.flac", tmp_path / "in-mei/deep/c.wav"),
+        BatchJob(tmp_path / "in/a.wav", tmp_path / "in-mei/a.wav"),
+        BatchJob(tmp_path / "in/b.MP3", tmp_path / "in-mei/b.wav"),
+        BatchJob(tmp_path / "in/deep/c.flac", tmp_path / "in-mei/deep/c.wav"),
     ]
 
 
@@ -71,14 +71,14 @@ def test_the_last_path_is_the_output_if_it_is_a_folder_or_new(
     if exists:
         out.mkdir()
 
-    assert planned(a, b, out) == [Job(a, out / "a.wav"), Job(b, out / "b.wav")]
+    assert planned(a, b, out) == [BatchJob(a, out / "a.wav"), BatchJob(b, out / "b.wav")]
 
 
 def test_a_single_recordings_output_may_be_a_file(tmp_path: Path) -> None:
     (source,) = made(tmp_path, "a.ogg")
 
-    assert planned(source, tmp_path / "new.wav") == [Job(source, tmp_path / "new.wav")]
-    assert planned(source, output=tmp_path / "x.wav") == [Job(source, tmp_path / "x.wav")]
+    assert planned(source, tmp_path / "new.wav") == [BatchJob(source, tmp_path / "new.wav")]
+    assert planned(source, output=tmp_path / "x.wav") == [BatchJob(source, tmp_path / "x.wav")]
 
 
 def test_a_named_output_is_not_a_source(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def files_in(folder: Path) -> list[str]:
 
 async def test_a_broken_listener_fails_only_its_own_recording(tmp_path: Path) -> None:
     service = Service()
-    jobs = [Job(SAMPLE, tmp_path / name) for name in ("a.wav", "b.wav", "c.wav")]
+    jobs = [BatchJob(SAMPLE, tmp_path / name) for name in ("a.wav", "b.wav", "c.wav")]
     reports = [Report(job) for job in jobs]
     ended: list[Report] = []
     async with httpx.AsyncClient(transport=httpx.MockTransport(service.answer)) as client:

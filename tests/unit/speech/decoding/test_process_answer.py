@@ -15,8 +15,8 @@ from speech.decoding.recordings.wire import (
     LENGTH,
     LONGEST_MESSAGE,
     MAX_VERDICT_BYTES,
+    DecodingJob,
     Exit,
-    Job,
     Verdict,
 )
 from speech.decoding.sandbox.process_answer import DecoderUnavailableError, read_exit, read_verdict
@@ -151,7 +151,7 @@ def test_a_clean_exit_does_not_count_as_killed() -> None:
 
 
 def test_packing_and_unpacking_returns_the_same_values() -> None:
-    job = Job(Container.MATROSKA, 10.5, 4, 1 << 28, 15.0, 1 << 24)
+    job = DecodingJob(Container.MATROSKA, 10.5, 4, 1 << 28, 15.0, 1 << 24)
     verdict = replace(
         VERDICT,
         code="corrupt",
@@ -162,7 +162,7 @@ def test_packing_and_unpacking_returns_the_same_values() -> None:
         confined=True,
     )
     ending = Exit(-9, 0.25)
-    assert Job.unpack(job.pack()[LENGTH.size :]) == job
+    assert DecodingJob.unpack(job.pack()[LENGTH.size :]) == job
     assert read_verdict(verdict.pack()[: -LENGTH.size]) == verdict
     assert read_exit(ending.pack()[LENGTH.size :]) == ending
 

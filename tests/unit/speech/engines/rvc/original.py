@@ -16,7 +16,7 @@ from speech.engines.rvc.features import HOP, SAMPLE_RATE
 from speech.engines.rvc.filters import divide_peak, high_pass
 from speech.engines.rvc.loudness import loudness_gains
 from speech.engines.rvc.pitch.tracks import Contour, contour, fill_unvoiced, shift
-from speech.engines.rvc.voice import Voice
+from speech.engines.rvc.voice import RvcVoice
 
 Array = NDArray[np.float32]
 Array64 = NDArray[np.float64]
@@ -59,7 +59,7 @@ class _Piece:
 
 def convert_as_original(
     audio: NDArray[np.floating],
-    voice: Voice,
+    voice: RvcVoice,
     track: Callable[[Array], Array],
     semitones: float,
     random: Generator,
@@ -95,7 +95,7 @@ def convert_as_original(
 
 
 def _contour(
-    padded: Array, voice: Voice, track: Callable[[Array], Array], semitones: float
+    padded: Array, voice: RvcVoice, track: Callable[[Array], Array], semitones: float
 ) -> Contour | None:
     if voice.synthesizer.harmonics == 0:
         return None
@@ -132,7 +132,7 @@ def _loudness(heard: Array64) -> Array64:
     return loudness
 
 
-def _mix_loudness(spoken: Array, heard: Array64, voice: Voice) -> Array:
+def _mix_loudness(spoken: Array, heard: Array64, voice: RvcVoice) -> Array:
     mix = voice.options.loudness_mix
     if mix == 1:
         return spoken

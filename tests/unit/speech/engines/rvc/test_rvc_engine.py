@@ -16,7 +16,7 @@ from speech.engines.interface.ahead import Ahead
 from speech.engines.interface.engine import ConversionOptions
 from speech.engines.rvc.engine import RvcEngine
 from speech.engines.rvc.retrieval import Retrieval
-from speech.engines.rvc.voice import Voice, VoiceOptions
+from speech.engines.rvc.voice import RvcVoice, VoiceOptions
 from speech.signal.samples import resample
 from tests.unit.speech import signals
 from tests.unit.speech.bundles import manifest
@@ -38,7 +38,7 @@ def character(**changes: Any) -> CharacterManifest:
 
 
 def engine_of(voice: SineVoice, options: VoiceOptions | None = None, **changes: Any) -> RvcEngine:
-    return RvcEngine(character(**changes), Voice(voice, voice, None, options or VoiceOptions()))
+    return RvcEngine(character(**changes), RvcVoice(voice, voice, None, options or VoiceOptions()))
 
 
 def word(hertz: float = 120.0, seconds: float = 0.6) -> Array:
@@ -184,7 +184,7 @@ def golden_voice() -> RvcEngine:
     """The reference voice, with features that say nothing."""
     synthesizer = golden.synthesizer("v2-f0-40k.pth")
     return RvcEngine(
-        character(sample_rate=40_000), Voice(Quiet(), synthesizer, None, VoiceOptions())
+        character(sample_rate=40_000), RvcVoice(Quiet(), synthesizer, None, VoiceOptions())
     )
 
 
@@ -260,7 +260,7 @@ def test_nothing_is_converted_ahead_where_nobody_speaks(recording: Array) -> Non
 
 def test_what_needs_the_whole_recording_is_not_converted_ahead() -> None:
     voice, options = SineVoice(), ConversionOptions(ahead=Ahead())
-    parts = Voice(voice, voice, None, VoiceOptions())
+    parts = RvcVoice(voice, voice, None, VoiceOptions())
     with_model = RvcEngine(character(), parts, Fixed(300, hears_voicing=True))
     silent_voice = SineVoice(harmonics=0)
 
@@ -328,7 +328,7 @@ def test_a_pitch_model_takes_the_place_of_our_tracker(
     recording = np.concatenate([word(), signals.hiss(0.2), word()])
     model = Fixed(300, hears_voicing=hears_voicing)
 
-    RvcEngine(character(), Voice(voice, voice, None, VoiceOptions()), pitch_model=model).convert(
+    RvcEngine(character(), RvcVoice(voice, voice, None, VoiceOptions()), pitch_model=model).convert(
         recording, signals.RATE, AUTO
     )
 
@@ -348,7 +348,7 @@ def test_features_are_led_towards_the_voices_training() -> None:
     options = VoiceOptions(index_rate=0.5, protect=0.2)
     recording = np.concatenate([word(), signals.hiss(0.2), word()])
 
-    RvcEngine(character(), Voice(voice, voice, retrieval, options)).convert(
+    RvcEngine(character(), RvcVoice(voice, voice, retrieval, options)).convert(
         recording, signals.RATE, AUTO
     )
 

@@ -9,7 +9,7 @@ from numpy.random import default_rng
 
 from speech.engines.rvc.features import feature_count
 from speech.engines.rvc.filters import divide_peak
-from speech.engines.rvc.voice import Voice, VoiceOptions
+from speech.engines.rvc.voice import RvcVoice, VoiceOptions
 from tests.unit.speech.engines.rvc.original import Lengths, convert_as_original
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Listening:
         return np.full(len(features) * self.sample_rate // 100, 0.1 * len(self.waves), np.float32)
 
 
-def voice_of(listening: Listening, options: VoiceOptions) -> Voice:
-    return Voice(listening, listening, None, options)
+def voice_of(listening: Listening, options: VoiceOptions) -> RvcVoice:
+    return RvcVoice(listening, listening, None, options)
 
 
 def flat(wave: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from speech.engines.rvc.voice import Voice, VoiceOptions
+from speech.engines.rvc.voice import RvcVoice, VoiceOptions
 from tests.unit.speech.engines.rvc import golden
 from tests.unit.speech.engines.rvc.original import convert_as_original
 
@@ -66,7 +66,7 @@ def test_a_conversion_equals_that_of_the_original_tools(case: Case) -> None:
         loudness_mix=float(arrays["rms"]),
         unvoiced=case.unvoiced,
     )
-    voice = Voice(
+    voice = RvcVoice(
         golden.RecordedEncoder(arrays), synthesizer, golden.retrieval(case.index), options
     )
 
