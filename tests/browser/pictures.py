@@ -137,7 +137,7 @@ def _verify(visitor: Visitor, picture: Path) -> None:
         visitor.page.wait_for_selector("#verify-answer[data-verdict=unchanged]", timeout=60_000)
     visitor.page.locator("#verify").scroll_into_view_if_needed()
     visitor.page.wait_for_timeout(_SETTLE_MILLISECONDS)
-    visitor.page.screenshot(path=picture)
+    visitor.page.screenshot(path=picture, clip={"x": 0, "y": 530, "width": 900, "height": 290})
 
 
 def _type(visitor: Visitor) -> None:
