@@ -175,6 +175,7 @@ async def test_the_characters_are_listed_with_credit_licence_and_terms(
         "credits": {"ja": "Voice: somebody", "en": "Voice: somebody"},
         "licence": {"name": "CC BY 4.0", "url": "https://licence.example/"},
         "terms_url": "https://terms.example/",
+        "forbidden_uses": [],
         "colour": "#aabbcc",
         "portrait_url": "/api/v1/characters/mei/portrait",
         "face": None,
