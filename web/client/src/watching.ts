@@ -14,6 +14,9 @@ import { aborted, forward, never } from "./waiting.js";
 
 /** After this long without a message, loading included, the waiting endpoint replaces the listener. */
 const FIRST_SNAPSHOT_SECONDS = 10;
+/** A listener can lose its connection without a word. After this long without news, or up to twice as
+ * long, the waiting endpoint is asked beside it. */
+const NEWS_SECONDS = 15;
 /** So many failures in a row (of the network, or answers 5xx) end the waiting. */
 const PATIENCE = 6;
 /** Later by up to this share than a crowded service asked for. */
@@ -63,7 +66,7 @@ export class Watcher {
   ): Promise<VoiceResult> {
     if (this.#loadListen === null) return await this.#waitOnApi(voice.voiceId, signal);
     try {
-      return await this.#listen(this.#loadListen, voice.document, onUpdate, signal);
+      return await this.#listen(this.#loadListen, voice, onUpdate, signal);
     } catch (error) {
       if (!(error instanceof ListenerFailed)) throw error;
       return await this.#waitOnApi(voice.voiceId, signal);
@@ -72,7 +75,7 @@ export class Watcher {
 
   async #listen(
     loadListen: () => Promise<Listen>,
-    document: string,
+    voice: AnnouncedVoice,
     onUpdate: OnUpdate,
     signal: AbortSignal,
   ): Promise<VoiceResult> {
@@ -82,11 +85,13 @@ export class Watcher {
     // Starts before the SDK is loaded, because a stalled download counts as silence, too.
     const silence = this.#silence(heard.signal);
     let unsubscribe = (): void => undefined;
+    let messages = 0;
     try {
       const listen = await Promise.race([loaded(loadListen), silence, aborted(signal)]);
       const outcome = new Promise<VoiceResult>((resolve, reject) => {
         const onDocument = (data: Answer | null): void => {
           heard.abort();
+          messages += 1;
           try {
             const { update, result } = readDocument(data);
             tell(update);
@@ -97,9 +102,10 @@ export class Watcher {
         };
         const onError = (cause: unknown): void =>
           reject(new ListenerFailed("Listening to the document failed.", { cause }));
-        unsubscribe = listen(document, onDocument, onError);
+        unsubscribe = listen(voice.document, onDocument, onError);
       });
-      return await Promise.race([outcome, silence, aborted(signal)]);
+      const beside = this.#besideADeafListener(voice.voiceId, () => messages, signal);
+      return await Promise.race([outcome, silence, beside, aborted(signal)]);
     } finally {
       stop();
       heard.abort();
@@ -110,6 +116,25 @@ export class Watcher {
   async #silence(heard: AbortSignal): Promise<never> {
     if (!(await this.#passes(FIRST_SNAPSHOT_SECONDS, heard))) return await never();
     throw new ListenerFailed("The listener stayed silent.");
+  }
+
+  /** Asks the waiting endpoint once the listener has had no news for long; it may still be right. */
+  async #besideADeafListener(
+    voiceId: string,
+    messages: () => number,
+    signal: AbortSignal,
+  ): Promise<VoiceResult> {
+    for (let before = -1; before !== messages();) {
+      before = messages();
+      if (!(await this.#passes(NEWS_SECONDS, signal))) return await never();
+    }
+    try {
+      return await this.#waitOnApi(voiceId, signal);
+    } catch (error) {
+      if (signal.aborted || (error instanceof VoiceAvatarError && isPassing(error)))
+        return await never();
+      throw error;
+    }
   }
 
   async #late(seconds: number, signal: AbortSignal): Promise<never> {

@@ -38,6 +38,9 @@ function client(
   );
 }
 
+/** Lets everything happen that waits for nothing from outside. */
+const everythingElse = (): Promise<void> => new Promise((resolve) => setTimeout(resolve));
+
 async function failure(work: Promise<unknown>): Promise<VoiceAvatarError> {
   const error: unknown = await work.then(
     () => null,
@@ -267,6 +270,41 @@ describe("watch, waiting on the API", () => {
     const clock = new FakeClock((seconds) => seconds === 10);
     const avatar = client({ fetch: network.fetch, loadListen: firestore.load, pause: clock.pause });
     expect((await avatar.watch(VOICE)).url).toBe(RESULT.url);
+  });
+
+  test("is asked beside a listener that says nothing more after the first change", async () => {
+    const firestore = new FakeFirestore();
+    const network = new FakeNetwork({ [WAIT]: json(200, DONE) });
+    const clock = new FakeClock();
+    let seconds15 = (): void => undefined;
+    const pause = (seconds: number, signal: AbortSignal): Promise<void> =>
+      seconds === 15
+        ? new Promise((resolve) => (seconds15 = resolve))
+        : clock.pause(seconds, signal);
+    const result = client({ fetch: network.fetch, loadListen: firestore.load, pause }).watch(VOICE);
+    await firestore.listened;
+    await everythingElse();
+    firestore.write({ status: "queued" });
+    seconds15();
+    await everythingElse();
+    expect(network.asked(WAIT)).toHaveLength(0);
+    seconds15();
+    expect((await result).url).toBe(RESULT.url);
+  });
+
+  test("does not end a listener that may still hear when the API is out of reach", async () => {
+    const firestore = new FakeFirestore();
+    const network = new FakeNetwork({ [WAIT]: new TypeError("offline") });
+    const clock = new FakeClock((seconds) => seconds < 100 && seconds !== 10);
+    const parts = { fetch: network.fetch, loadListen: firestore.load, pause: clock.pause };
+    const result = client(parts).watch(VOICE);
+    await firestore.listened;
+    firestore.write({ status: "queued" });
+    await everythingElse();
+    expect(network.asked(WAIT).length).toBeGreaterThan(6);
+    const expires = { toDate: () => new Date(0) };
+    firestore.write({ status: "done", result: { ...RESULT, url_expires_at: expires } });
+    expect((await result).url).toBe(RESULT.url);
   });
 
   test("asks again after Retry-After as often as the answer is 504", async () => {
