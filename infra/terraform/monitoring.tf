@@ -1,6 +1,6 @@
 locals {
   # Stages whose times the conversion container logs with `conversion_done`, in their order.
-  stages = ["read", "decode", "resample", "f0", "network", "post", "speak", "encode", "sign", "store"]
+  stages = ["read", "decode", "resample", "f0", "network", "post", "speak", "encode", "sign", "notice", "store"]
 
   # One counter for each thing worth counting: the event that is logged, by which service, and the
   # fields that tell its kinds apart.

@@ -584,6 +584,30 @@ variable "name" {
   }
 }
 
+variable "notice" {
+  description = "A short spoken notice in each result that it is synthetic, in the character's own voice: \"off\", \"before\" or \"after\". Not in what is heard while somebody speaks, nor in the APIs of other programs."
+  type        = string
+  default     = "off"
+  nullable    = false
+
+  validation {
+    condition     = contains(["off", "before", "after"], var.notice)
+    error_message = "notice must be \"off\", \"before\" or \"after\"."
+  }
+}
+
+variable "notice_languages" {
+  description = "The languages of the notice, in the order in which they are said: ja, en."
+  type        = list(string)
+  default     = ["ja", "en"]
+  nullable    = false
+
+  validation {
+    condition     = length(var.notice_languages) > 0 && alltrue([for language in var.notice_languages : contains(["ja", "en"], language)])
+    error_message = "notice_languages must name ja, en or both."
+  }
+}
+
 variable "notification_channels" {
   description = "Cloud Monitoring channels that exist already and get the alerts too, projects/P/notificationChannels/N."
   type        = set(string)
@@ -838,29 +862,5 @@ variable "watermark" {
   validation {
     condition     = var.watermark == null || try(var.watermark.key_rotation >= 0 && var.watermark.key_rotation <= 20 && floor(var.watermark.key_rotation) == var.watermark.key_rotation, false)
     error_message = "watermark.key_rotation must be a whole number from 0 to 20."
-  }
-}
-
-variable "notice" {
-  description = "A short spoken notice in each result that it is synthetic, in the character's own voice: \"off\", \"before\" or \"after\". Not in what is heard while somebody speaks, nor in the APIs of other programs."
-  type        = string
-  default     = "off"
-  nullable    = false
-
-  validation {
-    condition     = contains(["off", "before", "after"], var.notice)
-    error_message = "notice must be \"off\", \"before\" or \"after\"."
-  }
-}
-
-variable "notice_languages" {
-  description = "The languages of the notice, in the order in which they are said: ja, en."
-  type        = list(string)
-  default     = ["ja", "en"]
-  nullable    = false
-
-  validation {
-    condition     = length(var.notice_languages) > 0 && alltrue([for language in var.notice_languages : contains(["ja", "en"], language)])
-    error_message = "notice_languages must name ja, en or both."
   }
 }

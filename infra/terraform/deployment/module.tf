@@ -42,6 +42,8 @@ module "voice_avatar" {
   min_instances               = var.min_instances
   monthly_budget              = var.monthly_budget
   name                        = var.name
+  notice                      = var.notice
+  notice_languages            = var.notice_languages
   notification_channels       = var.notification_channels
   page                        = var.page
   project_id                  = var.project_id
@@ -61,6 +63,4 @@ module "voice_avatar" {
   waiting_per_client          = var.waiting_per_client
   warm_ups_at_once            = var.warm_ups_at_once
   watermark                   = var.watermark
-  notice                      = var.notice
-  notice_languages            = var.notice_languages
 }

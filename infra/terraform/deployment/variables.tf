@@ -298,6 +298,20 @@ variable "name" {
   nullable    = false
 }
 
+variable "notice" {
+  description = "A short spoken notice in each result that it is synthetic, in the character's own voice: \"off\", \"before\" or \"after\". Not in what is heard while somebody speaks, nor in the APIs of other programs."
+  type        = string
+  default     = "off"
+  nullable    = false
+}
+
+variable "notice_languages" {
+  description = "The languages of the notice, in the order in which they are said: ja, en."
+  type        = list(string)
+  default     = ["ja", "en"]
+  nullable    = false
+}
+
 variable "notification_channels" {
   description = "Cloud Monitoring channels that exist already and get the alerts too, projects/P/notificationChannels/N."
   type        = set(string)
@@ -444,18 +458,4 @@ variable "watermark" {
     key_rotation   = optional(number, 0)
   })
   default = null
-}
-
-variable "notice" {
-  description = "A short spoken notice in each result that it is synthetic, in the character's own voice: \"off\", \"before\" or \"after\". Not in what is heard while somebody speaks, nor in the APIs of other programs."
-  type        = string
-  default     = "off"
-  nullable    = false
-}
-
-variable "notice_languages" {
-  description = "The languages of the notice, in the order in which they are said: ja, en."
-  type        = list(string)
-  default     = ["ja", "en"]
-  nullable    = false
 }

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 AUTO = ConversionOptions()
 OUTPUT_RATE = 24_000
-MEI = Path(__file__).parents[4] / "characters/mei"
+ROOT = Path(__file__).parents[4]
+MEI = ROOT / "characters/mei"
+EARLIER = ROOT / "tests/data/bundles/mei"
 LATEST_SECONDS = 0.34
 
 
@@ -166,17 +168,24 @@ def test_streams_beside_each_other_do_not_disturb_each_other(engine: Engine) -> 
     assert np.array_equal(np.concatenate([*pieces, one.finish()]), alone)
 
 
-def test_after_a_second_mei_is_heard_nearly_as_in_the_result(engine: Engine) -> None:
-    """With a register that need not be guessed; another seed of the noise is 0.4 dB away."""
-    sound, options = speech(4.0), ConversionOptions(pitch_shift=12.0)
+@pytest.mark.parametrize(("bundle", "envelope", "level"), [(EARLIER, 1.0, 1.5), (MEI, 3.5, 3.0)])
+def test_after_a_second_a_character_is_heard_nearly_as_in_the_result(
+    bundle: Path, envelope: float, level: float
+) -> None:
+    """With a register that need not be guessed; another seed of the noise is 0.4 dB away.
+
+    A character of the earlier form hears with the same encoder in both cases. The shared encoder
+    needs the whole recording, and its student for streams hears a little differently.
+    """
+    engine, sound, options = build(bundle), speech(4.0), ConversionOptions(pitch_shift=12.0)
     stream = engine.open_stream(signals.RATE, options)
     assert stream is not None
     sound_at_rate = resample(sound, SAMPLE_RATE, signals.RATE)
     found = np.concatenate([stream.push(sound_at_rate), stream.finish()])
     apart = distance(engine.convert(sound_at_rate, signals.RATE, options), found)
 
-    assert apart.envelope_after < 1.0
-    assert apart.level_after < 1.5
+    assert apart.envelope_after < envelope
+    assert apart.level_after < level
 
 
 def test_a_stream_that_goes_on_takes_no_more_memory(engine: Engine) -> None:
@@ -212,9 +221,9 @@ def test_an_engine_that_needs_the_whole_recording_opens_no_stream(tmp_path: Path
 
 
 def changed(folder: Path, change: Callable[[ModelProto], None]) -> Path:
-    """Mei, whose graph that keeps its state was changed."""
+    """A character whose graph that keeps its state was changed."""
     bundle = folder / "mei"
-    shutil.copytree(MEI, bundle)
+    shutil.copytree(EARLIER, bundle)
     file, manifest = bundle / "harmonic_stream.onnx", bundle / "character.json"
     model = onnx.load(file)
     change(model)
