@@ -120,11 +120,7 @@ def tests(session: nox.Session) -> None:
     # Three at a time, also on two processors: many of them wait for processes to start or for
     # leases to end. Those that wait longest are in the first folders, so the order stays.
     parallel = ("-n", "3", "--no-loadscope-reorder")
-    # As pages, because a table of a hundred files would push what failed off the screen. They take
-    # some seconds, so a run of some tests writes none.
-    pages = "" if session.posargs else "html:.coverage-pages"
-    coverage = ("--cov", f"--cov-report={pages}")
-    environment.python("-m", "pytest", *parallel, *coverage, *ignored, *session.posargs)
+    environment.python("-m", "pytest", *parallel, *ignored, *session.posargs)
 
 
 @nox.session(python=False)
