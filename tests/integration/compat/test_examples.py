@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import wave
 from textwrap import indent
 from typing import TYPE_CHECKING
@@ -14,6 +11,7 @@ import pytest
 
 from speech.results.wav import write_wav
 from tests.integration.compat.conftest import ROOT
+from tests.support.examples import python_examples, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,26 +20,16 @@ SECONDS = 60
 PAGE = (ROOT / "docs" / "compatible-apis.md").read_text()
 EXAMPLES: dict[str, str] = {}
 for part in PAGE.split("\n## ")[1:]:
-    code = re.search(r"^```python\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
-    if code is not None:
-        EXAMPLES[part.splitlines()[0]] = code[1]
+    for code in python_examples(part)[:1]:
+        EXAMPLES[part.splitlines()[0]] = code
 
 
-def run(example: str, folder: Path) -> str:
+def run_awaiting(example: str, folder: Path) -> str:
     """Run an example, which may await at its top; what it prints."""
     program = (
         f"import asyncio\n\nasync def main():\n{indent(example, '    ')}\n\nasyncio.run(main())\n"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
+    return run(program, folder, SECONDS)
 
 
 @pytest.mark.parametrize("title", EXAMPLES)
@@ -52,7 +40,7 @@ def test_an_example_of_the_page_runs(
     (tmp_path / "hello.wav").write_bytes(write_wav(tone, 24_000))
     example = EXAMPLES[title].replace("127.0.0.1:50021", address.removeprefix("http://"))
 
-    printed = run(example.replace("10200", str(wyoming_port)), tmp_path)
+    printed = run_awaiting(example.replace("10200", str(wyoming_port)), tmp_path)
 
     made = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
     match title:
