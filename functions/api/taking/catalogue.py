@@ -91,9 +91,10 @@ class Catalogue:
         """
         if name is None and self._default is not None:
             name = await self._usable_default(self._default, source)
-        has_default = any(source.is_taken_by(each) for each in self._built_in.values())
-        if name in self._built_in or (name is None and has_default):
-            return choose_character(self._built_in, name, source)
+        built_in = self._built_in()
+        has_default = any(source.is_taken_by(each) for each in built_in.values())
+        if name in built_in or (name is None and has_default):
+            return choose_character(built_in, name, source)
         await self._read_if_older_than(self._refresh_seconds)
         if name not in self._fetched:
             await self._read_if_older_than(min(UNKNOWN_OLD_SECONDS, self._refresh_seconds))
@@ -103,7 +104,7 @@ class Catalogue:
 
     async def _usable_default(self, default: str, source: Source) -> str | None:
         """Return the default character if it is there and takes the source."""
-        if default not in self._built_in:
+        if default not in self._built_in():
             await self._read_if_older_than(self._refresh_seconds)
         manifest = self._all().get(default)
         return default if manifest is not None and source.is_taken_by(manifest) else None
@@ -141,15 +142,17 @@ class Catalogue:
                 self._portraits[character_id] = known
         return known[1]
 
-    @property
     def _built_in(self) -> Mapping[str, CharacterManifest]:
-        found = self._all_built_in.items()
-        gone = {name for name, each in found if name in self._folders and not each.folder.is_dir()}
-        return {name: each for name, each in found if name not in gone}
+        """Look which built-in characters are there; the disk is asked for each."""
+        return {
+            name: each
+            for name, each in self._all_built_in.items()
+            if name not in self._folders or each.folder.is_dir()
+        }
 
     def _all(self) -> Mapping[str, CharacterManifest]:
         fetched = {name: each.manifest for name, each in self._fetched.items()}
-        found = {**self._built_in, **fetched}
+        found = {**self._built_in(), **fetched}
         return {name: found[name] for name in sorted(found, key=lambda name: name != self._default)}
 
     async def _read_if_older_than(self, seconds: float) -> None:
@@ -179,10 +182,11 @@ class Catalogue:
     def _without_built_in(
         self, found: Mapping[str, PublishedCharacter]
     ) -> Mapping[str, PublishedCharacter]:
-        for name in sorted(self._built_in.keys() & found.keys()):
+        built_in = self._built_in()
+        for name in sorted(built_in.keys() & found.keys()):
             extra = {"event": "character_not_listed", "character": name}
             _LOG.warning("%s of the bucket is hidden by the built-in one", name, extra=extra)
-        others = {name: each for name, each in found.items() if name not in self._built_in}
+        others = {name: each for name, each in found.items() if name not in built_in}
         return MappingProxyType(others)
 
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 from contextlib import aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from functions.compat.keys.metering import LimitReachedError, Meter
 from functions.compat.speech.formats import Codec, SoundFormat
@@ -96,9 +96,9 @@ class WyomingServer:
             longest = min(self._connections, key=self._connections.__getitem__)
             del self._connections[longest]
             longest.cancel()
-        self._note_life(serving)
+        self._connections[serving] = asyncio.get_running_loop().time()
         try:
-            await self._converse(reader, writer)
+            await self._converse(reader, writer, serving)
         except ExceptionGroup as errors:
             await self._explain(errors.exceptions[0], writer)
         except asyncio.CancelledError:
@@ -109,7 +109,9 @@ class WyomingServer:
             writer.close()
 
     def _note_life(self, serving: asyncio.Task[None]) -> None:
-        self._connections[serving] = asyncio.get_running_loop().time()
+        # One that was ended to make room must not come back.
+        if serving in self._connections:
+            self._connections[serving] = asyncio.get_running_loop().time()
 
     async def _explain(self, error: Exception, writer: StreamWriter) -> None:
         """Send the error; clients that wait for sound only see that the connection ends."""
@@ -125,14 +127,15 @@ class WyomingServer:
         with suppress(OSError, TimeoutError):
             await self._send(writer, Event("error", {"text": str(error), "code": code}))
 
-    async def _converse(self, reader: StreamReader, writer: StreamWriter) -> None:
+    async def _converse(
+        self, reader: StreamReader, writer: StreamWriter, serving: asyncio.Task[None]
+    ) -> None:
         """Read and speak until the client has said everything and heard everything.
 
         Raises:
             ExceptionGroup: of what went wrong first.
         """
         asked: asyncio.Queue[Asked | None] = asyncio.Queue(MOST_WAITING)
-        serving = cast("asyncio.Task[None]", asyncio.current_task())
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._listen(reader, writer, asked, serving))
             tasks.create_task(self._speak_all(writer, asked, serving))
@@ -148,8 +151,7 @@ class WyomingServer:
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
                 event = await read_event(reader)
-            if serving in self._connections:
-                self._note_life(serving)
+            self._note_life(serving)
             if event is None:
                 conversation.leave()
                 await asked.put(None)
@@ -169,8 +171,7 @@ class WyomingServer:
     ) -> None:
         while (wish := await asked.get()) is not None:
             await self._speak(wish, writer)
-            if serving in self._connections:
-                self._note_life(serving)
+            self._note_life(serving)
 
     async def _speak(self, wish: Asked, writer: StreamWriter) -> None:
         rate = wish.voice.engine.sample_rate
