@@ -1,8 +1,8 @@
 """The graphs of a harmonic character taken apart: how their time divides.
 
 Hearing is all of the graph `content`. Nothing is known of the graph `harmonic` but its operators:
-its network is what lies between its convolutions, those with one channel apart, which are filters,
-with the widening of their weights and what leads to them; everything else is synthesis.
+its network is its convolutions, those with one channel apart, which are filters, and everything
+that leads to them; the rest is synthesis.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,11 +52,13 @@ def measure_parts(graphs: Mapping[str, Graph], inputs: Inputs, rounds: int) -> d
     hearing, _ = _profile(graphs[content.ROLE].content, {"wave": inputs["wave"]}, rounds)
     heard = {name: value for name, value in inputs.items() if name != "wave"}
     speaking, optimised = _profile(graphs[ROLE].content, heard, rounds)
-    parts = assign_parts(optimised)
-    milliseconds = dict.fromkeys(PARTS, 0.0) | {"hearing": sum(hearing.values())}
-    for name, least in speaking.items():
-        milliseconds[parts.get(name, "synthesis")] += least
-    return milliseconds
+    network = find_network(optimised)
+    in_network = sum(least for name, least in speaking.items() if name in network)
+    return {
+        "hearing": sum(hearing.values()),
+        "network": in_network,
+        "synthesis": sum(speaking.values()) - in_network,
+    }
 
 
 def _profile(graph: bytes, inputs: Inputs, rounds: int) -> tuple[dict[str, float], onnx.GraphProto]:
@@ -89,40 +91,22 @@ def _kernel_milliseconds(events: Iterable[Mapping[str, Any]]) -> dict[str, float
     return {name: min(values) for name, values in durations.items()}
 
 
-def assign_parts(graph: onnx.GraphProto) -> dict[str, str]:
-    """Return the part of each node of the graph `harmonic` by its name."""
+def find_network(graph: onnx.GraphProto) -> set[str]:
+    """Name the nodes of the graph `harmonic` that are its convolutions, or lead to them."""
     makers = {output: node.name for node in graph.node for output in node.output}
-    before: Nodes = {
+    before = {
         node.name: {makers[name] for name in node.input if name in makers} for node in graph.node
     }
-    after: defaultdict[str, set[str]] = defaultdict(set)
-    for name, sources in before.items():
-        for source in sources:
-            after[source].add(name)
     channels = {weight.name: weight.dims[0] for weight in graph.initializer if weight.dims}
-    convolutions = {
+    waiting = [
         node.name
         for node in graph.node
         if node.op_type in {"Conv", "ConvInteger", "FusedConv"}
         and channels.get(node.input[1], 2) > 1
-    }
-    leads_there = _closure(convolutions, before.__getitem__)
-    network = leads_there & _closure(convolutions, lambda name: after[name])
-    stored = {weight.name for weight in graph.initializer}
-    network |= {
-        node.name
-        for node in graph.node
-        if stored.issuperset(node.input) and not after[node.name].isdisjoint(network)
-    }
-    parts = dict.fromkeys(before, "synthesis")
-    parts.update(dict.fromkeys(leads_there | network, "network"))
-    return parts
-
-
-def _closure(names: set[str], neighbours: Callable[[str], set[str]]) -> set[str]:
-    found, waiting = set(names), list(names)
+    ]
+    found = set(waiting)
     while waiting:
-        new = neighbours(waiting.pop()) - found
+        new = before[waiting.pop()] - found
         found |= new
         waiting += new
     return found
