@@ -10,7 +10,6 @@ channel and the voice the right one, sound for sound (`python -m training.kokoro
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from importing.bundles.bundles import entry
-from shared.characters.manifest import MANIFEST, read_manifest
+from shared.characters.manifest import MAX_BUNDLE_BYTES, read_manifest
 from shared.process.writing import write_whole
 from speech.bundles.files import find_graph
+from speech.bundles.sealing import seal
 from speech.engines.harmonic import content
 from training.content.hearing import Ear
 from training.graph_weights import with_weights
@@ -82,15 +81,11 @@ def adapt(places: Places, recordings: Path, pairs: Path | None, steps: int) -> N
 
 def put_into(bundle: Path, network: Network) -> None:
     """Give the graphs of a bundle other weights, and name them in its manifest."""
-    manifest = json.loads((bundle / MANIFEST).read_text("utf-8"))
     for role, graph in read_manifest(bundle).graphs.items():
         if role not in SHARED:
             file = bundle / graph.file
-            written = with_weights(file.read_bytes(), network)
-            write_whole(file, written)
-            manifest["graphs"][role] = entry(role, written)
-    text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
-    write_whole(bundle / MANIFEST, text.encode())
+            write_whole(file, with_weights(file.read_bytes(), network))
+    seal(bundle, MAX_BUNDLE_BYTES)
 
 
 def _pairs(folder: Path | None) -> list[Pair]:

@@ -1,7 +1,5 @@
-"""Writes the character bundle: the graph as ONNX, and the manifest with hash, size and melody."""
+"""Writes graphs as ONNX, and checks that they speak as their network does."""
 
-import hashlib
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,55 +14,14 @@ from numpy.typing import NDArray
 
 from training.folded import FoldedGraph
 from training.graph import CharacterGraph
-from training.network import OUTPUT_HOP, OUTPUT_RATE, Network
+from training.network import OUTPUT_HOP, Network
 
 GRAPH = "harmonic.onnx"
-MANIFEST = "character.json"
 OPSET = 18
 # How much of the voice a difference may be, by their root mean squares: 40 dB below it.
 TOLERANCE = 0.01
 # Fewer values save less than it takes to load the operator that widens them.
 LEAST_HALVED = 1_000
-_ABOUT = {
-    "schema_version": 1,
-    "id": "mei",
-    "name": {"ja": "メイ", "en": "Mei"},
-    "engine": "harmonic",
-    "sample_rate": OUTPUT_RATE,
-}
-_TERMS = {
-    "limits": {"min_seconds": 0.1, "max_seconds": 300.0},
-    "credit": (
-        'HTS voice "Mei", copyright 2009-2013 MMDAgent Project Team, Department of Computer'
-        " Science, Nagoya Institute of Technology, CC BY 3.0"
-    ),
-    "credit_ja": (
-        'HTS voice "Mei"（© 2009–2013 MMDAgent Project Team、名古屋工業大学情報工学科）、CC BY 3.0'  # noqa: RUF001 - Japanese
-    ),
-    "licence": {
-        "name": "Creative Commons Attribution 3.0 Unported",
-        "spdx": "CC-BY-3.0",
-        "url": "https://creativecommons.org/licenses/by/3.0/",
-    },
-    "terms_url": "https://creativecommons.org/licenses/by/3.0/legalcode",
-    "consent": (
-        "The owners of the voice published the HTS voice Mei for any use, derived voices"
-        " included, under Creative Commons Attribution 3.0."
-    ),
-    "contact": "https://www.mmdagent.jp/",
-    "preview": {
-        "colour": "#d9487c",
-        "portrait": "portrait.svg",
-        "face": {
-            "mouth": {"x": 0.5, "y": 0.6484, "width": 0.0938},
-            "eyes": [
-                {"x": 0.4297, "y": 0.5312, "width": 0.0594},
-                {"x": 0.5703, "y": 0.5312, "width": 0.0594},
-            ],
-            "skin": "#ffe7d6",
-        },
-    },
-}
 
 
 class ExportError(RuntimeError):
@@ -97,8 +54,8 @@ class Melody:
         }
 
 
-def export(network: Network, melody: Melody, folder: Path) -> Path:
-    """Writes graph and manifest into the bundle's folder and checks the graph.
+def export(network: Network, folder: Path) -> Path:
+    """Writes the graph of a network that hears by itself into a folder and checks it.
 
     Raises:
         ExportError: the graph differs from the network, or has foreign operators.
@@ -115,7 +72,6 @@ def export(network: Network, melody: Melody, folder: Path) -> Path:
         dynamic_shapes=({1: 160 * frames}, {1: frames}, {1: frames}, {1: 240 * frames + 240}),
     )
     _check(CharacterGraph(network).eval(), file)
-    _write_manifest(file, melody)
     return file
 
 
@@ -260,15 +216,3 @@ def _check(graph: CharacterGraph, file: Path) -> None:
 
 def _share(difference: NDArray[np.float32], voice: NDArray[np.float32]) -> float:
     return float(np.sqrt((difference**2).mean() / max(float((voice**2).mean()), 1e-12)))
-
-
-def _write_manifest(file: Path, melody: Melody) -> None:
-    content = file.read_bytes()
-    graph = {
-        "file": file.name,
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-    }
-    manifest = {**_ABOUT, "graphs": {"harmonic": graph}, "pitch": melody.as_manifest(), **_TERMS}
-    text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
-    (file.parent / MANIFEST).write_text(text, encoding="utf-8")

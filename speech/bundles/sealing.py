@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from shared.characters.manifest import MANIFEST
+from shared.process.writing import write_whole
 from speech.bundles.bundle import BundleError
 from speech.bundles.files import find_graph, read_file
 
@@ -32,4 +33,5 @@ def seal(folder: Path, max_bytes: int) -> None:
         raise BundleError(
             f"{MANIFEST}: expected a manifest whose graphs name their files, found {error!r}."
         ) from error
-    said.write_text(json.dumps(manifest, ensure_ascii=False, indent=2) + "\n", "utf-8")
+    text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
+    write_whole(said, text.encode())

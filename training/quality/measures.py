@@ -85,14 +85,6 @@ def melody_correlation(source: Analysis, found: Analysis) -> float:
     return float(np.corrcoef(x[kept], y[kept])[0, 1])
 
 
-def voicing_agreement(source: Analysis, found: Analysis) -> float:
-    """Share of the speaking frames whose voicing agrees."""
-    count = min(len(source.f0), len(found.f0))
-    speaking = source.level_db[:count] > source.level_db.max() - 35
-    agree = (source.f0[:count] > 0) == (found.f0[:count] > 0)
-    return float(agree[speaking].mean())
-
-
 def longest_dropout_ms(source: Analysis, found: Analysis) -> float:
     """Longest stretch of clearly voiced input that comes out silent (30 dB under the speech)."""
     count = min(len(source.f0), len(found.f0))

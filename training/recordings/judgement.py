@@ -1,7 +1,6 @@
 """Measures a character against its owner's recordings, each figure with what was reachable."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,12 +91,10 @@ class Judge:
         self, bundle: Path, references: Sequence[Utterance], encoder: Embedding, ear: Ear
     ) -> None:
         self._converter = Converter.of(bundle)
-        pitch = read_manifest(bundle).pitch
-        if pitch is None:
+        if read_manifest(bundle).pitch is None:
             raise RecordingsError(
                 f"{bundle}: expected a character whose pitch is known, found none."
             )
-        self._median_hz = pitch.median_hz
         self._encoder = encoder
         clips = join(references)
         step = max(1, len(clips) // _REFERENCES)
@@ -124,16 +121,6 @@ class Judge:
     def convert(self, wave: Floats) -> Floats:
         """A recording at 16 kHz in the character's voice."""
         return self._converter(wave)
-
-    def syntheses(self, utterances: Sequence[Utterance]) -> Iterator[Floats]:
-        """What the synthesis alone says of each at the character's height, at 16 kHz."""
-        for lesson in self._preparation.of(utterances):
-            voiced = lesson.log_f0 > 0
-            moved = lesson.log_f0
-            if voiced.any():
-                register = math.log(self._median_hz) - np.median(moved[voiced])
-                moved = np.where(voiced, moved + register, 0).astype(np.float32)
-            yield synthesise(self._voice, lesson.cepstra, moved)
 
     def figures(self, clip: Clip) -> dict[str, float]:
         """Everything that is measured of a clip."""

@@ -130,7 +130,7 @@ class Preparation:
                 if version % 2:
                     heard = spoil(heard, self._random)
                 contents.append(self._ear.hear(heard, speaking, speed))
-            yield _lesson(analysis, contents, cepstra)
+            yield _lesson(analysis, speaking, contents, cepstra)
 
     def _of_utterance(self, analysis: Analysis, cepstra: Floats) -> Lesson:
         speaking = tells_speaker(analysis)
@@ -141,7 +141,7 @@ class Preparation:
             heard = soxr.resample(analysis.wave, RATE * speed, RATE).astype(np.float32)
             heard = spoil(heard, self._random)
             contents.append(self._ear.hear(heard, speaking, float(speed)))
-        return _lesson(analysis, contents, cepstra)
+        return _lesson(analysis, speaking, contents, cepstra)
 
     def _envelopes(self, envelopes: Envelopes, padded: Floats, analysis: Analysis) -> Floats:
         """The envelopes, as loud as Mei speaks."""
@@ -156,11 +156,16 @@ class Preparation:
         return float((level * level).sum() / max(float(level.sum()), 1e-12))
 
 
-def _lesson(analysis: Analysis, contents: Sequence[Floats], cepstra: Floats) -> Lesson:
+def _lesson(
+    analysis: Analysis,
+    speaking: NDArray[np.bool_],
+    contents: Sequence[Floats],
+    cepstra: Floats,
+) -> Lesson:
     hertz = analysis.track.hertz
     log_f0 = np.log(np.where(hertz > 0, hertz, 1)).astype(np.float32)
     kept = [content.astype(np.float16) for content in contents]
-    return Lesson(kept, log_f0, tells_speaker(analysis), cepstra.astype(np.float16))
+    return Lesson(kept, log_f0, speaking, cepstra.astype(np.float16))
 
 
 def _envelopes_by_rate(utterances: Sequence[Utterance]) -> dict[int, Envelopes]:

@@ -15,7 +15,7 @@ from speech.text.reading import Reader
 from speech.text.spoken import write_out
 from training.features import RATE, Floats
 from training.judges.words import edits, units
-from training.quality.similarity import Embedding
+from training.quality.similarity import Embedding, SpeakerLikeness
 from training.recordings.errors import RecordingsError
 from training.recordings.people import OWNER_LIKENESS
 from training.recordings.reading import Recording, read_pieces
@@ -121,8 +121,7 @@ def voice_likeness(speech: Floats, owner: Sequence[Utterance], encoder: Embeddin
     """
     groups = list(_groups(owner))
     step = -(-len(groups) // _MOST_GROUPS)
-    mean = np.mean([encoder.embed(group) for group in groups[::step]], 0)
-    return float(encoder.embed(speech) @ (mean / np.linalg.norm(mean)))
+    return SpeakerLikeness(groups[::step], encoder).of(speech)
 
 
 def missing_parts(sentence: ConsentSentence, heard: str) -> list[str]:

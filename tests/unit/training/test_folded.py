@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from speech.bundles.onnx_model import inspect_model
-from training.export import Melody, export
+from training.export import export
 from training.features import mel_filters
 from training.folded import FoldedGraph, fold_bins, join_samples, overlap_add, part_samples
 from training.graph import CharacterGraph
 from training.network import Network
-
-MELODY = Melody(median_hz=330.0, log_std=0.2, low_hz=190.0, high_hz=490.0)
 
 
 def graph_inputs(frames: int) -> tuple[torch.Tensor, ...]:
@@ -75,7 +73,7 @@ def network() -> Network:
 def exported(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter of PyTorch warns of its own parts
-        return export(network, MELODY, tmp_path_factory.mktemp("mei"))
+        return export(network, tmp_path_factory.mktemp("mei"))
 
 
 def weights_of(file: Path) -> dict[str, onnx.TensorProto]:
