@@ -37,9 +37,6 @@ Inputs = dict[str, "npt.NDArray[np.float32]"]
 PARTS: Final = ("hearing", "network", "synthesis")
 _KERNEL: Final = "_kernel_time"
 
-Nodes = Mapping[str, set[str]]
-"""The nodes that each node takes from, or gives to, by name."""
-
 
 def measure_parts(graphs: Mapping[str, Graph], inputs: Inputs, rounds: int) -> dict[str, float]:
     """Return the milliseconds that one run spends in each part, by the runtime's own profiler.
