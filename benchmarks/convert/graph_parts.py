@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +26,8 @@ from speech.signal.pitch.shifting import plan_pitch
 from speech.signal.whole.analysis import analyse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     import numpy.typing as npt
 
     from shared.characters.manifest import CharacterManifest
