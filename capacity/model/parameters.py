@@ -139,7 +139,8 @@ def _value(entry: Mapping[str, Any], results: Path) -> Duration:
     if "line" in entry:
         spoken = np.array(list(entry["columns"].values()), dtype=float)
         seconds = factor * np.array([row[column] for column in entry["columns"]], dtype=float)
-        slope, intercept = np.polyfit(spoken, seconds, 1)
+        # By shares: a second too many of a short recording counts more than of a long one.
+        slope, intercept = np.polyfit(spoken, seconds, 1, w=1 / seconds)
         return Duration(float(intercept), 0.0, float(slope))
     figure = float(row[entry["column"]])
     if "less" in entry:
