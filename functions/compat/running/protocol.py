@@ -31,6 +31,7 @@ class Begin(_Message):
     volume: Annotated[float, Field(ge=0.0, le=2.0)] = 1.0
     pauses: Annotated[float, Field(ge=0.0, le=3.0)] = 1.0
     seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+    marks: bool = False
 
 
 class Text(_Message):

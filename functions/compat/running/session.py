@@ -141,8 +141,7 @@ class SpeechSession:
             )
             await self._websocket.send_text(begun)
             self._utterance = Utterance()
-            options = SpeechOptions(**asked.model_dump(exclude={"type", "voice", "format"}))
-            speaking = self._speak(self._utterance, voice, options, sound)
+            speaking = self._speak(self._utterance, voice, asked, sound)
             before = set(self._speaking)
             self._speaking.append(asyncio.create_task(self._after(before, speaking)))
 
@@ -159,15 +158,17 @@ class SpeechSession:
         await speaking
 
     async def _speak(
-        self, utterance: Utterance, voice: TextVoice, options: SpeechOptions, sound: SoundFormat
+        self, utterance: Utterance, voice: TextVoice, asked: Begin, sound: SoundFormat
     ) -> None:
         send, seconds = self._websocket.send_text, 0.0
+        options = SpeechOptions(**asked.model_dump(exclude={"type", "voice", "format", "marks"}))
         spoken = speak_running(
             self._synthesis,
             voice,
             utterance.sentences(),
             options,
             sound,
+            with_marks=asked.marks,
             count=lambda size: self._count(characters=size),
         )
         try:
@@ -176,6 +177,12 @@ class SpeechSession:
                     if piece.sentence is not None:
                         begin = round(piece.begin, 3)
                         await send(write_message("sentence", text=piece.sentence, begin=begin))
+                    if piece.marks:
+                        marks = [
+                            {mark.kind: mark.text, "begin": round(mark.begin, 3)}
+                            for mark in piece.marks
+                        ]
+                        await send(write_message("marks", marks=marks))
                     for place in range(0, len(piece.sound), _PIECE_BYTES):
                         part = piece.sound[place : place + _PIECE_BYTES]
                         await self._websocket.send_bytes(part)

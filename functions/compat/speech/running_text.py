@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from functions.compat.speech.synthesis import too_long
-from functions.compat.speech.texts import speech_of
+from functions.compat.speech.texts import marked_speech_of, speech_of
 from speech.engines.interface.text_engine import TextError, TextErrorCode
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from functions.compat.speech.formats import SoundFormat
     from functions.compat.speech.synthesis import Synthesis
     from functions.compat.speech.voices import TextVoice
+    from speech.engines.interface.marks import Mark
     from speech.engines.interface.text_engine import SpeechOptions
 
 LONGEST_WAITING: Final = 400
@@ -66,11 +69,14 @@ class SpokenPiece:
         sentence: the text of the sentence that it begins; None if it goes on.
         begin: of this piece, in seconds from the first sample on.
         sound: in the format that was asked for; PCM, mu-law or A-law.
+        marks: of this piece, and perhaps of pieces that follow, in seconds from the first sample
+            on; none unless they were asked for.
     """
 
     sentence: str | None
     begin: float
     sound: bytes
+    marks: tuple[Mark, ...] = ()
 
 
 async def speak_running(
@@ -80,6 +86,7 @@ async def speak_running(
     options: SpeechOptions,
     sound: SoundFormat,
     *,
+    with_marks: bool = False,
     count: Callable[[int], AbstractAsyncContextManager[None]] = lambda _: nullcontext(),
 ) -> AsyncGenerator[SpokenPiece]:
     """Speak sentences as they come; each waits for its turn like a text of its own.
@@ -92,6 +99,7 @@ async def speak_running(
         sentences: one after the other.
         options: how they are spoken.
         sound: PCM, mu-law or A-law: what is sent one after the other is one sound.
+        with_marks: whether to tell when words and phones begin, where the voice knows.
         count: counts the characters of a sentence around its beginning.
 
     Raises:
@@ -99,26 +107,31 @@ async def speak_running(
         TextError: a sentence cannot be read, or all of them take longer than the limit.
     """
     seconds = 0.0
+    noted: deque[Mark] = deque()
+    speak = partial(marked_speech_of, note=noted.append) if with_marks else speech_of
     async for sentence in sentences:
         pause = _SENTENCE_SECONDS * options.pauses / options.speed
         before = pause if seconds else options.silence_before
         spoken = replace(options, silence_before=before, silence_after=0.0)
         try:
             async with count(len(sentence)):
-                stream = await synthesis.stream(speech_of(voice, sentence, spoken, sound))
+                stream = await synthesis.stream(speak(voice, sentence, spoken, sound))
         except TextError as error:
             # Signs alone say nothing; the sentences around them still do.
             if error.code is TextErrorCode.NOTHING_TO_SAY:
                 continue
             raise
         begins: str | None = sentence
+        began = seconds
         try:
             async with aclosing(stream.read()) as pieces:
                 async for piece in pieces:
-                    yield SpokenPiece(begins, seconds, piece)
+                    marks = tuple(noted.popleft().later(began) for _ in range(len(noted)))
+                    yield SpokenPiece(begins, seconds, piece, marks)
                     begins = None
                     seconds += len(piece) / sound.bytes_per_second
                     if seconds > synthesis.limits.seconds:
                         raise too_long(synthesis.limits.seconds)
         finally:
             synthesis.close(stream)
+            noted.clear()

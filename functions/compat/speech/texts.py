@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from functions.compat.speech.encoders import open_encoder
 from functions.compat.speech.synthesis import Speech, too_long
+from speech.engines.interface.marks import speak_marked
 from speech.engines.interface.text_engine import LONGEST_TEXT, TextError, TextErrorCode
 from speech.text.sentences import split_sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from functions.compat.speech.formats import SoundFormat
     from functions.compat.speech.synthesis import SpeechLimits
     from functions.compat.speech.voices import TextVoice
+    from speech.engines.interface.marks import Mark, MarkedPiece
     from speech.engines.interface.text_engine import SpeechOptions, TextEngine
     from speech.signal.arrays import Samples
 
@@ -42,6 +44,45 @@ def speech_of(voice: TextVoice, text: str, options: SpeechOptions, sound: SoundF
     begin = partial(speak_long, voice.engine, text, replace(options, style=voice.style))
     rate = voice.engine.sample_rate
     return Speech(begin, rate, partial(open_encoder, sound, rate, voice.character.text_marking))
+
+
+def marked_speech_of(
+    voice: TextVoice,
+    text: str,
+    options: SpeechOptions,
+    sound: SoundFormat,
+    note: Callable[[Mark], None],
+) -> Speech:
+    """Return a text as something to be spoken that tells when its words and phones begin.
+
+    Args:
+        voice: that speaks.
+        text: of at most `LONGEST_TEXT` characters.
+        options: how it is spoken; the style is the voice's.
+        sound: the format of the answer.
+        note: is told of each mark, in seconds from the first sample on, in the thread that speaks,
+            before the sound in which it lies.
+    """
+
+    def begin() -> Iterator[Samples]:
+        return _noting(
+            speak_marked(voice.engine, text, replace(options, style=voice.style)),
+            voice.engine.sample_rate,
+            note,
+        )
+
+    return replace(speech_of(voice, text, options, sound), begin=begin)
+
+
+def _noting(
+    pieces: Iterator[MarkedPiece], sample_rate: int, note: Callable[[Mark], None]
+) -> Iterator[Samples]:
+    seconds = 0.0
+    for piece in pieces:
+        for mark in piece.marks:
+            note(mark.later(seconds))
+        yield piece.samples
+        seconds += len(piece.samples) / sample_rate
 
 
 def check_seconds(text: str, speed: float, limits: SpeechLimits) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from speech.engines.interface.marks import speak_marked
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from speech.engines.interface.marks import MarkedPiece
     from speech.engines.interface.text_engine import PhraseEngine, SpeechOptions
     from speech.signal.arrays import Samples
     from speech.text.phones.accents import AccentPhrase
@@ -37,6 +40,10 @@ class DeferredEngine:
     def speak(self, text: str, options: SpeechOptions) -> Iterator[Samples]:
         """Speak a text; see TextEngine."""
         return self._engine().speak(text, options)
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        """Speak a text with marks, if the engine knows them; see MarkingEngine."""
+        return speak_marked(self._engine(), text, options)
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         """Find the accent phrases of a text; see PhraseEngine."""

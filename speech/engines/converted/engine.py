@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from speech.engines.interface.engine import ConversionOptions
+from speech.engines.interface.marks import MarkedPiece, speak_marked
 from speech.signal.loudness import limit
 from speech.signal.pitch.prosody import change_pitch
 from speech.signal.samples import fit_length
@@ -60,7 +61,12 @@ class ConvertedSpeech:
         Raises:
             VoiceError: while a piece is spoken: the character cannot convert it.
         """
-        return self._convert(self._voice.speak(text, _unsteered(options)), options)
+        return self._convert_each(self._voice.speak(text, _unsteered(options)), options)
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        """Speak a text with the marks of the voice that is converted; see MarkingEngine."""
+        spoken = speak_marked(self._voice, text, _unsteered(options))
+        return (MarkedPiece(self._convert(piece.samples, options), piece.marks) for piece in spoken)
 
     def read_phrases(self, text: str) -> list[AccentPhrase]:
         """Find the accent phrases of a text; see PhraseEngine."""
@@ -71,21 +77,22 @@ class ConvertedSpeech:
     ) -> Iterator[Samples]:
         """Speak accent phrases; see PhraseEngine and speak."""
         spoken = self._voice.speak_phrases(phrases, text, _unsteered(options))
-        return self._convert(spoken, options)
+        return self._convert_each(spoken, options)
 
-    def _convert(self, pieces: Iterator[Samples], options: SpeechOptions) -> Iterator[Samples]:
-        """Convert pieces that the voice spoke, silences and pauses included."""
-        for piece in pieces:
-            length = round(len(piece) * self.sample_rate / self._voice.sample_rate)
-            if not piece.any():
-                yield np.zeros(length, np.float32)
-                continue
-            shortest = round(self._shortest * self._voice.sample_rate) + 1
-            padded = fit_length(piece, max(len(piece), shortest))
-            wanted = ConversionOptions(self._shift, options.seed)
-            converted = self._engine.convert(padded, self._voice.sample_rate, wanted)[:length]
-            moved = change_pitch(converted, self.sample_rate, options.pitch, 1.0)
-            yield limit(moved * np.float32(options.volume), self.sample_rate)
+    def _convert_each(self, pieces: Iterator[Samples], options: SpeechOptions) -> Iterator[Samples]:
+        return (self._convert(piece, options) for piece in pieces)
+
+    def _convert(self, piece: Samples, options: SpeechOptions) -> Samples:
+        """Convert a piece that the voice spoke, silences and pauses included."""
+        length = round(len(piece) * self.sample_rate / self._voice.sample_rate)
+        if not piece.any():
+            return np.zeros(length, np.float32)
+        shortest = round(self._shortest * self._voice.sample_rate) + 1
+        padded = fit_length(piece, max(len(piece), shortest))
+        wanted = ConversionOptions(self._shift, options.seed)
+        converted = self._engine.convert(padded, self._voice.sample_rate, wanted)[:length]
+        moved = change_pitch(converted, self.sample_rate, options.pitch, 1.0)
+        return limit(moved * np.float32(options.volume), self.sample_rate)
 
 
 def _unsteered(options: SpeechOptions) -> SpeechOptions:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from speech.engines.interface.marks import Mark, MarkedPiece
 from speech.engines.interface.text_engine import SpeechOptions
 from speech.signal.arrays import Samples
 from speech.signal.loudness import fade_ends, limit
@@ -22,10 +23,12 @@ class Piece:
     Attributes:
         samples: float32 [N].
         pause: silence before it, in seconds, unless it is the first.
+        marks: what begins in it, where the voice knows.
     """
 
     samples: Samples
     pause: float
+    marks: tuple[Mark, ...] = ()
 
 
 def deliver(pieces: Iterable[Piece], sample_rate: int, options: SpeechOptions) -> Iterator[Samples]:
@@ -40,16 +43,28 @@ def deliver(pieces: Iterable[Piece], sample_rate: int, options: SpeechOptions) -
         Pieces to be played one after the other; the first begins with the silence before, the last
         one is the silence after.
     """
+    return (piece.samples for piece in deliver_marked(pieces, sample_rate, options))
+
+
+def deliver_marked(
+    pieces: Iterable[Piece], sample_rate: int, options: SpeechOptions
+) -> Iterator[MarkedPiece]:
+    """Do what `deliver` does, and move the marks along with the samples."""
     is_first = True
     for piece in pieces:
-        spoken = trim(piece.samples, sample_rate)
-        if len(spoken) == 0:
+        begin, end = _loud_part(piece.samples, sample_rate)
+        if begin == end:
             continue
         silence = options.silence_before if is_first else piece.pause * options.pauses
         is_first = False
-        loud = limit(spoken * np.float32(options.volume), sample_rate)
-        yield np.concatenate([_silent(silence, sample_rate), fade_ends(loud, sample_rate)])
-    yield _silent(options.silence_after, sample_rate)
+        loud = limit(piece.samples[begin:end] * np.float32(options.volume), sample_rate)
+        before = _silent(silence, sample_rate)
+        cut, moved = -begin / sample_rate, len(before) / sample_rate
+        yield MarkedPiece(
+            np.concatenate([before, fade_ends(loud, sample_rate)]),
+            tuple(mark.later(cut).later(moved) for mark in piece.marks),
+        )
+    yield MarkedPiece(_silent(options.silence_after, sample_rate))
 
 
 def to_full_scale(pieces: Iterable[Samples]) -> Iterator[Samples]:
@@ -69,18 +84,22 @@ def to_full_scale(pieces: Iterable[Samples]) -> Iterator[Samples]:
 
 
 def trim(samples: Samples, sample_rate: int) -> Samples:
-    """Remove the silence at both ends of what a voice said; nothing remains of silence alone.
+    """Remove the silence at both ends of what a voice said; nothing remains of silence alone."""
+    begin, end = _loud_part(samples, sample_rate)
+    return samples[begin:end]
 
-    The root mean square of frames of 5 ms decides, because single samples of hiss are loud.
-    """
+
+def _loud_part(samples: Samples, sample_rate: int) -> tuple[int, int]:
+    """Find where sound begins and ends; the root mean square of 5 ms decides, as samples hiss."""
     frame = round(_FRAME_SECONDS * sample_rate)
     padded = np.pad(samples, (0, -len(samples) % frame)).reshape(-1, frame)
     levels = np.sqrt(np.mean(np.square(padded, dtype=np.float64), axis=1))
     loud = np.flatnonzero(levels > max(_SILENCE, _BELOW_LOUDEST * levels.max(initial=0.0)))
     if len(loud) == 0:
-        return samples[:0]
+        return 0, 0
     margin = round(_MARGIN_SECONDS * sample_rate)
-    return samples[max(loud[0] * frame - margin, 0) : (loud[-1] + 1) * frame + margin]
+    first, last = int(loud[0]), int(loud[-1])
+    return max(first * frame - margin, 0), min((last + 1) * frame + margin, len(samples))
 
 
 def _silent(seconds: float, sample_rate: int) -> Samples:

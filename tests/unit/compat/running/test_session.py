@@ -22,12 +22,15 @@ from functions.compat.speech.slow_readers import SlowReadersMiddleware
 from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from functions.compat.speech.voices import TextVoices, text_voices_of
 from infra.local.configuration.ports import Ports
+from speech.engines.interface.marks import Mark, MarkedPiece
 from tests.support.speakers import Sentences, a_speaker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from websockets.asyncio.client import ClientConnection
+
+    from speech.engines.interface.text_engine import SpeechOptions
 
 KEY = "0123456789abcdef"
 TENTH = 2 * 2_400
@@ -117,6 +120,35 @@ async def test_sentences_are_spoken_as_soon_as_they_are_whole() -> None:
     ]
     assert len(sound) + len(more) == 2 * TENTH
     assert {options.speed for options in engine.asked} == {2.0}
+
+
+class MarkedSentences(Sentences):
+    """Knows a word in the middle of each tenth of a second."""
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        return (
+            MarkedPiece(piece, (Mark("word", text, 0.05), Mark("phone", "a", 0.05)))
+            for piece in self.speak(text, options)
+        )
+
+
+async def test_marks_come_before_their_sound_when_they_are_asked_for() -> None:
+    async with served(MarkedSentences()) as address, client_of(address) as client:
+        await say(client, "begin", marks=True)
+        await say(client, "text", text="はい。い、え。")
+        await say(client, "end")
+        messages, sound = await heard(client, "ended")
+        await say(client, "begin")
+        await say(client, "text", text="はい。")
+        await say(client, "end")
+        unasked, _ = await heard(client, "ended")
+
+    marks = [mark for each in messages if each["type"] == "marks" for mark in each["marks"]]
+    assert marks[:2] == [{"word": "はい。", "begin": 0.05}, {"phone": "a", "begin": 0.05}]
+    assert [mark["begin"] for mark in marks if "word" in mark] == [0.05, 0.15, 0.25]
+    assert [each["type"] for each in messages[:3]] == ["begun", "sentence", "marks"]
+    assert len(sound) == 3 * TENTH
+    assert "marks" not in [each["type"] for each in unasked]
 
 
 async def test_a_flush_speaks_what_has_come_and_utterances_follow_each_other() -> None:

@@ -9,7 +9,9 @@ import pytest
 from shared.characters.manifest import TextSpeech
 from speech.bundles.reading import load_character
 from speech.engines import text_registry
+from speech.engines.converted.deferred import DeferredEngine
 from speech.engines.converted.engine import ConvertedSpeech
+from speech.engines.interface.marks import Mark, MarkedPiece, speak_marked
 from speech.engines.interface.text_engine import SpeechOptions
 from speech.engines.kokoro import packages
 from speech.engines.registry import ENGINES, build_engine
@@ -124,6 +126,32 @@ def test_what_is_asked_of_the_voice_and_of_the_result_is_done_once() -> None:
 
     assert sayer.asked[2] == SpeechOptions(speed=2.0, intonation=0.5, silence_before=0.3)
     assert np.abs(softer).max() == pytest.approx(np.abs(louder).max() / 2, rel=0.01)
+
+
+class MarkingSayer(Sayer):
+    """Knows when its word begins."""
+
+    def speak_marked(self, text: str, options: SpeechOptions) -> Iterator[MarkedPiece]:
+        pieces = self.speak(text, options)
+        return (MarkedPiece(piece, (Mark("word", "はい", 0.25),)) for piece in pieces)
+
+
+def test_a_converted_voice_has_the_marks_of_the_voice_that_is_converted() -> None:
+    converted = ConvertedSpeech(MarkingSayer(), 110.0, Doubler(), a_manifest())
+    deferred = DeferredEngine(48_000, lambda: converted)
+
+    pieces = list(speak_marked(deferred, "はい。", SpeechOptions()))
+
+    assert [piece.marks for piece in pieces] == [(Mark("word", "はい", 0.25),)] * 3
+    np.testing.assert_array_equal(
+        pieces[0].samples, next(converted.speak("はい。", SpeechOptions()))
+    )
+
+
+def test_a_voice_that_knows_no_marks_speaks_without_any() -> None:
+    spoken, _, _ = speech(a_manifest())
+
+    assert {piece.marks for piece in speak_marked(spoken, "はい。", SpeechOptions())} == {()}
 
 
 @pytest.fixture

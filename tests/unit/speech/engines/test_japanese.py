@@ -8,6 +8,7 @@ import numpy as np
 import pyopenjtalk
 import pytest
 
+from speech.engines.interface.marks import Mark, speak_marked
 from speech.engines.interface.text_engine import SpeechOptions, TextError, TextErrorCode
 from speech.engines.japanese.engine import HtsVoice, JapaneseEngine, split_breaths
 from speech.signal.pitch import f0
@@ -180,3 +181,71 @@ def test_the_labels_of_a_breath_have_silence_at_both_ends() -> None:
     assert ["-sil+" in breaths[0][0], "-pau+" in breaths[0][-1]] == [True, True]
     assert ["-pau+" in breaths[1][0], "-sil+" in breaths[1][-1]] == [True, True]
     assert split_breaths(()) == []
+
+
+def marks_of(engine: JapaneseEngine, text: str, **options: Any) -> list[Mark]:
+    """All marks of a text, in seconds from its first sample on."""
+    found, seconds = [], 0.0
+    for piece in engine.speak_marked(text, SpeechOptions(**options)):
+        found += [mark.later(seconds) for mark in piece.marks]
+        seconds += len(piece.samples) / RATE
+    return found
+
+
+def test_speech_with_marks_has_the_same_samples(engine: JapaneseEngine) -> None:
+    options = SpeechOptions(speed=1.3, pauses=0.5)
+    marked = [piece.samples for piece in speak_marked(engine, SENTENCE, options)]
+
+    np.testing.assert_array_equal(np.concatenate(marked), whole(engine, speed=1.3, pauses=0.5))
+
+
+def test_marks_name_the_words_as_they_are_read_and_their_phones(engine: JapaneseEngine) -> None:
+    marks = marks_of(engine, "Hello、2人です。")
+
+    words = [mark.text for mark in marks if mark.kind == "word"]
+    phones = [mark.text for mark in marks if mark.kind == "phone"]
+    assert words[0] == "ハロー"
+    assert words[-1] == "です"
+    assert phones[:5] == ["h", "a", "r", "o", "o"]
+    assert phones[-4:] == ["d", "e", "s", "U"]
+    assert [mark.begin for mark in marks] == sorted(mark.begin for mark in marks)
+
+
+@pytest.mark.parametrize("speed", [0.7, 1.0, 2.0])
+def test_a_mark_lies_where_the_speech_of_what_precedes_it_ends(
+    engine: JapaneseEngine, speed: float
+) -> None:
+    text = "東京へ行きました"
+    reader, voice = Reader(), HtsVoice()
+    labels = split_breaths(reader.read(text).labels)[0][1:-1]
+    ends = [
+        len(voice.synthesise(labels[:count], speed, 0.0)) / voice.sample_rate
+        for count in range(1, len(labels))
+    ]
+
+    begins = [
+        mark.begin
+        for mark in marks_of(engine, text, speed=speed, silence_before=0.0)
+        if mark.kind == "phone"
+    ]
+
+    # Silence before the first sound is cut off: all later marks lie by as much earlier.
+    cut = ends[-1] - begins[-1]
+    assert 0 <= cut < 0.1
+    assert np.array(begins[1:]) + cut == pytest.approx(ends, abs=0.02 if speed != 1 else 0.001)
+
+
+def test_a_word_after_a_comma_is_marked_after_the_pause(engine: JapaneseEngine) -> None:
+    usual, long = (
+        next(mark for mark in marks_of(engine, SENTENCE, pauses=pauses) if mark.text == "とても")
+        for pauses in (1.0, 2.0)
+    )
+
+    assert long.begin - usual.begin == pytest.approx(0.3, abs=0.001)
+
+
+def test_marks_of_nothing_to_say_are_refused_before_the_first_piece(
+    engine: JapaneseEngine,
+) -> None:
+    with pytest.raises(TextError, match="nothing that can be spoken"):
+        engine.speak_marked("…", SpeechOptions())
