@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from functions.combined.settings import CombinedSettings, Switch
 from functions.compat.composition import Doors, Room, compose, keys_of
 from functions.compat.keys.access import Access
+from functions.compat.keys.metering import KeyLimits, Meter
 from functions.compat.voicevox.memory.kept import Kept
 from functions.live import main as live
 from shared.process import logs, settings
@@ -37,14 +38,15 @@ def add_compat(config: CombinedSettings, services: live.Services, kept: Kept) ->
     hosts = () if config.host == "127.0.0.1" else ("*",)
     admission = live.open_admission(config)
     doors = Doors(
-        access=Access(keys_of(config.voicevox_key), config.allowed_origins, hosts),
+        access=Access(keys_of(config.voicevox_key, config.api_keys), config.allowed_origins, hosts),
         max_seconds=config.max_speech_seconds,
         numbers=config.voicevox_speakers,
         names=config.openai_voices,
         is_alone=config.voicevox_alone is Switch.ON,
     )
     tools = services.tools
-    room = Room(tools.characters, kept, tools.decoder, admission, config.characters_dir)
+    meter = Meter(KeyLimits(config.key_characters_per_day, config.key_seconds_per_day))
+    room = Room(tools.characters, kept, tools.decoder, admission, config.characters_dir, meter)
     return replace(services, admission=admission, others=compose(doors, room).app)
 
 

@@ -1,8 +1,8 @@
 # The service `live`: conversions over WebSockets while visitors speak. Off unless `live` is set.
 locals {
-  has_live     = var.live != null
-  live         = local.has_live ? 1 : 0
-  has_voicevox = try(var.live.voicevox, false)
+  has_live   = var.live != null
+  live       = local.has_live ? 1 : 0
+  has_compat = var.compat != null
 
   # A load balancer sends this path of the domain to it; functions/live/messages/protocol.py names it.
   live_path = "/live"
@@ -67,7 +67,7 @@ locals {
   live_concurrency     = local.conversions_per_cpu * try(tonumber(var.live.cpu), 1)
   live_conversions_mib = local.process_mib + local.conversion_mib * local.live_concurrency
 
-  voicevox_url = local.has_voicevox ? "https://${local.live_host}" : null
+  compat_url = local.has_compat ? "https://${local.live_host}" : null
 
   # How many visitors may hear the character for each CPU, unless `live.hearings` says how many; the
   # same as in functions/live/settings.py.
@@ -90,19 +90,25 @@ locals {
     SOCKETS                 = tostring(try(var.live.sockets, 1))
     TRUSTED_PROXIES         = tostring(local.trusted_proxies)
   }
-  # What only the routes of VOICEVOX and their neighbours are told.
-  environment_compat = local.has_voicevox ? {
-    OPENAI_VOICES     = join(",", [for name, character in var.live.openai_voices : "${name}=${character}"])
-    VOICEVOX_ALONE    = var.live.voicevox_alone ? "on" : "off"
-    VOICEVOX_SPEAKERS = join(",", [for number, character in var.live.voicevox_speakers : "${number}=${character}"])
-  } : {}
+  # What only the APIs of other clients are told.
+  environment_compat = merge(
+    local.has_compat ? {
+      OPENAI_VOICES     = join(",", [for name, character in var.compat.openai_voices : "${name}=${character}"])
+      VOICEVOX_ALONE    = var.compat.voicevox_alone ? "on" : "off"
+      VOICEVOX_SPEAKERS = join(",", [for number, character in var.compat.voicevox_speakers : "${number}=${character}"])
+    } : {},
+    try({ KEY_CHARACTERS_PER_DAY = tostring(floor(var.compat.characters_per_day)) }, {}),
+    try({ KEY_SECONDS_PER_DAY = tostring(floor(var.compat.seconds_per_day)) }, {}),
+  )
+  compat_keys = toset(local.has_compat ? var.compat.keys : [])
   live_secrets = merge(
     local.has_live ? {
       LIVE_TICKET_KEYS = google_secret_manager_secret_version.live_tickets[0]
       LOG_KEY          = google_secret_manager_secret_version.log_key
     } : {},
     local.has_live && local.signs_with_hmac ? { SIGNING_HMAC_SECRET = google_secret_manager_secret_version.hmac[0] } : {},
-    local.has_voicevox ? { VOICEVOX_KEY = google_secret_manager_secret_version.voicevox[0] } : {},
+    local.has_compat ? { VOICEVOX_KEY = google_secret_manager_secret_version.compat[0] } : {},
+    length(local.compat_keys) > 0 ? { API_KEYS = google_secret_manager_secret_version.compat_keys[0] } : {},
     local.has_live ? local.secrets_origin : {},
   )
 
@@ -142,31 +148,64 @@ resource "google_secret_manager_secret_iam_member" "reads_live_tickets" {
   member    = google_service_account.this[each.key].member
 }
 
-# The key that requests for the routes of VOICEVOX must carry.
-resource "random_password" "voicevox" {
-  count = local.has_voicevox ? 1 : 0
+# The key that requests for the APIs of other clients must carry.
+resource "random_password" "compat" {
+  count = local.has_compat ? 1 : 0
 
   length  = 48
   special = false
 }
 
-resource "google_secret_manager_secret_version" "voicevox" {
-  count = local.has_voicevox ? 1 : 0
+moved {
+  from = random_password.voicevox
+  to   = random_password.compat
+}
 
-  secret      = google_secret_manager_secret.this["voicevox"].id
-  secret_data = random_password.voicevox[0].result
+resource "google_secret_manager_secret_version" "compat" {
+  count = local.has_compat ? 1 : 0
+
+  secret      = google_secret_manager_secret.this["compat"].id
+  secret_data = random_password.compat[0].result
 
   # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
   deletion_policy = "ABANDON"
 }
 
-resource "google_secret_manager_secret_iam_member" "reads_voicevox" {
-  count = local.has_voicevox ? 1 : 0
+moved {
+  from = google_secret_manager_secret_version.voicevox
+  to   = google_secret_manager_secret_version.compat
+}
+
+# Further keys, one for each client, so that each can be counted and taken away alone.
+resource "random_password" "compat_keys" {
+  for_each = local.compat_keys
+
+  length  = 48
+  special = false
+}
+
+resource "google_secret_manager_secret_version" "compat_keys" {
+  count = length(local.compat_keys) > 0 ? 1 : 0
+
+  secret      = google_secret_manager_secret.this["compat-keys"].id
+  secret_data = join(",", [for name, key in random_password.compat_keys : "${name}=${key.result}"])
+
+  # A version that a revision still reads stays: Google keeps it, and a destroy of the secret removes it.
+  deletion_policy = "ABANDON"
+}
+
+resource "google_secret_manager_secret_iam_member" "reads_compat" {
+  for_each = toset(concat(local.has_compat ? ["compat"] : [], length(local.compat_keys) > 0 ? ["compat-keys"] : []))
 
   project   = var.project_id
-  secret_id = google_secret_manager_secret.this["voicevox"].secret_id
+  secret_id = google_secret_manager_secret.this[each.key].secret_id
   role      = "roles/secretmanager.secretAccessor"
   member    = google_service_account.this["live"].member
+}
+
+moved {
+  from = google_secret_manager_secret_iam_member.reads_voicevox[0]
+  to   = google_secret_manager_secret_iam_member.reads_compat["compat"]
 }
 
 # It stores the recordings that come to it.
@@ -231,7 +270,7 @@ resource "google_cloud_run_v2_service" "live" {
 
     containers {
       image   = local.image
-      command = ["python", "-m", local.has_voicevox ? "functions.combined" : "functions.live"]
+      command = ["python", "-m", local.has_compat ? "functions.combined" : "functions.live"]
 
       # Cloud Run carries no WebSocket over HTTP/2 to the container.
       ports {
@@ -308,7 +347,7 @@ resource "google_cloud_run_v2_service" "live" {
     google_secret_manager_secret_iam_member.reads_live_tickets,
     google_secret_manager_secret_iam_member.reads_c2pa,
     google_secret_manager_secret_iam_member.reads_log_key,
-    google_secret_manager_secret_iam_member.reads_voicevox,
+    google_secret_manager_secret_iam_member.reads_compat,
     google_secret_manager_secret_iam_member.reads_watermark,
     time_sleep.accounts,
     time_sleep.key_users,

@@ -129,7 +129,7 @@ resource "google_compute_url_map" "api" {
       dynamic "path_rule" {
         for_each = google_compute_backend_service.live
         content {
-          paths   = concat([local.live_path], local.has_voicevox ? concat(local.voicevox_paths, local.compat_paths) : [])
+          paths   = concat([local.live_path], local.has_compat ? concat(local.voicevox_paths, local.compat_paths) : [])
           service = path_rule.value.id
         }
       }

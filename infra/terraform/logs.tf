@@ -38,7 +38,7 @@ resource "google_logging_project_exclusion" "voice_ids" {
 # Clients of VOICEVOX send a text, and the words of a dictionary, in the address; the load balancer's
 # log has all addresses of the domain, those with a wrong path included.
 resource "google_logging_project_exclusion" "texts" {
-  count = local.has_voicevox ? 1 : 0
+  count = local.has_compat ? 1 : 0
 
   name        = "${var.name}-texts"
   project     = var.project_id

@@ -12,6 +12,15 @@ output "buckets" {
   }
 }
 
+output "compat_url" {
+  description = "The address of the APIs that other clients speak, with /v1 behind it for OpenAI's; null without compat."
+  value       = local.compat_url
+}
+
+locals {
+  api_url = var.custom_domain == null ? google_cloudfunctions2_function.this["api"].service_config[0].uri : "https://${var.custom_domain}"
+}
+
 output "convert_image" {
   description = "The conversion container's image, with its digest."
   value       = local.image
@@ -50,13 +59,4 @@ output "topics" {
     uploads          = google_pubsub_topic.work["uploads"].name
     uploads_dead     = google_pubsub_topic.dead["uploads"].name
   }
-}
-
-output "voicevox_url" {
-  description = "What clients of VOICEVOX take as the engine's address; null without live.voicevox."
-  value       = local.voicevox_url
-}
-
-locals {
-  api_url = var.custom_domain == null ? google_cloudfunctions2_function.this["api"].service_config[0].uri : "https://${var.custom_domain}"
 }

@@ -25,6 +25,7 @@ OPTIONS: Final = {
     ' site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }',
     "busy_hours": "{ noon = { from = 11, to = 13, min_instances = 2 } }",
     "characters": "{}",
+    "compat": '{ keys = ["bot"] }',
     "content_credentials": '{ certificates = "-----BEGIN CERTIFICATE-----",'
     ' kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k'
     '/cryptoKeyVersions/1" }',
@@ -35,15 +36,14 @@ OPTIONS: Final = {
     "monthly_budget": "50",
     "page": '{ folder = "../tests/page" }',
     "signing": '"hmac"',
-    "voicevox": "",
     "watermark": "{ key_rotation = 1 }",
 }
 """Each option that makes resources, and the value that switches it on.
 
-`voicevox` is a part of `live`, and `page` needs `custom_domain`: they bring these with them.
+`compat` needs `live`, and `page` needs `custom_domain`: they bring these with them.
 """
 
-NEEDS: Final = {"page": "custom_domain", "voicevox": "live"}
+NEEDS: Final = {"compat": "live", "page": "custom_domain"}
 
 CONSTANT: Final = {
     "allowed_origins": '["https://www.example.com"]',
@@ -150,8 +150,6 @@ def pairs_test() -> str:
 
 def _run(index: int, state: State) -> str:
     values = {name: OPTIONS[name] for name in OPTIONS if name in state}
-    if values.pop("voicevox", None) is not None:
-        values["live"] = values["live"].replace(" }", ", voicevox = true }")
     lines = "".join(f"    {name} = {value}\n" for name, value in _aligned(values))
     variables = f"\n  variables {{\n{lines}  }}\n" if lines else ""
     return f'\nrun "state_{index:02}" {{{variables or " "}}}\n'.replace("{ }", "{}")

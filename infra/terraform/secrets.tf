@@ -4,7 +4,8 @@ resource "google_secret_manager_secret" "this" {
     ["log-key"],
     local.signs_with_hmac ? ["hmac"] : [],
     local.has_live ? ["live-tickets"] : [],
-    local.has_voicevox ? ["voicevox"] : [],
+    local.has_compat ? ["compat"] : [],
+    length(local.compat_keys) > 0 ? ["compat-keys"] : [],
     local.has_watermark ? ["watermark"] : [],
     local.has_credentials && !local.has_kms_signer ? ["c2pa"] : [],
   ))
@@ -50,4 +51,10 @@ moved {
 moved {
   from = google_secret_manager_secret.voicevox[0]
   to   = google_secret_manager_secret.this["voicevox"]
+}
+
+# It has another name in Secret Manager now, with the same key in it.
+moved {
+  from = google_secret_manager_secret.this["voicevox"]
+  to   = google_secret_manager_secret.this["compat"]
 }

@@ -165,6 +165,49 @@ variable "cloud_armor" {
   nullable    = false
 }
 
+variable "compat" {
+  description = "Serves the APIs of OpenAI, ElevenLabs and VOICEVOX, and text in pieces, beside live, which it needs. null: off. Their key is the secret NAME-compat, their address the output compat_url. keys names further keys, one for each client: they are in the secret NAME-compat-keys, the log says what each has had, and characters_per_day and seconds_per_day limit each of them in each instance. openai_voices gives characters the names that clients of OpenAI know, voicevox_speakers the numbers that bots know, as in { \"1\" = \"mei\" }. voicevox_alone keeps presets and words in the one instance, until it stops, and needs live.max_instances = 1."
+  type = object({
+    characters_per_day = optional(number)
+    keys               = optional(set(string), [])
+    openai_voices      = optional(map(string), {})
+    seconds_per_day    = optional(number)
+    voicevox_alone     = optional(bool, false)
+    voicevox_speakers  = optional(map(string), {})
+  })
+  default = null
+
+  validation {
+    condition     = var.compat == null || var.live != null
+    error_message = "compat is served by live: set live, too, as in live = {}."
+  }
+
+  validation {
+    condition     = var.compat == null || try(!var.compat.voicevox_alone || try(var.live.max_instances, 1) == 1, false)
+    error_message = "compat.voicevox_alone needs live.max_instances = 1: another instance would not know the presets and words."
+  }
+
+  validation {
+    condition     = var.compat == null || try(alltrue([for number, character in var.compat.voicevox_speakers : can(regex("^[0-9]{1,10}$", number)) && can(regex("^[a-z][a-z0-9-]{0,31}$", character))]), false)
+    error_message = "compat.voicevox_speakers must lead from whole numbers to ids of characters, as in { \"1\" = \"mei\" }."
+  }
+
+  validation {
+    condition     = var.compat == null || try(alltrue([for name, character in var.compat.openai_voices : can(regex("^[^=,]{1,64}$", name)) && can(regex("^[a-z][a-z0-9-]{0,31}$", character))]), false)
+    error_message = "compat.openai_voices must lead from names without = and , to ids of characters, as in { alloy = \"mei\" }."
+  }
+
+  validation {
+    condition     = var.compat == null || try(alltrue([for name in var.compat.keys : can(regex("^[a-z][a-z0-9-]{0,31}$", name))]), false)
+    error_message = "compat.keys must be names of clients: lower-case letters, digits and -, at most 32, beginning with a letter."
+  }
+
+  validation {
+    condition     = var.compat == null || try(alltrue([for most in [var.compat.characters_per_day, var.compat.seconds_per_day] : most == null || try(most >= 1, false)]), false)
+    error_message = "compat.characters_per_day and compat.seconds_per_day must be 1 or more, or null."
+  }
+}
+
 variable "content_credentials" {
   description = "Signs results with Content Credentials (C2PA): made by this software, synthetic speech, the character with its owner's licence and credit, and when. null: off. certificates is the signer's certificate and those of its authorities as PEM, the signer's first; the key on the curve P-256 is either kms_key_version, a version of a key in Cloud KMS (EC_SIGN_P256_SHA256), or content_credentials_key. earlier_certificates are those of signers before it, whose results are still recognised. time_stamp_url is an RFC 3161 time-stamp authority. A result waits at most seconds for its signature and then goes out without it. docs/deploy.md says how to get a certificate that others trust."
   type = object({
@@ -419,18 +462,14 @@ variable "labels" {
 }
 
 variable "live" {
-  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. voicevox serves the APIs of VOICEVOX, OpenAI and ElevenLabs, too; their key is the secret NAME-voicevox, their address the output voicevox_url. voicevox_speakers gives characters the numbers that bots know, as in { \"1\" = \"mei\" }, openai_voices the names that clients of OpenAI know; voicevox_alone keeps presets and words in the one instance, until it stops, and needs max_instances = 1. hearings is how many visitors may hear the character in one instance while they speak, or have a slow character convert their first phrases meanwhile, at once; null: four for each CPU; 0: nobody."
+  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. hearings is how many visitors may hear the character in one instance while they speak, or have a slow character convert their first phrases meanwhile, at once; null: four for each CPU; 0: nobody."
   type = object({
-    cpu               = optional(string, "2")
-    hearings          = optional(number)
-    key_rotation      = optional(number, 0)
-    max_instances     = optional(number, 2)
-    memory            = optional(string, "2Gi")
-    openai_voices     = optional(map(string), {})
-    sockets           = optional(number, 40)
-    voicevox          = optional(bool, false)
-    voicevox_alone    = optional(bool, false)
-    voicevox_speakers = optional(map(string), {})
+    cpu           = optional(string, "2")
+    hearings      = optional(number)
+    key_rotation  = optional(number, 0)
+    max_instances = optional(number, 2)
+    memory        = optional(string, "2Gi")
+    sockets       = optional(number, 40)
   })
   default = null
 
@@ -457,26 +496,6 @@ variable "live" {
   validation {
     condition     = var.live == null || try(var.live.key_rotation >= 0 && floor(var.live.key_rotation) == var.live.key_rotation, false)
     error_message = "live.key_rotation must be a whole number of 0 or more."
-  }
-
-  validation {
-    condition     = var.live == null || try(var.live.voicevox || !var.live.voicevox_alone && length(var.live.voicevox_speakers) + length(var.live.openai_voices) == 0, false)
-    error_message = "live.voicevox_speakers, live.voicevox_alone and live.openai_voices need live.voicevox = true."
-  }
-
-  validation {
-    condition     = var.live == null || try(!var.live.voicevox_alone || var.live.max_instances == 1, false)
-    error_message = "live.voicevox_alone needs live.max_instances = 1: another instance would not know the presets and words."
-  }
-
-  validation {
-    condition     = var.live == null || try(alltrue([for number, character in var.live.voicevox_speakers : can(regex("^[0-9]{1,10}$", number)) && can(regex("^[a-z][a-z0-9-]{0,31}$", character))]), false)
-    error_message = "live.voicevox_speakers must lead from whole numbers to ids of characters, as in { \"1\" = \"mei\" }."
-  }
-
-  validation {
-    condition     = var.live == null || try(alltrue([for name, character in var.live.openai_voices : can(regex("^[^=,]{1,64}$", name)) && can(regex("^[a-z][a-z0-9-]{0,31}$", character))]), false)
-    error_message = "live.openai_voices must lead from names without = and , to ids of characters, as in { alloy = \"mei\" }."
   }
 }
 

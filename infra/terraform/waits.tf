@@ -21,7 +21,7 @@ resource "time_sleep" "accounts" {
     google_secret_manager_secret_iam_member.reads_hmac,
     google_secret_manager_secret_iam_member.reads_live_tickets,
     google_secret_manager_secret_iam_member.reads_log_key,
-    google_secret_manager_secret_iam_member.reads_voicevox,
+    google_secret_manager_secret_iam_member.reads_compat,
     google_service_account_iam_member.signs_for_itself,
     google_storage_bucket_iam_member.build_sources,
   ]

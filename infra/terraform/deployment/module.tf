@@ -13,6 +13,7 @@ module "voice_avatar" {
   canary                      = var.canary
   characters                  = var.characters
   cloud_armor                 = var.cloud_armor
+  compat                      = var.compat
   content_credentials         = var.content_credentials
   content_credentials_key     = var.content_credentials_key
   conversion_deadline_seconds = var.conversion_deadline_seconds

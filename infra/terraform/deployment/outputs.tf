@@ -10,6 +10,11 @@ output "buckets" {
   value       = module.voice_avatar.buckets
 }
 
+output "compat_url" {
+  description = "The address of the APIs that other clients speak, with /v1 behind it for OpenAI's; null without compat."
+  value       = module.voice_avatar.compat_url
+}
+
 output "convert_image" {
   description = "The conversion container's image, with its digest."
   value       = module.voice_avatar.convert_image
@@ -43,9 +48,4 @@ output "page_url" {
 output "topics" {
   description = "Names of the topics and of the dead-letter topics."
   value       = module.voice_avatar.topics
-}
-
-output "voicevox_url" {
-  description = "What clients of VOICEVOX take as the engine's address; null without live.voicevox."
-  value       = module.voice_avatar.voicevox_url
 }

@@ -79,6 +79,19 @@ variable "cloud_armor" {
   nullable    = false
 }
 
+variable "compat" {
+  description = "Serves the APIs of OpenAI, ElevenLabs and VOICEVOX, and text in pieces, beside live, which it needs. null: off. Their key is the secret NAME-compat, their address the output compat_url. keys names further keys, one for each client: they are in the secret NAME-compat-keys, the log says what each has had, and characters_per_day and seconds_per_day limit each of them in each instance. openai_voices gives characters the names that clients of OpenAI know, voicevox_speakers the numbers that bots know, as in { \"1\" = \"mei\" }. voicevox_alone keeps presets and words in the one instance, until it stops, and needs live.max_instances = 1."
+  type = object({
+    characters_per_day = optional(number)
+    keys               = optional(set(string), [])
+    openai_voices      = optional(map(string), {})
+    seconds_per_day    = optional(number)
+    voicevox_alone     = optional(bool, false)
+    voicevox_speakers  = optional(map(string), {})
+  })
+  default = null
+}
+
 variable "content_credentials" {
   description = "Signs results with Content Credentials (C2PA): made by this software, synthetic speech, the character with its owner's licence and credit, and when. null: off. certificates is the signer's certificate and those of its authorities as PEM, the signer's first; the key on the curve P-256 is either kms_key_version, a version of a key in Cloud KMS (EC_SIGN_P256_SHA256), or content_credentials_key. earlier_certificates are those of signers before it, whose results are still recognised. time_stamp_url is an RFC 3161 time-stamp authority. A result waits at most seconds for its signature and then goes out without it. docs/deploy.md says how to get a certificate that others trust."
   type = object({
@@ -223,18 +236,14 @@ variable "labels" {
 }
 
 variable "live" {
-  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. voicevox serves the APIs of VOICEVOX, OpenAI and ElevenLabs, too; their key is the secret NAME-voicevox, their address the output voicevox_url. voicevox_speakers gives characters the numbers that bots know, as in { \"1\" = \"mei\" }, openai_voices the names that clients of OpenAI know; voicevox_alone keeps presets and words in the one instance, until it stops, and needs max_instances = 1. hearings is how many visitors may hear the character in one instance while they speak, or have a slow character convert their first phrases meanwhile, at once; null: four for each CPU; 0: nobody."
+  description = "Converts recordings over WebSockets while visitors speak: the result is there when they stop. null: off. An instance is paid for as long as a connection is open: a visitor who speaks for 5 s alone costs about US$ 0.33 per 1000 with 2 CPUs, ten at a time a tenth of that. The instances count towards the quota: lower max_instances.convert, or raise quota. Raise key_rotation by one for a new key; the old one works on for tickets that were given out. hearings is how many visitors may hear the character in one instance while they speak, or have a slow character convert their first phrases meanwhile, at once; null: four for each CPU; 0: nobody."
   type = object({
-    cpu               = optional(string, "2")
-    hearings          = optional(number)
-    key_rotation      = optional(number, 0)
-    max_instances     = optional(number, 2)
-    memory            = optional(string, "2Gi")
-    openai_voices     = optional(map(string), {})
-    sockets           = optional(number, 40)
-    voicevox          = optional(bool, false)
-    voicevox_alone    = optional(bool, false)
-    voicevox_speakers = optional(map(string), {})
+    cpu           = optional(string, "2")
+    hearings      = optional(number)
+    key_rotation  = optional(number, 0)
+    max_instances = optional(number, 2)
+    memory        = optional(string, "2Gi")
+    sockets       = optional(number, 40)
   })
   default = null
 }

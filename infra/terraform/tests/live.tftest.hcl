@@ -150,28 +150,30 @@ run "a_new_key_keeps_the_old_one" {
   }
 }
 
-run "with_the_routes_of_voicevox" {
+run "with_the_apis_of_other_clients" {
   variables {
     custom_domain     = "voice.example.com"
     default_character = "ned"
     max_bundle_bytes  = 2147483648
-    live = {
-      max_instances     = 1
-      openai_voices     = { alloy = "mei" }
-      voicevox          = true
-      voicevox_alone    = true
-      voicevox_speakers = { "1" = "mei", "3" = "ned" }
+    live              = { max_instances = 1 }
+    compat = {
+      characters_per_day = 20000
+      keys               = ["bot", "home"]
+      openai_voices      = { alloy = "mei" }
+      voicevox_alone     = true
+      voicevox_speakers  = { "1" = "mei", "3" = "ned" }
     }
   }
 
   assert {
     condition = { for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env.name => env.value
-      if contains(["OPENAI_VOICES", "VOICEVOX_ALONE", "VOICEVOX_SPEAKERS"], env.name) } == {
-      OPENAI_VOICES     = "alloy=mei"
-      VOICEVOX_ALONE    = "on"
-      VOICEVOX_SPEAKERS = "1=mei,3=ned"
+      if contains(["KEY_CHARACTERS_PER_DAY", "KEY_SECONDS_PER_DAY", "OPENAI_VOICES", "VOICEVOX_ALONE", "VOICEVOX_SPEAKERS"], env.name) } == {
+      KEY_CHARACTERS_PER_DAY = "20000"
+      OPENAI_VOICES          = "alloy=mei"
+      VOICEVOX_ALONE         = "on"
+      VOICEVOX_SPEAKERS      = "1=mei,3=ned"
     }
-    error_message = "the routes of VOICEVOX are not told who speaks for which number or name"
+    error_message = "the APIs of other clients are not told who speaks for which number or name, or what a key may have"
   }
 
   assert {
@@ -189,8 +191,8 @@ run "with_the_routes_of_voicevox" {
   }
 
   assert {
-    condition     = output.voicevox_url == "https://voice.example.com"
-    error_message = "clients of VOICEVOX are not told the domain"
+    condition     = output.compat_url == "https://voice.example.com"
+    error_message = "other clients are not told the domain"
   }
 
   assert {
@@ -204,9 +206,9 @@ run "with_the_routes_of_voicevox" {
   assert {
     condition = (
       google_cloud_run_v2_service.live[0].template[0].containers[0].command == tolist(["python", "-m", "functions.combined"])
-      && length([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env if env.name == "VOICEVOX_KEY" && length(env.value_source) == 1]) == 1
+      && length([for env in google_cloud_run_v2_service.live[0].template[0].containers[0].env : env if contains(["VOICEVOX_KEY", "API_KEYS"], env.name) && length(env.value_source) == 1]) == 2
     )
-    error_message = "the routes are off, or their key does not come from Secret Manager"
+    error_message = "the routes are off, or their keys do not come from Secret Manager"
   }
 
   assert {

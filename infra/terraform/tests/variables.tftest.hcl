@@ -573,15 +573,15 @@ run "a_default_character_with_a_name_for_an_id" {
   ]
 }
 
-run "numbers_of_voicevox_without_its_routes" {
+run "the_apis_of_other_clients_without_live" {
   command = plan
 
   variables {
-    live = { voicevox_speakers = { "1" = "mei" } }
+    compat = {}
   }
 
   expect_failures = [
-    var.live,
+    var.compat,
   ]
 }
 
@@ -589,11 +589,12 @@ run "presets_in_one_of_two_instances" {
   command = plan
 
   variables {
-    live = { voicevox = true, voicevox_alone = true }
+    live   = {}
+    compat = { voicevox_alone = true }
   }
 
   expect_failures = [
-    var.live,
+    var.compat,
   ]
 }
 
@@ -601,11 +602,12 @@ run "a_word_for_a_number_of_voicevox" {
   command = plan
 
   variables {
-    live = { voicevox = true, voicevox_speakers = { one = "mei" } }
+    live   = {}
+    compat = { voicevox_speakers = { one = "mei" } }
   }
 
   expect_failures = [
-    var.live,
+    var.compat,
   ]
 }
 
@@ -613,10 +615,37 @@ run "a_name_that_would_be_two" {
   command = plan
 
   variables {
-    live = { voicevox = true, openai_voices = { "a,b" = "mei" } }
+    live   = {}
+    compat = { openai_voices = { "a,b" = "mei" } }
   }
 
   expect_failures = [
-    var.live,
+    var.compat,
+  ]
+}
+
+run "a_key_whose_name_would_be_two" {
+  command = plan
+
+  variables {
+    live   = {}
+    compat = { keys = ["a=b"] }
+  }
+
+  expect_failures = [
+    var.compat,
+  ]
+}
+
+run "a_key_that_may_have_nothing" {
+  command = plan
+
+  variables {
+    live   = {}
+    compat = { characters_per_day = 0 }
+  }
+
+  expect_failures = [
+    var.compat,
   ]
 }

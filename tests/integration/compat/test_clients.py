@@ -163,6 +163,21 @@ def test_openais_package_understands_what_was_wrong(speech: openai.OpenAI) -> No
     assert text.value.code == "text_unreadable"
 
 
+async def test_livekits_plugin_for_openai_speaks(address: str) -> None:
+    # Imported here: it takes 2 s, in every process that collects tests.
+    from livekit.plugins import openai as livekit  # noqa: PLC0415
+
+    tts = livekit.TTS(base_url=f"{address}/v1", api_key=KEY, model="tts-1", voice="ned")
+    async with tts.synthesize(TEXT) as stream:
+        frames = [answer.frame async for answer in stream]
+    await tts.aclose()
+
+    seconds = sum(frame.samples_per_channel for frame in frames) / frames[0].sample_rate
+    loudest = max(np.abs(np.asarray(frame.data).astype(int)).max() for frame in frames)
+    assert 2.5 < seconds < 8.0
+    assert loudest > 5_000
+
+
 async def test_openais_npm_package_speaks(address: str) -> None:
     seen = await asyncio.to_thread(run_node, "speak.mjs", address, KEY)
 

@@ -79,7 +79,7 @@ def test_the_root_leaves_the_checks_of_values_to_the_module() -> None:
 
 def test_every_two_options_are_switched_on_and_off_together_and_beside_each_other() -> None:
     done = tried(choose_states())
-    independent = {"page": {"custom_domain"}, "voicevox": {"live"}}
+    independent = {"page": {"custom_domain"}, "compat": {"live"}}
 
     for first, second in combinations(OPTIONS, 2):
         wanted = [("on", "on"), ("on", "off"), ("off", "on"), ("off", "off")]

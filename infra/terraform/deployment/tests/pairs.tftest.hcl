@@ -28,11 +28,12 @@ run "state_01" {
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
+    compat                  = { keys = ["bot"] }
     content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    live                    = { cpu = "4", memory = "16Gi" }
     monthly_budget          = 50
     page                    = { folder = "../tests/page" }
     signing                 = "hmac"
@@ -44,67 +45,71 @@ run "state_02" {}
 
 run "state_03" {
   variables {
-    alert_emails        = ["operator@example.com"]
-    characters          = {}
-    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu         = "nvidia-l4"
-    live                = { cpu = "4", memory = "16Gi" }
-    monthly_budget      = 50
-    signing             = "hmac"
-    watermark           = { key_rotation = 1 }
+    alert_emails            = ["operator@example.com"]
+    characters              = {}
+    compat                  = { keys = ["bot"] }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    page                    = { folder = "../tests/page" }
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_04" {
   variables {
+    alert_emails            = ["operator@example.com"]
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
     content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    custom_domain           = "voice.example.com"
+    convert_gpu             = "nvidia-l4"
     firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
     monthly_budget          = 50
-    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
   }
 }
 
 run "state_05" {
   variables {
-    alert_emails  = ["operator@example.com"]
-    app_check     = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours    = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters    = {}
-    convert_gpu   = "nvidia-l4"
-    custom_domain = "voice.example.com"
-    page          = { folder = "../tests/page" }
-    signing       = "hmac"
-    watermark     = { key_rotation = 1 }
+    alert_emails            = ["operator@example.com"]
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    compat                  = { keys = ["bot"] }
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    page                    = { folder = "../tests/page" }
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_06" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
-    monthly_budget          = 50
-    signing                 = "hmac"
+    app_check           = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    characters          = {}
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu         = "nvidia-l4"
+    custom_domain       = "voice.example.com"
+    live                = { cpu = "4", memory = "16Gi" }
+    monthly_budget      = 50
+    page                = { folder = "../tests/page" }
+    signing             = "hmac"
+    watermark           = { key_rotation = 1 }
   }
 }
 
 run "state_07" {
   variables {
     alert_emails            = ["operator@example.com"]
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
+    compat                  = { keys = ["bot"] }
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
     page                    = { folder = "../tests/page" }
-    signing                 = "hmac"
     watermark               = { key_rotation = 1 }
   }
 }
@@ -113,54 +118,54 @@ run "state_08" {
   variables {
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    compat                  = { keys = ["bot"] }
     content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    custom_domain           = "voice.example.com"
+    convert_gpu             = "nvidia-l4"
     firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
-    monthly_budget          = 50
-    page                    = { folder = "../tests/page" }
-    watermark               = { key_rotation = 1 }
+    live                    = { cpu = "4", memory = "16Gi" }
+    signing                 = "hmac"
   }
 }
 
 run "state_09" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    characters              = {}
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
-    monthly_budget          = 50
-    signing                 = "hmac"
+    alert_emails        = ["operator@example.com"]
+    app_check           = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    characters          = {}
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    custom_domain       = "voice.example.com"
+    page                = { folder = "../tests/page" }
+    signing             = "hmac"
+    watermark           = { key_rotation = 1 }
   }
 }
 
 run "state_10" {
   variables {
-    alert_emails = ["operator@example.com"]
-    app_check    = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours   = { noon = { from = 11, to = 13, min_instances = 2 } }
-    convert_gpu  = "nvidia-l4"
-    live         = { cpu = "4", memory = "16Gi", voicevox = true }
-    watermark    = { key_rotation = 1 }
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    compat                  = { keys = ["bot"] }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu             = "nvidia-l4"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    signing                 = "hmac"
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_11" {
   variables {
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    alert_emails            = ["operator@example.com"]
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
+    compat                  = { keys = ["bot"] }
     content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    live                    = { cpu = "4", memory = "16Gi" }
     monthly_budget          = 50
     page                    = { folder = "../tests/page" }
-    signing                 = "hmac"
-    watermark               = { key_rotation = 1 }
   }
 }
 
@@ -168,9 +173,11 @@ run "state_12" {
   variables {
     alert_emails   = ["operator@example.com"]
     app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters     = {}
+    compat         = { keys = ["bot"] }
     convert_gpu    = "nvidia-l4"
+    custom_domain  = "voice.example.com"
+    live           = { cpu = "4", memory = "16Gi" }
     monthly_budget = 50
     signing        = "hmac"
     watermark      = { key_rotation = 1 }
@@ -179,180 +186,119 @@ run "state_12" {
 
 run "state_13" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters              = {}
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
+    monthly_budget          = 50
     page                    = { folder = "../tests/page" }
-    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_14" {
   variables {
     alert_emails   = ["operator@example.com"]
-    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters     = {}
-    convert_gpu    = "nvidia-l4"
-    live           = { cpu = "4", memory = "16Gi", voicevox = true }
+    compat         = { keys = ["bot"] }
+    live           = { cpu = "4", memory = "16Gi" }
     monthly_budget = 50
     signing        = "hmac"
-    watermark      = { key_rotation = 1 }
   }
 }
 
 run "state_15" {
   variables {
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
     content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
-    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
     signing                 = "hmac"
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_16" {
   variables {
-    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters          = {}
-    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu         = "nvidia-l4"
-    custom_domain       = "voice.example.com"
-    live                = { cpu = "4", memory = "16Gi", voicevox = true }
-    monthly_budget      = 50
-    page                = { folder = "../tests/page" }
-    watermark           = { key_rotation = 1 }
-  }
-}
-
-run "state_17" {
-  variables {
     alert_emails            = ["operator@example.com"]
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    characters              = {}
+    compat                  = { keys = ["bot"] }
+    convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    live                    = { cpu = "4", memory = "16Gi" }
+    monthly_budget          = 50
     page                    = { folder = "../tests/page" }
     signing                 = "hmac"
   }
 }
 
+run "state_17" {
+  variables {
+    alert_emails        = ["operator@example.com"]
+    app_check           = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
+    compat              = { keys = ["bot"] }
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu         = "nvidia-l4"
+    live                = { cpu = "4", memory = "16Gi" }
+    signing             = "hmac"
+    watermark           = { key_rotation = 1 }
+  }
+}
+
 run "state_18" {
   variables {
+    alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     characters              = {}
     content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
     firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    monthly_budget          = 50
-    signing                 = "hmac"
+    page                    = { folder = "../tests/page" }
     watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_19" {
   variables {
-    alert_emails        = ["operator@example.com"]
-    app_check           = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu         = "nvidia-l4"
-    custom_domain       = "voice.example.com"
-    live                = { cpu = "4", memory = "16Gi", voicevox = true }
-    page                = { folder = "../tests/page" }
-    watermark           = { key_rotation = 1 }
+    alert_emails            = ["operator@example.com"]
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    compat                  = { keys = ["bot"] }
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_20" {
   variables {
-    characters          = {}
-    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    custom_domain       = "voice.example.com"
-    monthly_budget      = 50
-    page                = { folder = "../tests/page" }
-    signing             = "hmac"
-    watermark           = { key_rotation = 1 }
+    alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    characters              = {}
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    page                    = { folder = "../tests/page" }
   }
 }
 
 run "state_21" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    page                    = { folder = "../tests/page" }
-  }
-}
-
-run "state_22" {
-  variables {
-    alert_emails        = ["operator@example.com"]
-    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters          = {}
-    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    monthly_budget      = 50
-  }
-}
-
-run "state_23" {
-  variables {
-    alert_emails  = ["operator@example.com"]
-    characters    = {}
-    convert_gpu   = "nvidia-l4"
-    custom_domain = "voice.example.com"
-    live          = { cpu = "4", memory = "16Gi", voicevox = true }
-    signing       = "hmac"
-    watermark     = { key_rotation = 1 }
-  }
-}
-
-run "state_24" {
-  variables {
-    alert_emails            = ["operator@example.com"]
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters              = {}
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
-  }
-}
-
-run "state_25" {
-  variables {
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
-    monthly_budget          = 50
-    page                    = { folder = "../tests/page" }
-    signing                 = "hmac"
-  }
-}
-
-run "state_26" {
-  variables {
-    custom_domain = "voice.example.com"
-    live          = { cpu = "4", memory = "16Gi", voicevox = true }
-    page          = { folder = "../tests/page" }
-    signing       = "hmac"
-  }
-}
-
-run "state_27" {
-  variables {
+    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    compat         = { keys = ["bot"] }
     custom_domain  = "voice.example.com"
     live           = { cpu = "4", memory = "16Gi" }
     monthly_budget = 50
@@ -362,15 +308,152 @@ run "state_27" {
   }
 }
 
-run "state_28" {
+run "state_22" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    compat                  = { keys = ["bot"] }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+  }
+}
+
+run "state_23" {
+  variables {
+    alert_emails        = ["operator@example.com"]
+    characters          = {}
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu         = "nvidia-l4"
+    custom_domain       = "voice.example.com"
+    page                = { folder = "../tests/page" }
+    signing             = "hmac"
+    watermark           = { key_rotation = 1 }
+  }
+}
+
+run "state_24" {
   variables {
     alert_emails            = ["operator@example.com"]
     busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
+    compat                  = { keys = ["bot"] }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi", voicevox = true }
+    live                    = { cpu = "4", memory = "16Gi" }
+    signing                 = "hmac"
+  }
+}
+
+run "state_25" {
+  variables {
+    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    compat         = { keys = ["bot"] }
+    convert_gpu    = "nvidia-l4"
+    custom_domain  = "voice.example.com"
+    live           = { cpu = "4", memory = "16Gi" }
+    monthly_budget = 50
+    page           = { folder = "../tests/page" }
+    signing        = "hmac"
+  }
+}
+
+run "state_26" {
+  variables {
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
+  }
+}
+
+run "state_27" {
+  variables {
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    monthly_budget          = 50
     page                    = { folder = "../tests/page" }
     watermark               = { key_rotation = 1 }
+  }
+}
+
+run "state_28" {
+  variables {
+    alert_emails   = ["operator@example.com"]
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters     = {}
+    convert_gpu    = "nvidia-l4"
+    custom_domain  = "voice.example.com"
+    monthly_budget = 50
+    signing        = "hmac"
+    watermark      = { key_rotation = 1 }
+  }
+}
+
+run "state_29" {
+  variables {
+    alert_emails        = ["operator@example.com"]
+    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
+    compat              = { keys = ["bot"] }
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu         = "nvidia-l4"
+    custom_domain       = "voice.example.com"
+    live                = { cpu = "4", memory = "16Gi" }
+    page                = { folder = "../tests/page" }
+  }
+}
+
+run "state_30" {
+  variables {
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    compat                  = { keys = ["bot"] }
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+    watermark               = { key_rotation = 1 }
+  }
+}
+
+run "state_31" {
+  variables {
+    app_check   = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    characters  = {}
+    compat      = { keys = ["bot"] }
+    convert_gpu = "nvidia-l4"
+    live        = { cpu = "4", memory = "16Gi" }
+  }
+}
+
+run "state_32" {
+  variables {
+    alert_emails   = ["operator@example.com"]
+    convert_gpu    = "nvidia-l4"
+    monthly_budget = 50
+    signing        = "hmac"
+  }
+}
+
+run "state_33" {
+  variables {
+    alert_emails   = ["operator@example.com"]
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters     = {}
+    compat         = { keys = ["bot"] }
+    convert_gpu    = "nvidia-l4"
+    custom_domain  = "voice.example.com"
+    live           = { cpu = "4", memory = "16Gi" }
+    monthly_budget = 50
+    page           = { folder = "../tests/page" }
   }
 }
