@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from functions.combined.settings import CombinedSettings, Switch
 from functions.compat.composition import Doors, Room, compose, keys_of
+from functions.compat.following import Follower, load_bundle
 from functions.compat.keys.access import Access
 from functions.compat.keys.metering import KeyLimits, Meter
 from functions.compat.voicevox.memory.kept import Kept
@@ -21,10 +24,13 @@ from shared.process import logs, settings
 from speech.bundles.bundle import BundleError
 
 if TYPE_CHECKING:
-    from functions.live.app import LiveApp
+    from collections.abc import AsyncIterator
 
 
-def add_compat(config: CombinedSettings, services: live.Services, kept: Kept) -> live.Services:
+@asynccontextmanager
+async def adding_compat(
+    config: CombinedSettings, services: live.Services, kept: Kept
+) -> AsyncIterator[live.Services]:
     """Add the APIs of other clients to what `live` serves.
 
     Args:
@@ -47,24 +53,27 @@ def add_compat(config: CombinedSettings, services: live.Services, kept: Kept) ->
     tools = services.tools
     meter = Meter(KeyLimits(config.key_characters_per_day, config.key_seconds_per_day))
     room = Room(tools.characters, kept, tools.decoder, admission, config.characters_dir, meter)
-    return replace(services, admission=admission, others=compose(doors, room).app)
-
-
-def build(config: CombinedSettings, services: live.Services, kept: Kept) -> LiveApp:
-    """Build the application from its settings and its services; it can convert at once.
-
-    Whoever serves it awaits `app.drain()` before it ends.
-
-    Raises:
-        BundleError: no character takes text.
-    """
-    return live.build(config, add_compat(config, services, kept))
+    compat = compose(doors, room)
+    async with AsyncExitStack() as stack:
+        if config.follow_characters is Switch.ON:
+            load = partial(
+                load_bundle,
+                session=tools.session,
+                max_bytes=config.max_bundle_bytes,
+                marker=tools.marker,
+            )
+            follower = Follower(config.characters_dir, load, tools.characters)
+            stack.callback(asyncio.create_task(follower.follow(compat.offered)).cancel)
+        yield replace(services, admission=admission, others=compat.app)
 
 
 async def _serve(config: CombinedSettings) -> None:
     kept = Kept.opened()
-    async with live.starting_services(config, kept.front_end()) as services:
-        await live.serve(config, add_compat(config, services, kept))
+    async with (
+        live.starting_services(config, kept.front_end()) as services,
+        adding_compat(config, services, kept) as added,
+    ):
+        await live.serve(config, added)
 
 
 def main() -> None:

@@ -35,6 +35,8 @@ class CombinedSettings(LiveSettings):
             NAME=CHARACTER, separated by commas.
         voicevox_speakers: by which further numbers clients of VOICEVOX may ask for a character,
             each NUMBER=CHARACTER, separated by commas.
+        follow_characters: whether these APIs offer bundles that come into the folder of characters
+            while the service runs; an image's folder never changes.
     """
 
     voicevox_alone: Switch = Switch.OFF
@@ -44,3 +46,4 @@ class CombinedSettings(LiveSettings):
     key_seconds_per_day: Annotated[float, Field(gt=0)] | None = None
     voicevox_speakers: CommaSeparated = ()
     openai_voices: CommaSeparated = ()
+    follow_characters: Switch = Switch.OFF

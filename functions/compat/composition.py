@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from functions.compat.elevenlabs import routes as elevenlabs
 from functions.compat.elevenlabs.errors import refuse as refuse_elevenlabs
 from functions.compat.elevenlabs.recordings import RecordingLimits, Recordings
+from functions.compat.following import OfferedCharacters
 from functions.compat.keys import metrics
 from functions.compat.keys.access import OPERATOR, Access, AccessMiddleware
 from functions.compat.keys.metering import Meter
@@ -117,10 +118,12 @@ class Compat:
     Attributes:
         app: all dialects of HTTP, behind one port.
         wyoming: serves clients of Wyoming, where an operator gives it a port.
+        offered: the characters of all dialects, which may change while they serve.
     """
 
     app: ASGIApp
     wyoming: WyomingServer
+    offered: OfferedCharacters
 
 
 def compose(doors: Doors, room: Room) -> Compat:
@@ -129,21 +132,22 @@ def compose(doors: Doors, room: Room) -> Compat:
     Raises:
         BundleError: no character takes text, or one that a number or a name names.
     """
-    speakers = offered_speakers(room.characters)
+    characters = dict(room.characters)
+    speakers = offered_speakers(characters)
     if not speakers:
         raise BundleError(f"{room.characters_dir}: expected a character that takes text.")
     limits = SpeechLimits(doors.max_seconds)
     synthesis = Synthesis(room.admission, limits)
-    voices = Voices(speakers, aliases_of(doors.numbers, room.characters))
+    voices = Voices(speakers, aliases_of(doors.numbers, characters))
     services = voicevox.Services(voices, room.kept.presets, room.kept.dictionary, room.admission)
     served = voicevox.Settings(voicevox.VERSION, limits, is_alone=doors.is_alone)
-    text_voices = TextVoices(text_voices_of(room.characters), names_of(doors.names))
+    text_voices = TextVoices(text_voices_of(characters), names_of(doors.names))
     recordings = Recordings(room.decoder, room.admission, doors.recordings)
     dialects = (
         Dialect(openai.PATHS, openai.build(text_voices, synthesis, room.meter), refuse_openai),
         Dialect(
             elevenlabs.PATHS,
-            elevenlabs.build(room.characters, recordings, synthesis, room.meter),
+            elevenlabs.build(characters, recordings, synthesis, room.meter),
             refuse_elevenlabs,
         ),
         Dialect(
@@ -161,4 +165,5 @@ def compose(doors: Doors, room: Room) -> Compat:
     app = AllowedOriginsMiddleware(
         SlowReadersMiddleware(Dialects(protected)), doors.access.allowed_origins, _HEADERS
     )
-    return Compat(app, WyomingServer(text_voices, synthesis, room.meter))
+    wyoming = WyomingServer(text_voices, synthesis, room.meter)
+    return Compat(app, wyoming, OfferedCharacters(characters, voices, text_voices))

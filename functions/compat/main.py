@@ -13,14 +13,16 @@ import shutil
 import sys
 import tempfile
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from conversion.admission import Admission
-from conversion.characters.loading import build_character, return_memory
+from conversion.characters.loading import build_characters, return_memory
 from conversion.origin.watermarking import open_marker
 from conversion.serving.serving import listening_socket, require_supervision, serve_until_signal
 from functions.compat.composition import Compat, Doors, Room, compose, keys_of
+from functions.compat.following import Follower, load_bundle
 from functions.compat.keys.access import Access
 from functions.compat.keys.kept_file import KeptFile
 from functions.compat.keys.metering import KeyLimits, Meter
@@ -28,10 +30,8 @@ from functions.compat.settings import CompatSettings
 from functions.compat.voicevox.memory.kept import Kept
 from shared.process import logs, settings
 from speech.bundles.bundle import BundleError
-from speech.bundles.reading import load_characters
 from speech.decoding.decoder import Decoder
 from speech.engines.interface.text_engine import SpeechOptions
-from speech.engines.registry import ENGINES
 from speech.networks.mapped_weights import MappedWeights
 from speech.networks.settings import SessionSettings
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from conversion.admission import Slots
     from conversion.characters.lending import LoadedCharacter
     from conversion.serving.processes import Supervision
+    from speech.results.watermark.marked import Marker
 
 _REHEARSED: Final = "はい。"
 
@@ -93,23 +94,28 @@ def _open_slots(config: CompatSettings) -> Slots | None:
     return SharedSlots(config.slots_dir, config.concurrency)
 
 
-def load(config: CompatSettings, kept: Kept) -> dict[str, LoadedCharacter]:
+def open_session(config: CompatSettings, kept: Kept) -> SessionSettings:
+    """Say how the networks of all characters run."""
+    weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
+    return SessionSettings(
+        config.threads, config.provider, front_end=kept.front_end(), weights=weights
+    )
+
+
+def load(
+    config: CompatSettings, session: SessionSettings, marker: Marker | None
+) -> dict[str, LoadedCharacter]:
     """Load the characters, and let each that takes text say a word.
+
+    Args:
+        config: the settings.
+        session: how their networks run.
+        marker: marks what they speak; None to mark nothing.
 
     Raises:
         BundleError: a bundle will not work, or there is none.
     """
-    weights = None if config.weights_dir is None else MappedWeights(config.weights_dir)
-    session = SessionSettings(
-        config.threads, config.provider, front_end=kept.front_end(), weights=weights
-    )
-    marker = open_marker(config)
-    characters = {
-        name: build_character(character, session, marker=marker)
-        for name, character in load_characters(
-            config.characters_dir, ENGINES, config.max_bundle_bytes
-        ).items()
-    }
+    characters = build_characters(config.characters_dir, session, config.max_bundle_bytes, marker)
     for character in characters.values():
         if character.text_engine is not None:
             list(character.text_engine.speak(_REHEARSED, SpeechOptions()))
@@ -128,9 +134,15 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
         BundleError: a bundle will not work, or none takes text.
     """
     kept = await asyncio.to_thread(Kept.opened, config.data_dir)
+    session, marker = open_session(config, kept), open_marker(config)
+    follower = Follower(
+        config.characters_dir,
+        partial(load_bundle, session=session, max_bytes=config.max_bundle_bytes, marker=marker),
+    )
     # Started before there are threads: decoding processes are copies of one that it starts.
     async with Decoder(max_processes=config.share(config.concurrency)) as decoder:
-        compat = build(config, await asyncio.to_thread(load, config, kept), kept, decoder)
+        characters = await asyncio.to_thread(load, config, session, marker)
+        compat = build(config, characters, kept, decoder)
 
         async def drain() -> None:
             """Do nothing: the server waits for the requests under way."""
@@ -139,6 +151,8 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
             if config.wyoming_port is not None:
                 wyoming = compat.wyoming.listening(config.wyoming_host, config.wyoming_port)
                 await stack.enter_async_context(wyoming)
+            following = asyncio.create_task(follower.follow(compat.offered))
+            stack.callback(following.cancel)
             app = cast("ASGIFramework", compat.app)
             await serve_until_signal(app, config, drain, supervision)
 

@@ -62,6 +62,12 @@ def listed(api: str) -> list[str]:
     return [character["id"] for character in answer["characters"]]
 
 
+def offered(address: str) -> list[str]:
+    """What clients of OpenAI are offered."""
+    answer = requests.get(f"{address}/v1/audio/voices", timeout=SECONDS).json()
+    return [voice["id"] for voice in answer["voices"]]
+
+
 def create(api: str) -> requests.Response:
     wish = {"content_type": "audio/webm", "character": "tester"}
     return requests.post(f"{api}/voices", json=wish, timeout=SECONDS)
@@ -129,13 +135,19 @@ def test_serve_notices_folders_of_characters_that_come_and_go_and_names_a_broken
     monkeypatch.setenv("CHARACTERS_DIR", str(characters))
     with served_process(tmp_path / "cloud", "--embedded") as process:
         assert process.stdout is not None
-        api = json.loads((tmp_path / "cloud" / "endpoints.json").read_text())["api"] + "/api/v1"
+        endpoints = json.loads((tmp_path / "cloud" / "endpoints.json").read_text())
+        api, doors = endpoints["api"] + "/api/v1", endpoints["voicevox"]
         assert listed(api) == ["mei", "early"]
+        assert offered(doors) == ["mei", "early"]
 
         write_waveform_bundle(characters, gain_graph(1.0))
         assert process.stdout.readline().startswith("tester is offered now")
         until(lambda: listed(api) == ["mei", "early", "tester"])
         assert convert(api) == 24_000
+        until(lambda: offered(doors) == ["mei", "early", "tester"])
+        said = {"model": "tts-1", "voice": "tester", "input": "はい。", "response_format": "wav"}
+        spoken = requests.post(f"{doors}/v1/audio/speech", json=said, timeout=SECONDS)
+        assert (spoken.status_code, len(spoken.content) > 10_000) == (200, True)
 
         (characters / "wrong").mkdir()
         (characters / "wrong" / "character.json").write_text("{}")
@@ -152,3 +164,4 @@ def test_serve_notices_folders_of_characters_that_come_and_go_and_names_a_broken
         ]
         until(lambda: listed(api) == ["mei"])
         assert create(api).json()["code"] == "unknown_character"
+        until(lambda: offered(doors) == ["mei"])

@@ -62,7 +62,7 @@ class ElevenLabsRoutes:
     """From voice to voice in one call, and the list of voices.
 
     Args:
-        characters: all that are loaded; those that take speech are offered.
+        characters: all that are loaded, which may change; those that take speech are offered.
         recordings: takes recordings in.
         synthesis: sends what is converted; bounded.
         meter: counts what each key has.
@@ -76,9 +76,7 @@ class ElevenLabsRoutes:
         meter: Meter,
     ) -> None:
         self._meter = meter
-        self._characters = {
-            name: each for name, each in characters.items() if each.manifest.takes_speech
-        }
+        self._loaded = characters
         self._recordings = recordings
         self._synthesis = synthesis
 
@@ -132,6 +130,10 @@ class ElevenLabsRoutes:
             options = _options_in(form)
             recording = await self._recordings.decode(form)
         return _Taken(_speech_of(character, recording, options, sound), recording.seconds)
+
+    @property
+    def _characters(self) -> dict[str, LoadedCharacter]:
+        return {name: each for name, each in self._loaded.items() if each.manifest.takes_speech}
 
     def _find(self, request: Request) -> LoadedCharacter:
         name = request.path_params["voice_id"]

@@ -46,9 +46,7 @@ class TextVoices:
     """
 
     def __init__(self, voices: Iterable[TextVoice], names: Mapping[str, str]) -> None:
-        self._voices = {voice.id: voice for voice in voices}
-        if not self._voices:
-            raise BundleError("expected a character that takes text")
+        self.offer(voices)
         self._names = names
         for name, voice in names.items():
             if voice not in self._voices:
@@ -57,6 +55,17 @@ class TextVoices:
                     f"OPENAI_VOICES: expected NAME=CHARACTER with one of {known},"
                     f" found '{name}={voice}'."
                 )
+
+    def offer(self, voices: Iterable[TextVoice]) -> None:
+        """Offer these voices from now on, in this order.
+
+        Raises:
+            BundleError: there is none.
+        """
+        offered = {voice.id: voice for voice in voices}
+        if not offered:
+            raise BundleError("expected a character that takes text")
+        self._voices = offered
 
     @property
     def default(self) -> TextVoice:

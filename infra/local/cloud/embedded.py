@@ -144,14 +144,15 @@ class _Deployables:
         async with starting_tools(config, kept.front_end()) as tools:
             app = convert.build(config, convert.Services(stores, await tools))
             services = live.Services(stores, await tools)
-            live_app = combined.build(live_config, services, kept)
-            try:
-                yield _by_port(
-                    {port_of(addresses.convert): app, port_of(str(addresses.live)): live_app}
-                )
-            finally:
-                await live_app.drain()
-                await app.worker.drain()
+            async with combined.adding_compat(live_config, services, kept) as added:
+                live_app = live.build(live_config, added)
+                try:
+                    yield _by_port(
+                        {port_of(addresses.convert): app, port_of(str(addresses.live)): live_app}
+                    )
+                finally:
+                    await live_app.drain()
+                    await app.worker.drain()
 
     def api(self) -> ASGIApp:
         config = self._settings(ApiSettings, "api")

@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from google.api_core.exceptions import GoogleAPICallError
 
-from shared.characters.manifest import BUILT_IN, MANIFEST
 from speech.bundles.bundle import BundleError
+from speech.bundles.following import FollowedFolder
 from speech.bundles.reading import load_character
 from speech.engines.registry import ENGINES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from shared.characters.manifest import CharacterManifest
 
 LOOK_SECONDS: Final = 1.0
-
-Traces = tuple[tuple[str, int, int], ...]
-"""What shows that a folder has changed: of each file its path, its time and its size."""
 
 
 class Offer(Protocol):
@@ -54,15 +51,13 @@ class OwnCharacters:
     folder: Path
     bucket: Callable[[], Offer]
     say: Callable[[str], None]
-    _served: dict[str, Traces] = field(init=False)
-    _seen: Mapping[str, Traces] = field(init=False)
-    _judged: dict[str, Traces] = field(init=False)
+    _followed: FollowedFolder = field(init=False)
+    _served: set[str] = field(init=False)
     _offered: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
-        self._seen = self._look()
-        self._served = dict(self._seen)
-        self._judged = dict(self._seen)
+        self._followed = FollowedFolder(self.folder)
+        self._served = set(self._followed.names)
 
     async def watch(self) -> None:
         """Look at the folder every second; never returns."""
@@ -73,19 +68,15 @@ class OwnCharacters:
 
     def follow(self) -> None:
         """Offer what is new and stays the same for two looks; withdraw what is gone."""
-        before, self._seen = self._seen, self._look()
-        for name in sorted(self._judged.keys() - self._seen.keys()):
-            del self._judged[name]
+        changes = self._followed.look()
+        for name in changes.gone:
             self._withdraw(name)
-        for name, traces in self._seen.items():
-            if traces == before.get(name) and traces != self._judged.get(name):
-                self._judged[name] = traces
-                self._take(name)
+        for name in changes.new:
+            self._take(name)
 
     def _take(self, name: str) -> None:
         if name in self._served:
-            if self._served[name] != self._seen[name]:
-                self.say(f"{name} has changed; start serve again to hear it so.")
+            self.say(f"{name} has changed; start serve again to hear it so in the page.")
             return
         try:
             character = load_character(self.folder / name, ENGINES)
@@ -94,28 +85,10 @@ class OwnCharacters:
             self._withdraw(name, f"{name} is not offered: {error} The others go on.")
             return
         self._offered.add(name)
-        self.say(f"{name} is offered now; VOICEVOX's and OpenAI's routes know it after a restart.")
+        self.say(f"{name} is offered now.")
 
     def _withdraw(self, name: str, sentence: str = "") -> None:
         if name in self._offered:
             self.bucket().remove(name)
             self._offered.discard(name)
         self.say(sentence or f"{name} is gone and no longer offered.")
-
-    def _look(self) -> Mapping[str, Traces]:
-        """Return the traces of every bundle that does not come with the service, by its id."""
-        found = sorted(path.parent for path in self.folder.glob(f"*/{MANIFEST}"))
-        own = (path for path in found if path.name not in BUILT_IN and path.name[0] != ".")
-        return {path.name: _traces(path) for path in own}
-
-
-def _traces(folder: Path) -> Traces:
-    traces = []
-    for path in sorted(folder.rglob("*")):
-        try:
-            facts = path.stat()
-        except OSError:
-            # It was removed just now; the next look tells.
-            continue
-        traces.append((str(path.relative_to(folder)), facts.st_mtime_ns, facts.st_size))
-    return tuple(traces)

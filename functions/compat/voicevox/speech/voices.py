@@ -110,8 +110,12 @@ class Voices:
     def __init__(
         self, speakers: Sequence[OfferedSpeaker], aliases: Mapping[int, int] = MappingProxyType({})
     ) -> None:
-        self.speakers = tuple(speakers)
         self._aliases = aliases
+        self.offer(speakers)
+
+    def offer(self, speakers: Sequence[OfferedSpeaker]) -> None:
+        """Offer these speakers from now on, in this order."""
+        self.speakers = tuple(speakers)
         self._styles: Mapping[int, OfferedStyle] = {
             style.id: style for speaker in speakers for style in speaker.styles
         }
