@@ -1,7 +1,7 @@
 """How the APIs of `compat` compare: texts a second, first sound, and from voice to voice.
 
-All are asked in one process with one thread, one after the other. The formats of 24 kHz differ in
-what encoding them costs.
+All are asked in one process with one thread, in turn and in several rounds, because the speed of a
+machine drifts. The formats of 24 kHz differ in what encoding them costs.
 """
 
 from __future__ import annotations
@@ -11,17 +11,23 @@ import io
 import json
 import time
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
 from websockets.asyncio.client import connect
+from wyoming.client import AsyncTcpClient
+from wyoming.tts import Synthesize, SynthesizeVoice
 
 from benchmarks.measuring.report import Table
 from benchmarks.measuring.servers import PORT, python, running
+from benchmarks.measuring.undisturbed import undisturbed
+from infra.local.configuration.ports import Ports
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from benchmarks.measuring.report import Cell
     from benchmarks.measuring.servers import Server
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     Ask = Callable[[str], Awaitable[float]]
 
 CLIENTS: Final = 6
+ROUNDS: Final = 3
 _HEADER_BYTES: Final = 4_000
 """More than the header of any format: what comes after it is heard."""
 
@@ -48,13 +55,28 @@ class Door:
     ask: Ask
 
 
+@dataclass(slots=True)
+class _Counted:
+    """What all rounds have counted of one API.
+
+    Attributes:
+        texts: spoken in a second.
+        processor: seconds that the service took of the processors.
+        answers: how many texts were spoken.
+    """
+
+    texts: float = 0.0
+    processor: float = 0.0
+    answers: int = 0
+
+
 async def compare_doors(texts: Sequence[str], long: str, seconds: float, times: int) -> Table:
     """Measure every API with the built-in voice.
 
     Args:
         texts: that are asked for in turn.
         long: whose first sound is waited for.
-        seconds: for how long each is asked for as much as it speaks.
+        seconds: for how long each is asked in each round for as much as it speaks.
         times: how often the first sound is waited for.
     """
     environment = {
@@ -67,31 +89,59 @@ async def compare_doors(texts: Sequence[str], long: str, seconds: float, times: 
         "MAX_REQUESTS": "0",
         "LOG_LEVEL": "WARNING",
     }
-    async with (
-        running(python("functions.compat"), environment, "/version") as server,
-        httpx.AsyncClient(base_url=server.url, timeout=120) as client,
-    ):
-        doors = await _doors(server, client)
-        rows: list[tuple[Cell, ...]] = []
-        for door in doors:
-            await door.ask(long)
-            first = median([await door.ask(long) for _ in range(times)])
-            rate = await _saturation(door, texts, seconds)
-            usual = rows[0][1] if rows else rate
-            rows.append((door.title, rate, rate / float(usual or 1), first * 1000))
-        rows.append(("ElevenLabs, 5 s of speech to Ned", None, None, await _convert(client, times)))
+    with Ports() as ports:
+        (wyoming_port,) = ports.free(1)
+        environment["WYOMING_PORT"] = str(wyoming_port)
+        async with (
+            running(python("functions.compat"), environment, "/version") as server,
+            httpx.AsyncClient(base_url=server.url, timeout=120) as client,
+        ):
+            doors = await _doors(server, client, wyoming_port)
+            firsts = [await _first_sound(server, door, long, times) for door in doors]
+            counted = [_Counted() for _ in doors]
+            asked = [count() for _ in doors]
+            for _ in range(ROUNDS):
+                for door, numbers, sums in zip(doors, asked, counted, strict=True):
+                    measure = partial(_saturation, server, door, texts, numbers, seconds)
+                    found, _ = await undisturbed(server, measure)
+                    sums.texts += found.texts / ROUNDS
+                    sums.processor += found.processor
+                    sums.answers += found.answers
+            converted = await _convert(client, times)
+    usual = counted[0]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            door.title,
+            sums.texts,
+            sums.texts / usual.texts,
+            sums.processor / sums.answers,
+            first * 1000,
+        )
+        for door, sums, first in zip(doors, counted, firsts, strict=True)
+    ]
+    rows.append(("ElevenLabs, 5 s of speech to Ned", None, None, None, converted))
     columns = (
         "API, Mei",
         "saturation (texts/s)",
         "of VOICEVOX's",
+        "processor time of a text (s)",
         "first sound of 60 characters, or answer (ms)",
     )
     return Table("the APIs, 1 process, 1 thread", columns, tuple(rows))
 
 
-async def _doors(server: Server, client: httpx.AsyncClient) -> list[Door]:
+async def _first_sound(server: Server, door: Door, text: str, times: int) -> float:
+    async def measure() -> float:
+        return median([await door.ask(text) for _ in range(times)])
+
+    await door.ask(text)
+    first, _ = await undisturbed(server, measure)
+    return first
+
+
+async def _doors(server: Server, client: httpx.AsyncClient, wyoming_port: int) -> list[Door]:
     speakers = (await client.get("/speakers")).json()
-    style = speakers[0]["styles"][0]["id"]
+    (style,) = (each["styles"][0]["id"] for each in speakers if each["name"] == "メイ")
 
     async def voicevox(text: str) -> float:
         begin = time.perf_counter()
@@ -99,33 +149,46 @@ async def _doors(server: Server, client: httpx.AsyncClient) -> list[Door]:
         request = {"params": {"speaker": style}, "json": query.json()}
         return await _first(client, "/streaming_synthesis", **request) - begin
 
-    def openai(response_format: str) -> Ask:
-        async def ask(text: str) -> float:
-            begin = time.perf_counter()
-            body = {"model": "tts-1", "voice": "mei", "input": text}
-            body |= {"response_format": response_format}
-            return await _first(client, "/v1/audio/speech", json=body) - begin
-
-        return ask
-
-    async def in_pieces(text: str) -> float:
-        address = server.url.replace("http", "ws", 1) + "/speech"
-        begin, first = time.perf_counter(), 0.0
-        async with connect(address, subprotocols=["voice-avatar.speech.v1"]) as socket:  # type: ignore[list-item] # a NewType
-            for said in ({"type": "begin"}, {"type": "text", "text": text}, {"type": "end"}):
-                await socket.send(json.dumps(said))
-            async for message in socket:
-                if isinstance(message, bytes):
-                    first = first or time.perf_counter()
-                elif json.loads(message)["type"] == "ended":
-                    break
-        return first - begin
-
     return [
         Door("VOICEVOX, `/audio_query` and `/streaming_synthesis`", voicevox),
-        *(Door(f"OpenAI, {each}", openai(each)) for each in ("wav", "mp3", "opus")),
-        Door("text in pieces, one WebSocket a text", in_pieces),
+        *(
+            Door(f"OpenAI, {each}", partial(_ask_openai, client, each))
+            for each in ("pcm", "wav", "mp3", "opus")
+        ),
+        Door("text in pieces, one WebSocket a text", partial(_ask_in_pieces, server)),
+        Door("Wyoming, one connection a text", partial(_ask_wyoming, wyoming_port)),
     ]
+
+
+async def _ask_openai(client: httpx.AsyncClient, response_format: str, text: str) -> float:
+    begin = time.perf_counter()
+    body = {"model": "tts-1", "voice": "mei", "input": text, "response_format": response_format}
+    return await _first(client, "/v1/audio/speech", json=body) - begin
+
+
+async def _ask_in_pieces(server: Server, text: str) -> float:
+    address = server.url.replace("http", "ws", 1) + "/speech"
+    begin, first = time.perf_counter(), 0.0
+    messages = ({"type": "begin", "voice": "mei"}, {"type": "text", "text": text}, {"type": "end"})
+    async with connect(address, subprotocols=["voice-avatar.speech.v1"]) as socket:  # type: ignore[list-item] # a NewType
+        for said in messages:
+            await socket.send(json.dumps(said))
+        async for message in socket:
+            if isinstance(message, bytes):
+                first = first or time.perf_counter()
+            elif json.loads(message)["type"] == "ended":
+                break
+    return first - begin
+
+
+async def _ask_wyoming(port: int, text: str) -> float:
+    begin, first = time.perf_counter(), 0.0
+    async with AsyncTcpClient("127.0.0.1", port) as connection:
+        await connection.write_event(Synthesize(text, SynthesizeVoice(name="mei")).event())
+        while (said := await connection.read_event()) and said.type != "audio-stop":
+            if said.type == "audio-chunk":
+                first = first or time.perf_counter()
+    return first - begin
 
 
 async def _first(client: httpx.AsyncClient, path: str, **request: Any) -> float:
@@ -140,17 +203,25 @@ async def _first(client: httpx.AsyncClient, path: str, **request: Any) -> float:
     return first or time.perf_counter()
 
 
-async def _saturation(door: Door, texts: Sequence[str], seconds: float) -> float:
-    begin, asked = time.perf_counter(), iter(range(1 << 30))
+async def _saturation(
+    server: Server, door: Door, texts: Sequence[str], numbers: Iterator[int], seconds: float
+) -> _Counted:
+    """Ask for as much as is spoken; each client's answers count until its last one."""
+    begin, spent = time.perf_counter(), server.cpu_seconds()
 
-    async def client() -> float:
+    async def client() -> tuple[int, float]:
         answers = 0
         while time.perf_counter() - begin < seconds:
-            await door.ask(texts[next(asked) % len(texts)])
+            await door.ask(texts[next(numbers) % len(texts)])
             answers += 1
-        return answers / (time.perf_counter() - begin)
+        return answers, time.perf_counter() - begin
 
-    return sum(await asyncio.gather(*(client() for _ in range(CLIENTS))))
+    heard = await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    return _Counted(
+        sum(answers / took for answers, took in heard),
+        server.cpu_seconds() - spent,
+        sum(answers for answers, _ in heard),
+    )
 
 
 async def _convert(client: httpx.AsyncClient, times: int) -> float:

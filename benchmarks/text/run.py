@@ -146,7 +146,7 @@ async def run(options: Options) -> Report:
         measured: _Results = {}
         for each in plan.arrangements:
             measured |= await _measure(plan, each, folder)
-    doors = await compare_doors(TEXTS, LONG, plan.saturated[0], plan.firsts[0])
+    doors = await compare_doors(TEXTS, LONG, plan.saturated[0] / 2, plan.firsts[0])
     tables = (_loads(plan, measured), _summary(plan, measured), doors)
     return Report("text", tables, facts=_facts(plan, measured))
 
