@@ -4,16 +4,19 @@ A client that sends more than the instance can do must not keep others waiting. 
 too, each has at most half as many places as conversions run, and none right after a recording of it
 has failed as those of an attacker do. What it sends beyond that is refused and comes again. A
 client that is alone has all places at any time.
+
+Where clients wait in line for their answers, nothing comes again by itself: there each has half of
+all places while others come, those that wait included, and those who wait take turns.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, Protocol
 
+from conversion.line import Line
 from shared.http.push import OverloadedError
 
 if TYPE_CHECKING:
@@ -57,22 +60,25 @@ class Admission:
     ) -> None:
         self._most = running + waiting
         self._most_of_one = max(1, running // 2)
+        self._most_in_line = max(1, self._most // 2)
         self._now = now
         self._admitted = 0
         self._admitted_of: Counter[str] = Counter()
         # The last two clients suffice: one of them is not the client that asks.
         self._seen: dict[str, float] = {}
         self._rests_until: dict[str, float] = {}
-        self._running = slots or asyncio.Semaphore(running)
+        self._line = Line(running)
+        self._slots = slots or nullcontext()
         self._few = running // 2
         self._count = 0
 
     @contextmanager
-    def admit(self, client: str | None = None) -> Iterator[None]:
+    def admit(self, client: str | None = None, *, waits: bool = False) -> Iterator[None]:
         """Accept one request, for as long as it is handled.
 
         Args:
             client: whose it is; None if that does not matter.
+            waits: whether the client waits in line for the answer.
 
         Raises:
             OverloadedError: as many as are allowed are being handled, or as many of this client
@@ -82,7 +88,8 @@ class Admission:
             self._see(client)
         if self._admitted >= self._most:
             raise OverloadedError(f"all {self._most} places are taken")
-        if client is not None and self._has_its_share(client):
+        most_of_one = self._most_in_line if waits else self._most_of_one
+        if client is not None and self._has_its_share(client, most_of_one):
             raise OverloadedError("all places of this client are taken, or it has to rest")
         counted = [] if client is None else [client]
         self._admitted += 1
@@ -103,14 +110,22 @@ class Admission:
         self._rests_until[client] = now + REST_SECONDS
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Wait until one more conversion may run, and count it while it does."""
-        async with self._running:
+    async def running(self, client: str | None = None) -> AsyncIterator[None]:
+        """Wait until one more conversion may run, and count it while it does.
+
+        Args:
+            client: whose it is; those who wait take turns.
+        """
+        async with self._line.place(client), self._slots:
             self._count += 1
             try:
                 yield
             finally:
                 self._count -= 1
+
+    def others_wait(self, client: str | None) -> bool:
+        """Return whether another client waits until something of it may run."""
+        return self._line.others_wait(client)
 
     @asynccontextmanager
     async def running_ahead(self) -> AsyncIterator[bool]:
@@ -133,10 +148,10 @@ class Admission:
         while len(self._seen) > 2:  # noqa: PLR2004 - see above
             del self._seen[next(iter(self._seen))]
 
-    def _has_its_share(self, client: str) -> bool:
+    def _has_its_share(self, client: str, most: int) -> bool:
         now = self._now()
         has_others = any(
             other != client and seen > now - OTHERS_SECONDS for other, seen in self._seen.items()
         )
         rests = self._rests_until.get(client, now) > now
-        return has_others and (rests or self._admitted_of[client] >= self._most_of_one)
+        return has_others and (rests or self._admitted_of[client] >= most)

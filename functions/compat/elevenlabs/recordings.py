@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -13,6 +14,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
 from functions.compat.elevenlabs.errors import FieldError
+from functions.compat.keys.access import takes_turns_as
 from functions.compat.speech.requests import in_seconds
 from shared.http.push import OverloadedError
 from speech.decoding.recordings.recording import DecodeLimits
@@ -70,21 +72,26 @@ class Recordings:
         self._decoder = decoder
         self._admission = admission
         self._limits = limits
-        self._here = 0
+        self._here: Counter[str | None] = Counter()
 
     @asynccontextmanager
     async def form(self, request: Request) -> AsyncIterator[FormData]:
         """Read a form with a recording; its files are gone at the end of the context.
 
         Raises:
-            OverloadedError: as many recordings as may be here are here.
+            OverloadedError: as many recordings as may be here are here, or the client has half of
+                these places.
             HTTPException: the body is too large or no form.
         """
-        if self._here >= self._limits.at_once:
-            raise OverloadedError(f"all {self._limits.at_once} places for recordings are taken")
-        with self._admission.admit():
+        client, places = takes_turns_as(request.scope), self._limits.at_once
+        most_of_one = places if client is None else max(1, places // 2)
+        if self._here.total() >= places or self._here[client] >= most_of_one:
+            raise OverloadedError(
+                f"all {places} places for recordings, or this client's, are taken"
+            )
+        with self._admission.admit(client, waits=True):
             pass  # refuses at once what would be refused when it is here
-        self._here += 1
+        self._here[client] += 1
         try:
             parser = MultiPartParser(
                 request.headers,
@@ -96,14 +103,15 @@ class Recordings:
             try:
                 form = await _parse(parser)
                 # Only now: a recording that comes slowly keeps nobody from speaking.
-                with self._admission.admit():
+                with self._admission.admit(client, waits=True):
                     yield form
             finally:
                 # Also those of a form that was cut off, which nothing else closes.
                 for file in parser._files_to_close_on_error:  # noqa: SLF001 - see above
                     file.close()
         finally:
-            self._here -= 1
+            self._here[client] -= 1
+            self._here += Counter()  # forgets who has none
 
     async def decode(self, form: FormData) -> Recording:
         """Decode the recording in the field `audio`.

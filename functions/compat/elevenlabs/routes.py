@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from functions.compat.elevenlabs.errors import FieldError, UnknownVoiceError, exception_handlers
 from functions.compat.elevenlabs.pieces import convert_in_pieces
-from functions.compat.keys.access import client_of
+from functions.compat.keys.access import client_of, takes_turns_as
 from functions.compat.keys.metering import Meter
 from functions.compat.speech.answers import MARKED, SpokenAnswer
 from functions.compat.speech.encoders import open_encoder
@@ -102,7 +102,7 @@ class ElevenLabsRoutes:
         character, sound = self._find(request), _find_format(request)
         taken = await self._take(request, character, sound)
         async with self._counting(request, taken):
-            stream = await self._synthesis.stream(taken.speech)
+            stream = await self._synthesis.stream(taken.speech, takes_turns_as(request.scope))
         return SpokenAnswer(self._synthesis, stream, sound.content_type)
 
     async def _convert(self, request: Request) -> Response:
@@ -114,7 +114,9 @@ class ElevenLabsRoutes:
         raw = SoundFormat(Codec.PCM, sound.sample_rate)
         taken = await self._take(request, character, raw)
         async with self._counting(request, taken):
-            (pcm,) = await self._synthesis.speak([taken.speech], request.is_disconnected)
+            (pcm,) = await self._synthesis.speak(
+                [taken.speech], request.is_disconnected, takes_turns_as(request.scope)
+            )
         wave = await asyncio.to_thread(wav_file, pcm, sound.sample_rate, 1, character.marking)
         return Response(wave, media_type=sound.content_type, headers=MARKED)
 

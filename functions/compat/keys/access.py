@@ -66,6 +66,11 @@ def client_of(scope: Scope) -> str:
     return client
 
 
+def takes_turns_as(scope: Scope) -> str | None:
+    """Return as whom a request takes turns with others; None where no key tells clients apart."""
+    return client_of(scope) or None
+
+
 class AccessMiddleware:
     """ASGI middleware: refuses requests without a key, and those of pages of other sites.
 

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from functions.compat.keys.access import client_of
+from functions.compat.keys.access import client_of, takes_turns_as
 from functions.compat.keys.metering import Meter
 from functions.compat.openai.bodies import FORMATS, MODELS, VOICES, SpeechRequest, model_body
 from functions.compat.openai.errors import RequestError, exception_handlers
@@ -66,7 +66,7 @@ class OpenAiRoutes:
         owner = client_of(request.scope)
         async with self._meter.counting(owner, "openai", characters=len(asked.input)):
             speech = speech_of(voice, asked.input, options, sound)
-            stream = await self._synthesis.stream(speech)
+            stream = await self._synthesis.stream(speech, takes_turns_as(request.scope))
         if asked.stream_format == "audio":
             return SpokenAnswer(self._synthesis, stream, sound.content_type)
         events = partial(_events, tokens=len(asked.input))

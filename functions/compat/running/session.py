@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.websockets import WebSocketDisconnect
 
-from functions.compat.keys.access import client_of
+from functions.compat.keys.access import client_of, takes_turns_as
 from functions.compat.keys.metering import LimitReachedError, Meter
 from functions.compat.running.protocol import (
     SUBPROTOCOL,
@@ -168,6 +168,7 @@ class SpeechSession:
             utterance.sentences(),
             options,
             sound,
+            client=takes_turns_as(self._websocket.scope),
             with_marks=asked.marks,
             count=lambda size: self._count(characters=size),
         )

@@ -86,6 +86,7 @@ async def speak_running(
     options: SpeechOptions,
     sound: SoundFormat,
     *,
+    client: str | None = None,
     with_marks: bool = False,
     count: Callable[[int], AbstractAsyncContextManager[None]] = lambda _: nullcontext(),
 ) -> AsyncGenerator[SpokenPiece]:
@@ -99,6 +100,7 @@ async def speak_running(
         sentences: one after the other.
         options: how they are spoken.
         sound: PCM, mu-law or A-law: what is sent one after the other is one sound.
+        client: who takes turns with others; None if that does not matter.
         with_marks: whether to tell when words and phones begin, where the voice knows.
         count: counts the characters of a sentence around its beginning.
 
@@ -115,7 +117,7 @@ async def speak_running(
         spoken = replace(options, silence_before=before, silence_after=0.0)
         try:
             async with count(len(sentence)):
-                stream = await synthesis.stream(speak(voice, sentence, spoken, sound))
+                stream = await synthesis.stream(speak(voice, sentence, spoken, sound), client)
         except TextError as error:
             # Signs alone say nothing; the sentences around them still do.
             if error.code is TextErrorCode.NOTHING_TO_SAY:

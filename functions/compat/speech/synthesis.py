@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -89,13 +89,17 @@ class Synthesis:
         self._streams: dict[SpokenStream, asyncio.Task[None]] = {}
 
     async def speak(
-        self, speeches: Sequence[Speech], is_left: Callable[[], Awaitable[bool]]
+        self,
+        speeches: Sequence[Speech],
+        is_left: Callable[[], Awaitable[bool]],
+        client: str | None = None,
     ) -> list[bytes]:
         """Speak, one after the other.
 
         Args:
             speeches: of one request.
             is_left: whether the client is gone; asked before each piece.
+            client: who takes turns with others; None if that does not matter.
 
         Returns:
             Each as its encoder has written it.
@@ -105,21 +109,53 @@ class Synthesis:
             OverloadedError: as many requests as may be here are here.
             TextError: it cannot be spoken, or is longer than the limit.
         """
-        with self._admission.admit():
-            async with self._admission.running():
+        with self._admission.admit(client, waits=True):
+            async with AsyncExitStack() as turn:
+                await turn.enter_async_context(self._admission.running(client))
                 budget = _Budget(self.limits)
-                return [await _speak_one(speech, budget, is_left) for speech in speeches]
+                return [
+                    await self._speak_one(speech, budget, is_left, turn, client)
+                    for speech in speeches
+                ]
 
-    async def stream(self, speech: Speech) -> SpokenStream:
+    async def _speak_one(
+        self,
+        speech: Speech,
+        budget: _Budget,
+        is_left: Callable[[], Awaitable[bool]],
+        turn: AsyncExitStack,
+        client: str | None,
+    ) -> bytes:
+        speak_next = await _begin(speech, budget)
+        spoken: list[bytes] = []
+        while not await is_left():
+            encoded = await speak_next()
+            if encoded is None:
+                return b"".join(spoken)
+            spoken.append(encoded)
+            await self._let_others_speak(turn, client)
+        raise ClientLeftError
+
+    async def _let_others_speak(self, turn: AsyncExitStack, client: str | None) -> None:
+        """Go to the end of the line between two pieces, if other clients wait in it."""
+        if self._admission.others_wait(client):
+            await turn.aclose()
+            await turn.enter_async_context(self._admission.running(client))
+
+    async def stream(self, speech: Speech, client: str | None = None) -> SpokenStream:
         """Begin to speak; return when the first piece is there.
+
+        Args:
+            speech: what is spoken.
+            client: who takes turns with others; None if that does not matter.
 
         Raises:
             OverloadedError: as many requests as may be here are here, or as many streams.
             TextError: it cannot be spoken.
         """
-        self._make_place()
-        stream = SpokenStream(self.limits.buffered_bytes, self._now)
-        task = asyncio.create_task(self._fill(stream, speech))
+        self._make_place(client)
+        stream = SpokenStream(self.limits.buffered_bytes, self._now, client)
+        task = asyncio.create_task(self._fill(stream, speech, client))
         self._streams[stream] = task
         try:
             await stream.wait_for_first()
@@ -134,12 +170,16 @@ class Synthesis:
         if task is not None:
             task.cancel()
 
-    def _make_place(self) -> None:
+    def _make_place(self, client: str | None) -> None:
         """Find a place for one more stream; whoever reads slowest loses it.
 
         Raises:
-            OverloadedError: all streams are read as fast as they are spoken.
+            OverloadedError: all streams are read as fast as they are spoken, or the client has half
+                of them.
         """
+        of_client = sum(client is not None and each.client == client for each in self._streams)
+        if of_client >= max(1, self.limits.streams // 2):
+            raise OverloadedError(f"all {of_client} streams of this client are taken")
         if len(self._streams) < self.limits.streams:
             return
         slowest = max(self._streams, key=SpokenStream.seconds_behind)
@@ -148,22 +188,30 @@ class Synthesis:
         slowest.fail(SlowReaderError())
         self.close(slowest)
 
-    async def _fill(self, stream: SpokenStream, speech: Speech) -> None:
+    async def _fill(self, stream: SpokenStream, speech: Speech, client: str | None) -> None:
         try:
-            async with AsyncExitStack() as turn:
-                turn.enter_context(self._admission.admit())
-                await turn.enter_async_context(self._admission.running())
-                speak_next = await _begin(speech, _Budget(self.limits))
-                while (encoded := await speak_next()) is not None:
-                    stream.put(encoded)
-                    if not stream.has_room:
-                        await turn.aclose()
-                        await stream.wait_for_room()
-                        await turn.enter_async_context(self._admission.running())
+            await self._speak_into(stream, speech, client)
         except Exception as error:  # noqa: BLE001 - whoever reads the stream gets it
             stream.fail(error)
         else:
             stream.end()
+
+    async def _speak_into(self, stream: SpokenStream, speech: Speech, client: str | None) -> None:
+        admission = self._admission
+        with ExitStack() as place:
+            place.enter_context(admission.admit(client, waits=True))
+            async with AsyncExitStack() as turn:
+                await turn.enter_async_context(admission.running(client))
+                speak_next = await _begin(speech, _Budget(self.limits))
+                while (encoded := await speak_next()) is not None:
+                    stream.put(encoded)
+                    if stream.has_room:
+                        await self._let_others_speak(turn, client)
+                        continue
+                    place.close()
+                    await turn.aclose()
+                    await stream.wait_for_room()
+                    await turn.enter_async_context(admission.running(client))
 
 
 class ClientLeftError(Exception):
@@ -180,9 +228,13 @@ class SpokenStream:
     Args:
         most_bytes: after how much that waits nothing more is spoken.
         now: a clock in seconds that never goes back.
+        client: whose it is; None if that does not matter.
     """
 
-    def __init__(self, most_bytes: int, now: Callable[[], float]) -> None:
+    def __init__(
+        self, most_bytes: int, now: Callable[[], float], client: str | None = None
+    ) -> None:
+        self.client = client
         self._most_bytes = most_bytes
         self._now = now
         self._waiting: deque[bytes] = deque()
@@ -289,19 +341,6 @@ def too_long(seconds: float) -> TextError:
         f"The speech would take more than the {seconds:g} seconds that are spoken at once, or more"
         " bytes than that at 48 kHz in stereo. Send it in parts.",
     )
-
-
-async def _speak_one(
-    speech: Speech, budget: _Budget, is_left: Callable[[], Awaitable[bool]]
-) -> bytes:
-    speak_next = await _begin(speech, budget)
-    spoken: list[bytes] = []
-    while not await is_left():
-        encoded = await speak_next()
-        if encoded is None:
-            return b"".join(spoken)
-        spoken.append(encoded)
-    raise ClientLeftError
 
 
 async def _begin(speech: Speech, budget: _Budget) -> Callable[[], Awaitable[bytes | None]]:

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from functions.compat.keys.access import client_of
+from functions.compat.keys.access import client_of, takes_turns_as
 from functions.compat.speech.synthesis import Speech, too_long
 from functions.compat.voicevox.queries import queries
 from functions.compat.voicevox.queries.models import AudioQuery
@@ -112,7 +112,13 @@ class SynthesisRoutes:
         """
         self._check([query])
         async with self._counting(request, [query]):
-            stream = await self._begin(query, style, raise_questions=raise_questions, start=start)
+            stream = await self._begin(
+                takes_turns_as(request.scope),
+                query,
+                style,
+                raise_questions=raise_questions,
+                start=start,
+            )
 
         async def sound() -> AsyncIterator[bytes]:
             yield begin_wav(query.output_sampling_rate, _channels(query), style.marking)
@@ -122,12 +128,18 @@ class SynthesisRoutes:
         return _Sound(sound(), lambda: self._synthesiser.close(stream))
 
     async def _begin(
-        self, query: AudioQuery, style: OfferedStyle, *, raise_questions: bool, start: float
+        self,
+        client: str | None,
+        query: AudioQuery,
+        style: OfferedStyle,
+        *,
+        raise_questions: bool,
+        start: float,
     ) -> SpokenStream:
         whole = _speech(query, style, raise_questions)
         left_out = round(start * query.output_sampling_rate)
         speech = replace(whole, begin=lambda: _without_beginning(whole.begin(), left_out))
-        return await self._synthesiser.stream(speech)
+        return await self._synthesiser.stream(speech, client)
 
     async def _connect_waves(self, request: Request) -> Response:
         waves = _WAVES.validate_json(await read_body(request))
@@ -161,7 +173,9 @@ class SynthesisRoutes:
         self._check(asked)
         speeches = [_speech(query, style, raise_questions) for query in asked]
         async with self._counting(request, asked):
-            spoken = await self._synthesiser.speak(speeches, request.is_disconnected)
+            spoken = await self._synthesiser.speak(
+                speeches, request.is_disconnected, takes_turns_as(request.scope)
+            )
 
         def write() -> list[bytes]:
             return [

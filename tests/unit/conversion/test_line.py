@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from conversion.admission import Admission
+from conversion.line import Line
+from shared.http.push import OverloadedError
+from tests.support.virtual_time import settle
+
+
+class Works:
+    """Requests of clients; each holds its place until it is let go."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.had_turns: list[str] = []
+        self.go_on = asyncio.Semaphore(0)
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def wait(self, *names: str) -> None:
+        """Let requests come; the client is the first letter."""
+        for name in names:
+            self.tasks[name] = asyncio.create_task(self._work(name))
+            await settle()
+
+    async def _work(self, name: str) -> None:
+        async with self.line.place(name[0]):
+            self.had_turns.append(name)
+            await self.go_on.acquire()
+
+    async def end(self) -> list[str]:
+        """Let all of them go on; the order in which they had their turns."""
+        for _ in self.tasks:
+            self.go_on.release()
+        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+        return self.had_turns
+
+
+async def test_clients_that_wait_take_turns_and_each_keeps_its_order() -> None:
+    works = Works(Line(1))
+    await works.wait("a1", "a2", "a3", "a4", "b1", "c1", "b2")
+
+    assert await works.end() == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+
+
+async def test_as_many_have_places_as_there_are() -> None:
+    works = Works(Line(2))
+    await works.wait("a1", "a2", "a3")
+
+    assert works.had_turns == ["a1", "a2"]
+    await works.end()
+
+
+async def test_who_leaves_while_waiting_or_in_the_moment_of_the_turn_loses_no_place() -> None:
+    works = Works(Line(1))
+    await works.wait("a1", "b1", "c1")
+    works.tasks["b1"].cancel()
+    await settle()
+    works.go_on.release()
+    await asyncio.sleep(0)  # a1 goes on, and gives its place to c1
+    works.tasks["c1"].cancel()
+    await settle()
+    await works.wait("d1")
+
+    assert works.had_turns[-1] == "d1"
+    await works.end()
+
+
+async def test_who_holds_and_who_waits_may_leave_in_the_same_moment() -> None:
+    works = Works(Line(1))
+    await works.wait("a1", "b1", "a2")
+    for task in works.tasks.values():
+        task.cancel()
+    await settle()
+    await works.wait("c1")
+
+    assert works.had_turns == ["a1", "c1"]
+    await works.end()
+
+
+async def test_it_says_whether_others_wait() -> None:
+    works = Works(Line(1))
+    await works.wait("a1", "a2")
+
+    assert not works.line.others_wait("a")
+    assert works.line.others_wait("b")
+    await works.end()
+    assert not works.line.others_wait("b")
+
+
+def test_a_client_that_waits_in_line_has_half_of_all_places_while_others_come() -> None:
+    admission = Admission(running=1, waiting=5)
+    held = [admission.admit("greedy", waits=True) for _ in range(4)]
+    for each in held:
+        each.__enter__()  # alone: more than half
+
+    with admission.admit("other", waits=True):
+        with pytest.raises(OverloadedError, match="this client"):
+            admission.admit("greedy", waits=True).__enter__()
+        with admission.admit("other", waits=True):
+            pass
