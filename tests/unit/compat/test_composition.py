@@ -1,0 +1,230 @@
+"""What all dialects share: one limit of what is done at once, and a loop that nothing holds up."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import threading
+import zipfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import httpx
+import numpy as np
+import pyopenjtalk
+import pytest
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from websockets.asyncio.client import connect
+from wyoming.client import AsyncTcpClient
+from wyoming.tts import Synthesize
+
+from conversion.admission import Admission
+from conversion.serving.planning import Resources
+from conversion.starting import Tools
+from functions.combined.main import adding_compat
+from functions.combined.settings import CombinedSettings
+from functions.compat.composition import Compat, Doors, Room, compose
+from functions.compat.elevenlabs import routes as elevenlabs
+from functions.compat.keys.access import Access
+from functions.compat.running.protocol import PATH, SUBPROTOCOL
+from functions.compat.settings import CompatSettings
+from functions.compat.speech import encoders
+from functions.compat.voicevox.memory.kept import Kept
+from functions.compat.voicevox.routes import synthesis_routes
+from functions.live import main as live
+from infra.local.configuration.ports import Ports
+from speech.decoding.decoder import Decoder
+from speech.engines.japanese.engine import HtsVoice, JapaneseEngine
+from speech.results.wav import write_wav
+from speech.text.front_end import FrontEnd
+from tests.support.speakers import a_speaker
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from conversion.characters.lending import LoadedCharacter
+
+TONE = (0.3 * np.sin(np.arange(48_000) / 30)).astype(np.float32)
+RECORDING = write_wav(TONE, 24_000)
+MULTIPLE = 3
+
+
+@pytest.fixture(scope="module")
+def mei() -> LoadedCharacter:
+    front_end = FrontEnd()
+    voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
+    engine = JapaneseEngine(voice, front_end, front_end, sample_rate=24_000)
+    return a_speaker("mei", cast("Any", engine))
+
+
+@pytest.fixture
+async def decoder() -> AsyncIterator[Decoder]:
+    async with Decoder() as decoder:
+        yield decoder
+
+
+def compat_of(mei: LoadedCharacter, decoder: Decoder, admission: Admission) -> Compat:
+    room = Room({"mei": mei}, Kept.opened(), decoder, admission, Path())
+    return compose(Doors(Access({}, (), ("*",))), room)
+
+
+def client_of(app: Any) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=30)
+
+
+async def ask_all(client: httpx.AsyncClient) -> dict[str, httpx.Response]:
+    """Ask for speech in every way that HTTP has."""
+    style = {"speaker": (await client.get("/speakers")).json()[0]["styles"][0]["id"]}
+    query = (await client.post("/audio_query", params=style | {"text": "はい。"})).json()
+    said = {"model": "tts-1", "voice": "mei", "input": "はい。"}
+    recording = {"audio": ("hello.wav", RECORDING)}
+    changer = "/v1/speech-to-speech/mei"
+    return {
+        "synthesis": await client.post("/synthesis", params=style, json=query),
+        "streaming_synthesis": await client.post("/streaming_synthesis", params=style, json=query),
+        "multi_synthesis": await client.post(
+            "/multi_synthesis", params=style, json=[query] * MULTIPLE
+        ),
+        "openai": await client.post("/v1/audio/speech", json=said),
+        "openai pcm": await client.post("/v1/audio/speech", json=said | {"response_format": "pcm"}),
+        "elevenlabs": await client.post(changer, files=recording),
+        "elevenlabs wav": await client.post(
+            changer, params={"output_format": "wav_24000"}, files=recording
+        ),
+    }
+
+
+@asynccontextmanager
+async def served(app: Any) -> AsyncIterator[int]:
+    """Serve with the server that production uses; the port."""
+    with Ports() as ports:
+        server, stop = Config(), asyncio.Event()
+        (port,) = ports.free(1)
+        server.bind, server.loglevel = [f"127.0.0.1:{port}"], "ERROR"
+        serving = asyncio.create_task(serve(app, server, shutdown_trigger=stop.wait))
+        await asyncio.sleep(0.1)
+        yield port
+        stop.set()
+        await serving
+
+
+async def say_in_pieces(port: int) -> str:
+    """The kind of the first message after it has begun, or the code of an error."""
+    address = f"ws://127.0.0.1:{port}{PATH}"
+    async with asyncio.timeout(10), connect(address, subprotocols=[SUBPROTOCOL]) as client:  # type: ignore[list-item] # a NewType
+        for message in ({"type": "begin"}, {"type": "text", "text": "はい。"}):
+            await client.send(json.dumps(message))
+        await client.recv()
+        answer = json.loads(await client.recv())
+        await client.send('{"type": "cancel"}')
+        while '"cancelled"' not in str(await client.recv()):
+            pass
+        return str(answer.get("code", answer["type"]))
+
+
+async def say_in_wyoming(port: int) -> str:
+    """The kind of the last event."""
+    async with asyncio.timeout(10), AsyncTcpClient("127.0.0.1", port) as client:
+        await client.write_event(Synthesize("はい。").event())
+        while (event := await client.read_event()) and event.type not in ("audio-stop", "error"):
+            pass
+        assert event is not None
+        return str(event.type)
+
+
+async def test_no_dialect_has_places_beside_those_of_the_process(
+    mei: LoadedCharacter, decoder: Decoder
+) -> None:
+    admission = Admission(running=1, waiting=0)
+    compat = compat_of(mei, decoder, admission)
+    async with (
+        served(compat.app) as port,
+        compat.wyoming.listening("127.0.0.1", 0) as wyoming_port,
+        client_of(compat.app) as client,
+    ):
+        free = await ask_all(client)
+        spoken = await say_in_pieces(port), await say_in_wyoming(wyoming_port)
+        with admission.admit():
+            full = await ask_all(client)
+            refused = await say_in_pieces(port), await say_in_wyoming(wyoming_port)
+
+    assert {name: answer.status_code for name, answer in free.items()} == dict.fromkeys(free, 200)
+    assert spoken == ("sentence", "audio-stop")
+    assert {name: answer.status_code for name, answer in full.items()} == dict.fromkeys(full, 503)
+    assert refused == ("busy", "error")
+
+
+async def test_live_and_the_dialects_beside_it_share_their_places(
+    mei: LoadedCharacter, decoder: Decoder
+) -> None:
+    config = CombinedSettings.model_construct(
+        host="127.0.0.1",
+        concurrency=1,
+        sockets=1,
+        max_speech_seconds=60.0,
+        characters_dir=Path(),
+        allowed_origins=(),
+    )
+    services = live.Services(cast("Any", None), Tools(decoder, {"mei": mei}))
+
+    async with adding_compat(config, services, Kept.opened()) as added:
+        assert added.admission is not None
+        async with client_of(added.others) as client:
+            free = await ask_all(client)
+            # Those that live has admitted, and as many as may wait.
+            with added.admission.admit(), added.admission.admit():
+                full = await ask_all(client)
+
+    assert {answer.status_code for answer in free.values()} == {200}
+    assert {answer.status_code for answer in full.values()} == {503}
+
+
+async def test_archives_and_files_are_written_outside_of_the_loop(
+    mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, set[int]] = {}
+
+    def watch(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def watched(*arguments: Any, **options: Any) -> Any:
+            place = f"{getattr(owner, '__name__', owner)}.{name}"
+            seen.setdefault(place, set()).add(threading.get_ident())
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    writers = [
+        (zipfile.ZipFile, "writestr"),
+        (synthesis_routes, "wav_file"),
+        (synthesis_routes, "connect_waves"),
+        (elevenlabs, "wav_file"),
+        (encoders.PcmEncoder, "encode"),
+        (encoders._FfmpegEncoder, "encode"),  # noqa: SLF001 - it is what takes long
+    ]
+    for owner, name in writers:
+        watch(owner, name)
+    compat = compat_of(mei, decoder, Admission(running=1, waiting=4))
+
+    async with client_of(compat.app) as client:
+        answers = await ask_all(client)
+        parts = zipfile.ZipFile(io.BytesIO(answers["multi_synthesis"].content)).namelist()
+        joined = await client.post("/connect_waves", json=["UklGRg=="])
+
+    assert len(parts) == MULTIPLE
+    assert joined.status_code == 422
+    assert len(seen) == len(writers)
+    assert threading.get_ident() not in set().union(*seen.values())
+
+
+def test_there_are_as_many_processes_as_cpus_that_the_container_may_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr("functions.compat.settings.read_resources", lambda: Resources(2.0, 1 << 30))
+
+    assert CompatSettings().workers == 2
