@@ -12,7 +12,7 @@ from collections import deque
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from functions.compat.speech.encoders import PcmEncoder
 from shared.http.push import OverloadedError
@@ -30,6 +30,9 @@ BYTES_PER_SECOND: Final = 48_000 * 2 * 2
 
 _BEHIND_SECONDS: Final = 5.0
 """How long sound has waited for a reader who may lose the stream to another client."""
+
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,7 @@ class Synthesis:
         return stream
 
     def close(self, stream: SpokenStream) -> None:
-        """End a stream: nothing more is spoken for it, and its place is free."""
+        """End a stream: its place is free after the piece that is spoken just now."""
         task = self._streams.pop(stream, None)
         if task is not None:
             task.cancel()
@@ -345,8 +348,22 @@ def too_long(seconds: float) -> TextError:
 
 async def _begin(speech: Speech, budget: _Budget) -> Callable[[], Awaitable[bytes | None]]:
     """Begin to speak; what is returned speaks the next piece in a thread, None at the end."""
-    written = await asyncio.to_thread(lambda: _write(speech, speech.begin(), budget))
-    return partial(asyncio.to_thread, next, written, None)
+    written = await _in_thread(lambda: _write(speech, speech.begin(), budget))
+    return partial(_in_thread, partial(next, written, None))
+
+
+async def _in_thread(act: Callable[[], _Result]) -> _Result:
+    """Run something in a thread, to its end also if it is cancelled.
+
+    Nothing stops a thread. Who gave its place to somebody else before it has ended would let more
+    of them speak than there are places, and clients that only begin and leave could fill them all.
+    """
+    acting = asyncio.ensure_future(asyncio.to_thread(act))
+    try:
+        return await asyncio.shield(acting)
+    except asyncio.CancelledError:
+        await asyncio.wait({acting})
+        raise
 
 
 def _write(speech: Speech, pieces: Iterator[Samples], budget: _Budget) -> Iterator[bytes]:

@@ -1,0 +1,96 @@
+"""What nobody waits for any more ends with the piece under way, and keeps its place until then."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from conversion.admission import Admission
+from functions.compat.speech.synthesis import Speech, SpeechLimits, Synthesis
+from shared.http.push import OverloadedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from speech.signal.arrays import Samples
+
+PIECES = 50
+
+
+class Speaker:
+    """Speaks pieces of which each waits until it is let go on; counts the threads that speak."""
+
+    def __init__(self) -> None:
+        self.goes_on = threading.Semaphore(0)
+        self.spoken = 0
+        self.most_at_once = 0
+        self._at_once = 0
+        self._counting = threading.Lock()
+
+    def speech(self) -> Speech:
+        return Speech(self._speak, 24_000)
+
+    def _speak(self) -> Iterator[Samples]:
+        for _ in range(PIECES):
+            with self._counting:
+                self._at_once += 1
+                self.most_at_once = max(self.most_at_once, self._at_once)
+            self.goes_on.acquire()
+            with self._counting:
+                self._at_once -= 1
+                self.spoken += 1
+            yield np.zeros(2_400, np.float32)
+
+
+async def is_left() -> bool:
+    return False
+
+
+async def test_requests_that_are_cancelled_never_speak_in_more_threads_than_there_are_places() -> (
+    None
+):
+    speaker = Speaker()
+    admission = Admission(running=1, waiting=8)
+    synthesis = Synthesis(admission, SpeechLimits())
+    asked: set[asyncio.Task[object]] = set()
+    for number in range(8):
+        speech = speaker.speech()
+        asking = synthesis.speak([speech], is_left) if number % 2 else synthesis.stream(speech)
+        asked.add(asyncio.create_task(asking))
+        await asyncio.sleep(0.02)
+        for each in asked:
+            each.cancel()
+    await asyncio.sleep(0.05)
+    most = speaker.most_at_once
+    speaker.goes_on.release(1_000)
+    async with asyncio.timeout(1):
+        await asyncio.wait(asked)
+
+    assert most == 1
+    assert speaker.spoken == 1
+
+
+async def test_a_cancelled_request_frees_its_place_a_tenth_of_a_second_after_its_piece() -> None:
+    speaker = Speaker()
+    synthesis = Synthesis(Admission(running=1, waiting=0), SpeechLimits())
+    speaker.goes_on.release()
+    stream = await synthesis.stream(speaker.speech())
+
+    synthesis.close(stream)
+    begin = time.monotonic()
+    speaker.goes_on.release(2)
+    while True:
+        try:
+            await synthesis.stream(speaker.speech())
+        except OverloadedError:
+            assert time.monotonic() - begin < 0.1
+            await asyncio.sleep(0.005)
+        else:
+            break
+
+    assert time.monotonic() - begin < 0.1
+    speaker.goes_on.release(1_000)
