@@ -67,7 +67,7 @@ class Admission:
         # The last two clients suffice: one of them is not the client that asks.
         self._seen: dict[str, float] = {}
         self._rests_until: dict[str, float] = {}
-        self._line = Line(running)
+        self._line = Line(running, now)
         self._slots = slots or nullcontext()
         self._few = running // 2
         self._count = 0
@@ -123,9 +123,9 @@ class Admission:
             finally:
                 self._count -= 1
 
-    def others_wait(self, client: str | None) -> bool:
-        """Return whether another client waits until something of it may run."""
-        return self._line.others_wait(client)
+    def should_pass_on(self, client: str | None) -> bool:
+        """Return whether another client waits that has had less time of what runs."""
+        return self._line.should_pass_on(client)
 
     @asynccontextmanager
     async def running_ahead(self) -> AsyncIterator[bool]:

@@ -3,44 +3,88 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import time
+from collections import Counter, deque
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
+
+    Client = str | None
+
+CREDIT_SECONDS: Final = 0.25
+"""By how much less a client counts as having had that comes anew: a short request is done in one
+turn."""
+
+
+@dataclass(eq=False)
+class _Place:
+    """A place that a client has.
+
+    Attributes:
+        client: whose it is.
+        since: from when on its time is not counted yet.
+    """
+
+    client: Client
+    since: float
 
 
 class Line:
-    """Gives places to those who wait: to one request of each client, then to the next of each.
+    """Gives places to those who wait: to the client that has had least time, in its own order.
+
+    A client that comes anew begins with what the one that was served last had had (start-time fair
+    queuing: P. Goyal et al., IEEE/ACM Transactions on Networking 5(5), 1997).
 
     Args:
         places: how many there are.
+        now: a clock in seconds that never goes back.
     """
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, now: Callable[[], float] = time.monotonic) -> None:
         self._free = places
-        # The client at the beginning is the next one; who has had a place goes to the end.
-        self._waiting: dict[str | None, deque[asyncio.Future[None]]] = {}
+        self._now = now
+        self._held: list[_Place] = []
+        self._waiting: dict[Client, deque[asyncio.Future[None]]] = {}
+        self._requests: Counter[Client] = Counter()
+        self._had: dict[Client, float] = {}
+        self._had_last = 0.0
 
-    def others_wait(self, client: str | None) -> bool:
-        """Return whether somebody else waits for a place."""
-        return any(other != client for other in self._waiting)
+    def should_pass_on(self, client: Client) -> bool:
+        """Return whether a client that has a place has had more time than another that waits."""
+        self._count(client)
+        had = self._had.get(client, 0.0)
+        return any(self._had[other] < had for other in self._waiting if other != client)
 
     @asynccontextmanager
-    async def place(self, client: str | None) -> AsyncIterator[None]:
+    async def place(self, client: Client) -> AsyncIterator[None]:
         """Wait for a place, and have it inside the context.
 
         Args:
             client: who waits; None is a client, too.
         """
-        await self._enter(client)
+        if client not in self._had:
+            self._had[client] = self._had_last - CREDIT_SECONDS
+        self._requests[client] += 1
         try:
-            yield
+            await self._enter(client)
+            self._had_last = max(self._had_last, self._had[client])
+            place = _Place(client, self._now())
+            self._held.append(place)
+            try:
+                yield
+            finally:
+                self._count(client)
+                self._held.remove(place)
+                self._leave()
         finally:
-            self._leave(client)
+            self._requests[client] -= 1
+            if not self._requests[client]:
+                del self._requests[client], self._had[client]
 
-    async def _enter(self, client: str | None) -> None:
+    async def _enter(self, client: Client) -> None:
         if self._free:
             self._free -= 1
             return
@@ -52,28 +96,33 @@ class Line:
             if turn.cancelled():
                 self._forget(client, turn)
             else:
-                self._leave(client)  # the place was given in the same moment
+                self._leave()  # the place was given in the same moment
             raise
 
-    def _leave(self, client: str | None) -> None:
-        if client in self._waiting:
-            self._waiting[client] = self._waiting.pop(client)
+    def _count(self, client: Client) -> None:
+        """Count the time that a client has had its places."""
+        now = self._now()
+        for place in self._held:
+            if place.client == client:
+                self._had[client] += now - place.since
+                place.since = now
+
+    def _leave(self) -> None:
         while self._waiting:
-            turn = self._take_first()
+            turn = self._take_next()
             if not turn.done():  # who leaves in the same moment needs no place
                 turn.set_result(None)
                 return
         self._free += 1
 
-    def _take_first(self) -> asyncio.Future[None]:
-        client = next(iter(self._waiting))
-        turns = self._waiting.pop(client)
-        turn = turns.popleft()
-        if turns:
-            self._waiting[client] = turns
+    def _take_next(self) -> asyncio.Future[None]:
+        client = min(self._waiting, key=self._had.__getitem__)
+        turn = self._waiting[client].popleft()
+        if not self._waiting[client]:
+            del self._waiting[client]
         return turn
 
-    def _forget(self, client: str | None, turn: asyncio.Future[None]) -> None:
+    def _forget(self, client: Client, turn: asyncio.Future[None]) -> None:
         turns = self._waiting.get(client, deque())
         with suppress(ValueError):  # it was passed over already
             turns.remove(turn)

@@ -4,8 +4,9 @@
 
 For every kind of abuse it measures how long the honest visitors wait from the upload to the end,
 beside the same without abuse. The client comes from one address, or with a new address of one IPv6
-/48 for each request. Exits with 1 if an honest voice was not done, or if an attack was none: no
-request of it was let in, or none was refused.
+/48 for each request; at `compat` each has a key of its own. Exits with 1 if
+an honest voice was not done, or if an attack was none: no request of it was let in, or none was
+refused.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,9 +33,11 @@ from functions.api.settings import ApiSettings
 from infra.local.cloud.emulators import find_emulators
 from infra.local.commands.visitor import RefusedError, Visitor, Wish
 from shared.voices.voice import Status
-from tests.faults.attacks import ATTACKS, PLACES, Attacker, endings
+from tests.faults import greedy_clients
+from tests.faults.attacks import ATTACKS, PLACES, Attacker, Waits, endings
 from tests.faults.cloud import FaultyCloud, faulty_cloud
 from tests.faults.soak_figures import percentile
+from tests.integration.compat.conftest import compat_process
 from tests.integration.served import SAMPLE
 
 if TYPE_CHECKING:
@@ -50,14 +53,6 @@ PAUSE_SECONDS: Final = 4.0
 
 _LAST_SECONDS: Final = 60.0
 _SETTLING_SECONDS: Final = 5.0
-
-
-@dataclass
-class Waits:
-    """How long honest visitors waited, and how many were refused or got no result."""
-
-    seconds: list[float] = field(default_factory=list)
-    failed: int = 0
 
 
 @dataclass(frozen=True)
@@ -185,6 +180,20 @@ async def compare(seconds: float, attacks: Sequence[str]) -> list[Row]:
     return rows
 
 
+async def compare_clients(seconds: float, attacks: Sequence[str]) -> list[Row]:
+    """Measure what a client of `compat` does that wants everything, likewise."""
+    rows: list[Row] = []
+    keys = ",".join(f"{name}={key}" for name, key in greedy_clients.KEYS.items())
+    for attack in attacks:
+        # A new service for each, so that nothing of the attack before is under way.
+        with compat_process(API_KEYS=keys, HOST="127.0.0.1") as address:
+            alone = await greedy_clients.measure(address, seconds)
+            beside, counts = await greedy_clients.measure_beside(address, seconds, attack)
+            rows.append(Row(attack, "one key of compat", alone, beside, counts, "-"))
+            _say(" | ".join(map(str, rows[-1].cells())))
+    return rows
+
+
 def _limits() -> dict[str, str]:
     """Return the limits of the api that it has by itself, which the local cloud switches off."""
     names = ("rate_limit_per_minute", "waiting_per_client", "trusted_proxies")
@@ -196,12 +205,13 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(prog="abuse", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=30.0, help="for each measurement")
-    parser.add_argument("--attack", action="append", choices=tuple(ATTACKS), help="only this one")
+    names = (*ATTACKS, *greedy_clients.ATTACKS)
+    parser.add_argument("--attack", action="append", choices=names, help="only this one")
     text = "bring the figures into tests/faults/README.md"
     parser.add_argument("--write", action="store_true", help=text)
     wish = parser.parse_args(arguments)
-    rows = asyncio.run(compare(wish.seconds, wish.attack or tuple(ATTACKS)))
-    table = Table("Ten honest visitors", COLUMNS, tuple(row.cells() for row in rows))
+    rows = asyncio.run(_compare_all(wish.seconds, wish.attack or names))
+    table = Table("Honest visitors", COLUMNS, tuple(row.cells() for row in rows))
     report = Report("abuse", (table,))
     report.show()
     if not _is_well(rows):
@@ -209,6 +219,13 @@ def main(arguments: Sequence[str]) -> int:
     if wish.write:
         README.write_text(with_figures(README.read_text(), report))
     return 0
+
+
+async def _compare_all(seconds: float, attacks: Sequence[str]) -> list[Row]:
+    on_api = [each for each in attacks if each in ATTACKS]
+    on_compat = [each for each in attacks if each in greedy_clients.ATTACKS]
+    rows = await compare(seconds, on_api) if on_api else []
+    return rows + await compare_clients(seconds, on_compat)
 
 
 def _is_well(rows: Sequence[Row]) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import random
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -15,6 +15,7 @@ import httpx
 
 from shared.ports.store import UnknownVoiceError
 from tests.hostile.costliest import COSTLIEST
+from tests.integration.audio.recordings import raw_wav
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -42,6 +43,7 @@ _SENT: Final = (
 _REFUSED: Final = 400
 _WAITED_TO_THE_END: Final = 504
 _VOICES_TO_WAIT_FOR: Final = 20
+_LONGEST_SOUND_BYTES: Final = 59 * 8_000 * 2
 _FORM: Final = {"content-type": "multipart/form-data; boundary=b", "content-length": "8000000"}
 _FORM_BEGINS: Final = (
     b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.webm"\r\n'
@@ -78,6 +80,44 @@ class Counts:
         self.refused += not is_let_in
         return is_let_in
 
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Count a request as held open inside the context."""
+        self.open += 1
+        self.most_open = max(self.most_open, self.open)
+        try:
+            yield
+        finally:
+            self.open -= 1
+
+    async def hold(self, request: Awaitable[int]) -> None:
+        """Send a request that is to stall or to wait, and count what becomes of it.
+
+        Args:
+            request: returns the status of its answer.
+        """
+        self.sent += 1
+        answering = asyncio.ensure_future(request)
+        try:
+            await asyncio.wait({answering}, timeout=HELD_AFTER_SECONDS)
+            if answering.done():
+                status = await answering
+                self.count(200 if status == _WAITED_TO_THE_END else status)
+                return
+            self.let_in += 1
+            with self.holding():
+                await answering
+        finally:
+            answering.cancel()
+
+
+@dataclass
+class Waits:
+    """How long honest visitors waited, and how many were refused or got no result."""
+
+    seconds: list[float] = field(default_factory=list)
+    failed: int = 0
+
 
 class Attacker:
     """One client that does its worst.
@@ -93,6 +133,9 @@ class Attacker:
     def __init__(self, api: str, addresses: Iterator[str]) -> None:
         self._voices_url = f"{api}/api/v1/voices"
         self._waiting_url = f"{api}/api/v1/conversion"
+        self._verifications_url = f"{api}/api/v1/verifications"
+        noise = random.Random(7).randbytes(_LONGEST_SOUND_BYTES)  # noqa: S311 - no secret
+        self._long_sound = raw_wav(noise, sample_rate=8_000)
         self._addresses = addresses
         self._files = cycle(COSTLIEST[name] for name in _SENT)
         self._created: list[str] = []
@@ -141,7 +184,15 @@ class Attacker:
                 self._created.append(created.json()["voice_id"])
         if self._created:
             voice_id = random.choice(self._created)  # noqa: S311 - no secrets
-            await self._hold(self._wait(voice_id))
+            await self.counts.hold(self._wait(voice_id))
+
+    async def verify_noise(self) -> None:
+        """Ask whether a minute of noise was made here, which takes the longest search."""
+        self.counts.sent += 1
+        answer = await self._client.post(
+            self._verifications_url, content=self._long_sound, headers=self._origin()
+        )
+        self.counts.count(answer.status_code)
 
     async def _wait(self, voice_id: str) -> int:
         answer = await self._client.get(f"{self._waiting_url}/{voice_id}", headers=self._origin())
@@ -149,26 +200,8 @@ class Attacker:
 
     async def stall_upload(self) -> None:
         """Begin to send a recording of 8 MB through the api, and send no more of it."""
-        await self._hold(self._begin_upload())
-
-    async def _begin_upload(self) -> int:
-        """Send the beginning of an upload, wait for the answer, and return its status.
-
-        A usual client reads no answer before it has sent everything.
-        """
-        url = httpx.URL(self._voices_url)
-        reader, writer = await asyncio.open_connection(url.host, url.port)
-        try:
-            headers = {"Host": url.netloc.decode(), **_FORM, **self._origin()}
-            lines = [f"PUT {url.path} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items())]
-            writer.write("\r\n".join([*lines, "", ""]).encode() + _FORM_BEGINS)
-            async with asyncio.timeout(_LAST_SECONDS):
-                answer = await reader.readline()
-        finally:
-            writer.close()
-        if not answer:
-            raise ConnectionError("the connection was closed without an answer")
-        return int(answer.split()[1])
+        headers = {**_FORM, **self._origin()}
+        await self.counts.hold(send_beginning("PUT", self._voices_url, headers, _FORM_BEGINS))
 
     async def _create(self) -> httpx.Response | None:
         self.counts.sent += 1
@@ -177,34 +210,37 @@ class Attacker:
         )
         return answer if self.counts.count(answer.status_code) else None
 
-    async def _hold(self, request: Awaitable[int]) -> None:
-        counts = self.counts
-        counts.sent += 1
-        answering = asyncio.ensure_future(request)
-        try:
-            await asyncio.wait({answering}, timeout=HELD_AFTER_SECONDS)
-            if answering.done():
-                status = await answering
-                counts.count(200 if status == _WAITED_TO_THE_END else status)
-                return
-            counts.let_in += 1
-            counts.open += 1
-            counts.most_open = max(counts.most_open, counts.open)
-            try:
-                await answering
-            finally:
-                counts.open -= 1
-        finally:
-            answering.cancel()
-
     def _origin(self) -> dict[str, str]:
         return {"X-Forwarded-For": next(self._addresses)}
+
+
+async def send_beginning(
+    method: str, address: str, headers: Mapping[str, str], beginning: bytes
+) -> int:
+    """Send the beginning of a request's body, wait for the answer, and return its status.
+
+    A usual client reads no answer before it has sent everything.
+    """
+    url = httpx.URL(address)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    try:
+        lines = [f"{method} {url.path} HTTP/1.1", f"Host: {url.netloc.decode()}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        writer.write("\r\n".join([*lines, "", ""]).encode() + beginning)
+        async with asyncio.timeout(_LAST_SECONDS):
+            answer = await reader.readline()
+    finally:
+        writer.close()
+    if not answer:
+        raise ConnectionError("the connection was closed without an answer")
+    return int(answer.split()[1])
 
 
 ATTACKS: Final[Mapping[str, Attack]] = {
     "creates": Attacker.create_voice,
     "waits": Attacker.wait_for_nothing,
     "stalled uploads": Attacker.stall_upload,
+    "verifications": Attacker.verify_noise,
     # The last, because its recordings are still being refused and delivered again afterwards.
     "costly files": Attacker.send_costly_file,
 }

@@ -140,8 +140,8 @@ class Synthesis:
         raise ClientLeftError
 
     async def _let_others_speak(self, turn: AsyncExitStack, client: str | None) -> None:
-        """Go to the end of the line between two pieces, if other clients wait in it."""
-        if self._admission.others_wait(client):
+        """Go back into the line between two pieces, if others wait in it who have had less."""
+        if self._admission.should_pass_on(client):
             await turn.aclose()
             await turn.enter_async_context(self._admission.running(client))
 

@@ -11,10 +11,11 @@ from tests.support.virtual_time import settle
 
 
 class Works:
-    """Requests of clients; each holds its place until it is let go."""
+    """Requests of clients; each holds its place for a second when it is let go."""
 
-    def __init__(self, line: Line) -> None:
-        self.line = line
+    def __init__(self, places: int = 1) -> None:
+        self.seconds = 0.0
+        self.line = Line(places, lambda: self.seconds)
         self.had_turns: list[str] = []
         self.go_on = asyncio.Semaphore(0)
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -30,23 +31,39 @@ class Works:
             self.had_turns.append(name)
             await self.go_on.acquire()
 
+    async def let_go(self, times: int) -> None:
+        """Let so many go on, each after a second."""
+        for _ in range(times):
+            self.seconds += 1
+            self.go_on.release()
+            await settle()
+
     async def end(self) -> list[str]:
         """Let all of them go on; the order in which they had their turns."""
-        for _ in self.tasks:
-            self.go_on.release()
+        await self.let_go(len(self.tasks))
         await asyncio.gather(*self.tasks.values(), return_exceptions=True)
         return self.had_turns
 
 
 async def test_clients_that_wait_take_turns_and_each_keeps_its_order() -> None:
-    works = Works(Line(1))
+    works = Works()
     await works.wait("a1", "a2", "a3", "a4", "b1", "c1", "b2")
 
     assert await works.end() == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
 
 
+async def test_who_comes_anew_is_next_and_saves_nothing_up() -> None:
+    works = Works()
+    await works.wait("a1", "a2", "a3", "a4", "a5")
+    await works.let_go(3)
+    await works.wait("b1", "b2", "b3")
+
+    # b comes with what a had had; from then on both get as much.
+    assert await works.end() == ["a1", "a2", "a3", "a4", "b1", "b2", "a5", "b3"]
+
+
 async def test_as_many_have_places_as_there_are() -> None:
-    works = Works(Line(2))
+    works = Works(places=2)
     await works.wait("a1", "a2", "a3")
 
     assert works.had_turns == ["a1", "a2"]
@@ -54,7 +71,7 @@ async def test_as_many_have_places_as_there_are() -> None:
 
 
 async def test_who_leaves_while_waiting_or_in_the_moment_of_the_turn_loses_no_place() -> None:
-    works = Works(Line(1))
+    works = Works()
     await works.wait("a1", "b1", "c1")
     works.tasks["b1"].cancel()
     await settle()
@@ -69,7 +86,7 @@ async def test_who_leaves_while_waiting_or_in_the_moment_of_the_turn_loses_no_pl
 
 
 async def test_who_holds_and_who_waits_may_leave_in_the_same_moment() -> None:
-    works = Works(Line(1))
+    works = Works()
     await works.wait("a1", "b1", "a2")
     for task in works.tasks.values():
         task.cancel()
@@ -80,14 +97,20 @@ async def test_who_holds_and_who_waits_may_leave_in_the_same_moment() -> None:
     await works.end()
 
 
-async def test_it_says_whether_others_wait() -> None:
-    works = Works(Line(1))
+async def test_a_place_is_to_be_passed_on_when_another_waits_who_has_had_less() -> None:
+    works = Works()
     await works.wait("a1", "a2")
+    works.seconds += 1
 
-    assert not works.line.others_wait("a")
-    assert works.line.others_wait("b")
+    assert not works.line.should_pass_on("a")  # its own requests wait in their order
+    await works.wait("b1")
+    assert works.line.should_pass_on("a")
+    await works.let_go(1)
+    assert works.had_turns[-1] == "b1"
+    assert not works.line.should_pass_on("b")
+    works.seconds += 3
+    assert works.line.should_pass_on("b")
     await works.end()
-    assert not works.line.others_wait("b")
 
 
 def test_a_client_that_waits_in_line_has_half_of_all_places_while_others_come() -> None:

@@ -1,0 +1,174 @@
+"""What a client of `compat` does that wants everything for itself, beside honest ones.
+
+Each has a key of its own, as an operator gives it to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import httpx
+from websockets.asyncio.client import connect
+from websockets.exceptions import WebSocketException
+
+from functions.compat.running.protocol import PATH, SUBPROTOCOL
+from tests.faults.attacks import Counts, Waits, send_beginning
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    Greed: TypeAlias = "Callable[[GreedyClient], Awaitable[None]]"
+
+KEYS: Final = {name: f"the-key-of-the-{name}-client-of-this-run" for name in ("honest", "greedy")}
+HONEST: Final = 5
+PAUSE_SECONDS: Final = 2.0
+REQUESTS_PER_SECOND: Final = 20
+
+_SENTENCE: Final = "今日はとてもいい天気ですね。"
+_LONG_TEXT: Final = _SENTENCE * 80
+_LAST_SECONDS: Final = 60.0
+_FORM: Final = {"content-type": "multipart/form-data; boundary=b", "content-length": "8000000"}
+_FORM_BEGINS: Final = (
+    b'--b\r\nContent-Disposition: form-data; name="audio"; filename="a.wav"\r\n'
+    b"Content-Type: audio/wav\r\n\r\n"
+)
+
+
+class GreedyClient:
+    """A client that asks for as much as it can.
+
+    Args:
+        address: of the service.
+
+    Attributes:
+        counts: what became of its requests.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.counts = Counts()
+        self._client = httpx.AsyncClient(
+            base_url=address,
+            headers={"Authorization": f"Bearer {KEYS['greedy']}"},
+            timeout=_LAST_SECONDS,
+            limits=httpx.Limits(max_connections=None),
+        )
+        self._address = address
+        self._socket = address.replace("http", "ws") + PATH
+
+    async def flood(self, greed: Greed) -> None:
+        """Begin something so many times a second, until this is cancelled."""
+        async with self._client, asyncio.TaskGroup() as under_way:
+            loop = asyncio.get_running_loop()
+            begin, number = loop.time(), 0
+            while True:
+                number += 1
+                under_way.create_task(self._try(greed))
+                await asyncio.sleep(begin + number / REQUESTS_PER_SECOND - loop.time())
+
+    async def _try(self, greed: Greed) -> None:
+        try:
+            await greed(self)
+        except (httpx.TransportError, WebSocketException, OSError):
+            self.counts.broken += 1
+
+    async def ask_for_much(self) -> None:
+        """Ask for minutes of speech, and read all of it."""
+        await self._ask(reads=True)
+
+    async def read_nothing(self) -> None:
+        """Ask for minutes of speech, and read none of it."""
+        await self._ask(reads=False)
+
+    async def _ask(self, *, reads: bool) -> None:
+        counts = self.counts
+        counts.sent += 1
+        body = {"model": "tts-1", "voice": "mei", "input": _LONG_TEXT, "response_format": "pcm"}
+        async with self._client.stream("POST", "/v1/audio/speech", json=body) as answer:
+            if not counts.count(answer.status_code):
+                return
+            with counts.holding():
+                if reads:
+                    async for _ in answer.aiter_raw():
+                        pass
+                else:
+                    await asyncio.sleep(_LAST_SECONDS)
+
+    async def stall_recording(self) -> None:
+        """Begin to send a recording, and send no more of it."""
+        address = f"{self._address}/v1/speech-to-speech/ned"
+        headers = {**_FORM, "xi-api-key": KEYS["greedy"]}
+        await self.counts.hold(send_beginning("POST", address, headers, _FORM_BEGINS))
+
+    async def write_without_end(self) -> None:
+        """Let a text in pieces grow over a WebSocket, and never end it."""
+        counts = self.counts
+        counts.sent += 1
+        headers = {"Authorization": f"Bearer {KEYS['greedy']}"}
+        async with connect(
+            self._socket,
+            subprotocols=[SUBPROTOCOL],  # type: ignore[list-item] # a NewType
+            additional_headers=headers,
+        ) as socket:
+            await socket.send(json.dumps({"type": "begin", "voice": "mei"}))
+            is_let_in = False
+            while True:
+                await socket.send(json.dumps({"type": "text", "text": _SENTENCE * 8}))
+                async for message in socket:
+                    if isinstance(message, bytes):
+                        counts.let_in += not is_let_in
+                        is_let_in = True
+                        break
+                    if json.loads(message)["type"] == "error":
+                        counts.refused += 1
+                        return
+
+
+ATTACKS: Final[Mapping[str, Greed]] = {
+    "long texts": GreedyClient.ask_for_much,
+    "long texts, unread": GreedyClient.read_nothing,
+    "stalled recordings": GreedyClient.stall_recording,
+    "texts without an end": GreedyClient.write_without_end,
+}
+
+
+async def _visit_for_ever(address: str, number: int, waits: Waits, end: float) -> None:
+    key = {"Authorization": f"Bearer {KEYS['honest']}"}
+    body = {"model": "tts-1", "voice": "mei", "input": _SENTENCE, "response_format": "wav"}
+    async with httpx.AsyncClient(base_url=address, headers=key, timeout=_LAST_SECONDS) as client:
+        await asyncio.sleep(PAUSE_SECONDS * number / HONEST)
+        while time.monotonic() < end:
+            begin = time.monotonic()
+            try:
+                answer = await client.post("/v1/audio/speech", json=body)
+            except httpx.TransportError:
+                waits.failed += 1
+            else:
+                waits.seconds.append(time.monotonic() - begin)
+                waits.failed += not answer.is_success
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def measure(address: str, seconds: float) -> Waits:
+    """Let honest clients ask for a sentence every other second, for so long."""
+    waits, end = Waits(), time.monotonic() + seconds
+    await asyncio.gather(*(_visit_for_ever(address, n, waits, end) for n in range(1, HONEST + 1)))
+    return waits
+
+
+async def measure_beside(address: str, seconds: float, attack: str) -> tuple[Waits, Counts]:
+    """Let honest clients ask for so long beside a greedy one."""
+    greedy = GreedyClient(address)
+    flooding = asyncio.create_task(greedy.flood(ATTACKS[attack]))
+    try:
+        waits = await measure(address, seconds)
+        if flooding.done():
+            flooding.result()
+    finally:
+        flooding.cancel()
+        with suppress(asyncio.CancelledError):
+            await flooding
+    return waits, greedy.counts
