@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ from tests.fuzz.harness import fuzz, try_one
 from tests.fuzz.targets import targets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tests.fuzz.harness import Tally
 
@@ -121,10 +123,23 @@ def _report_of_crash(name: str, failure: str, current: Path) -> dict[str, Any]:
 
 def _fuzz_here(name: str, seconds: float, seed: int, current: Path) -> int:
     """Fuzz in this process, and write the tally to standard output."""
-    with noted(current) as note:
+    with noted(current) as note, _printing_to_errors():
         tally = fuzz(targets()[name], seconds=seconds, first_seed=seed, before=note)
     json.dump(tally.as_json() | {"kept": _keep_all(tally)}, sys.stdout)
     return 0
+
+
+@contextmanager
+def _printing_to_errors() -> Iterator[None]:
+    """Keep what libraries of C print away from the tally."""
+    sys.stdout.flush()
+    output = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(output, 1)
+        os.close(output)
 
 
 def _keep_all(tally: Tally) -> dict[str, str]:

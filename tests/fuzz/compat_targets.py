@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import uuid
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import httpx
 import numpy as np
+import pyopenjtalk
 from hypothesis import strategies as st
 
 from conversion.admission import Admission
@@ -21,8 +26,12 @@ from functions.compat.running import routes as running
 from functions.compat.running.protocol import PATH, SUBPROTOCOL
 from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from functions.compat.speech.voices import TextVoices, text_voices_of
+from functions.compat.voicevox import app as voicevox
+from functions.compat.voicevox.memory.kept import Kept
+from functions.compat.voicevox.speech.voices import OfferedSpeaker, OfferedStyle, Voices
 from functions.compat.wyoming.server import WyomingServer
 from speech.decoding.decoder import Decoder
+from speech.engines.japanese.engine import HtsVoice, JapaneseEngine
 from speech.results.wav import write_wav
 from tests.fuzz.harness import UncleanError
 from tests.fuzz.mutation import documents, mutated
@@ -34,6 +43,29 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 SEPARATOR: Final = b"\n--\n"
 SPEECH: Final = {"model": "tts-1", "voice": "mei", "input": "はい。", "response_format": "wav"}
+STYLE: Final = 7
+QUERY: Final = {
+    "accent_phrases": [
+        {
+            "moras": [
+                {"text": "ハ", "consonant": "h", "vowel": "a", "vowel_length": 0.1, "pitch": 5.0},
+                {"text": "イ", "vowel": "i", "vowel_length": 0.1, "pitch": 5.0},
+            ],
+            "accent": 1,
+            "is_interrogative": False,
+        }
+    ],
+    "speedScale": 1.0,
+    "pitchScale": 0.0,
+    "intonationScale": 1.0,
+    "volumeScale": 1.0,
+    "prePhonemeLength": 0.1,
+    "postPhonemeLength": 0.1,
+    "pauseLength": None,
+    "pauseLengthScale": 1.0,
+    "outputSamplingRate": RATE,
+    "outputStereo": False,
+}
 TONE: Final = (0.3 * np.sin(np.arange(RATE) / 20)).astype(np.float32)
 
 
@@ -69,6 +101,91 @@ class SpeechApiTarget:
         transport = httpx.ASGITransport(openai.build(voices, synthesis), raise_app_exceptions=False)
         with asyncio.Runner() as runner:
             yield lambda data: runner.run(_ask(transport, "/v1/audio/speech", data, {}))
+
+
+@dataclass
+class VoicevoxTarget:
+    """Paths and bodies of VOICEVOX's routes, spoken by the built-in Japanese voice."""
+
+    name: str = "voicevox"
+    seconds: float = 10.0
+    memory_bytes: int = 192 * MIB
+
+    @cached_property
+    def inputs(self) -> st.SearchStrategy[bytes]:
+        """A path, and a body after it; most of them nearly valid."""
+        wave = base64.b64encode(write_wav(TONE[:800], RATE)).decode()
+        query = QUERY | {"kana": "はい。"}
+        word = {
+            "surface": "卍丸",
+            "pronunciation": "マンジマル",
+            "accent_type": 1,
+            "priority": 5,
+            "part_of_speech": "名詞",
+            "part_of_speech_detail_1": "固有名詞",
+            "part_of_speech_detail_2": "一般",
+            "part_of_speech_detail_3": "*",
+            "inflectional_type": "*",
+            "inflectional_form": "*",
+            "stem": "*",
+            "yomi": "マンジマル",
+            "mora_count": 5,
+            "accent_associative_rule": "*",
+        }
+        preset = {
+            key: value
+            for key, value in QUERY.items()
+            if key not in ("accent_phrases", "outputSamplingRate", "outputStereo")
+        } | {"id": 1, "name": "fast", "speaker_uuid": "u", "style_id": STYLE}
+        examples: dict[str, Any] = {
+            "/synthesis": query,
+            "/streaming_synthesis": QUERY,
+            "/multi_synthesis": [query, QUERY],
+            "/mora_data": QUERY["accent_phrases"],
+            "/connect_waves": [wave, wave],
+            "/add_preset": preset,
+            "/import_user_dict?override=true": {str(uuid.UUID(int=7)): word},
+        }
+        bodies = [
+            documents(body).map(partial(_after, path if "?" in path else f"{path}?speaker={STYLE}"))
+            for path, body in examples.items()
+        ]
+        seeds = {
+            path: _after(f"{path}?speaker={STYLE}", _encoded(body))
+            for path, body in examples.items()
+        }
+        texts = st.text(max_size=60).map(
+            lambda text: _after(f"/audio_query?speaker={STYLE}&text={quote(text)}", b"")
+        )
+        kana = st.text("アイ、/'_\uff1fンッ", max_size=20).map(
+            lambda text: _after(
+                f"/accent_phrases?speaker={STYLE}&is_kana=true&text={quote(text)}", b""
+            )
+        )
+        return st.one_of(*bodies, mutated(seeds, most=3), texts, kana)
+
+    @contextmanager
+    def open(self) -> Iterator[Callable[[bytes], str]]:
+        """Build the application with the voice that Mei speaks with."""
+        kept, admission = Kept.opened(), Admission(running=2, waiting=8)
+        front_end = kept.front_end()
+        voice = HtsVoice(Path(pyopenjtalk.DEFAULT_HTS_VOICE.decode()))
+        engine = JapaneseEngine(voice, front_end, front_end, sample_rate=RATE)
+        styles = (OfferedStyle(STYLE, "a", engine, 0),)
+        voices = Voices([OfferedSpeaker(str(uuid.UUID(int=1)), "a", "1", "", b"", styles)])
+        services = voicevox.Services(voices, kept.presets, kept.dictionary, admission)
+        app = voicevox.build(voicevox.Settings("1", SpeechLimits(seconds=30.0)), services)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        with asyncio.Runner() as runner:
+            yield lambda data: runner.run(self._send(transport, data))
+
+    async def _send(self, transport: httpx.ASGITransport, data: bytes) -> str:
+        path, _, body = data.partition(b"\n")
+        return await _ask(transport, "/" + quote(path.lstrip(b"/"), safe="/?&=%"), body, {})
+
+
+def _after(path: str, body: bytes) -> bytes:
+    return path.encode() + b"\n" + body
 
 
 @dataclass
@@ -221,8 +338,8 @@ async def _ask(
 ) -> str:
     async with httpx.AsyncClient(transport=transport, base_url="http://compat.test") as client:
         answer = await client.post(path, content=data, headers=headers)
-    if answer.status_code == httpx.codes.OK:
-        return "200"
+    if answer.is_success:
+        return str(answer.status_code)
     if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
         raise UncleanError(f"answered {answer.status_code} {answer.text[:200]}")
     body = answer.json()

@@ -53,6 +53,7 @@ from tests.fuzz.compat_targets import (
     RunningTextTarget,
     SpeechApiTarget,
     VoiceChangerTarget,
+    VoicevoxTarget,
     WyomingTarget,
 )
 from tests.fuzz.harness import UncleanError
@@ -829,6 +830,7 @@ def targets() -> dict[str, Target]:
         MultipartTarget(),
         LiveTarget(),
         SpeechApiTarget(),
+        VoicevoxTarget(),
         VoiceChangerTarget(),
         RunningTextTarget(),
         WyomingTarget(),

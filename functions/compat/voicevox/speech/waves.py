@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import wave
 from typing import TYPE_CHECKING, Any
@@ -42,5 +41,6 @@ def _read(encoded: str) -> tuple[Any, bytes]:
     try:
         with wave.open(io.BytesIO(base64.b64decode(encoded, validate=True))) as reader:
             return reader.getparams(), reader.readframes(reader.getnframes())
-    except (binascii.Error, wave.Error, EOFError) as error:
+    except (ValueError, RuntimeError, wave.Error, EOFError) as error:
+        # The module seeks beyond a chunk that is cut off, which is a RuntimeError.
         raise WavesError("expected WAV files in base64, found others") from error

@@ -171,6 +171,12 @@ def encoded(value: float, rate: int = 8000) -> str:
     return base64.b64encode(write_wav(np.full(10, value, np.float32), rate)).decode()
 
 
+def damaged(wave: str) -> bytes:
+    """A file whose first chunk says that it is longer than the file."""
+    content = base64.b64decode(wave)
+    return content[:16] + (1 << 20).to_bytes(4, "little") + content[20:]
+
+
 def test_waves_are_joined_one_after_the_other() -> None:
     with wave.open(io.BytesIO(connect_waves([encoded(0.5), encoded(-0.5)]))) as joined:
         samples = np.frombuffer(joined.readframes(20), "<i2")
@@ -179,7 +185,16 @@ def test_waves_are_joined_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize(
-    "waves", [[], ["%"], ["YWJj"], [encoded(0.1), encoded(0.1, 16_000)]], ids=range(4)
+    "waves",
+    [
+        [],
+        ["%"],
+        ["é"],
+        ["YWJj"],
+        [base64.b64encode(damaged(encoded(0.1))).decode()],
+        [encoded(0.1), encoded(0.1, 16_000)],
+    ],
+    ids=range(6),
 )
 def test_what_cannot_be_joined_is_refused(waves: list[str]) -> None:
     with pytest.raises(WavesError):
