@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -353,7 +353,7 @@ async def _begin(speech: Speech, budget: _Budget) -> Callable[[], Awaitable[byte
 
 
 async def _in_thread(act: Callable[[], _Result]) -> _Result:
-    """Run something in a thread, to its end also if it is cancelled.
+    """Run something in a thread, to its end also if it is cancelled, however often.
 
     Nothing stops a thread. Who gave its place to somebody else before it has ended would let more
     of them speak than there are places, and clients that only begin and leave could fill them all.
@@ -362,7 +362,9 @@ async def _in_thread(act: Callable[[], _Result]) -> _Result:
     try:
         return await asyncio.shield(acting)
     except asyncio.CancelledError:
-        await asyncio.wait({acting})
+        while not acting.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({acting})
         raise
 
 
