@@ -18,7 +18,7 @@ from speech.engines.interface.engine import ConversionOptions
 from speech.results.encoding import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, timedelta
 
     import numpy as np
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from conversion.characters.lending import LoadedCharacter
     from conversion.origin.credentials import ResultCredentials
     from conversion.origin.notice import NoticePlace, SpokenNotice
+    from conversion.stopwatch import Lap
     from shared.ports.bucket import Bucket
     from shared.voices.voice import Input, Speaking, Voice
     from speech.decoding.decoder import Decoder
@@ -44,11 +45,13 @@ class Outcome:
         result: the converted audio in its bucket.
         seconds: the recording's length; None for a text.
         timings: milliseconds per stage.
+        laps: the stages one by one.
     """
 
     result: Result
     seconds: float | None
     timings: Mapping[str, float]
+    laps: Sequence[Lap] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +197,8 @@ class Conversion:
         """
         with stages.enter("storing", timed_as="store"):
             result = await self._store(voice, made.encoded, made.marking)
-        return Outcome(result, made.seconds, stages.stopwatch.milliseconds())
+        watch = stages.stopwatch
+        return Outcome(result, made.seconds, watch.milliseconds(), watch.laps)
 
     async def discard_recording(self, voice: Voice) -> None:
         """Empty the recording of a final voice: nobody needs it any more."""

@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -14,17 +14,32 @@ if TYPE_CHECKING:
 # The field "starttime", counted from the field after the command's name (proc_pid_stat(5)).
 _START: Final = 19
 
+MOST_LAPS: Final = 100
+"""How many laps a stopwatch remembers; a recording of minutes has its stages many times."""
+
+
+class Lap(NamedTuple):
+    """One time that a stage took place, in seconds of the stopwatch's clock."""
+
+    stage: str
+    begin: float
+    seconds: float
+
 
 class Stopwatch:
     """Adds up the milliseconds of named stages.
 
     Args:
         seconds: a clock that never goes back.
+
+    Attributes:
+        laps: the stages one by one, in the order in which they ended.
     """
 
     def __init__(self, seconds: Callable[[], float] = time.perf_counter) -> None:
         self._seconds = seconds
         self._milliseconds: dict[str, float] = {}
+        self.laps: list[Lap] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -33,8 +48,10 @@ class Stopwatch:
         try:
             yield
         finally:
-            elapsed = (self._seconds() - begin) * 1000
-            self._milliseconds[name] = self._milliseconds.get(name, 0.0) + elapsed
+            elapsed = self._seconds() - begin
+            self._milliseconds[name] = self._milliseconds.get(name, 0.0) + elapsed * 1000
+            if len(self.laps) < MOST_LAPS:
+                self.laps.append(Lap(name, begin, elapsed))
 
     def milliseconds(self) -> dict[str, float]:
         """Return the time of each stage so far, to a hundredth of a millisecond."""

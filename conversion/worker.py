@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ from conversion.leases import take_lease
 from shared.errors import PassingError
 from shared.http.push import AbandonedError
 from shared.ports.store import UnknownVoiceError, change
+from shared.ports.traces import NO_TRACES
 from shared.process.logs import about_voice
 from shared.voices.messages import parse_conversion_message
 from shared.voices.voice import (
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from conversion.conversion import Conversion, Outcome
     from conversion.leases import Lease
     from shared.ports.store import VoiceStore
+    from shared.ports.traces import Step, Traces
     from shared.voices.messages import PushMessage
     from shared.voices.voice import Voice
 
@@ -108,6 +111,7 @@ class Worker:
         conversion: does the work.
         admission: how much of it is done at once.
         deadline_seconds: how long one conversion may take.
+        traces: takes the steps of every voice.
 
     Attributes:
         has_converted: whether the process has converted a voice.
@@ -120,7 +124,10 @@ class Worker:
         conversion: Conversion,
         admission: Admission,
         deadline_seconds: float,
+        *,
+        traces: Traces = NO_TRACES,
     ) -> None:
+        self._traces = traces
         self._voices = voices
         self._characters = characters
         self._conversion = conversion
@@ -160,6 +167,7 @@ class Worker:
             uploaded_at=message.attributes.get("uploaded_at"),
             client=wish.client,
         )
+        self._traces.add(wish.voice_id, "delivery of the message", message.published_at)
         await self.carry_out(job)
 
     async def carry_out(self, job: ConversionJob) -> Voice | None:
@@ -174,9 +182,13 @@ class Worker:
         if self._is_draining or self.is_stuck:
             # A stuck process is killed and could not hand the voice back.
             raise AbandonedError("this instance stops")
-        with about_voice(job.voice_id), self._admission.admit(job.client):
+        with (
+            about_voice(job.voice_id),
+            self._traces.step(job.voice_id, "attempt") as attempt,
+            self._admission.admit(job.client),
+        ):
             # A task of its own, so that draining can cancel the work and still answer.
-            work = asyncio.create_task(self._convert(job))
+            work = asyncio.create_task(self._convert(job, attempt))
             self._under_way.add(work)
             work.add_done_callback(self._under_way.discard)
             try:
@@ -197,9 +209,10 @@ class Worker:
             work.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
 
-    async def _convert(self, job: ConversionJob) -> Voice | None:
+    async def _convert(self, job: ConversionJob, attempt: Step) -> Voice | None:
         try:
-            lease = await job.take()
+            with self._traces.step(job.voice_id, "lease"):
+                lease = await job.take()
         except ForbiddenTransitionError as reason:
             _log_duplicate(reason)
             return await self._end(job, reason.voice)
@@ -211,6 +224,7 @@ class Worker:
             await self._conversion.discard_all(job.voice_id)
             return None
         _log_start(lease, cold=not self.has_converted)
+        attempt.facts |= {"attempt": lease.attempt, "character": lease.voice.character}
         try:
             async with lease.kept():
                 end = await self._work(lease, job)
@@ -224,8 +238,10 @@ class Worker:
                 self._admission.failed(job.client)
             await lease.release(counts=_may_be_the_voices_own(error))
             raise
-        if isinstance(end, VoiceError) and end.code in SUSPICIOUS:
-            self._admission.failed(job.client)
+        if isinstance(end, VoiceError):
+            attempt.error = end.code.value
+            if end.code in SUSPICIOUS:
+                self._admission.failed(job.client)
         self.has_converted = True
         _log_end(lease, end, job.uploaded_at)
         return await self._end(job, lease.voice)
@@ -275,8 +291,16 @@ class Worker:
                 # At the next delivery the character is loaded, and the conversion has all the time.
                 raise CharacterLateError(f"{lease.voice.character} was loaded late") from error
             return await self._fail_late(lease)
-        await lease.finish(outcome.result, outcome.seconds, outcome.timings)
+        self._trace_stages(lease.voice.voice_id, outcome)
+        with self._traces.step(lease.voice.voice_id, "done"):
+            await lease.finish(outcome.result, outcome.seconds, outcome.timings)
         return outcome
+
+    def _trace_stages(self, voice_id: str, outcome: Outcome) -> None:
+        # The stopwatch's clock has a zero of its own.
+        zero = time.time() - time.perf_counter()
+        for stage, begin, seconds in outcome.laps:
+            self._traces.add(voice_id, stage, zero + begin, zero + begin + seconds)
 
     async def _give_up(self, job: ConversionJob, reason: AttemptsExhaustedError) -> Voice:
         """End a voice whose attempts have all failed, most likely because of its recording."""
@@ -291,7 +315,8 @@ class Worker:
         If tidying fails, the message, or the event of the upload, comes again to repeat only this.
         """
         job.ended(voice)
-        await self._tidy(voice)
+        with self._traces.step(job.voice_id, "tidy"):
+            await self._tidy(voice)
         return voice
 
     async def _discard_uncommitted(self, voice: Voice) -> None:

@@ -47,6 +47,7 @@ from shared.google.tokens import (
 )
 from shared.http.function import cloud_function
 from shared.process.settings import Environment, SettingsError
+from shared.process.tracing import open_traces
 from shared.voices.live_tickets import Tickets
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         max_upload_bytes=config.max_upload_bytes,
         live=open_live_offer(config),
         max_text_characters=config.max_text_characters,
+        traces=open_traces(config, "api"),
     )
     app = create_app(dependencies, config.allowed_origins)
     if config.web_root is not None:

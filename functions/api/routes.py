@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from functions.api.taking import multipart
 from functions.api.verifications import add_verifications
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.ports.tokens import TokenRefusedError
+from shared.ports.traces import NO_TRACES
 from shared.process.logs import about_voice
 from shared.voices.documents import conversion_answer, document_path
 from shared.voices.voice import ErrorCode, InvalidVoiceIdError, VoiceError, parse_voice_id
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from functions.api.warmup import WarmUp
     from shared.characters.manifest import CharacterManifest
     from shared.ports.store import VoiceStore
+    from shared.ports.traces import Traces
     from shared.voices.live_tickets import Tickets
     from shared.voices.voice import Voice
 
@@ -95,6 +98,7 @@ class Dependencies:
         max_text_characters: the longest text.
         live: offers a WebSocket to the service `live`; None where there is none.
         line: says when to come back to those who cannot be served.
+        traces: takes the steps of every voice.
     """
 
     voices: VoiceStore
@@ -115,6 +119,7 @@ class Dependencies:
     max_text_characters: int
     live: LiveOffer | None = None
     line: Line = field(default_factory=Line)
+    traces: Traces = NO_TRACES
 
 
 def create_router(dependencies: Dependencies) -> APIRouter:
@@ -147,6 +152,7 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
 
         Call it when the recording begins, or with a text, which is then converted at once.
         """
+        begin = time.time()
         owner = await dependencies.sign_in.uid_of(authorization)
         client = dependencies.limits.client_of(request)
         await dependencies.outcomes.settle(client)
@@ -166,6 +172,8 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
             kind = "text" if voice.is_text else "recording"
             extra = {"event": "voice_created", "character": voice.character, "kind": kind}
             _LOG.info("voice created", extra=extra)
+        facts = {"character": voice.character, "kind": kind}
+        dependencies.traces.add(voice.voice_id, "voice", begin, facts=facts, is_first=True)
         return models.VoiceCreated(
             voice_id=voice.voice_id,
             upload=upload,
@@ -248,7 +256,7 @@ def _add_waiting(router: APIRouter, dependencies: Dependencies) -> None:
                 to_load = dependencies.catalogue.to_load(voice.character)
                 await dependencies.warm_up.send(to_load)
 
-        with dependencies.limits.waiting(request):
+        with dependencies.limits.waiting(request), dependencies.traces.step(wanted, "wait"):
             final = await while_connected(
                 request, lambda: wait_until_final(dependencies.voices, wanted, seconds, check)
             )

@@ -80,7 +80,12 @@ def main() -> None:
     """Run the service; exit with status 2 and a message if settings or bundles are wrong."""
     try:
         config = settings.load(CombinedSettings)
-        logs.configure(config.project_id, config.log_level, config.pseudonym_key)
+        logs.configure(
+            config.project_id,
+            config.log_level,
+            config.pseudonym_key,
+            has_traces=config.traces is not None,
+        )
         asyncio.run(_serve(config))
     except (settings.SettingsError, BundleError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings

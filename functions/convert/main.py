@@ -25,6 +25,7 @@ from conversion.worker import Worker
 from functions.convert.app import ConvertApp, create_app
 from functions.convert.verifications import verification_route
 from shared.google import clients
+from shared.process.tracing import open_traces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -60,6 +61,7 @@ def build(config: ConvertSettings, services: Services) -> ConvertApp:
         build_conversion(config, stores, tools),
         admission,
         config.timeouts.conversion_deadline,
+        traces=open_traces(config, "convert"),
     )
     verification = verification_route(open_verifier(config, tools, admission.running))
     return create_app(

@@ -61,7 +61,12 @@ def main() -> None:
     """Run the container; exit with status 2 and a message if settings or bundles are wrong."""
     try:
         config = settings.load(ConvertSettings)
-        logs.configure(config.project_id, config.log_level, config.pseudonym_key)
+        logs.configure(
+            config.project_id,
+            config.log_level,
+            config.pseudonym_key,
+            has_traces=config.traces is not None,
+        )
         listening_socket(config.host, config.port).close()  # fails before networks are loaded
         run(config, _serve)
     except (settings.SettingsError, BundleError) as error:

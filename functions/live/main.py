@@ -38,6 +38,7 @@ from functions.live.session import Collaborators
 from functions.live.settings import LiveSettings
 from shared.http.places import PlacesPerClient
 from shared.process import logs, settings
+from shared.process.tracing import open_traces
 from shared.voices.live_tickets import Tickets
 from speech.bundles.bundle import BundleError
 
@@ -84,7 +85,8 @@ def build(config: LiveSettings, services: Services) -> LiveApp:
     admission = services.admission or open_admission(config)
     deadline = config.timeouts.conversion_deadline
     characters = lend_characters(config, tools, stores.open_characters)
-    worker = Worker(stores.voices, characters, conversion, admission, deadline)
+    traces = open_traces(config, "live")
+    worker = Worker(stores.voices, characters, conversion, admission, deadline, traces=traces)
     computing = Computing(conversion, characters, admission)
     recordings = _incoming_recordings(config, tools.decoder)
     shared = Collaborators(
@@ -180,7 +182,12 @@ def main() -> None:
     """Run the service; exit with status 2 and a message if settings or bundles are wrong."""
     try:
         config = settings.load(LiveSettings)
-        logs.configure(config.project_id, config.log_level, config.pseudonym_key)
+        logs.configure(
+            config.project_id,
+            config.log_level,
+            config.pseudonym_key,
+            has_traces=config.traces is not None,
+        )
         asyncio.run(_serve(config))
     except (settings.SettingsError, BundleError) as error:
         print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings

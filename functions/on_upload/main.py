@@ -14,6 +14,7 @@ from functions.on_upload.uploads import UploadHandler
 from shared.google import clients
 from shared.http.function import cloud_function
 from shared.http.push import push_app
+from shared.process.tracing import open_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,12 @@ class Services:
 
 def build(config: OnUploadSettings, services: Services) -> Starlette:
     """Build the application from its settings and the services that it speaks to."""
-    handler = UploadHandler(services.voices, services.conversions, services.uploads)
+    handler = UploadHandler(
+        services.voices,
+        services.conversions,
+        services.uploads,
+        traces=open_traces(config, "on_upload"),
+    )
     return push_app(clients.open_push_verifier(config), handler.handle)
 
 

@@ -12,6 +12,7 @@ from shared.errors import PassingError
 from shared.pipeline.conversion_requests import request_conversion
 from shared.pipeline.recordings import LIVE
 from shared.ports.store import UnknownVoiceError
+from shared.ports.traces import NO_TRACES
 from shared.process.logs import about_voice
 from shared.voices.messages import FINALIZE, ConversionMessage, parse_upload_event
 from shared.voices.objects import voice_of_upload
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from shared.ports.bucket import Bucket
     from shared.ports.store import Snapshot, VoiceStore
     from shared.ports.topic import Publisher
+    from shared.ports.traces import Traces
     from shared.voices.messages import PushMessage, UploadEvent
     from shared.voices.voice import Input, Voice
 
@@ -47,6 +49,7 @@ class UploadHandler:
         conversions: the topic of the conversion messages.
         uploads: opens the bucket of the recordings; called only when one must be erased.
         sleep: waits for some seconds.
+        traces: takes the steps of every voice.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class UploadHandler:
         conversions: Publisher,
         uploads: Callable[[], Bucket],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        traces: Traces = NO_TRACES,
     ) -> None:
+        self._traces = traces
         self._sleep = sleep
         self._voices = voices
         self._conversions = conversions
@@ -80,7 +85,8 @@ class UploadHandler:
             extra = {"event": "stray_upload", "object": event.name[:200]}
             _LOG.warning("an upload that belongs to no voice", extra=extra)
             return
-        with about_voice(voice_id):
+        self._traces.add(voice_id, "notification of the upload", event.happened_at)
+        with about_voice(voice_id), self._traces.step(voice_id, "upload received"):
             await self._handle_upload(voice_id, event)
 
     async def _handle_upload(self, voice_id: str, event: UploadEvent) -> None:

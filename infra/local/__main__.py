@@ -97,6 +97,20 @@ def _add_scaling(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-instances", type=int, choices=(0, 1), help=text)
 
 
+def _add_trace(parser: argparse.ArgumentParser) -> None:
+    text = "append every voice's steps, in all services, to FILE (.local/traces.jsonl)"
+    default = ROOT / ".local" / "traces.jsonl"
+    parser.add_argument("--trace", nargs="?", type=Path, const=default, metavar="FILE", help=text)
+
+
+def _traces(parsed: argparse.Namespace) -> Path | None:
+    """Return the file of the traces, in a folder that there is."""
+    if parsed.trace is None:
+        return None
+    parsed.trace.parent.mkdir(parents=True, exist_ok=True)
+    return Path(parsed.trace.resolve())
+
+
 def _scaling(parsed: argparse.Namespace) -> Scaling | None:
     """Build the converter's scaling.
 
@@ -114,6 +128,7 @@ def _scaling(parsed: argparse.Namespace) -> Scaling | None:
 
 def _add_demo(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
+    _add_trace(parser)
     _add_scaling(parser)
     default = ROOT / ".local" / "demo.wav"
     parser.add_argument("--output", type=Path, default=default, help="where the result goes")
@@ -133,6 +148,7 @@ async def _verify(parsed: argparse.Namespace) -> int:
 
 def _add_convert(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
+    _add_trace(parser)
     text = "recordings and folders of recordings; the last may be the output"
     parser.add_argument("paths", nargs="*", type=Path, metavar="IN [OUT]", help=text)
     parser.add_argument("--output", type=Path, help="a folder, or a file for a single recording")
@@ -166,6 +182,7 @@ def _add_live(parser: argparse.ArgumentParser) -> None:
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     _add_emulators(parser)
+    _add_trace(parser)
     _add_scaling(parser)
     parser.add_argument("--port", type=int, default=None, help="port of the api and the page")
     text = f"port of the routes of VOICEVOX; {VOICEVOX_PORT}, VOICEVOX's own, if it is left out"
@@ -200,7 +217,7 @@ def _pitch_shift(text: str) -> float | None:
 
 
 async def _demo(parsed: argparse.Namespace) -> int:
-    options = CloudOptions(scaling=_scaling(parsed))
+    options = CloudOptions(scaling=_scaling(parsed), traces=_traces(parsed))
     wish = Wish(character=parsed.character)
     await run_demo(options, wish, embedded=parsed.embedded, output=parsed.output)
     return 0
@@ -220,6 +237,7 @@ async def _convert(parsed: argparse.Namespace) -> int:
         max_seconds=LONG_SECONDS,
         max_upload_bytes=LONG_BYTES,
         conversion_deadline_seconds=LONG_DEADLINE_SECONDS,
+        traces=_traces(parsed),
     )
     reports = await run_batch(
         options,
@@ -243,6 +261,7 @@ async def _say_text(parsed: argparse.Namespace, speaking: Mapping[str, float]) -
         max_text_characters=LONG_CHARACTERS,
         max_speech_seconds=2 * LONG_SECONDS,
         conversion_deadline_seconds=LONG_DEADLINE_SECONDS,
+        traces=_traces(parsed),
     )
     await run_text(
         options,
@@ -272,6 +291,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
         voicevox_port=parsed.voicevox_port,
         scaling=_scaling(parsed),
         notice=parsed.notice or "off",
+        traces=_traces(parsed),
     )
     if parsed.origins:
         options = replace(options, page_origins=tuple(parsed.origins))

@@ -21,6 +21,7 @@ locals {
     var.custom_domain == null ? [] : ["compute.googleapis.com"],
     var.firebase_authentication == null ? [] : ["identitytoolkit.googleapis.com", "securetoken.googleapis.com"],
     var.kms_key == null ? [] : ["cloudkms.googleapis.com"],
+    local.has_traces ? ["cloudtrace.googleapis.com", "telemetry.googleapis.com"] : [],
     var.monthly_budget == null ? [] : ["billingbudgets.googleapis.com", "cloudbilling.googleapis.com"],
   ))
 

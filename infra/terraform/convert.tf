@@ -227,7 +227,7 @@ resource "google_cloud_run_v2_service" "convert" {
       }
 
       dynamic "env" {
-        for_each = merge(local.environment_common, local.environment_convert, local.environment_characters, local.environment_fetching, local.environment_origin)
+        for_each = merge(local.environment_common, local.environment_convert, local.environment_characters, local.environment_fetching, local.environment_origin, local.environment_traces)
         content {
           name  = env.key
           value = env.value

@@ -40,7 +40,7 @@ locals {
     api = {
       concurrency   = var.api_concurrency
       description   = "HTTP API: voices, upload addresses, results"
-      environment   = merge(local.environment_common, local.environment_api, local.environment_characters)
+      environment   = merge(local.environment_common, local.environment_api, local.environment_characters, local.environment_traces)
       ingress       = var.custom_domain == null ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
       max_instances = var.max_instances.api
       memory        = "512Mi"
@@ -60,7 +60,7 @@ locals {
     on_upload = {
       concurrency   = 40
       description   = "Turns a finished upload into a conversion message"
-      environment   = merge(local.environment_common, local.environment_on_upload)
+      environment   = merge(local.environment_common, local.environment_on_upload, local.environment_traces)
       ingress       = "ALLOW_INTERNAL_ONLY"
       max_instances = var.max_instances.on_upload
       memory        = "512Mi"

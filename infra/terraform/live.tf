@@ -307,7 +307,7 @@ resource "google_cloud_run_v2_service" "live" {
       }
 
       dynamic "env" {
-        for_each = merge(local.environment_common, local.environment_live, local.environment_compat, local.environment_signing, local.environment_characters, local.environment_fetching, local.environment_origin)
+        for_each = merge(local.environment_common, local.environment_live, local.environment_compat, local.environment_signing, local.environment_characters, local.environment_fetching, local.environment_origin, local.environment_traces)
         content {
           name  = env.key
           value = env.value

@@ -36,6 +36,7 @@ OPTIONS: Final = {
     "monthly_budget": "50",
     "page": '{ folder = "../tests/page" }',
     "signing": '"hmac"',
+    "traces": "{ ratio = 0.1 }",
     "watermark": "{ key_rotation = 1 }",
 }
 """Each option that makes resources, and the value that switches it on.

@@ -758,6 +758,19 @@ variable "signing" {
   }
 }
 
+variable "traces" {
+  description = "Sends the way of each voice through all services to Cloud Trace, as OpenTelemetry spans: `{}`, or `{ ratio = 0.1 }` for a tenth of the voices. A voice has some twenty spans, and Google charges for them by the million. null sends nothing."
+  type = object({
+    ratio = optional(number, 1)
+  })
+  default = null
+
+  validation {
+    condition     = try(var.traces.ratio > 0 && var.traces.ratio <= 1, var.traces == null)
+    error_message = "traces.ratio must be more than 0 and at most 1."
+  }
+}
+
 variable "upload_shards" {
   description = "Over how many buckets recordings and results are spread, each: a bucket takes 1000 writes a second at first, which are 500 voices. Raise it when you like. Before you lower it, stop new voices and wait a day: the buckets that go must be empty."
   type        = number

@@ -60,7 +60,12 @@ def cloud_function(
     @cache
     def application() -> ASGIApp:
         config = settings.load(kind)
-        logs.configure(config.project_id, config.log_level, config.pseudonym_key)
+        logs.configure(
+            config.project_id,
+            config.log_level,
+            config.pseudonym_key,
+            has_traces=config.traces is not None,
+        )
         app = build(config, open_services(config))
         # A full garbage collection stops every request under way. The objects made so far live as
         # long as the process, so the collector need not look at them again.

@@ -62,10 +62,13 @@ class CloudLoggingFormatter(logging.Formatter):
     Args:
         project_id: the project whose traces the entries link to.
         key: the key of the voices' pseudonyms.
+        has_traces: whether voices have traces, which are called by their pseudonyms; entries about
+            a voice then link to its trace, all others to their request's.
     """
 
-    def __init__(self, project_id: str, key: str) -> None:
+    def __init__(self, project_id: str, key: str, *, has_traces: bool = False) -> None:
         super().__init__()
+        self._has_traces = has_traces
         self._project_id = project_id
         self._key = key
 
@@ -81,7 +84,8 @@ class CloudLoggingFormatter(logging.Formatter):
             entry["stack_trace"] = self.formatException(record.exc_info)
         if voice_id := _VOICE_ID.get():
             entry["voice"] = pseudonym(voice_id, self._key)
-        if trace_id := _TRACE_ID.get():
+        trace_id = entry.get("voice") if self._has_traces else None
+        if trace_id := trace_id or _TRACE_ID.get():
             name = f"projects/{self._project_id}/traces/{trace_id}"
             entry["logging.googleapis.com/trace"] = name
         entry |= {k: v for k, v in vars(record).items() if k not in _STANDARD_FIELDS}
@@ -91,16 +95,17 @@ class CloudLoggingFormatter(logging.Formatter):
         return text.encode(errors="backslashreplace").decode()
 
 
-def configure(project_id: str, level: str, key: str) -> None:
+def configure(project_id: str, level: str, key: str, *, has_traces: bool = False) -> None:
     """Send every log record of this process to standard output, formatted for Cloud Logging.
 
     Args:
         project_id: the project whose traces the entries link to.
         level: the least severity that is logged.
         key: the key of the voices' pseudonyms.
+        has_traces: whether voices have traces.
     """
     handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(CloudLoggingFormatter(project_id, key))
+    handler.setFormatter(CloudLoggingFormatter(project_id, key, has_traces=has_traces))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

@@ -99,6 +99,10 @@ class CommonSettings(BaseSettings):
         environment: production, or the local cloud, which needs no tokens and may use a key file.
         log_level: the least severity that is logged.
         log_key: the key of the pseudonyms that the logs give to voices.
+        traces: where the steps of voices go: `google` for Cloud Trace, the address of a collector
+            that takes OTLP over HTTP (`http://.../v1/traces`), or, in the local cloud, a file; None
+            for nowhere.
+        trace_ratio: the share of voices whose steps go there.
         uploads_bucket: the bucket of the recordings.
         upload_shards: over how many buckets recordings and results are spread, each; see
             `shared.google.sharded_bucket`.
@@ -112,6 +116,8 @@ class CommonSettings(BaseSettings):
     environment: Environment = Environment.PRODUCTION
     log_level: Annotated[str, Field(pattern="^(DEBUG|INFO|WARNING|ERROR)$")] = "INFO"
     log_key: Annotated[SecretStr, Field(min_length=32)] | None = None
+    traces: Annotated[str, Field(min_length=1)] | None = None
+    trace_ratio: Annotated[float, Field(gt=0, le=1)] = 1.0
     uploads_bucket: BucketName
     upload_shards: Annotated[int, Field(ge=1, le=32)] = 1
     conversion_deadline_seconds: Annotated[int, Field(ge=5, le=500)] = 60
@@ -120,6 +126,12 @@ class CommonSettings(BaseSettings):
     def _check_log_key(self) -> Self:
         if self.log_key is None and self.environment is not Environment.LOCAL:
             raise ValueError("LOG_KEY is not set: with it the logs name voices")
+        return self
+
+    @model_validator(mode="after")
+    def _check_traces(self) -> Self:
+        if self.traces and self.traces != "google" and not self.traces.startswith("http"):
+            self.require_local("TRACES", self.traces)
         return self
 
     @property

@@ -30,12 +30,14 @@ class PushMessage:
         attributes: its attributes.
         message_id: assigned by Pub/Sub; a duplicate may have a different one.
         subscription: full name of the subscription that pushed it.
+        published_at: when it was published, in RFC 3339.
     """
 
     data: bytes
     attributes: Mapping[str, str] = field(default_factory=dict)
     message_id: str = ""
     subscription: str = ""
+    published_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ def parse_push(body: bytes) -> PushMessage:
         attributes={str(key): str(value) for key, value in attributes.items()},
         message_id=str(message.get("messageId", "")),
         subscription=str(envelope.get("subscription", "")),
+        published_at=str(message.get("publishTime", "")),
     )
 
 

@@ -12,6 +12,7 @@ import httpx
 from rich.console import Console
 
 from infra.local.cloud.starting import local_cloud
+from infra.local.commands.trace import read_spans, waterfall
 from infra.local.commands.visitor import Visitor, Wish, content_type_of
 
 if TYPE_CHECKING:
@@ -42,15 +43,19 @@ async def run_demo(
     steps = Steps(Console())
     steps.show("starting the local cloud")
     async with local_cloud(options, embedded=embedded, note=steps.show) as cloud:
-        await show_conversion(cloud, steps, wish, SAMPLE, output)
+        voice_id = await show_conversion(cloud, steps, wish, SAMPLE, output)
     steps.show("everything is stopped; the converted recording:")
     steps.console.print(str(output), highlight=False, soft_wrap=True)
+    if options.traces is not None:
+        steps.show(f"the voice's way, from {options.traces}:")
+        for line in waterfall(read_spans(options.traces, voice_id)):
+            steps.console.print(line, highlight=False, soft_wrap=True)
 
 
 async def show_conversion(
     cloud: LocalCloud, steps: Steps, wish: Wish, recording: Path, output: Path
-) -> None:
-    """Send one recording through a running local cloud."""
+) -> str:
+    """Send one recording through a running local cloud; return its voice_id."""
     steps.show(f"the local cloud is up; the api listens at {cloud.addresses.api}")
     content_type = content_type_of(recording)
     async with httpx.AsyncClient() as client:
@@ -64,6 +69,7 @@ async def show_conversion(
         voice = await visitor.watch(created["voice_id"], lambda voice: _show_state(steps, voice))
         await visitor.download(voice, output)
         _show_result(steps, voice)
+        return voice.voice_id
 
 
 def _show_state(steps: Steps, voice: Voice) -> None:

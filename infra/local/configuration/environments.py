@@ -33,6 +33,8 @@ def deployable_environments(
         "UPLOAD_SHARDS": str(options.upload_shards),
         "CONVERSION_DEADLINE_SECONDS": str(options.conversion_deadline_seconds),
     }
+    if options.traces is not None:
+        common["TRACES"] = str(options.traces)
     pushed_to = common | {"PUSH_VERIFICATION": "off"}
     signing = {"RESULTS_BUCKET": names.RESULTS_BUCKET, "SIGNING_KEY_FILE": str(key_file)}
     limits = {"MAX_UPLOAD_BYTES": str(options.max_upload_bytes)} | _seconds(options)

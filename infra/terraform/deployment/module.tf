@@ -55,6 +55,7 @@ module "voice_avatar" {
   region                      = var.region
   result_url_seconds          = var.result_url_seconds
   signing                     = var.signing
+  traces                      = var.traces
   upload_shards               = var.upload_shards
   upload_url_seconds          = var.upload_url_seconds
   vpc                         = var.vpc

@@ -397,6 +397,14 @@ variable "signing" {
   nullable    = false
 }
 
+variable "traces" {
+  description = "Sends the way of each voice through all services to Cloud Trace, as OpenTelemetry spans: `{}`, or `{ ratio = 0.1 }` for a tenth of the voices. A voice has some twenty spans, and Google charges for them by the million. null sends nothing."
+  type = object({
+    ratio = optional(number, 1)
+  })
+  default = null
+}
+
 variable "upload_shards" {
   description = "Over how many buckets recordings and results are spread, each: a bucket takes 1000 writes a second at first, which are 500 voices. Raise it when you like. Before you lower it, stop new voices and wait a day: the buckets that go must be empty."
   type        = number

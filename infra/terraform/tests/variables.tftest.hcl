@@ -649,3 +649,15 @@ run "a_key_that_may_have_nothing" {
     var.compat,
   ]
 }
+
+run "traces_of_more_than_all_voices" {
+  command = plan
+
+  variables {
+    traces = { ratio = 2 }
+  }
+
+  expect_failures = [
+    var.traces,
+  ]
+}

@@ -18,7 +18,7 @@ from infra.local.memory.voices import MemoryVoices
 from shared.http.trace import TraceMiddleware
 from shared.ports.store import UnknownVoiceError
 from shared.process import logs
-from shared.process.logs import CloudLoggingFormatter, about_voice, pseudonym
+from shared.process.logs import CloudLoggingFormatter, about_trace, about_voice, pseudonym
 from shared.voices.voice import new_voice_id
 from tests.support.logs import log_book, logged_as
 from tests.support.voices import NOW
@@ -208,6 +208,21 @@ async def test_entries_link_to_the_requests_trace(headers: dict[str, str]) -> No
     entry = await logged_during(headers)
 
     assert entry["logging.googleapis.com/trace"] == f"projects/p/traces/{TRACE}"
+
+
+def test_where_voices_have_traces_entries_about_a_voice_link_to_its_own() -> None:
+    record = logging.makeLogRecord({"msg": "working"})
+    formatter = CloudLoggingFormatter("p", KEY, has_traces=True)
+
+    voice_id = new_voice_id()
+    with about_trace(TRACE), about_voice(voice_id):
+        about = json.loads(formatter.format(record))
+    with about_trace(TRACE):
+        other = json.loads(formatter.format(record))
+
+    trace = f"projects/p/traces/{pseudonym(voice_id, KEY)}"
+    assert about["logging.googleapis.com/trace"] == trace
+    assert other["logging.googleapis.com/trace"] == f"projects/p/traces/{TRACE}"
 
 
 @pytest.mark.parametrize("headers", [{}, {"traceparent": "00-XYZ-1-01"}, {"traceparent": ""}])

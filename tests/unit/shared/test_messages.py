@@ -36,7 +36,7 @@ def test_a_push_is_read_with_everything_in_it() -> None:
     body = json.dumps(envelope(b"content", {"a": "1"})).encode()
 
     assert parse_push(body) == PushMessage(
-        b"content", {"a": "1"}, "1", "projects/p/subscriptions/s"
+        b"content", {"a": "1"}, "1", "projects/p/subscriptions/s", "2026-03-04T05:06:07Z"
     )
 
 

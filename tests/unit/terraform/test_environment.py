@@ -189,6 +189,7 @@ def test_terraform_and_the_code_plan_the_same_memory_for_fetched_characters(
         ("environment_fetching", (ConvertSettings,)),
         ("environment_default_character", (ApiSettings,)),
         ("environment_compat", (CombinedSettings,)),
+        ("environment_traces", (ApiSettings, ConvertSettings, LiveSettings, OnUploadSettings)),
     ],
 )
 def test_the_settings_that_an_option_brings_are_known(
@@ -240,10 +241,12 @@ def test_each_deployable_gets_the_variables_meant_for_it(terraform: TerraformMod
     for name, function in terraform.locals["functions"].items():
         own = f"local.environment_{name}"
         more = ", local.environment_characters" if name == "api" else ""
+        more += ", local.environment_traces" if name in {"api", "on_upload"} else ""
         assert function["environment"] == f"merge(local.environment_common, {own}{more})"
     container = terraform.resources["google_cloud_run_v2_service", "convert"]["template"][0]
     told = str(container["containers"][0]["dynamic"])
-    more = "local.environment_characters, local.environment_fetching, local.environment_origin"
+    options = ("characters", "fetching", "origin", "traces")
+    more = ", ".join(f"local.environment_{option}" for option in options)
     assert f"merge(local.environment_common, local.environment_convert, {more})" in told
 
 

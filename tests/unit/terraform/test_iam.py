@@ -12,6 +12,7 @@ PROJECT_WIDE = {
     "google_project_iam_member.firestore": "roles/datastore.user",
     "google_project_iam_member.build_logs": "roles/logging.logWriter",
     "google_project_iam_member.build_sources": "roles/storage.objectViewer",
+    "google_project_iam_member.traces": "roles/telemetry.tracesWriter",
 }
 
 
@@ -27,12 +28,13 @@ def test_a_role_is_granted_on_the_project_only_where_there_is_nothing_smaller(
     assert granted == PROJECT_WIDE
 
 
-def test_every_role_on_the_project_but_writing_logs_has_a_condition(
+def test_every_role_on_the_project_but_writing_logs_and_traces_has_a_condition(
     terraform: TerraformModule,
 ) -> None:
     members = terraform.of_type("google_project_iam_member")
 
-    assert {name for name, body in members.items() if "condition" not in body} == {"build_logs"}
+    without = {name for name, body in members.items() if "condition" not in body}
+    assert without == {"build_logs", "traces"}
 
 
 def test_nothing_replaces_the_bindings_that_others_have_made(terraform: TerraformModule) -> None:
