@@ -10,6 +10,7 @@ from conversion.admission import Admission
 from conversion.characters.fetching import FetchedCharacters, LoadedLimits
 from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
 from conversion.characters.loading import CharacterLoader
+from conversion.stopwatch import Lap
 from conversion.threads import Threads
 from conversion.worker import Worker
 from functions.api.taking.catalogue import Catalogue
@@ -47,6 +48,7 @@ class FakeOutcome:
         self.result = result
         self.seconds = 1.0
         self.timings: dict[str, float] = {}
+        self.laps: list[Lap] = []
 
 
 class FakeConversion:

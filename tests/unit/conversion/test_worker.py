@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 import time_machine
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from conversion.admission import Admission
 from conversion.characters.lending import LoadedCharacter, unknown_character
 from conversion.leases import take_lease
+from conversion.stopwatch import Lap
 from conversion.worker import CharacterLateError, ConversionJob, Worker
 from infra.local.memory.voices import MemoryVoices
 from shared.http.push import AbandonedError, OverloadedError
 from shared.ports.store import Snapshot, StoreUnavailableError, change
+from shared.ports.traces import NO_TRACES
+from shared.process.tracing import SpanTraces
 from shared.voices import voice as voices_of
 from shared.voices.messages import MalformedMessageError, PushMessage, parse_conversion_message
 from shared.voices.objects import StorageUnavailableError
@@ -49,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from conversion.conversion import Conversion
+    from shared.ports.traces import Traces
     from shared.voices.voice import Result
     from speech.engines.interface.engine import Engine
 
@@ -61,6 +68,7 @@ class FakeOutcome:
         self.result = result
         self.seconds = 2.5
         self.timings = {"decode": 1.0}
+        self.laps = [Lap("decode", 1.0, 0.001)]
 
 
 class FakeThreads:
@@ -178,7 +186,8 @@ class Store(MemoryVoices):
 class Stage:
     """A worker and its collaborators."""
 
-    def __init__(self, running: int = 2, waiting: int = 2) -> None:
+    def __init__(self, running: int = 2, waiting: int = 2, traces: Traces = NO_TRACES) -> None:
+        self.traces = traces
         self.voices = Store()
         self.characters = FakeCharacters()
         self.conversion = FakeConversion()
@@ -192,6 +201,7 @@ class Stage:
             cast("Conversion", conversion or self.conversion),
             Admission(running=self.running, waiting=self.waiting),
             DEADLINE,
+            traces=self.traces,
         )
 
     async def add(self, voice: Voice | None = None) -> PushMessage:
@@ -300,6 +310,20 @@ async def test_a_permanent_error_fails_the_voice_and_the_message_is_over(book: L
     (entry,) = book.of("conversion_failed")
     assert (entry["code"], entry["attempt"], entry["character"]) == ("silent", 1, "mei")
     assert book.of("conversion_done") == []
+
+
+async def test_the_trace_of_an_attempt_says_which_one_it_was_and_why_it_failed() -> None:
+    spans = InMemorySpanExporter()
+    traces = SpanTraces(SimpleSpanProcessor(spans), Resource({}), "a key for tests")
+    stage = Stage(traces=traces)
+    message = await stage.add()
+    stage.conversion.outcome = ERROR
+
+    await stage.worker.handle(message)
+
+    (attempt,) = [span for span in spans.get_finished_spans() if span.name == "attempt"]
+    assert attempt.attributes == {"attempt": 1, "character": "mei"}
+    assert attempt.status.description == "silent"
 
 
 @pytest.mark.parametrize(
