@@ -10,7 +10,6 @@ from conversion.admission import Admission
 from conversion.characters.fetching import FetchedCharacters, LoadedLimits
 from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
 from conversion.characters.loading import CharacterLoader
-from conversion.stopwatch import Lap
 from conversion.threads import Threads
 from conversion.worker import Worker
 from functions.api.taking.catalogue import Catalogue
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conversion.conversion import Conversion
+    from conversion.stopwatch import Lap
     from shared.voices.messages import PushMessage
     from shared.voices.voice import Result, Voice
     from speech.engines.interface.engine import Engine
