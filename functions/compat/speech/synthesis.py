@@ -365,6 +365,8 @@ async def _in_thread(act: Callable[[], _Result]) -> _Result:
         while not acting.done():
             with suppress(asyncio.CancelledError):
                 await asyncio.wait({acting})
+        # Nobody is left to hear of an error.
+        _ = acting.cancelled() or acting.exception()
         raise
 
 

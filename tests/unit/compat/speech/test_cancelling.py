@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 from conversion.admission import Admission
 from functions.compat.speech.synthesis import Speech, SpeechLimits, Synthesis
 from shared.http.push import OverloadedError
+from speech.engines.interface.text_engine import TextError, TextErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,3 +100,28 @@ async def test_a_cancelled_request_frees_its_place_after_the_piece_under_way() -
     await asyncio.sleep(0.2)
     await synthesis.stream(speaker.speech())
     speaker.goes_on.release(1_000)
+
+
+async def test_what_fails_after_it_was_cancelled_is_not_complained_about() -> None:
+    begun, goes_on = asyncio.Event(), threading.Event()
+    loop, complaints = asyncio.get_running_loop(), list[object]()
+    loop.set_exception_handler(lambda _, complaint: complaints.append(complaint))
+
+    def fail() -> Iterator[Samples]:
+        loop.call_soon_threadsafe(begun.set)
+        goes_on.wait()
+        raise TextError(TextErrorCode.NOTHING_TO_SAY, "It says nothing.")
+
+    admission = Admission(running=1, waiting=0)
+    asking = asyncio.create_task(Synthesis(admission, SpeechLimits()).stream(Speech(fail, 24_000)))
+    await begun.wait()
+    asking.cancel()
+    await asyncio.wait({asking})
+    goes_on.set()
+    async with asyncio.timeout(1), admission.running():
+        pass
+    await asyncio.sleep(0.01)
+    del asking  # its error holds everything that it has called
+    gc.collect()
+
+    assert complaints == []
