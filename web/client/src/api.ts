@@ -3,8 +3,12 @@ import { type Answer, asObject } from "./answers.js";
 import { problem, VoiceAvatarError } from "./errors.js";
 import type { Surroundings } from "./surroundings.js";
 import type { VoiceAvatarConfig } from "./types.js";
+import { within } from "./waiting.js";
 
 export const CHARACTERS = "/api/v1/characters";
+
+/** How long an answer of the API may take, with its body; a cold function needs seconds. */
+const ANSWER_SECONDS = 30;
 
 /** The HTTP API, as the visitor who is signed in. */
 export class Api {
@@ -27,15 +31,30 @@ export class Api {
   async json(
     method: string,
     path: string,
-    options: { signal?: AbortSignal | undefined; body?: unknown } = {},
+    options: { signal?: AbortSignal | undefined; body?: unknown; seconds?: number } = {},
   ): Promise<Answer> {
-    const { signal, body } = options;
-    const response = await this.request(method, path, {
-      signal: signal ?? null,
-      ...(body === undefined ? {} : body instanceof Blob ? asFile(body) : asJson(body)),
+    const { signal, body, seconds = ANSWER_SECONDS } = options;
+    return await this.within(seconds, this.address, signal, async (limit) => {
+      const response = await this.request(method, path, {
+        signal: limit,
+        ...(body === undefined ? {} : body instanceof Blob ? asFile(body) : asJson(body)),
+      });
+      if (!response.ok) throw await problem(response);
+      return asObject(await response.json().catch(() => null), "body");
     });
-    if (!response.ok) throw await problem(response);
-    return asObject(await response.json().catch(() => null), "body");
+  }
+
+  /** Does something with an address; throws `network` if it takes longer than so many seconds. */
+  async within<T>(
+    seconds: number,
+    url: string,
+    signal: AbortSignal | undefined,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { host } = new URL(url, this.#origin ?? "https://relative.invalid");
+    const late = (): Error =>
+      new VoiceAvatarError("network", `${host} did not answer within ${seconds} seconds.`);
+    return await within(seconds, signal, late, work);
   }
 
   /** Sends a request with the visitor's tokens. */

@@ -5,6 +5,10 @@ import type { SignedUpload } from "./types.js";
 /** Signed headers that a script may not set: the browser sets them. */
 const SET_BY_THE_BROWSER: ReadonlySet<string> = new Set(["content-length", "host"]);
 
+/** After so long without progress, or without an answer to the whole, an upload has died. */
+const STANDSTILL_SECONDS = 30;
+const STOOD_STILL = `The upload stood still for ${STANDSTILL_SECONDS} seconds. The recording is still here.`;
+
 /** Uploads the recording with PUT; rejects with a `VoiceAvatarError`, or with the signal's reason. */
 export function put(
   target: SignedUpload,
@@ -20,10 +24,22 @@ export function put(
     }
     const request = new XMLHttpRequest();
     const abort = (): void => request.abort();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const waitOn = (): void => {
+      clearTimeout(timer);
+      timer = setTimeout(abort, STANDSTILL_SECONDS * 1000);
+    };
     signal?.addEventListener("abort", abort, { once: true });
-    request.upload.onprogress = (event) => onProgress?.(event.loaded, recording.size);
-    request.onloadend = () => signal?.removeEventListener("abort", abort);
-    request.onabort = () => reject(signal?.reason);
+    request.upload.onprogress = (event) => {
+      waitOn();
+      onProgress?.(event.loaded, recording.size);
+    };
+    request.onloadend = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
+    };
+    request.onabort = () =>
+      reject(signal?.aborted ? signal.reason : new VoiceAvatarError("network", STOOD_STILL));
     request.onerror = () =>
       reject(new VoiceAvatarError("network", "The upload broke off. The recording is still here."));
     request.onload = () => {
@@ -36,6 +52,7 @@ export function put(
       if (SET_BY_THE_BROWSER.has(name.toLowerCase())) continue;
       request.setRequestHeader(name, value);
     }
+    waitOn();
     request.send(recording);
   });
 }

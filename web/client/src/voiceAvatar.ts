@@ -53,6 +53,10 @@ export type * from "./types.js";
 const VERIFICATIONS = "/api/v1/verifications";
 const VOICES = "/api/v1/voices";
 const WATCH_SECONDS = 300;
+/** The service gives a file a minute to arrive, and a converter a minute to verify it. */
+const VERIFICATION_SECONDS = 130;
+const DOWNLOAD_SECONDS = 60;
+const DELETION_SECONDS = 30;
 /** So long the audio may take over the socket after the document has said that the voice is done. */
 const AUDIO_SECONDS = 0.5;
 
@@ -198,7 +202,8 @@ export class VoiceAvatar {
    *   `unavailable` while too many files are verified, `rate_limited`.
    */
   async verify(file: Blob, signal?: AbortSignal): Promise<Verification> {
-    return parseVerification(await this.#api.json("POST", VERIFICATIONS, { signal, body: file }));
+    const options = { signal, body: file, seconds: VERIFICATION_SECONDS };
+    return parseVerification(await this.#api.json("POST", VERIFICATIONS, options));
   }
 
   /**
@@ -240,7 +245,13 @@ export class VoiceAvatar {
    */
   async download(result: VoiceResult, signal?: AbortSignal): Promise<Blob> {
     if (result.audio) return result.audio;
-    const response = await this.#api.fetched(result.url, { signal: signal ?? null });
+    return await this.#api.within(DOWNLOAD_SECONDS, result.url, signal, (limit) =>
+      this.#fetchResult(result, limit),
+    );
+  }
+
+  async #fetchResult(result: VoiceResult, signal: AbortSignal): Promise<Blob> {
+    const response = await this.#api.fetched(result.url, { signal });
     if ([400, 401, 403, 404, 410].includes(response.status)) {
       const message =
         "The address of the converted audio is no longer valid; convert the recording again.";
@@ -251,7 +262,7 @@ export class VoiceAvatar {
       throw new VoiceAvatarError("unavailable", message, { status: response.status });
     }
     const body = await response.blob().catch((cause: unknown) => {
-      signal?.throwIfAborted();
+      signal.throwIfAborted();
       throw new VoiceAvatarError("network", "The download broke off.", { cause });
     });
     return body.type === result.contentType ? body : body.slice(0, body.size, result.contentType);
@@ -260,9 +271,10 @@ export class VoiceAvatar {
   /** Erases recording, result and document now. It is no error if the voice no longer exists. */
   async deleteVoice(voiceId: string): Promise<void> {
     const path = `${VOICES}/${encodeURIComponent(voiceId)}`;
-    const response = await this.#api.request("DELETE", path, { keepalive: true });
-    if (response.ok || response.status === 404) return;
-    throw await problem(response);
+    await this.#api.within(DELETION_SECONDS, this.#api.address, undefined, async (signal) => {
+      const response = await this.#api.request("DELETE", path, { keepalive: true, signal });
+      if (!response.ok && response.status !== 404) throw await problem(response);
+    });
   }
 
   async #createUnless(

@@ -17,6 +17,28 @@ export function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
+/**
+ * Does something that `late` ends after so many seconds, because a connection may die without a word.
+ *
+ * @param work gets a signal that aborts when `signal` does, or when the time is over.
+ */
+export async function within<T>(
+  seconds: number,
+  signal: AbortSignal | undefined,
+  late: () => Error,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const limit = new AbortController();
+  const stop = forward(signal, limit);
+  const timer = setTimeout(() => limit.abort(late()), seconds * 1000);
+  try {
+    return await Promise.race([work(limit.signal), aborted(limit.signal)]);
+  } finally {
+    clearTimeout(timer);
+    stop();
+  }
+}
+
 /** Never resolves and never rejects. */
 export function never(): Promise<never> {
   return new Promise(() => undefined);

@@ -17,6 +17,8 @@ const FIRST_SNAPSHOT_SECONDS = 10;
 /** A listener can lose its connection without a word. After this long without news, or up to twice as
  * long, the waiting endpoint is asked beside it. */
 const NEWS_SECONDS = 15;
+/** How long the waiting endpoint may stay silent: it answers 504 long before, by itself. */
+const WAITING_SECONDS = 120;
 /** So many failures in a row (of the network, or answers 5xx) end the waiting. */
 const PATIENCE = 6;
 /** Later by up to this share than a crowded service asked for. */
@@ -155,7 +157,10 @@ export class Watcher {
     for (let failures = 0; ;) {
       try {
         return parseResult(
-          asObject((await this.#api.json("GET", path, { signal }))["result"], "result"),
+          asObject(
+            (await this.#api.json("GET", path, { signal, seconds: WAITING_SECONDS }))["result"],
+            "result",
+          ),
         );
       } catch (error) {
         signal.throwIfAborted();

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import {
   type ConvertProgress,
   type ServerErrorCode,
@@ -712,6 +712,57 @@ describe("for a visitor who is signed in", () => {
     firestore.write({ status: "done", result: RESULT });
     expect((await result).url).toBe(RESULT.url);
     expect(firestore.subscriptions).toBe(0);
+  });
+});
+
+describe("a connection that dies without a word", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  const RESULT_TO_FETCH = {
+    url: RESULT.url,
+    urlExpiresAt: new Date(RESULT.url_expires_at),
+    contentType: RESULT.content_type,
+    bytes: 3,
+    seconds: 1.5,
+    sha256: "ab",
+  };
+  const silent = (): Promise<Response> => new Promise(() => undefined);
+
+  test.each([
+    ["the list of characters", 30, (client: VoiceAvatar) => client.characters()],
+    ["a new voice", 30, (client: VoiceAvatar) => client.createVoice({ contentType: "audio/webm" })],
+    ["a verification", 130, (client: VoiceAvatar) => client.verify(new Blob(["x"]))],
+    ["a download", 60, (client: VoiceAvatar) => client.download(RESULT_TO_FETCH)],
+    ["a deletion", 30, (client: VoiceAvatar) => client.deleteVoice(VOICE_ID)],
+  ])("ends %s after %d seconds", async (_, seconds, call) => {
+    const client = new VoiceAvatar({ api: "https://api.example" }, { fetch: silent });
+    const outcome = expect(call(client)).rejects.toMatchObject({
+      code: "network",
+      message: expect.stringContaining(`did not answer within ${seconds} seconds`) as string,
+    });
+
+    await vi.advanceTimersByTimeAsync(seconds * 1000);
+    await outcome;
+  });
+
+  test("ends an answer whose body does not come", async () => {
+    const body = new ReadableStream();
+    const client = new VoiceAvatar(
+      { api: "https://api.example" },
+      { fetch: () => Promise.resolve(new Response(body, { status: 200 })) },
+    );
+    const outcome = expect(client.characters()).rejects.toMatchObject({ code: "network" });
+
+    await vi.advanceTimersByTimeAsync(30_000);
+    await outcome;
+  });
+
+  test("leaves no timer behind when the answer comes", async () => {
+    const network = new FakeNetwork({ "GET /api/v1/characters": json(200, { characters: [] }) });
+    await new VoiceAvatar({ api: "https://api.example" }, { fetch: network.fetch }).characters();
+
+    expect(vi.getTimerCount()).toBe(0);
   });
 });
 

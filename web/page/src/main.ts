@@ -14,6 +14,9 @@ type SiteConfig = VoiceAvatarConfig & { readonly live?: string | null };
 
 const CHOSEN_LANGUAGE = "voice-avatar-language";
 
+/** How long the settings may take; without them the api is at the page's own origin. */
+const CONFIG_MILLISECONDS = 20_000;
+
 async function main(): Promise<void> {
   let language = initialLanguage();
   const config = await siteConfig();
@@ -33,7 +36,10 @@ async function main(): Promise<void> {
 
 /** Reads `config.json` beside the page; without an `api` in it, the api is the page's own origin. */
 async function siteConfig(): Promise<SiteConfig> {
-  const response = await fetch("./config.json", { cache: "no-cache" }).catch(() => null);
+  const response = await fetch("./config.json", {
+    cache: "no-cache",
+    signal: AbortSignal.timeout(CONFIG_MILLISECONDS),
+  }).catch(() => null);
   // Some hosts answer with the page itself instead of 404.
   const answer: unknown = response?.ok ? await response.json().catch(() => null) : null;
   const config = (answer ?? {}) as Partial<SiteConfig>;
