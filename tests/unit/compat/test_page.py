@@ -1,0 +1,70 @@
+"""docs/compatible-apis.md tells every route of each dialect, and which of them answer 501."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import httpx
+import pytest
+
+from conversion.admission import Admission
+from functions.compat.elevenlabs import routes as elevenlabs
+from functions.compat.openai import routes as openai
+from functions.compat.speech.synthesis import SpeechLimits, Synthesis
+from functions.compat.voicevox import app as voicevox
+from functions.compat.voicevox.memory.kept import Kept
+from functions.compat.voicevox.speech.voices import Voices
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+PAGE = (Path(__file__).parents[3] / "docs" / "compatible-apis.md").read_text()
+
+
+def told(dialect: str) -> dict[str, str]:
+    """What the table of a dialect says of each path; a parameter at the end is left out."""
+    (section,) = (part for part in PAGE.split("\n## ") if part.startswith(f"{dialect}\n"))
+    table = section[section.index("| route | state |") :].partition("\n\n")[0]
+    said: dict[str, str] = {}
+    for row in table.splitlines()[2:]:
+        routes, state = row.strip("| ").split(" | ")
+        for name in re.findall(r"`(?:[A-Z]+ )?(/[^`]*)`", routes):
+            path = f"{[*said][-1]}{name}" if name == "/stream" else name
+            said[without_parameter(path)] = state
+    return said
+
+
+def without_parameter(path: str) -> str:
+    return re.sub(r"/\{\w+\}", "", path)
+
+
+def served(dialect: str) -> Starlette:
+    nobody, admission = cast("Any", None), Admission(running=1, waiting=0)
+    synthesis = Synthesis(admission, SpeechLimits())
+    if dialect == "OpenAI":
+        return openai.build(nobody, synthesis)
+    if dialect == "ElevenLabs":
+        return elevenlabs.build({}, nobody, synthesis)
+    kept = Kept.opened()
+    services = voicevox.Services(Voices([]), kept.presets, kept.dictionary, admission)
+    return voicevox.build(voicevox.Settings("1"), services)
+
+
+@pytest.mark.parametrize("dialect", ["OpenAI", "ElevenLabs", "VOICEVOX"])
+async def test_the_page_tells_every_route_and_which_of_them_are_left_out(dialect: str) -> None:
+    app, rows = served(dialect), told(dialect)
+    paths = {without_parameter(cast("Route", route).path) for route in app.routes}
+    for path in list(rows):
+        if path.endswith("*"):
+            meant = {each for each in paths if each.startswith(path[:-1])}
+            assert meant
+            rows |= dict.fromkeys(meant, rows.pop(path))
+
+    assert rows.keys() == paths
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        left_out = {path for path in paths if (await client.post(path)).status_code == 501}
+    assert left_out == {path for path, state in rows.items() if state == "501"}
