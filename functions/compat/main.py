@@ -7,14 +7,10 @@ one port. `combined` serves the same routes beside the WebSocket of `live`.
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import shutil
 import sys
-import tempfile
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from conversion.admission import Admission
@@ -36,7 +32,7 @@ from speech.networks.mapped_weights import MappedWeights
 from speech.networks.settings import SessionSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from hypercorn.typing import ASGIFramework
 
@@ -181,8 +177,9 @@ def run(config: CompatSettings) -> None:
     require_supervision()
     # Imported here, because Gunicorn is only needed for several processes.
     from conversion.serving import processes  # noqa: PLC0415
+    from functions.compat.own_folder import own_folder  # noqa: PLC0415 - likewise, with its locks
 
-    with _own_folder() as folder:
+    with own_folder() as folder:
         shared = {
             "weights_dir": config.weights_dir or folder / "weights",
             "slots_dir": config.slots_dir or folder / "slots",
@@ -191,14 +188,3 @@ def run(config: CompatSettings) -> None:
         for each in shared.values():
             each.mkdir(parents=True, exist_ok=True)
         processes.run(config.model_copy(update=shared), serve)
-
-
-@contextmanager
-def _own_folder() -> Iterator[Path]:
-    """Make a folder that is removed at the end of this process, but not of a forked one."""
-    folder, owner = tempfile.mkdtemp(prefix="compat-"), os.getpid()
-    try:
-        yield Path(folder)
-    finally:
-        if os.getpid() == owner:
-            shutil.rmtree(folder, ignore_errors=True)
