@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import httpx
 
 from functions.api.app import create_app, serve_page
+from functions.api.own_characters.making import Making
 from functions.api.protection.app_check import AppCheck
 from functions.api.protection.client_names import ClientNames
 from functions.api.protection.limits import RequestLimits
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from functions.api.own_characters.making import OwnCharacterServices
     from functions.api.warmup import Identity
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
@@ -71,6 +73,7 @@ class Services:
         results: the bucket of the results.
         conversions: opens the topic of the conversion messages, which only texts need.
         open_characters: opens the bucket of the characters; None if there is none.
+        own_characters: what the making of visitors' own characters speaks to; None without it.
     """
 
     voices: VoiceStore
@@ -78,6 +81,7 @@ class Services:
     results: Bucket
     conversions: Callable[[], Publisher]
     open_characters: Callable[[], Bucket] | None = None
+    own_characters: OwnCharacterServices | None = None
 
 
 def build(config: ApiSettings, services: Services) -> FastAPI:
@@ -134,11 +138,24 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         live=open_live_offer(config),
         max_text_characters=config.max_text_characters,
         traces=open_traces(config, "api"),
+        making=open_making(config, services.own_characters),
     )
     app = create_app(dependencies, config.allowed_origins)
     if config.web_root is not None:
         serve_page(app, config.web_root, config.page_config or {})
     return app
+
+
+def open_making(config: ApiSettings, services: OwnCharacterServices | None) -> Making | None:
+    """Build the making of visitors' own characters; None where it is not allowed."""
+    if services is None or not config.own_characters_per_day:
+        return None
+    return Making(
+        services,
+        most_per_day=config.own_characters_per_day,
+        upload_lifetime=timedelta(seconds=config.upload_url_seconds),
+        now=lambda: datetime.now(UTC),
+    )
 
 
 def open_catalogue(

@@ -15,6 +15,7 @@ from functions.api.answers import models
 from functions.api.answers.line import Line
 from functions.api.answers.problems import Problem
 from functions.api.answers.waiting import final_voice_or_problem, wait_until_final, while_connected
+from functions.api.own_characters.routes import add_own_characters
 from functions.api.taking import multipart
 from functions.api.verifications import add_verifications
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
@@ -27,6 +28,7 @@ from shared.voices.voice import ErrorCode, InvalidVoiceIdError, VoiceError, pars
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from functions.api.own_characters.making import Making
     from functions.api.protection.app_check import AppCheck
     from functions.api.protection.client_names import ClientNames
     from functions.api.protection.limits import RequestLimits
@@ -97,6 +99,7 @@ class Dependencies:
         max_upload_bytes: the largest recording.
         max_text_characters: the longest text.
         live: offers a WebSocket to the service `live`; None where there is none.
+        making: makes characters of visitors' own voices; None where they are not allowed.
         line: says when to come back to those who cannot be served.
         traces: takes the steps of every voice.
     """
@@ -118,6 +121,7 @@ class Dependencies:
     max_upload_bytes: int
     max_text_characters: int
     live: LiveOffer | None = None
+    making: Making | None = None
     line: Line = field(default_factory=Line)
     traces: Traces = NO_TRACES
 
@@ -131,6 +135,10 @@ def create_router(dependencies: Dependencies) -> APIRouter:
     add_verifications(
         router, dependencies.verifications, dependencies.limits, _admitted(dependencies)
     )
+    if dependencies.making is not None:
+        add_own_characters(
+            router, dependencies.making, dependencies.sign_in, _admitted(dependencies)
+        )
     return router
 
 

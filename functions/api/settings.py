@@ -59,6 +59,8 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
             local cloud, the tokens are signed with `signing_key_file`.
         live_url: where clients open a WebSocket to the service `live`; None if there is none.
         live_ticket_keys: the secret keys of its tickets, separated by commas; the first one signs.
+        own_characters_per_day: how many characters of their own voice all visitors together may
+            begin in a day; 0 to offer none. Only the local cloud has a trainer.
         web_root: folder of the built page; only in the local cloud.
         page_config: the configuration that the page reads; only in the local cloud.
     """
@@ -80,6 +82,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     app_check: AppCheckEnforcement = AppCheckEnforcement.OFF
     live_url: WebSocketAddress | None = None
     live_ticket_keys: TicketKeys = ()
+    own_characters_per_day: Annotated[int, Field(ge=0, le=1000)] = 0
     web_root: Path | None = None
     page_config: Json[dict[str, Any]] | None = None
 
@@ -94,6 +97,8 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
 
     @model_validator(mode="after")
     def _check_local_only(self) -> Self:
+        if self.own_characters_per_day:
+            self.require_local("OWN_CHARACTERS_PER_DAY", self.own_characters_per_day)
         if self.web_root is not None:
             self.require_local("WEB_ROOT", self.web_root)
         if self.page_config is not None:

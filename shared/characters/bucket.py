@@ -26,6 +26,7 @@ from shared.characters.manifest import (
     ManifestError,
     parse_manifest,
 )
+from shared.characters.own_ids import is_own
 from shared.errors import PassingError
 from shared.voices.objects import ObjectMissingError
 
@@ -110,13 +111,18 @@ class CharacterBucket:
     async def list(self) -> Mapping[str, PublishedCharacter]:
         """Return every complete character, by id and in the order of the ids.
 
-        A wrong or incomplete one is left out and logged.
+        A wrong or incomplete one is left out and logged. Visitors' own characters are left out,
+        too: only those who know the id may use them.
 
         Raises:
             StorageUnavailableError: Cloud Storage did not answer.
         """
         objects = await self._bucket.list()
-        manifests = [each for each in objects if _id_of(each.name) is not None]
+        manifests = [
+            each
+            for each in objects
+            if (character_id := _id_of(each.name)) is not None and not is_own(character_id)
+        ]
         found = await asyncio.gather(*(self._judge(each, objects) for each in manifests))
         published = [each for each in found if each is not None]
         self._manifests = {each.manifest.id: (each.revision, each.manifest) for each in published}

@@ -13,11 +13,14 @@ from collections import defaultdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from functions.api.answers.problems import Problem
 from functions.api.taking.choice import choose_character
-from shared.characters.bucket import IncompleteCharacterError
+from shared.characters.bucket import IncompleteCharacterError, NoSuchCharacterError
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
+from shared.characters.own_ids import is_own
 from shared.errors import PassingError
 from shared.voices.objects import StorageUnavailableError
+from shared.voices.voice import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -91,6 +94,8 @@ class Catalogue:
         """
         if name is None and self._default is not None:
             name = await self._usable_default(self._default, source)
+        if name is not None and is_own(name) and self._bucket is not None:
+            return choose_character(await _read_own(self._bucket, name), name, source)
         built_in = self._built_in()
         has_default = any(source.is_taken_by(each) for each in built_in.values())
         if name in built_in or (name is None and has_default):
@@ -112,7 +117,8 @@ class Catalogue:
     def to_load(self, name: str | None) -> str | None:
         """Return the character if a converter has to load it before it can convert with it."""
         wanted = name or self._default
-        return wanted if wanted in self._fetched else None
+        is_fetched = wanted in self._fetched or (wanted is not None and is_own(wanted))
+        return wanted if is_fetched else None
 
     async def portrait(self, character_id: str) -> bytes | None:
         """Return a character's portrait, an SVG, or None if there is none.
@@ -188,6 +194,16 @@ class Catalogue:
             _LOG.warning("%s of the bucket is hidden by the built-in one", name, extra=extra)
         others = {name: each for name, each in found.items() if name not in built_in}
         return MappingProxyType(others)
+
+
+async def _read_own(bucket: CharacterBucket, name: str) -> Mapping[str, CharacterManifest]:
+    """Read a visitor's own character, which no list has."""
+    try:
+        return {name: (await bucket.read(name)).manifest}
+    except NoSuchCharacterError:
+        raise Problem(
+            422, ErrorCode.UNKNOWN_CHARACTER, f"There is no character {name!r}; it was deleted."
+        ) from None
 
 
 async def _read_portrait(bucket: CharacterBucket, character: PublishedCharacter) -> bytes | None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from functions.api.own_characters.making import Making
     from shared.characters.bucket import CharacterBucket
     from shared.ports.store import Snapshot
     from shared.ports.tokens import TokenVerifier
@@ -126,6 +127,7 @@ class Stage:
     container: Container = field(default_factory=Container)
     verifying: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(503)
     live: LiveOffer | None = None
+    making: Making | None = None
     warm_up_client: httpx.AsyncClient | None = None
 
     def app(self) -> FastAPI:
@@ -176,6 +178,7 @@ class Stage:
             seconds=(2.0, 8.0),
             max_upload_bytes=MAX_BYTES,
             live=self.live,
+            making=self.making,
             max_text_characters=MAX_CHARACTERS,
         )
         return create_app(dependencies, (SITE,))

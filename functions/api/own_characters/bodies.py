@@ -1,0 +1,98 @@
+"""The bodies of the requests and answers about visitors' own characters."""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003 - pydantic reads the annotations
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from functions.api.answers.models import CONTENT_TYPE_PATTERN, Upload
+from shared.own_characters.objects import Kind  # noqa: TC001 - as above
+from shared.own_characters.own_character import (  # noqa: TC001 - as above
+    Status,
+    TrainingErrorCode,
+)
+from shared.voices.media import LONGEST_CONTENT_TYPE
+
+# Names are shown in pages: no markup, and nothing that hides or turns text.
+_PLAIN = r"^[^<>&\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+$"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _plain(most: int) -> StringConstraints:
+    return StringConstraints(strip_whitespace=True, min_length=1, max_length=most, pattern=_PLAIN)
+
+
+class NewOwnCharacter(_Model):
+    """A new character of the visitor's own voice, and the terms that its owner agrees to."""
+
+    name: Annotated[str, _plain(40)]
+    language: Literal["en", "ja"]
+    owner: Annotated[str, _plain(100)]
+    contact: Annotated[
+        str,
+        StringConstraints(
+            pattern=r"^(https://[^\s/<>&]+(/[^\s<>&]*)?|[^\s@:/<>&]+@[^\s@<>&]+)$", max_length=200
+        ),
+    ]
+    is_my_own_voice: Literal[True]
+    no_public_figure_no_minor: Literal[True]
+
+
+class NewRecording(_Model):
+    """A recording that the owner is about to upload."""
+
+    kind: Kind
+    content_type: Annotated[
+        str,
+        Field(max_length=LONGEST_CONTENT_TYPE, json_schema_extra={"pattern": CONTENT_TYPE_PATTERN}),
+    ] = "audio/webm"
+
+
+class OwnCharacterCreated(_Model):
+    """A new character; the key is told this once."""
+
+    character_id: str
+    key: str
+    sentence: str
+    expires_at: datetime
+
+
+class RecordingCreated(_Model):
+    """Where a recording is uploaded to."""
+
+    recording_id: str
+    upload: Upload
+
+
+class RecordingFacts(_Model):
+    """A recording that was uploaded."""
+
+    recording_id: str
+    kind: Kind
+    bytes: int
+
+
+class FailureFacts(_Model):
+    """Why a training failed."""
+
+    code: TrainingErrorCode
+    message: str
+
+
+class OwnCharacterFacts(_Model):
+    """How far a character is; `share` is how much of its stage is done, 0 to 1."""
+
+    character_id: str
+    name: str
+    status: Status
+    sentence: str
+    recordings: list[RecordingFacts]
+    stage: str | None
+    share: float | None
+    error: FailureFacts | None
+    expires_at: datetime | None

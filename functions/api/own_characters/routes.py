@@ -1,0 +1,153 @@
+"""`/own-characters`: an owner makes a character of the own voice, and deletes it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Path, Response
+
+from functions.api.answers import models
+from functions.api.answers.problems import Problem
+from functions.api.own_characters import bodies
+
+if TYPE_CHECKING:
+    from functions.api.own_characters.making import Making
+    from functions.api.protection.sign_in import SignIn
+    from shared.own_characters.own_character import OwnCharacter
+
+KEY_HEADER: Final = "Own-Character-Key"
+"""The header with the secret that the owner was told when the character was begun."""
+
+CharacterId = Annotated[str, Path(max_length=64)]
+Authorization = Annotated[str | None, Header()]
+Key = Annotated[str | None, Header(alias=KEY_HEADER, max_length=100)]
+
+
+def add_own_characters(router: APIRouter, making: Making, sign_in: SignIn, admitted: Any) -> None:
+    """Add the routes.
+
+    Args:
+        router: of the API.
+        making: does what the owners ask for.
+        sign_in: where visitors can sign in, only those who have may make a character.
+        admitted: counts and checks requests before their body is read.
+    """
+    path = "/own-characters/{character_id}"
+
+    async def find(character_id: str, key: str | None, authorization: str | None) -> OwnCharacter:
+        return await making.find(character_id, key, await sign_in.uid_of(authorization))
+
+    @router.post(
+        "/own-characters",
+        status_code=201,
+        dependencies=[admitted],
+        responses=models.problem_responses(401, 403, 413, 415, 422, 429, 503),
+    )
+    async def begin_own_character(
+        wish: bodies.NewOwnCharacter, authorization: Authorization = None
+    ) -> bodies.OwnCharacterCreated:
+        """Begin a character; the answer has the sentence with which its owner agrees aloud."""
+        uid = await sign_in.uid_of(authorization)
+        if uid is None and sign_in.is_offered:
+            raise Problem(403, "sign_in_needed", "Sign in to make a character of your own voice.")
+        character, key = await making.begin(wish, uid)
+        assert character.expire_at is not None  # noqa: S101 - it has just begun
+        return bodies.OwnCharacterCreated(
+            character_id=character.character_id,
+            key=key,
+            sentence=character.sentence.text,
+            expires_at=character.expire_at,
+        )
+
+    @router.get(
+        path,
+        dependencies=[admitted],
+        responses=models.problem_responses(401, 403, 404, 422, 429, 503),
+    )
+    async def show_own_character(
+        character_id: CharacterId, key: Key = None, authorization: Authorization = None
+    ) -> bodies.OwnCharacterFacts:
+        """Say how far a character is."""
+        return await _facts(making, await find(character_id, key, authorization))
+
+    @router.post(
+        f"{path}/recordings",
+        status_code=201,
+        dependencies=[admitted],
+        responses=models.problem_responses(401, 403, 404, 409, 413, 415, 422, 429, 503),
+    )
+    async def add_recording(
+        character_id: CharacterId,
+        wish: bodies.NewRecording,
+        key: Key = None,
+        authorization: Authorization = None,
+    ) -> bodies.RecordingCreated:
+        """Sign the address for one recording."""
+        character = await find(character_id, key, authorization)
+        recording_id, signed = await making.sign_recording(character, wish)
+        return bodies.RecordingCreated(
+            recording_id=recording_id, upload=models.Upload(**asdict(signed))
+        )
+
+    @router.delete(
+        f"{path}/recordings/{{recording_id}}",
+        status_code=204,
+        dependencies=[admitted],
+        responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503),
+    )
+    async def delete_recording(
+        character_id: CharacterId,
+        recording_id: CharacterId,
+        key: Key = None,
+        authorization: Authorization = None,
+    ) -> Response:
+        """Delete a recording, to speak it again."""
+        await making.delete_recording(await find(character_id, key, authorization), recording_id)
+        return Response(status_code=204)
+
+    @router.post(
+        f"{path}/training",
+        status_code=202,
+        dependencies=[admitted],
+        responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503),
+    )
+    async def train_own_character(
+        character_id: CharacterId, key: Key = None, authorization: Authorization = None
+    ) -> bodies.OwnCharacterFacts:
+        """Begin the training; from now on the recordings cannot change."""
+        character = await making.train(await find(character_id, key, authorization))
+        return await _facts(making, character)
+
+    @router.delete(
+        path,
+        status_code=204,
+        dependencies=[admitted],
+        responses=models.problem_responses(401, 403, 404, 422, 429, 503),
+    )
+    async def delete_own_character(
+        character_id: CharacterId, key: Key = None, authorization: Authorization = None
+    ) -> Response:
+        """Delete a character, its recordings and its document now."""
+        await making.delete(await find(character_id, key, authorization))
+        return Response(status_code=204)
+
+
+async def _facts(making: Making, character: OwnCharacter) -> bodies.OwnCharacterFacts:
+    error = character.error
+    return bodies.OwnCharacterFacts(
+        character_id=character.character_id,
+        name=character.name,
+        status=character.status,
+        sentence=character.sentence.text,
+        recordings=[
+            bodies.RecordingFacts(recording_id=recording_id, kind=kind, bytes=each.bytes)
+            for kind, recording_id, each in await making.recordings(character)
+        ],
+        stage=character.stage,
+        share=character.share,
+        error=None
+        if error is None
+        else bodies.FailureFacts(code=error.code, message=error.message),
+        expires_at=character.expire_at,
+    )

@@ -1,0 +1,92 @@
+"""The documents of visitors' own characters in memory, without Firestore.
+
+Unit tests use it, and so does the local cloud without Google's emulator.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING
+
+from shared.own_characters.own_character import Status, is_waiting
+from shared.own_characters.store import OwnCharacterSnapshot, UnknownOwnCharacterError
+from shared.ports.store import ConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from shared.own_characters.own_character import OwnCharacter
+
+
+class MemoryOwnCharacters:
+    """An `OwnCharacterStore` for one event loop of one process.
+
+    Args:
+        now: the store's clock.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
+        self._revisions = count(1)
+        self._entries: dict[str, tuple[OwnCharacter, int]] = {}
+        # Deleting a character does not give its place of the day back.
+        self._created_at: list[datetime] = []
+
+    async def create(self, character: OwnCharacter, *, most_per_day: int) -> bool:
+        """Write a new document; False if a day's number is reached."""
+        since = self._now() - timedelta(days=1)
+        self._created_at = [each for each in self._created_at if each > since]
+        if len(self._created_at) >= most_per_day:
+            return False
+        self._created_at.append(self._now())
+        self._write(character)
+        return True
+
+    async def read(self, character_id: str) -> OwnCharacterSnapshot:
+        """Read a document; `UnknownOwnCharacterError` if there is none."""
+        if character_id not in self._entries:
+            raise UnknownOwnCharacterError(character_id)
+        return self._snapshot(character_id)
+
+    async def replace(
+        self, snapshot: OwnCharacterSnapshot, character: OwnCharacter
+    ) -> OwnCharacterSnapshot:
+        """Write over the state of `snapshot`; `ConflictError` if that is gone."""
+        character_id = character.character_id
+        _, revision = self._entries.get(character_id, (None, None))
+        if revision != snapshot.revision:
+            raise ConflictError(f"character {character_id} was changed by another")
+        self._write(character)
+        return self._snapshot(character_id)
+
+    async def delete(self, character_id: str) -> None:
+        """Delete a document, if there is one."""
+        self._entries.pop(character_id, None)
+
+    async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters that a trainer may take, those that wait longest first."""
+        return self._found(lambda each: is_waiting(each, self._now()))[:limit]
+
+    async def expired(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters whose time is over; not those that are being trained."""
+        now = self._now()
+        return self._found(
+            lambda each: (
+                each.expire_at is not None
+                and each.expire_at <= now
+                and each.status in {Status.COLLECTING, Status.FAILED}
+            )
+        )[:limit]
+
+    def _found(self, wanted: Callable[[OwnCharacter], bool]) -> Sequence[OwnCharacterSnapshot]:
+        found = [each for each, _ in self._entries.values() if wanted(each)]
+        ordered = sorted(found, key=lambda each: each.updated_at)
+        return [self._snapshot(each.character_id) for each in ordered]
+
+    def _snapshot(self, character_id: str) -> OwnCharacterSnapshot:
+        character, revision = self._entries[character_id]
+        return OwnCharacterSnapshot(character, revision, self._now())
+
+    def _write(self, character: OwnCharacter) -> None:
+        self._entries[character.character_id] = character, next(self._revisions)

@@ -1,0 +1,287 @@
+"""The states of a character that a visitor makes, and the transitions between them.
+
+This module is pure: every transition takes the time and returns the next state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from shared.characters.spoken_consent import ConsentSentence
+
+MAX_ATTEMPTS: Final = 2
+"""How often one training is begun: a killed trainer gets one more try."""
+
+MAX_TRAININGS: Final = 3
+"""How often an owner may ask for a training, after others have failed."""
+
+COLLECTING_DAYS: Final = 7
+"""For how long an owner may read aloud; the sentence of the consent holds as long."""
+
+
+class Status(StrEnum):
+    """Where a character is."""
+
+    COLLECTING = "collecting"
+    QUEUED = "queued"
+    TRAINING = "training"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class TrainingErrorCode(StrEnum):
+    """Why a training failed."""
+
+    RECORDINGS_REFUSED = "recordings_refused"
+    ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+    BUNDLE_REFUSED = "bundle_refused"
+
+
+class NotAllowedError(Exception):
+    """The character is in a state in which this is not possible; the message says which."""
+
+
+class TakenOverError(Exception):
+    """Another attempt trains this character now, so this one must not write any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFailure:
+    """Why a training failed, for programs and for the owner."""
+
+    code: TrainingErrorCode
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypedConsent:
+    """What the owner has typed and agreed to.
+
+    Attributes:
+        owner: the name of whose voice it is.
+        contact: an e-mail address or an https address.
+        day: when, as YYYY-MM-DD.
+    """
+
+    owner: str
+    contact: str
+    day: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCharacter:
+    """A character that a visitor makes.
+
+    Attributes:
+        character_id: nobody can guess it; who knows it may speak with the character.
+        status: where it is.
+        name: as its owner calls it.
+        key_sha256: of the secret with which its owner changes and deletes it.
+        owner: the Firebase uid of its owner; None without a sign-in.
+        consent: what the owner has typed.
+        sentence: what the owner has to say aloud.
+        created_at: when it was created.
+        updated_at: when it changed last.
+        expire_at: when it is deleted unless it is ready by then; None for one that is ready.
+        trainings: how often its owner asked for a training.
+        attempt: the fencing token: which attempt at this training holds the lease.
+        lease_expires_at: until when that attempt holds it.
+        stage: what the trainer does.
+        share: how much of that stage is done, 0 to 1.
+        error: why the last training failed.
+    """
+
+    character_id: str
+    status: Status
+    name: str
+    key_sha256: str
+    owner: str | None
+    consent: TypedConsent
+    sentence: ConsentSentence
+    created_at: datetime
+    updated_at: datetime
+    expire_at: datetime | None
+    trainings: int = 0
+    attempt: int = 0
+    lease_expires_at: datetime | None = None
+    stage: str | None = None
+    share: float | None = None
+    error: TrainingFailure | None = None
+
+    def is_key(self, key: str) -> bool:
+        """Whether this is the owner's secret."""
+        return hmac.compare_digest(digest_of(key), self.key_sha256)
+
+
+def digest_of(key: str) -> str:
+    """Return what is stored of an owner's secret."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def begin(
+    character_id: str,
+    *,
+    name: str,
+    key: str,
+    owner: str | None,
+    consent: TypedConsent,
+    sentence: ConsentSentence,
+    now: datetime,
+) -> OwnCharacter:
+    """Begin a character, for which recordings can be uploaded then."""
+    return OwnCharacter(
+        character_id=character_id,
+        status=Status.COLLECTING,
+        name=name,
+        key_sha256=digest_of(key),
+        owner=owner,
+        consent=consent,
+        sentence=sentence,
+        created_at=now,
+        updated_at=now,
+        expire_at=now + timedelta(days=COLLECTING_DAYS),
+    )
+
+
+def require_collecting(character: OwnCharacter) -> None:
+    """Refuse to change the recordings of a character that is trained or ready.
+
+    Raises:
+        NotAllowedError: it is.
+    """
+    if character.status not in {Status.COLLECTING, Status.FAILED}:
+        raise NotAllowedError(
+            f"this character is {character.status.value}; its recordings cannot change any more"
+        )
+
+
+def queue(character: OwnCharacter, now: datetime) -> OwnCharacter:
+    """Ask for a training; asking again while it waits or runs changes nothing.
+
+    Raises:
+        NotAllowedError: the character is ready, or too many trainings have failed.
+    """
+    if character.status in {Status.QUEUED, Status.TRAINING}:
+        return character
+    require_collecting(character)
+    if character.trainings >= MAX_TRAININGS:
+        raise NotAllowedError(
+            f"{MAX_TRAININGS} trainings of this character have failed; make a new one"
+        )
+    return replace(
+        character,
+        status=Status.QUEUED,
+        trainings=character.trainings + 1,
+        attempt=0,
+        error=None,
+        stage=None,
+        share=None,
+        updated_at=now,
+    )
+
+
+def is_waiting(character: OwnCharacter, now: datetime) -> bool:
+    """Whether a trainer may take the character: nobody has it, or its trainer has died."""
+    if character.status is Status.QUEUED:
+        return True
+    until = character.lease_expires_at
+    return character.status is Status.TRAINING and (until is None or until <= now)
+
+
+def lease(character: OwnCharacter, now: datetime, seconds: float) -> OwnCharacter:
+    """Begin an attempt; after the last one, the training has failed.
+
+    Raises:
+        NotAllowedError: there is nothing to train, or somebody trains it.
+    """
+    if not is_waiting(character, now):
+        raise NotAllowedError(f"this character is {character.status.value}")
+    if character.attempt >= MAX_ATTEMPTS:
+        message = "The training was interrupted too often; please try again later."
+        return _failed(character, TrainingErrorCode.ATTEMPTS_EXHAUSTED, message, now)
+    return replace(
+        character,
+        status=Status.TRAINING,
+        attempt=character.attempt + 1,
+        lease_expires_at=now + timedelta(seconds=seconds),
+        updated_at=now,
+    )
+
+
+def report(
+    character: OwnCharacter, attempt: int, stage: str | None, share: float | None, *,
+    now: datetime, seconds: float,
+) -> OwnCharacter:  # fmt: skip
+    """Say how far an attempt is, and keep its lease.
+
+    Raises:
+        TakenOverError: it is not this attempt's any more.
+    """
+    _require_attempt(character, attempt)
+    return replace(
+        character,
+        stage=stage,
+        share=share,
+        lease_expires_at=now + timedelta(seconds=seconds),
+        updated_at=now,
+    )
+
+
+def finish(character: OwnCharacter, attempt: int, now: datetime) -> OwnCharacter:
+    """End a training that has made a character.
+
+    Raises:
+        TakenOverError: it is not this attempt's any more.
+    """
+    _require_attempt(character, attempt)
+    return replace(
+        character,
+        status=Status.READY,
+        lease_expires_at=None,
+        stage=None,
+        share=None,
+        expire_at=None,
+        updated_at=now,
+    )
+
+
+def fail(
+    character: OwnCharacter, attempt: int, code: TrainingErrorCode, message: str, now: datetime
+) -> OwnCharacter:
+    """End a training that cannot succeed with these recordings.
+
+    Raises:
+        TakenOverError: it is not this attempt's any more.
+    """
+    _require_attempt(character, attempt)
+    return _failed(character, code, message, now)
+
+
+def _failed(
+    character: OwnCharacter, code: TrainingErrorCode, message: str, now: datetime
+) -> OwnCharacter:
+    return replace(
+        character,
+        status=Status.FAILED,
+        lease_expires_at=None,
+        stage=None,
+        share=None,
+        error=TrainingFailure(code, message),
+        updated_at=now,
+    )
+
+
+def _require_attempt(character: OwnCharacter, attempt: int) -> None:
+    if character.status is not Status.TRAINING or character.attempt != attempt:
+        raise TakenOverError(
+            f"attempt {attempt} is over: {character.character_id} is {character.status.value},"
+            f" attempt {character.attempt}"
+        )

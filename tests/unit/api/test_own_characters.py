@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from functions.api.own_characters.making import Making, OwnCharacterServices
+from infra.local.memory.own_characters import MemoryOwnCharacters
+from shared.characters.bucket import CharacterBucket
+from shared.characters.own_ids import new_character_id
+from shared.characters.spoken_consent import draw_sentence
+from shared.own_characters import own_character as own
+from shared.own_characters.objects import MAX_RECORDING_BYTES, MAX_RECORDINGS, Kind
+from shared.own_characters.own_character import Status
+from shared.own_characters.store import UnknownOwnCharacterError, change_own
+from tests.support.buckets import MemoryBucket
+from tests.unit.api.stage import Stage, UidTokens, problem
+from tests.unit.shared.character_objects import put_character
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    import httpx
+
+PATH = "/api/v1/own-characters"
+WISH = {
+    "name": "Ada's voice",
+    "language": "en",
+    "owner": "Ada Example",
+    "contact": "ada@example.org",
+    "is_my_own_voice": True,
+    "no_public_figure_no_minor": True,
+}
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+
+class Workshop:
+    """What the making of characters speaks to, in memory."""
+
+    def __init__(self, most_per_day: int = 3) -> None:
+        self.clock = Clock()
+        self.store = MemoryOwnCharacters(self.clock)
+        self.recordings = MemoryBucket("recordings")
+        self.characters = MemoryBucket("characters")
+        self.woken = 0
+        services = OwnCharacterServices(
+            self.store, self.recordings, lambda: self.characters, self.wake
+        )
+        self.making = Making(
+            services,
+            most_per_day=most_per_day,
+            upload_lifetime=timedelta(minutes=10),
+            now=self.clock,
+        )
+
+    def wake(self) -> None:
+        self.woken += 1
+
+
+@pytest.fixture
+def workshop() -> Workshop:
+    return Workshop()
+
+
+@pytest_asyncio.fixture
+async def client(tmp_path: Path, workshop: Workshop) -> AsyncIterator[httpx.AsyncClient]:
+    bucket = CharacterBucket(lambda: workshop.characters)
+    async with Stage(folder=tmp_path, making=workshop.making, bucket=bucket).client() as opened:
+        yield opened
+
+
+async def begin(client: httpx.AsyncClient, **wish: Any) -> tuple[str, dict[str, str]]:
+    """Begin a character; return its address and the header of its owner."""
+    answer = await client.post(PATH, json=WISH | wish)
+    assert answer.status_code == 201, answer.text
+    body = answer.json()
+    return f"{PATH}/{body['character_id']}", {"Own-Character-Key": body["key"]}
+
+
+async def bring(
+    client: httpx.AsyncClient, workshop: Workshop, path: str, key: dict[str, str], kind: str
+) -> str:
+    """Upload a recording as a page does; return its id."""
+    answer = await client.post(f"{path}/recordings", json={"kind": kind}, headers=key)
+    assert answer.status_code == 201, answer.text
+    upload = answer.json()["upload"]
+    name = upload["url"].split("/recordings/", 1)[1].split("?")[0]
+    assert upload["max_bytes"] == MAX_RECORDING_BYTES
+    await workshop.recordings.write(name, io.BytesIO(b"sound"), content_type="audio/webm")
+    recording_id: str = answer.json()["recording_id"]
+    return recording_id
+
+
+async def test_without_the_operators_word_there_is_no_such_address(tmp_path: Path) -> None:
+    async with Stage(folder=tmp_path).client() as client:
+        problem(await client.post(PATH, json=WISH), 404, "not_found")
+
+
+async def test_an_owner_begins_a_character_brings_recordings_and_asks_for_the_training(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    path, key = await begin(client)
+    shown = (await client.get(path, headers=key)).json()
+    assert shown["status"] == "collecting"
+    assert shown["sentence"].startswith("Today is November 23, 2026. I agree")
+    first = await bring(client, workshop, path, key, "speech")
+    again = await bring(client, workshop, path, key, "speech")
+    assert (await client.delete(f"{path}/recordings/{first}", headers=key)).status_code == 204
+    consent = await bring(client, workshop, path, key, "consent")
+    shown = (await client.get(path, headers=key)).json()
+    assert {(each["kind"], each["recording_id"]) for each in shown["recordings"]} == {
+        ("speech", again),
+        ("consent", consent),
+    }
+
+    answer = await client.post(f"{path}/training", headers=key)
+
+    assert (answer.status_code, answer.json()["status"]) == (202, "queued")
+    assert workshop.woken == 1
+    busy = await client.post(f"{path}/recordings", json={"kind": "speech"}, headers=key)
+    problem(busy, 409, "own_character_busy")
+    problem(
+        await client.delete(f"{path}/recordings/{again}", headers=key), 409, "own_character_busy"
+    )
+    # Asking twice, as an impatient page does, begins one training.
+    assert (await client.post(f"{path}/training", headers=key)).status_code == 202
+    stored = (await workshop.store.read(path.rpartition("/")[2])).character
+    assert stored.trainings == 1
+
+
+@pytest.mark.parametrize("kinds", [["speech"], ["consent"], ["speech", "consent", "consent"]])
+async def test_nothing_is_trained_without_recordings_and_one_spoken_consent(
+    client: httpx.AsyncClient, workshop: Workshop, kinds: list[str]
+) -> None:
+    path, key = await begin(client)
+    for kind in kinds:
+        await bring(client, workshop, path, key, kind)
+    problem(await client.post(f"{path}/training", headers=key), 409, "recordings_missing")
+    assert workshop.woken == 0
+
+
+async def test_who_has_not_the_key_is_told_the_same_as_for_a_character_that_is_not_there(
+    client: httpx.AsyncClient,
+) -> None:
+    path, key = await begin(client)
+    _, others = await begin(client)
+    nowhere = f"{PATH}/{new_character_id()}"
+    said = {
+        problem(await client.request(method, f"{where}{rest}", headers=header, json=body), 404,
+                "unknown_own_character")
+        for method, rest, body in (
+            ("GET", "", None),
+            ("DELETE", "", None),
+            ("POST", "/training", None),
+            ("POST", "/recordings", {"kind": "speech"}),
+            ("DELETE", f"/recordings/{'0' * 32}", None),
+        )
+        for where, header in ((path, {}), (path, others), (nowhere, key), (f"{PATH}/hina", key))
+    }  # fmt: skip
+    assert len(said) == 1
+    assert (await client.get(path, headers=key)).status_code == 200
+
+
+async def test_where_visitors_sign_in_only_they_make_characters_each_their_own(
+    tmp_path: Path, workshop: Workshop
+) -> None:
+    stage = Stage(folder=tmp_path, making=workshop.making, verifier=UidTokens())
+    async with stage.client() as client:
+        problem(await client.post(PATH, json=WISH), 403, "sign_in_needed")
+        mine = {"Authorization": "Bearer uid:me"}
+        body = (await client.post(PATH, json=WISH, headers=mine)).json()
+        path, key = f"{PATH}/{body['character_id']}", {"Own-Character-Key": body["key"]}
+        other = {"Authorization": "Bearer uid:you"}
+        problem(await client.get(path, headers=key | other), 404, "unknown_own_character")
+        assert (await client.get(path, headers=key | mine)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "<img src=x onerror=alert(1)>"},
+        {"name": "\u202egpj.exe"},
+        {"name": " "},
+        {"name": "a" * 41},
+        {"owner": "Ada\nExample"},
+        {"contact": "javascript:alert(1)"},
+        {"is_my_own_voice": False},
+        {"no_public_figure_no_minor": False},
+        {"language": "tlh"},
+        {"another": 1},
+    ],
+)
+async def test_markup_in_names_and_terms_that_are_not_agreed_to_are_refused(
+    client: httpx.AsyncClient, wrong: dict[str, Any]
+) -> None:
+    problem(await client.post(PATH, json=WISH | wrong), 422, "invalid_request")
+
+
+async def test_as_many_characters_are_begun_in_a_day_as_the_operator_allows(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    for _ in range(3):
+        path, key = await begin(client)
+    # Deleting one gives no new place: its training may have been paid for.
+    assert (await client.delete(path, headers=key)).status_code == 204
+    problem(await client.post(PATH, json=WISH), 429, "too_many_own_characters")
+    workshop.clock.time += timedelta(days=1, seconds=1)
+    await begin(client)
+
+
+async def test_thousands_of_small_files_are_refused(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    path, key = await begin(client)
+    character_id = path.rpartition("/")[2]
+    for index in range(MAX_RECORDINGS):
+        workshop.recordings.put(f"{character_id}/speech/{index:032x}", b"x")
+    answer = await client.post(f"{path}/recordings", json={"kind": "speech"}, headers=key)
+    problem(answer, 409, "too_many_recordings")
+    # More addresses than recordings may have been signed before.
+    for kind in Kind:
+        workshop.recordings.put(f"{character_id}/{kind.value}/{'f' * 32}", b"x")
+    problem(await client.post(f"{path}/training", headers=key), 409, "too_many_recordings")
+
+
+async def test_a_deletion_leaves_nothing_of_a_character_and_the_others_as_they_are(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    path, key = await begin(client)
+    other, others_key = await begin(client)
+    for each, header in ((path, key), (other, others_key)):
+        await bring(client, workshop, each, header, "speech")
+        workshop.characters.put(f"{each.rpartition('/')[2]}/character.json", b"{}")
+        workshop.characters.put(f"{each.rpartition('/')[2]}/{'0' * 64}.onnx", b"graph")
+
+    assert (await client.delete(path, headers=key)).status_code == 204
+
+    kept = other.rpartition("/")[2]
+    names = [*workshop.recordings.objects, *workshop.characters.objects]
+    assert len(names) == 3
+    assert all(name.startswith(f"{kept}/") for name in names)
+    with pytest.raises(UnknownOwnCharacterError):
+        await workshop.store.read(path.rpartition("/")[2])
+    problem(await client.delete(path, headers=key), 404, "unknown_own_character")
+
+
+async def test_a_deletion_that_a_bucket_stopped_can_be_asked_for_again(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    path, key = await begin(client)
+    await bring(client, workshop, path, key, "speech")
+    workshop.recordings.is_out_of_reach = True
+    problem(await client.delete(path, headers=key), 503, "unavailable")
+    workshop.recordings.is_out_of_reach = False
+    assert (await client.delete(path, headers=key)).status_code == 204
+    assert not workshop.recordings.objects
+
+
+async def test_a_failed_training_says_why_and_the_owner_may_ask_three_times(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    path, key = await begin(client)
+    await bring(client, workshop, path, key, "speech")
+    await bring(client, workshop, path, key, "consent")
+    character_id = path.rpartition("/")[2]
+    for _ in range(own.MAX_TRAININGS):
+        assert (await client.post(f"{path}/training", headers=key)).status_code == 202
+        await change_own(workshop.store, character_id, lambda each, now: own.lease(each, now, 60))
+        await change_own(
+            workshop.store,
+            character_id,
+            lambda each, now: own.fail(
+                each, each.attempt, own.TrainingErrorCode.RECORDINGS_REFUSED, "Too quiet.", now
+            ),
+        )
+    shown = (await client.get(path, headers=key)).json()
+    assert shown["status"] == "failed"
+    assert shown["error"] == {"code": "recordings_refused", "message": "Too quiet."}
+    problem(await client.post(f"{path}/training", headers=key), 409, "own_character_busy")
+
+
+async def test_an_own_character_is_in_no_list_and_is_found_by_who_knows_its_id(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    character_id = new_character_id()
+    wish = {"character": character_id}
+    problem(await client.post("/api/v1/voices", json=wish), 422, "unknown_character")
+    put_character(workshop.characters, character_id)
+
+    listed = (await client.get("/api/v1/characters")).json()["characters"]
+
+    assert character_id not in {each["id"] for each in listed}
+    assert (await client.post("/api/v1/voices", json=wish)).status_code == 201
+    workshop.characters.objects.clear()
+    problem(await client.post("/api/v1/voices", json=wish), 422, "unknown_character")
+
+
+def a_character(now: datetime) -> own.OwnCharacter:
+    return own.begin(
+        new_character_id(),
+        name="Ada",
+        key="a secret",
+        owner=None,
+        consent=own.TypedConsent("Ada Example", "ada@example.org", now.date().isoformat()),
+        sentence=draw_sentence("en", now.date()),
+        now=now,
+    )
+
+
+async def test_an_attempt_that_was_taken_over_writes_nothing_any_more(workshop: Workshop) -> None:
+    now = workshop.clock()
+    waiting = replace(a_character(now), status=Status.QUEUED)
+    first = own.lease(waiting, now, 60)
+    with pytest.raises(own.NotAllowedError):
+        own.lease(first, now + timedelta(seconds=59), 60)
+    second = own.lease(first, now + timedelta(seconds=60), 60)
+    with pytest.raises(own.TakenOverError):
+        own.finish(second, first.attempt, now)
+    with pytest.raises(own.TakenOverError):
+        own.report(second, first.attempt, "learning", 0.5, now=now, seconds=60)
+    assert own.finish(second, second.attempt, now).status is Status.READY
+    third = own.lease(second, now + timedelta(seconds=120), 60)
+    assert (third.status, third.error and third.error.code.value) == (
+        Status.FAILED,
+        "attempts_exhausted",
+    )
