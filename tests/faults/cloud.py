@@ -30,6 +30,7 @@ from infra.local.processes.processes import READY_SECONDS, Supervisor
 from shared.google.firestore_client import RenewableClient
 from shared.google.firestore_listener import DocumentListener
 from shared.google.firestore_store import FirestoreVoices
+from shared.google.sharded_bucket import shard_names, shard_of
 from shared.voices.live_tickets import Tickets
 from shared.voices.media import TEXT_CONTENT_TYPE
 from shared.voices.messages import ConversionMessage
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 NO_DISK = ("sh", "-c", '(ulimit -S -f 1; exec "$@") 2>&1 | cat', "sh")
 DELIVERIES = 5
 """How often a message is delivered before dead_letter gets it: the fewest that Pub/Sub allows."""
+
+SHARDS = 3
+"""Over how many buckets recordings and results are spread, each."""
 
 NOWHERE = "http://127.0.0.1:9"
 CONVERT_WITH_BARRIERS = "tests.faults.convert_with_barriers"
@@ -101,7 +105,11 @@ class FaultyCloud:
         self.key_file = folder / "signing-key.json"
         self.convert_environment: dict[str, str] = {}
         self._as_deployed = as_deployed
-        self._options = CloudOptions() if as_deployed else CloudOptions(concurrency=6, backlog=20)
+        self._options = (
+            CloudOptions()
+            if as_deployed
+            else CloudOptions(concurrency=6, backlog=20, upload_shards=SHARDS)
+        )
         self._started = 0
         os.environ["STORAGE_EMULATOR_HOST"] = addresses.storage
         self._storage = storage.Client(names.PROJECT_ID, credentials=AnonymousCredentials())
@@ -173,13 +181,17 @@ class FaultyCloud:
 
     async def request_text(self, voice_id: str, text: str) -> Input:
         """Store the text of a voice and request its conversion, as the api does."""
-        blob = self._bucket(names.UPLOADS_BUCKET).blob(upload_name(voice_id))
+        blob = self._bucket(names.UPLOADS_BUCKET, voice_id).blob(upload_name(voice_id))
         data = text.encode()
         await asyncio.to_thread(
             blob.upload_from_string, data, content_type=TEXT_CONTENT_TYPE, if_generation_match=0
         )
         upload = Input(
-            names.UPLOADS_BUCKET, voice_id, int(blob.generation), TEXT_CONTENT_TYPE, len(data)
+            self.uploads_bucket(voice_id),
+            voice_id,
+            int(blob.generation),
+            TEXT_CONTENT_TYPE,
+            len(data),
         )
         await self.request_conversion(voice_id, upload)
         return upload
@@ -191,7 +203,7 @@ class FaultyCloud:
 
     async def upload(self, voice_id: str) -> int:
         """Upload a recording for a voice; return its generation."""
-        blob = self._bucket(names.UPLOADS_BUCKET).blob(upload_name(voice_id))
+        blob = self._bucket(names.UPLOADS_BUCKET, voice_id).blob(upload_name(voice_id))
         await asyncio.to_thread(
             blob.upload_from_filename,
             str(SAMPLE),
@@ -202,17 +214,17 @@ class FaultyCloud:
         return int(blob.generation)
 
     async def delete_upload(self, voice_id: str) -> None:
-        await asyncio.to_thread(self._bucket(names.UPLOADS_BUCKET).blob(voice_id).delete)
+        await asyncio.to_thread(self._bucket(names.UPLOADS_BUCKET, voice_id).blob(voice_id).delete)
 
     async def upload_bytes(self, voice_id: str) -> int:
         """Return the size of a voice's recording as it lies in the bucket; 0 if there is none."""
-        bucket = self._bucket(names.UPLOADS_BUCKET)
+        bucket = self._bucket(names.UPLOADS_BUCKET, voice_id)
         blob = await asyncio.to_thread(bucket.get_blob, upload_name(voice_id))
         return 0 if blob is None else int(blob.size)
 
     async def results(self, voice_id: str) -> list[str]:
         """Return the names of all result objects of a voice."""
-        bucket = self._bucket(names.RESULTS_BUCKET)
+        bucket = self._bucket(names.RESULTS_BUCKET, voice_id)
         return await asyncio.to_thread(
             lambda: [blob.name for blob in bucket.list_blobs(prefix=f"{voice_id}/")]
         )
@@ -249,8 +261,20 @@ class FaultyCloud:
             path, pubsub = names.topic_path(topic), f"http://{self.addresses.pubsub}"
             await provisioning.publish(client, pubsub, path, data, attributes)
 
-    def _bucket(self, name: str) -> Any:
-        return self._storage.bucket(name)
+    @property
+    def shards(self) -> int:
+        """Over how many buckets recordings and results are spread, each."""
+        return self._options.upload_shards
+
+    def uploads_bucket(self, voice_id: str) -> str:
+        """Return the name of the bucket in which a voice's recording belongs."""
+        return self._shard(names.UPLOADS_BUCKET, voice_id)
+
+    def _shard(self, name: str, voice_id: str) -> str:
+        return shard_names(name, self.shards)[shard_of(voice_id, self.shards)]
+
+    def _bucket(self, name: str, voice_id: str) -> Any:
+        return self._storage.bucket(self._shard(name, voice_id))
 
     async def _start(self, name: str, command: list[str], changes: Mapping[str, str]) -> Process:
         self._started += 1
@@ -342,7 +366,7 @@ async def _provision(cloud: FaultyCloud, *, as_deployed: bool) -> None:
     async with httpx.AsyncClient(timeout=READY_SECONDS) as client:
         pubsub = f"http://{cloud.addresses.pubsub}"
         await provisioning.make_subscriptions(client, pubsub, planned if as_deployed else often)
-        await provisioning.make_buckets(client, cloud.addresses.storage, ())
+        await provisioning.make_buckets(client, cloud.addresses.storage, (), shards=cloud.shards)
     await cloud.front.start()
 
 

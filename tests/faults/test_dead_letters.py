@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
 DEAD = names.CONVERSIONS_TOPIC + names.DEAD_SUFFIX
 
 
-def conversion_message(voice_id: str) -> bytes:
-    upload = Input(names.UPLOADS_BUCKET, voice_id, 1, "audio/webm", 27_605)
+def conversion_message(cloud: FaultyCloud, voice_id: str) -> bytes:
+    upload = Input(cloud.uploads_bucket(voice_id), voice_id, 1, "audio/webm", 27_605)
     return ConversionMessage(voice_id, upload).encode()
 
 
@@ -73,7 +73,7 @@ async def test_an_unreadable_message_is_kept_and_affects_no_voice(cloud: FaultyC
 
 async def test_a_dead_letter_delivered_twice_ends_its_voice_once(cloud: FaultyCloud) -> None:
     voice_id = await cloud.create_voice(age=CONVERTED_WITHIN)
-    data, attributes = conversion_message(voice_id), {"voice_id": voice_id}
+    data, attributes = conversion_message(cloud, voice_id), {"voice_id": voice_id}
 
     await asyncio.gather(*(cloud.publish(DEAD, data, attributes) for _ in range(2)))
     failed = await cloud.ended(voice_id)
@@ -90,7 +90,7 @@ async def test_a_dead_letter_does_not_end_a_voice_that_a_worker_has(cloud: Fault
     await cloud.upload(voice_id)
     await cloud.barriers.arrival(voice_id, "converting")
 
-    await cloud.publish(DEAD, conversion_message(voice_id), {"voice_id": voice_id})
+    await cloud.publish(DEAD, conversion_message(cloud, voice_id), {"voice_id": voice_id})
     await cloud.front.answered(voice_id, 503, "dead_letter")
     cloud.barriers.release(voice_id, "converting")
 

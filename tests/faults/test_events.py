@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.emulators, pytest.mark.asyncio(loop_scope="session")]
 
 
-def the_upload(voice_id: str, generation: int) -> Input:
-    return Input(names.UPLOADS_BUCKET, voice_id, generation, "audio/webm", 27_605)
+def the_upload(cloud: FaultyCloud, voice_id: str, generation: int) -> Input:
+    return Input(cloud.uploads_bucket(voice_id), voice_id, generation, "audio/webm", 27_605)
 
 
 async def send_upload_event(cloud: FaultyCloud, voice_id: str, generation: int) -> None:
     """Publish a notification of an upload, as a new message."""
-    event = upload_notification(the_upload(voice_id, generation))
+    event = upload_notification(the_upload(cloud, voice_id, generation))
     await cloud.publish(names.UPLOADS_TOPIC, event.data, event.attributes)
 
 
@@ -79,7 +79,7 @@ async def test_a_late_event_and_a_late_message_change_nothing(cloud: FaultyCloud
 
     await send_upload_event(cloud, voice_id, generation)
     await send_upload_event(cloud, voice_id, generation + 1)
-    message = ConversionMessage(voice_id, the_upload(voice_id, generation))
+    message = ConversionMessage(voice_id, the_upload(cloud, voice_id, generation))
     await cloud.publish(names.CONVERSIONS_TOPIC, message.encode(), {"voice_id": voice_id})
 
     await cloud.front.acknowledged(voice_id, "on_upload", messages=3)
