@@ -145,6 +145,21 @@ class Synthesis:
             await turn.aclose()
             await turn.enter_async_context(self._admission.running(client))
 
+    async def think(self, act: Callable[[], _Result], client: str | None = None) -> _Result:
+        """Do in a thread what takes a while but speaks nothing, such as reading a long text.
+
+        Args:
+            act: does it.
+            client: who takes turns with others; None if that does not matter.
+
+        Raises:
+            OverloadedError: as many requests as may be here are here.
+            Exception: what `act` raised.
+        """
+        with self._admission.admit(client, waits=True):
+            async with self._admission.running(client):
+                return await _in_thread(act)
+
     async def stream(self, speech: Speech, client: str | None = None) -> SpokenStream:
         """Begin to speak; return when the first piece is there.
 

@@ -110,7 +110,7 @@ def build(
         routes=[
             *(Route(path, _left_out, methods=["DELETE", "POST", "PUT"]) for path in left_out),
             *InfoRoutes(settings.version, voices).routes(),
-            *QueryRoutes(voices, presets, dictionary).routes(),
+            *QueryRoutes(voices, presets, dictionary, synthesis).routes(),
             *SynthesisRoutes(voices, synthesis, meter or Meter()).routes(),
             *PresetRoutes(presets).routes(),
             *DictionaryRoutes(dictionary).routes(),

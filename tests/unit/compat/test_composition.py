@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import threading
+import time
 import zipfile
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,6 +34,8 @@ from functions.compat.running.protocol import PATH, SUBPROTOCOL
 from functions.compat.settings import CompatSettings
 from functions.compat.speech import encoders
 from functions.compat.voicevox.memory.kept import Kept
+from functions.compat.voicevox.queries import queries
+from functions.compat.voicevox.queries.models import AudioQuery
 from functions.compat.voicevox.routes import synthesis_routes
 from functions.live import main as live
 from infra.local.configuration.ports import Ports
@@ -46,10 +49,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from conversion.characters.lending import LoadedCharacter
+    from speech.text.phones.accents import AccentPhrase
 
 TONE = (0.3 * np.sin(np.arange(48_000) / 30)).astype(np.float32)
 RECORDING = write_wav(TONE, 24_000)
 MULTIPLE = 3
+QUERY = queries.query_of([], "はい。").model_dump(by_alias=True)
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +82,16 @@ def client_of(app: Any) -> httpx.AsyncClient:
 
 
 async def ask_all(client: httpx.AsyncClient) -> dict[str, httpx.Response]:
-    """Ask for speech in every way that HTTP has."""
+    """Ask for speech, and for what is spoken, in every way that HTTP has."""
     style = {"speaker": (await client.get("/speakers")).json()[0]["styles"][0]["id"]}
-    query = (await client.post("/audio_query", params=style | {"text": "はい。"})).json()
+    text, query = {"text": "はい。"}, QUERY
     said = {"model": "tts-1", "voice": "mei", "input": "はい。"}
     recording = {"audio": ("hello.wav", RECORDING)}
     changer = "/v1/speech-to-speech/mei"
     return {
+        "audio_query": await client.post("/audio_query", params=style | text),
+        "accent_phrases": await client.post("/accent_phrases", params=style | text),
+        "mora_data": await client.post("/mora_data", params=style, json=[]),
         "synthesis": await client.post("/synthesis", params=style, json=query),
         "streaming_synthesis": await client.post("/streaming_synthesis", params=style, json=query),
         "multi_synthesis": await client.post(
@@ -200,6 +208,8 @@ async def test_archives_and_files_are_written_outside_of_the_loop(
 
     writers = [
         (zipfile.ZipFile, "writestr"),
+        (queries, "query_of"),
+        (AudioQuery, "model_dump_json"),
         (synthesis_routes, "wav_file"),
         (synthesis_routes, "connect_waves"),
         (elevenlabs, "wav_file"),
@@ -219,6 +229,33 @@ async def test_archives_and_files_are_written_outside_of_the_loop(
     assert joined.status_code == 422
     assert len(seen) == len(writers)
     assert threading.get_ident() not in set().union(*seen.values())
+
+
+async def test_no_more_texts_are_read_at_once_than_there_are_places(
+    mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting, now, most = threading.Lock(), 0, 0
+
+    def read(_: str) -> list[AccentPhrase]:
+        nonlocal now, most
+        with counting:
+            now, most = now + 1, max(most, now + 1)
+        time.sleep(0.02)
+        with counting:
+            now -= 1
+        return []
+
+    monkeypatch.setattr(mei.text_engine, "read_phrases", read)
+    compat = compat_of(mei, decoder, Admission(running=2, waiting=8))
+    async with client_of(compat.app) as client:
+        speaker = (await client.get("/speakers")).json()[0]["styles"][0]["id"]
+        asked = {"speaker": speaker, "text": "はい。"}
+        answers = await asyncio.gather(
+            *(client.post("/audio_query", params=asked) for _ in range(16))
+        )
+
+    assert most == 2
+    assert sorted(answer.status_code for answer in answers) == [200] * 10 + [503] * 6
 
 
 def test_there_are_as_many_processes_as_cpus_that_the_container_may_use(

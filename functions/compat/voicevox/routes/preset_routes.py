@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -34,20 +35,20 @@ class PresetRoutes:
         ]
 
     async def _list_presets(self, _: Request) -> Response:
-        presets = self._presets.all()
+        presets = await asyncio.to_thread(self._presets.all)
         return JSONResponse([preset.model_dump(by_alias=True) for preset in presets])
 
     async def _add_preset(self, request: Request) -> Response:
         preset = Preset.model_validate_json(await read_body(request))
-        return JSONResponse(self._presets.add(preset))
+        return JSONResponse(await asyncio.to_thread(self._presets.add, preset))
 
     async def _update_preset(self, request: Request) -> Response:
         preset = Preset.model_validate_json(await read_body(request))
-        if not self._presets.update(preset):
+        if not await asyncio.to_thread(self._presets.update, preset):
             raise unknown_preset()
         return JSONResponse(preset.id)
 
     async def _delete_preset(self, request: Request) -> Response:
-        if not self._presets.delete(read_number(request, "id")):
+        if not await asyncio.to_thread(self._presets.delete, read_number(request, "id")):
             raise unknown_preset()
         return Response(status_code=HTTPStatus.NO_CONTENT)

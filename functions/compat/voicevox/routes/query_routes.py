@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from functions.compat.keys.access import takes_turns_as
 from functions.compat.voicevox.queries import queries
 from functions.compat.voicevox.queries.kana import parse_kana
 from functions.compat.voicevox.queries.models import AccentPhrases, AudioQuery
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from functions.compat.speech.synthesis import Synthesis
     from functions.compat.voicevox.memory.memory import Presets, UserDictionary
     from functions.compat.voicevox.speech.voices import OfferedStyle, Voices
     from speech.text.phones.accents import AccentPhrase
@@ -41,12 +42,20 @@ class QueryRoutes:
         voices: that read texts.
         presets: with which queries can be made.
         dictionary: the words that clients added.
+        synthesis: reads texts when it is their turn: a long one takes a quarter of a second.
     """
 
-    def __init__(self, voices: Voices, presets: Presets, dictionary: UserDictionary) -> None:
+    def __init__(
+        self,
+        voices: Voices,
+        presets: Presets,
+        dictionary: UserDictionary,
+        synthesis: Synthesis,
+    ) -> None:
         self._voices = voices
         self._presets = presets
         self._dictionary = dictionary
+        self._synthesis = synthesis
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -62,47 +71,54 @@ class QueryRoutes:
         return [Route(path, handler, methods=["POST"]) for path, handler in posts.items()]
 
     async def _audio_query(self, request: Request) -> Response:
-        style = read_style(self._voices, request)
-        return _answer(await self._query(read_text(request, "text"), style))
+        style, text = read_style(self._voices, request), read_text(request, "text")
+        return await self._answer(request, lambda: _written(self._query(text, style)))
 
     async def _audio_query_from_preset(self, request: Request) -> Response:
-        preset = self._presets.find(read_number(request, "preset_id"))
-        if preset is None:
-            raise unknown_preset()
-        style = find_style(self._voices, preset.style_id)
-        query = await self._query(read_text(request, "text"), style)
-        return _answer(queries.apply_preset(query, preset))
+        number, text = read_number(request, "preset_id"), read_text(request, "text")
+
+        def answer() -> bytes:
+            preset = self._presets.find(number)
+            if preset is None:
+                raise unknown_preset()
+            style = find_style(self._voices, preset.style_id)
+            return _written(queries.apply_preset(self._query(text, style), preset))
+
+        return await self._answer(request, answer)
 
     async def _accent_phrases(self, request: Request) -> Response:
-        style = read_style(self._voices, request)
-        text = read_text(request, "text")
-        if read_flag(request, "is_kana", default=False):
-            phrases: Sequence[AccentPhrase] = parse_kana(text)
-        else:
-            phrases = await self._read(text, style)
-        bodies = [queries.body_of(phrase) for phrase in phrases]
-        return JSONResponse(_PHRASES.dump_python(bodies, mode="json", by_alias=True))
+        style, text = read_style(self._voices, request), read_text(request, "text")
+        is_kana = read_flag(request, "is_kana", default=False)
+
+        def answer() -> bytes:
+            phrases = parse_kana(text) if is_kana else self._read(text, style)
+            return _PHRASES.dump_json([queries.body_of(phrase) for phrase in phrases])
+
+        return await self._answer(request, answer)
 
     async def _unchanged(self, request: Request) -> Response:
         """Answer what was sent: lengths and pitch are the voices' own."""
         read_style(self._voices, request)
-        phrases = _PHRASES.validate_json(await read_body(request))
-        return JSONResponse(_PHRASES.dump_python(phrases, mode="json", by_alias=True))
+        body = await read_body(request)
+        return await self._answer(request, lambda: _PHRASES.dump_json(_PHRASES.validate_json(body)))
 
     async def _validate_kana(self, request: Request) -> Response:
         parse_kana(read_text(request, "text"))
         return JSONResponse(content=True)
 
-    async def _query(self, text: str, style: OfferedStyle) -> AudioQuery:
-        return queries.query_of(await self._read(text, style), text)
+    async def _answer(self, request: Request, answer: Callable[[], bytes]) -> Response:
+        """Answer with JSON that is made when it is the request's turn."""
+        client = takes_turns_as(request.scope)
+        content = await self._synthesis.think(answer, client)
+        return Response(content, media_type="application/json")
 
-    async def _read(self, text: str, style: OfferedStyle) -> Sequence[AccentPhrase]:
-        def read() -> Sequence[AccentPhrase]:
-            self._dictionary.refresh()
-            return style.engine.read_phrases(text)
+    def _query(self, text: str, style: OfferedStyle) -> AudioQuery:
+        return queries.query_of(self._read(text, style), text)
 
-        return await asyncio.to_thread(read)
+    def _read(self, text: str, style: OfferedStyle) -> Sequence[AccentPhrase]:
+        self._dictionary.refresh()
+        return style.engine.read_phrases(text)
 
 
-def _answer(query: AudioQuery) -> Response:
-    return JSONResponse(query.model_dump(by_alias=True))
+def _written(query: AudioQuery) -> bytes:
+    return query.model_dump_json(by_alias=True).encode()

@@ -72,7 +72,7 @@ class SynthesisRoutes:
 
     async def _synthesis(self, request: Request) -> Response:
         style = read_style(self._voices, request)
-        query = AudioQuery.model_validate_json(await read_body(request))
+        query = await asyncio.to_thread(AudioQuery.model_validate_json, await read_body(request))
         questions = read_flag(request, "enable_interrogative_upspeak", default=True)
         if read_flag(request, "stream", default=False):
             return await self._stream(request, query, style, raise_questions=questions)
@@ -86,7 +86,7 @@ class SynthesisRoutes:
         a sentence is a segment, so `segment_length` is checked and then ignored.
         """
         style = read_style(self._voices, request)
-        query = AudioQuery.model_validate_json(await read_body(request))
+        query = await asyncio.to_thread(AudioQuery.model_validate_json, await read_body(request))
         questions = read_flag(request, "enable_interrogative_upspeak", default=True)
         start = read_seconds(request, "start_offset", 0.0)
         read_seconds(request, "segment_length", _SEGMENT_SECONDS, least=0.0)
@@ -147,7 +147,7 @@ class SynthesisRoutes:
 
     async def _multi_synthesis(self, request: Request) -> Response:
         style = read_style(self._voices, request)
-        asked = _QUERIES.validate_json(await read_body(request))
+        asked = await asyncio.to_thread(_QUERIES.validate_json, await read_body(request))
         if not 1 <= len(asked) <= _MOST_QUERIES:
             raise HTTPException(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
