@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from importing.trial.trial import TrialReport
 
 CHARACTERS = Path("characters")
-RECORDING = Path("infra/local/samples/hello.webm")
+RECORDING = Path(__file__).parents[2] / "infra" / "local" / "samples" / "hello.webm"
 SAMPLES = Path(".local/imported")
 THREADS = (1, 2)
 

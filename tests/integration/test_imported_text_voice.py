@@ -11,36 +11,34 @@ import numpy as np
 
 from speech.bundles.portraits import picture_in
 from tests.integration.served import run
-from tests.integration.test_imported_voice import CONSENT, ROOT, importing
+from tests.integration.test_imported_voice import ROOT, import_as_printed
 from tests.support.golden_speech import FOLDER, vocabulary_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_text_is_spoken_by_an_aivmx_voice_that_was_imported_with_two_commands(
+def test_a_text_is_spoken_by_an_aivmx_voice_that_was_imported_with_the_two_commands_of_the_readme(
     tmp_path: Path,
 ) -> None:
     characters = tmp_path / "characters"
     shutil.copytree(ROOT / "tests" / "data" / "bundles" / "mei", characters / "mei")
     (tmp_path / "vocab.txt").write_text(vocabulary_file(), "utf-8")
-    (tmp_path / "consent.toml").write_text(CONSENT)
+    shutil.copy(FOLDER / "bert.onnx", tmp_path)
+    shutil.copy(FOLDER / "tiny.aivmx", tmp_path / "voice.aivmx")
     output = tmp_path / "speech.wav"
 
-    encoder = (FOLDER / "bert.onnx", "--vocabulary", tmp_path / "vocab.txt")
-    importing("encoder", *encoder, "--into", characters)
-    consent = ("--consent", tmp_path / "consent.toml")
-    importing("import", FOLDER / "tiny.aivmx", "--as", "tiny", *consent, "--into", characters)
-    manifest = json.loads((characters / "tiny" / "character.json").read_text("utf-8"))
+    import_as_printed(tmp_path, ".onnx", ".aivmx")
+    manifest = json.loads((characters / "kana" / "character.json").read_text("utf-8"))
     style = manifest["text"]["styles"][1]["id"]
     variables = {"CHARACTERS_DIR": str(characters)}
-    wish = ("--text", "こんにちは、世界。", "--character", "tiny", "--style", str(style))
+    wish = ("--text", "こんにちは、世界。", "--character", "kana", "--style", str(style))
     finished = run("convert", "--embedded", *wish, output, variables=variables)
 
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert (manifest["takes"], manifest["sample_rate"]) == ("text", 44_100)
     assert manifest["licence"]["text"] == "CC0-1.0 (random weights, no voice)"
-    portrait = (characters / "tiny" / manifest["preview"]["portrait"]).read_bytes()
+    portrait = (characters / "kana" / manifest["preview"]["portrait"]).read_bytes()
     assert picture_in(portrait) is not None
     with av.open(str(output)) as container:
         (stream,) = container.streams.audio

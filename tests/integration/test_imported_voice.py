@@ -34,6 +34,7 @@ from speech.results.encoding import encode
 from speech.results.watermark.marked import Marker
 from speech.results.watermark.pattern import WatermarkKey
 from tests.integration.served import run, served_cloud
+from tests.support.examples import commands
 from tests.support.sound_files import frames_of
 from tests.unit.importing.encoders import encoder
 
@@ -58,26 +59,39 @@ no_public_figure_no_minor = true
 """
 
 
-def importing(*arguments: object) -> None:
+def importing(folder: Path, *arguments: str) -> None:
+    """Run a command of `nox -s character` in a folder."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command: Sequence[str] = (sys.executable, "-m", "importing", *map(str, arguments))
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    command: Sequence[str] = (sys.executable, "-m", "importing", *arguments)
+    finished = subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, check=False
+    )
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
 @pytest.fixture(scope="module")
 def characters(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of characters with a voice that was imported with two commands."""
+    """A folder of characters with a voice that was imported with README's two commands."""
     folder = tmp_path_factory.mktemp("imported")
     characters = folder / "characters"
     shutil.copytree(ROOT / "tests" / "data" / "bundles" / "mei", characters / "mei")
-    (folder / "encoder.onnx").write_bytes(encoder())
-    (folder / "consent.toml").write_text(CONSENT)
-    importing("encoder", folder / "encoder.onnx", "--into", characters)
-    files = (VOICES / "v2-f0-40k.pth", VOICES / "v2.index")
-    consent = ("--consent", folder / "consent.toml")
-    importing("import", *files, "--as", "ada", *consent, "--into", characters)
+    # An ONNX under this name: the command looks at the content. `test_hubert.py` reads .pt files.
+    (folder / "hubert_base.pt").write_bytes(encoder())
+    shutil.copy(VOICES / "v2-f0-40k.pth", folder / "voice.pth")
+    shutil.copy(VOICES / "v2.index", folder / "added.index")
+    import_as_printed(folder, ".pt", ".pth")
     return characters
+
+
+def import_as_printed(folder: Path, *kinds: str) -> None:
+    """Run README's commands for files of some kinds; the consent is in a file instead of asked."""
+    (folder / "consent.toml").write_text(CONSENT)
+    printed = commands((ROOT / "README.md").read_text("utf-8"), "nox -s character -- ")
+    wanted = [line for line in printed if line[1].endswith(kinds)]
+    assert [line[0] for line in wanted] == ["encoder", "import"]
+    for line in wanted:
+        consent = ("--consent", "consent.toml") if line[0] == "import" else ()
+        importing(folder, *line, *consent, "--into", "characters")
 
 
 def test_the_demo_answers_in_a_voice_that_was_imported(characters: Path, tmp_path: Path) -> None:

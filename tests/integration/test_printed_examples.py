@@ -32,7 +32,8 @@ def test_the_examples_run_beside_serve(mode: str, tmp_path: Path) -> None:
     with served_cloud(tmp_path / ".local", mode):
         # The second example of README.md goes on with the names of the first.
         said = run(f"{recording}\n{text}\nassert done['status'] == 'done', done", tmp_path, SECONDS)
-        assert ("done" in said) == (mode == "--emulators")
+        # It stops listening when the voice is done, perhaps before it has heard of that.
+        assert ("waiting" in said) == (mode == "--emulators")
         with wave.open(str(result)) as file:
             assert file.getnframes() > file.getframerate()
         result.unlink()

@@ -1,8 +1,9 @@
-"""The Python examples of a page, and running them."""
+"""The examples of a page, and running them."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -14,6 +15,13 @@ if TYPE_CHECKING:
 def python_examples(text: str) -> list[str]:
     """The Python examples of a text in Markdown, in their order."""
     return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def commands(text: str, command: str) -> list[list[str]]:
+    """The arguments of each line of a shell example that begins with a command, in their order."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith(command)]
+    return [shlex.split(line.removeprefix(command), comments=True) for line in lines]
 
 
 def run(program: str, folder: Path, seconds: float) -> str:
