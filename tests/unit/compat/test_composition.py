@@ -8,7 +8,7 @@ import json
 import threading
 import time
 import zipfile
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -106,6 +106,16 @@ async def ask_all(client: httpx.AsyncClient) -> dict[str, httpx.Response]:
     }
 
 
+async def wait_for(port: int) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            with suppress(ConnectionRefusedError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return
+            await asyncio.sleep(0.01)
+
+
 @asynccontextmanager
 async def served(app: Any) -> AsyncIterator[int]:
     """Serve with the server that production uses; the port."""
@@ -114,7 +124,7 @@ async def served(app: Any) -> AsyncIterator[int]:
         (port,) = ports.free(1)
         server.bind, server.loglevel = [f"127.0.0.1:{port}"], "ERROR"
         serving = asyncio.create_task(serve(app, server, shutdown_trigger=stop.wait))
-        await asyncio.sleep(0.1)
+        await wait_for(port)
         yield port
         stop.set()
         await serving
