@@ -23,7 +23,13 @@ from infra.local.commands.say import run_text
 from infra.local.commands.verify import run_verify
 from infra.local.commands.visitor import RefusedError, TextWish, Wish
 from infra.local.configuration.names import CHARACTERS_BUCKET, PROJECT_ID
-from infra.local.configuration.options import ROOT, VOICEVOX_PORT, CloudOptions, Scaling
+from infra.local.configuration.options import (
+    ROOT,
+    VOICEVOX_PORT,
+    CloudOptions,
+    OwnCharacterOptions,
+    Scaling,
+)
 from infra.local.processes.background import running_in_background
 from infra.local.processes.processes import StartError
 from shared.characters.manifest import bundle_folders
@@ -56,6 +62,7 @@ SPEAKING: Final[Mapping[str, str]] = {
 DEFAULT_CHARACTER: Final = bundle_folders(ROOT / "characters")[0].name
 WEB_ROOT: Final = ROOT / "web" / "page" / "dist"
 INTERRUPTED: Final = 130
+MOST_OWN_CHARACTERS: Final = 1000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -196,10 +203,40 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--notice", choices=("before", "after"), help=text)
     text = "accept requests about voices only from the page, as with Firebase App Check"
     parser.add_argument("--app-check", action="store_true", help=text)
+    text = "let visitors make characters of their own voice, over the api, so many a day"
+    parser.add_argument("--own-characters", type=_per_day, metavar="N", help=text)
     text = "folder for endpoints.json and the logs"
     parser.add_argument("--folder", type=Path, default=ROOT / ".local", help=text)
     # Ctrl-C is how it ends.
     parser.set_defaults(command=_serve, interrupted=0)
+
+
+def _per_day(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_OWN_CHARACTERS:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of characters a day from 1 to {MOST_OWN_CHARACTERS}, found {text!r}"
+        )
+    return int(text)
+
+
+def _own_characters(parsed: argparse.Namespace) -> OwnCharacterOptions | None:
+    """Build the options of visitors' own characters.
+
+    Raises:
+        StartError: the packages of the training are missing.
+        UsageError: the options contradict each other.
+    """
+    if parsed.own_characters is None:
+        return None
+    if parsed.embedded is False or parsed.scale_to_zero is not None:
+        raise UsageError(
+            "--own-characters keeps its documents in memory: leave --emulators and"
+            " --scale-to-zero out"
+        )
+    # Imported here: the other commands do without its packages.
+    from infra.local.cloud.own_characters import training_program  # noqa: PLC0415
+
+    return OwnCharacterOptions(parsed.own_characters, (str(training_program()), "-m", "training"))
 
 
 def _origin(text: str) -> str:
@@ -291,6 +328,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
         voicevox_port=parsed.voicevox_port,
         scaling=_scaling(parsed),
         notice=parsed.notice or "off",
+        own_characters=_own_characters(parsed),
         traces=_traces(parsed),
     )
     if parsed.origins:

@@ -97,6 +97,7 @@ class OwnCharacter:
         stage: what the trainer does.
         share: how much of that stage is done, 0 to 1.
         error: why the last training failed.
+        has_recordings: whether its recordings may still be there; after a training they go.
     """
 
     character_id: str
@@ -115,6 +116,7 @@ class OwnCharacter:
     stage: str | None = None
     share: float | None = None
     error: TrainingFailure | None = None
+    has_recordings: bool = True
 
     def is_key(self, key: str) -> bool:
         """Whether this is the owner's secret."""
@@ -253,6 +255,19 @@ def finish(character: OwnCharacter, attempt: int, now: datetime) -> OwnCharacter
     )
 
 
+def without_recordings(character: OwnCharacter, now: datetime) -> OwnCharacter:
+    """Note that the recordings of a character are deleted."""
+    return replace(character, has_recordings=False, updated_at=now)
+
+
+def is_to_clean(character: OwnCharacter, now: datetime) -> bool:
+    """Whether recordings are to be deleted: of a ready one, or of one whose time is over."""
+    if character.status is Status.READY:
+        return character.has_recordings
+    is_over = character.expire_at is not None and character.expire_at <= now
+    return is_over and character.status in {Status.COLLECTING, Status.FAILED}
+
+
 def fail(
     character: OwnCharacter, attempt: int, code: TrainingErrorCode, message: str, now: datetime
 ) -> OwnCharacter:
@@ -263,6 +278,16 @@ def fail(
     """
     _require_attempt(character, attempt)
     return _failed(character, code, message, now)
+
+
+def give_back(character: OwnCharacter, now: datetime, *, attempt: int) -> OwnCharacter:
+    """End an attempt whose trainer has died, so that the next one can begin at once.
+
+    Raises:
+        TakenOverError: it is not this attempt's any more.
+    """
+    _require_attempt(character, attempt)
+    return replace(character, status=Status.QUEUED, lease_expires_at=None, updated_at=now)
 
 
 def _failed(

@@ -69,8 +69,8 @@ class OwnCharacterStore(Protocol):
         """Read characters that a trainer may take, those that wait longest first."""
         ...
 
-    async def expired(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters whose time is over."""
+    async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters whose recordings are to be deleted."""
         ...
 
 

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from importing.bundles.bundles import COLOUR
@@ -57,11 +57,18 @@ class Places:
         characters: the folder of the bundles.
         base: the bundle whose graphs get the owner's weights.
         work: the folder for what trainings keep.
+        judges: the folder of the recogniser; beside the work if None.
     """
 
     characters: Path
     base: Path
     work: Path
+    judges: Path | None = None
+
+    @property
+    def models(self) -> Path:
+        """The folder of the recogniser, whether it is there or not."""
+        return self.judges or self.work.parent / "judges"
 
     @property
     def encoder(self) -> Path:
@@ -80,6 +87,7 @@ def main(arguments: Sequence[str], places: Places, ask: Ask, encoder: Embedding)
         encoder: tells voices apart.
     """
     options = _parser(places).parse_args(arguments)
+    places = replace(places, work=options.work, judges=places.models)
     if options.clear is not None:
         return clear(options.clear, places.work)
     try:
@@ -130,6 +138,9 @@ def _parser(places: Places) -> argparse.ArgumentParser:
     parser.add_argument("--listen", action="store_true", help="write a page of samples to compare")
     parser.add_argument("--seed", type=int, default=1, help="of all that is drawn (default: 1)")
     parser.add_argument("--quick", action="store_true", help="try the path; the result is noise")
+    parser.add_argument(
+        "--work", type=Path, default=places.work, help="folder for what the training keeps"
+    )
     parser.add_argument("--into", type=Path, default=places.characters, help="folder of characters")
     return parser
 
@@ -171,7 +182,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
             spoken.sentence,
             selection.utterances,
             encoder,
-            _recogniser(places.work.parent / "judges", progress),
+            _recogniser(places.models, progress),
         )
         request.accept(spoken)
         statement = checked.statement
@@ -204,7 +215,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
         judged = judge_clips(
             {"your recordings": judgement.owner_clips, "other people": judgement.stranger_clips},
             {"other people": "en"} if options.others is None else {},
-            gather(places.work.parent / "judges"),
+            gather(places.models),
         )
         progress.say(f"listen: {write_page(work.listening, english, judgement, judged)}")
     keep_shared(places.base, target.parent)

@@ -38,6 +38,7 @@ from functions.sweep import main as sweep
 from functions.sweep.settings import SweepSettings
 from infra.local.cloud import provisioning
 from infra.local.cloud.cloud import LocalCloud
+from infra.local.cloud.own_characters import OwnCharacterMaker
 from infra.local.configuration import names
 from infra.local.configuration.addresses import choose_addresses, port_of
 from infra.local.configuration.environments import STORAGE_VARIABLE, deployable_environments
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from infra.local.configuration.addresses import Addresses
-    from infra.local.configuration.options import CloudOptions
+    from infra.local.configuration.options import CloudOptions, OwnCharacterOptions
     from shared.ports.topic import Publisher
 
 _Settings = TypeVar("_Settings", bound=settings.CommonSettings)
@@ -99,7 +100,8 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
         await stack.enter_async_context(converter)
         servers.start(converter, addresses.convert)
         servers.start(converter, str(addresses.live))
-        servers.start(deployables.api(), addresses.api)
+        maker = deployables.own_character_maker(options.own_characters)
+        servers.start(deployables.api(maker), addresses.api)
         servers.start(deployables.on_upload(), addresses.on_upload)
         servers.start(deployables.dead_letter(), addresses.dead_letter)
         servers.start(deployables.sweep(), addresses.sweep)
@@ -108,6 +110,8 @@ async def embedded_cloud(options: CloudOptions) -> AsyncIterator[LocalCloud]:
             client, addresses.storage, addresses.origins(options), shards=options.upload_shards
         )
 
+        if maker is not None:
+            await stack.enter_async_context(maker.training())
         keeping = keep_alive(addresses.convert, options.liveness, converter.restart)
         await stack.enter_async_context(running_in_background(keeping))
         sweeping = post_regularly(client, addresses.sweep, options.sweep_period_seconds)
@@ -154,12 +158,22 @@ class _Deployables:
                     await live_app.drain()
                     await app.worker.drain()
 
-    def api(self) -> ASGIApp:
+    def own_character_maker(self, options: OwnCharacterOptions | None) -> OwnCharacterMaker | None:
+        if options is None:
+            return None
+        return OwnCharacterMaker(self._settings(ApiSettings, "api"), options)
+
+    def api(self, maker: OwnCharacterMaker | None) -> ASGIApp:
         config = self._settings(ApiSettings, "api")
         uploads = clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config))
         results = clients.open_bucket(config, config.results_bucket)
         services = api.Services(
-            self.voices, uploads, results, self._conversions, clients.characters_opener(config)
+            self.voices,
+            uploads,
+            results,
+            self._conversions,
+            clients.characters_opener(config),
+            own_characters=None if maker is None else maker.services,
         )
         return api.build(config, services)
 

@@ -65,6 +65,7 @@ async def make_buckets(
         *({"name": name, "cors": [cors]} for name in uploads),
         *({"name": name, "cors": [cors]} for name in shard_names(names.RESULTS_BUCKET, shards)),
         {"name": names.CHARACTERS_BUCKET},
+        {"name": names.OWN_RECORDINGS_BUCKET, "cors": [cors]},
     )
     for bucket in buckets:
         url = f"{storage}/storage/v1/b?project={names.PROJECT_ID}"

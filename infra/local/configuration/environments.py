@@ -105,6 +105,8 @@ def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path
     if addresses.live_socket is not None:
         environment["LIVE_URL"] = addresses.live_socket
         environment["LIVE_TICKET_KEYS"] = names.LIVE_TICKET_KEY
+    if options.own_characters is not None:
+        environment["OWN_CHARACTERS_PER_DAY"] = str(options.own_characters.per_day)
     token = None
     if options.app_check:
         environment["APP_CHECK"] = "on"

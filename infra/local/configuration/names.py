@@ -10,6 +10,7 @@ PROJECT_ID: Final = "demo-voice-avatar"
 UPLOADS_BUCKET: Final = "voice-avatar-uploads"
 RESULTS_BUCKET: Final = "voice-avatar-results"
 CHARACTERS_BUCKET: Final = "voice-avatar-characters"
+OWN_RECORDINGS_BUCKET: Final = "voice-avatar-own-recordings"
 
 UPLOADS_TOPIC: Final = "uploads"
 CONVERSIONS_TOPIC: Final = "conversions"

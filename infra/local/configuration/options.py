@@ -49,6 +49,19 @@ class LivenessProbe:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnCharacterOptions:
+    """Whether visitors may make characters of their own voice.
+
+    Attributes:
+        per_day: how many all of them together may begin in a day.
+        command: the training command, whose program has PyTorch.
+    """
+
+    per_day: int
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CloudOptions:
     """The options of a local cloud.
 
@@ -79,6 +92,8 @@ class CloudOptions:
         voicevox_port: the port of the routes of VOICEVOX; a free one if None or if it is taken.
         scaling: how the conversion container starts and stops; None to keep it running.
         liveness: how the conversion container is asked whether it still works.
+        own_characters: lets visitors make characters; None to offer none. The embedded cloud alone
+            can.
     """
 
     folder: Path = ROOT / ".local"
@@ -105,6 +120,7 @@ class CloudOptions:
     voicevox_port: int | None = None
     scaling: Scaling | None = None
     liveness: LivenessProbe = field(default_factory=LivenessProbe)
+    own_characters: OwnCharacterOptions | None = None
 
     @property
     def timeouts(self) -> Timeouts:

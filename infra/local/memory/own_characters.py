@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING
 
-from shared.own_characters.own_character import Status, is_waiting
+from shared.own_characters.own_character import is_to_clean, is_waiting
 from shared.own_characters.store import OwnCharacterSnapshot, UnknownOwnCharacterError
 from shared.ports.store import ConflictError
 
@@ -68,16 +68,9 @@ class MemoryOwnCharacters:
         """Read characters that a trainer may take, those that wait longest first."""
         return self._found(lambda each: is_waiting(each, self._now()))[:limit]
 
-    async def expired(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read characters whose time is over; not those that are being trained."""
-        now = self._now()
-        return self._found(
-            lambda each: (
-                each.expire_at is not None
-                and each.expire_at <= now
-                and each.status in {Status.COLLECTING, Status.FAILED}
-            )
-        )[:limit]
+    async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters whose recordings are to be deleted."""
+        return self._found(lambda each: is_to_clean(each, self._now()))[:limit]
 
     def _found(self, wanted: Callable[[OwnCharacter], bool]) -> Sequence[OwnCharacterSnapshot]:
         found = [each for each, _ in self._entries.values() if wanted(each)]

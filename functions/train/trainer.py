@@ -1,0 +1,116 @@
+"""Runs the training command in a process of its own environment, and listens to how far it is.
+
+PyTorch is not among the packages of the services. The process gets decoded recordings alone, no
+credentials, and is killed with everything that it has started when its time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import Awaitable, Callable, Sequence
+    from pathlib import Path
+
+_PROGRESS: Final = re.compile(r"\[\d+/\d+\] ([a-z ]*[a-z])(?: +(\d+)%.*)?")
+_PASSED_ON: Final = ("PATH", "HOME", "LANG", "TMPDIR")
+_LINES_KEPT: Final = 50
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_REFUSED: Final = 1
+"""The command's exit status for recordings that it cannot use, and Python's after an exception."""
+
+
+class RecordingsRefusedError(Exception):
+    """The recordings or the consent are not accepted; the message is for their owner."""
+
+
+class TrainerCrashedError(Exception):
+    """The trainer has ended for a reason that is not the recordings'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """The training command.
+
+    Attributes:
+        command: its program and first arguments.
+        folder: where it runs.
+        seconds: how long it may take.
+    """
+
+    command: Sequence[str]
+    folder: Path
+    seconds: float
+
+    async def run(
+        self,
+        arguments: Sequence[str],
+        report: Callable[[str, float | None], Awaitable[None]],
+    ) -> None:
+        """Run it to its end.
+
+        Args:
+            arguments: further ones.
+            report: is told the stage, and how much of it is done, 0 to 1.
+
+        Raises:
+            RecordingsRefusedError: it refuses the recordings.
+            TrainerCrashedError: it was killed, took too long or met an error of its own.
+            Exception: what `report` raised; the trainer is killed then.
+        """
+        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        process = await asyncio.create_subprocess_exec(
+            *self.command,
+            *arguments,
+            cwd=self.folder,
+            env=environment | {"PYTHONPATH": str(self.folder), "PYTHONUNBUFFERED": "1"},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(self.seconds):
+                complaints, _ = await asyncio.gather(_last_lines(process), _follow(process, report))
+                status = await process.wait()
+        except TimeoutError as error:
+            raise TrainerCrashedError(f"it took longer than {self.seconds:g} s") from error
+        finally:
+            await _kill(process)
+        if status == 0:
+            return
+        if status == _REFUSED and complaints and not any(_TRACEBACK in each for each in complaints):
+            raise RecordingsRefusedError(complaints[-1])
+        raise TrainerCrashedError(f"it ended with {status}: {' | '.join(complaints[-3:])}")
+
+
+async def _follow(process: Process, report: Callable[[str, float | None], Awaitable[None]]) -> None:
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
+    async for line in process.stdout:
+        progress = _PROGRESS.fullmatch(line.decode(errors="replace").strip())
+        if progress is not None:
+            percent = progress[2]
+            await report(progress[1], None if percent is None else int(percent) / 100)
+
+
+async def _last_lines(process: Process) -> Sequence[str]:
+    assert process.stderr is not None  # noqa: S101 - it is a pipe
+    lines: deque[str] = deque(maxlen=_LINES_KEPT)
+    async for line in process.stderr:
+        lines.append(line.decode(errors="replace").strip())
+    return [line for line in lines if line]
+
+
+async def _kill(process: Process) -> None:
+    """Kill the process, and those that it has started, if it still runs."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

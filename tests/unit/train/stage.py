@@ -1,0 +1,90 @@
+"""A trainer's side of the own characters, with everything around it in memory."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from functions.train.runner import Runner
+from functions.train.trainer import Trainer
+from infra.local.memory.own_characters import MemoryOwnCharacters
+from shared.characters.own_ids import new_character_id
+from shared.characters.spoken_consent import draw_sentence
+from shared.own_characters import own_character as own
+from shared.own_characters.objects import Kind, new_recording_name
+from shared.own_characters.own_character import OwnCharacter, TypedConsent
+from speech.results.wav import write_wav
+from tests.support.buckets import MemoryBucket
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from speech.decoding.decoder import Decoder
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = Path(__file__).with_name("trainer_program.py")
+BUNDLE = ROOT / "characters" / "mei"
+RATE = 16_000
+
+
+def speech(seconds: float) -> bytes:
+    time = np.arange(int(seconds * RATE), dtype=np.float32) / RATE
+    return write_wav(0.3 * np.sin(2 * np.pi * 200 * time).astype(np.float32), RATE)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = datetime.now(UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def pass_(self, time: timedelta) -> None:
+        self.time += time
+
+
+@dataclass
+class Stage:
+    """What a runner speaks to."""
+
+    decoder: Decoder
+    folder: Path
+    python: str
+    clock: Clock = field(default_factory=Clock)
+    recordings: MemoryBucket = field(default_factory=lambda: MemoryBucket("recordings"))
+    characters: MemoryBucket = field(default_factory=lambda: MemoryBucket("characters"))
+
+    def __post_init__(self) -> None:
+        self.store = MemoryOwnCharacters(self.clock)
+
+    def runner(self, behaviour: str = "train", seconds: float = 60) -> Runner:
+        command = (self.python, str(PROGRAM), behaviour, str(BUNDLE))
+        trainer = Trainer(command, ROOT, seconds)
+        return Runner(self.store, self.recordings, self.characters, self.decoder, trainer)
+
+    async def queued(self, **sound: bytes) -> OwnCharacter:
+        """Begin a character, bring its recordings, and ask for the training."""
+        now = self.clock()
+        character = own.begin(
+            new_character_id(),
+            name="Ada's voice",
+            key="a secret",
+            owner=None,
+            consent=TypedConsent("Ada Example", "ada@example.org", now.date().isoformat()),
+            sentence=draw_sentence("en", now.date()),
+            now=now,
+        )
+        for kind, data in ({"speech": speech(5), "consent": speech(2)} | sound).items():
+            name = new_recording_name(character.character_id, Kind(kind))
+            await self.recordings.write(name, io.BytesIO(data), content_type="audio/wav")
+        await self.store.create(character, most_per_day=100)
+        snapshot = await self.store.read(character.character_id)
+        return (await self.store.replace(snapshot, own.queue(character, now))).character
+
+    async def stored(self, character: OwnCharacter) -> OwnCharacter:
+        return (await self.store.read(character.character_id)).character

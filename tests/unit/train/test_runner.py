@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import psutil
+import pytest
+
+from functions.train import runner as runners
+from shared.characters.bucket import CharacterBucket
+from shared.own_characters.own_character import COLLECTING_DAYS, MAX_ATTEMPTS, Status
+from shared.own_characters.store import UnknownOwnCharacterError
+from shared.voices.objects import StorageUnavailableError
+from tests.unit.train.stage import BUNDLE, PROGRAM, Stage, speech
+
+if TYPE_CHECKING:
+    from shared.own_characters.own_character import OwnCharacter
+    from shared.voices.objects import ObjectFacts
+
+
+async def error_of(stage: Stage, character: OwnCharacter) -> tuple[str, str]:
+    stored = await stage.stored(character)
+    assert stored.error is not None, stored
+    return stored.status.value, stored.error.code.value
+
+
+def trainers() -> list[psutil.Process]:
+    return [
+        each for each in psutil.Process().children(recursive=True) if str(PROGRAM) in cmdline(each)
+    ]
+
+
+def cmdline(process: psutil.Process) -> list[str]:
+    with suppress(psutil.Error):
+        return process.cmdline()
+    return []
+
+
+async def until_training(stage: Stage, character: OwnCharacter) -> None:
+    async with asyncio.timeout(30):
+        # The document is the runner's only sign of life.
+        while (await stage.stored(character)).stage != "learning the voice":  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(stage: Stage) -> None:
+    character, other = await stage.queued(), await stage.queued()
+
+    assert await stage.runner().train_next()
+    await stage.runner().clean()
+
+    assert (await stage.stored(character)).status is Status.READY
+    published = await CharacterBucket(lambda: stage.characters).read(character.character_id)
+    assert published.manifest.name.en == "Ada's voice"
+    assert "Ada Example agreed" in published.manifest.consent
+    role = "harmonic"
+    graph = await CharacterBucket(lambda: stage.characters).read_graph(published, role)
+    assert graph == (BUNDLE / "harmonic.onnx").read_bytes()
+    left = {name.split("/")[0] for name in stage.recordings.objects}
+    assert left == {other.character_id}
+    assert (await stage.stored(other)).status is Status.QUEUED
+
+
+async def test_nothing_waits_when_everything_is_trained(stage: Stage) -> None:
+    assert not await stage.runner().train_next()
+
+
+async def test_what_the_training_refuses_is_told_to_the_owner_who_keeps_the_recordings(
+    stage: Stage,
+) -> None:
+    character = await stage.queued()
+    await stage.runner("refuse").train_next()
+    assert await error_of(stage, character) == ("failed", "recordings_refused")
+    error = (await stage.stored(character)).error
+    assert error is not None
+    assert error.message == "expected 2 minutes, found 5 s"
+    assert len(stage.recordings.objects) == 2
+
+
+@pytest.mark.parametrize("consent", [b"<html>", b"", speech(0.1), bytes(50_000)])
+async def test_a_consent_that_is_no_speech_is_refused_before_the_training(
+    stage: Stage, consent: bytes
+) -> None:
+    character = await stage.queued(consent=consent)
+    await stage.runner().train_next()
+    assert await error_of(stage, character) == ("failed", "recordings_refused")
+    assert not stage.characters.objects
+
+
+async def test_a_trainer_that_crashes_gets_one_more_try_and_then_the_training_has_failed(
+    stage: Stage,
+) -> None:
+    character = await stage.queued()
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        await stage.runner("crash").train_next()
+        stored = await stage.stored(character)
+        assert (stored.status, stored.attempt) == (Status.QUEUED, attempt)
+    await stage.runner("crash").train_next()
+    assert await error_of(stage, character) == ("failed", "attempts_exhausted")
+    assert not await stage.runner().train_next()
+
+
+async def test_a_crash_is_followed_by_a_training_that_succeeds(stage: Stage) -> None:
+    character = await stage.queued()
+    await stage.runner("crash").train_next()
+    await stage.runner().train_next()
+    assert (await stage.stored(character)).status is Status.READY
+
+
+async def test_a_trainer_that_takes_too_long_is_killed(stage: Stage) -> None:
+    character = await stage.queued()
+    await stage.runner("hang", seconds=1).train_next()
+    assert (await stage.stored(character)).status is Status.QUEUED
+    assert not trainers()
+
+
+async def test_a_character_that_is_deleted_while_it_is_trained_ends_the_training(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runners, "RENEW_SECONDS", 0.05)
+    character = await stage.queued()
+    training = asyncio.create_task(stage.runner("hang").train_next())
+    await until_training(stage, character)
+    assert trainers()
+
+    await stage.store.delete(character.character_id)
+
+    async with asyncio.timeout(10):
+        assert await training
+    assert not trainers()
+    assert not stage.characters.objects
+
+
+async def test_a_character_that_is_deleted_while_it_is_published_leaves_no_bundle(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    character = await stage.queued()
+    write = stage.characters.write
+
+    async def write_and_delete(name: str, content: BinaryIO, **options: Any) -> ObjectFacts:
+        written = await write(name, content, **options)
+        if name.endswith("/character.json"):
+            await stage.store.delete(character.character_id)
+        return written
+
+    monkeypatch.setattr(stage.characters, "write", write_and_delete)
+    await stage.runner().train_next()
+    with pytest.raises(UnknownOwnCharacterError):
+        await stage.stored(character)
+    own = [each for each in stage.characters.objects if each.startswith(character.character_id)]
+    assert own == []
+
+
+async def test_a_killed_runner_is_followed_by_another_when_its_lease_has_ended(
+    stage: Stage,
+) -> None:
+    character = await stage.queued()
+    killed = asyncio.create_task(stage.runner("hang").train_next())
+    await until_training(stage, character)
+    killed.cancel()
+    with suppress(asyncio.CancelledError):
+        await killed
+    assert not trainers()
+    assert not await stage.runner().train_next()
+
+    stage.clock.pass_(timedelta(seconds=runners.LEASE_SECONDS))
+
+    assert await stage.runner().train_next()
+    stored = await stage.stored(character)
+    assert (stored.status, stored.attempt) == (Status.READY, 2)
+
+
+async def test_two_runners_train_a_character_once(stage: Stage) -> None:
+    character = await stage.queued()
+    await asyncio.gather(*(stage.runner().train_next() for _ in range(2)))
+    stored = await stage.stored(character)
+    assert (stored.status, stored.attempt) == (Status.READY, 1)
+
+
+async def test_a_bundle_that_does_not_work_is_not_published(stage: Stage) -> None:
+    character = await stage.queued()
+    await stage.runner("break").train_next()
+    assert await error_of(stage, character) == ("failed", "bundle_refused")
+    assert not stage.characters.objects
+
+
+async def test_a_bucket_out_of_reach_leaves_the_training_to_the_next_attempt(stage: Stage) -> None:
+    character = await stage.queued()
+    stage.characters.is_out_of_reach = True
+    with pytest.raises(StorageUnavailableError):
+        await stage.runner().train_next()
+    assert (await stage.stored(character)).status is Status.TRAINING
+    stage.characters.is_out_of_reach = False
+    stage.clock.pass_(timedelta(seconds=runners.LEASE_SECONDS))
+    await stage.runner().train_next()
+    assert (await stage.stored(character)).status is Status.READY
+
+
+async def test_the_recordings_of_a_ready_character_go_as_soon_as_their_bucket_answers_again(
+    stage: Stage,
+) -> None:
+    character = await stage.queued()
+    await stage.runner().train_next()
+    stage.recordings.is_out_of_reach = True
+    with pytest.raises(StorageUnavailableError):
+        await stage.runner().clean()
+    stage.recordings.is_out_of_reach = False
+    await stage.runner().clean()
+    assert not stage.recordings.objects
+    cleaned = await stage.stored(character)
+    await stage.runner().clean()
+    assert await stage.stored(character) == cleaned
+
+
+async def test_what_was_begun_and_left_is_deleted_when_its_time_is_over_and_a_ready_one_stays(
+    stage: Stage,
+) -> None:
+    ready = await stage.queued()
+    await stage.runner().train_next()
+    failed = await stage.queued()
+    await stage.runner("refuse").train_next()
+    stage.clock.pass_(timedelta(days=COLLECTING_DAYS) - timedelta(seconds=1))
+    await stage.runner().clean()
+    assert stage.recordings.objects
+    stage.clock.pass_(timedelta(seconds=1))
+    await stage.runner().clean()
+    assert not stage.recordings.objects
+    assert (await stage.stored(ready)).status is Status.READY
+    with pytest.raises(UnknownOwnCharacterError):
+        await stage.stored(failed)

@@ -1,0 +1,57 @@
+"""Stands in for the training command: the same arguments and output, but the bundle is a copy."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+import wave
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+parser.add_argument("behaviour", choices=("train", "refuse", "crash", "hang", "break"))
+parser.add_argument("bundle", type=Path)
+for name in ("recordings", "consent", "spoken-consent", "into", "work"):
+    parser.add_argument(f"--{name}", type=Path, required=True)
+for name in ("as", "name", "language"):
+    parser.add_argument(f"--{name}", required=True, dest=f"{name}_")
+given = parser.parse_args()
+
+
+def seconds(file: Path) -> float:
+    with wave.open(str(file)) as opened:
+        frames, rate = opened.getnframes(), opened.getframerate()
+    return float(frames / rate)
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+consent = json.loads(given.consent.read_text("utf-8"))
+sentence = given.work / f"{given.as_}.sentence.json"
+assert sentence.stat().st_mtime <= given.spoken_consent.stat().st_mtime
+assert seconds(given.spoken_consent) > 1
+total = sum(map(seconds, given.recordings.iterdir()))
+say("[1/6] reading")
+say("used: 2:00 of your recordings")
+say("[5/6] learning the voice  45%, 1:20 left")
+if given.behaviour == "hang":
+    time.sleep(600)
+if given.behaviour == "crash":
+    raise RuntimeError("out of memory")
+if given.behaviour == "refuse":
+    sys.stderr.write(f"a warning of a library\nexpected 2 minutes, found {total:.0f} s\n")
+    raise SystemExit(1)
+target = given.into / given.as_
+shutil.copytree(given.bundle, target)
+shutil.copytree(given.bundle.parent / "encoders", given.into / "encoders")
+manifest = json.loads((target / "character.json").read_text("utf-8"))
+manifest |= {"id": given.as_, "name": {"ja": given.name_, "en": given.name_}}
+manifest |= {"consent": consent["consent"], "preview": {"colour": "#aabbcc", "portrait": None}}
+(target / "character.json").write_text(json.dumps(manifest), "utf-8")
+if given.behaviour == "break":
+    (target / "harmonic.onnx").write_bytes(b"no network")
