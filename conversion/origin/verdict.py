@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from speech.results.credentials.reading import Credentials
+from speech.results.credentials.statement import uses_for_people
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +65,13 @@ SENTENCES: Final[Mapping[Verdict, Mapping[str, str]]] = MappingProxyType(
 )
 """Each verdict for people, in English and Japanese."""
 
+_FORBIDDEN: Final = MappingProxyType(
+    {
+        "en": (" The owner of the voice forbids: ", ", ", "."),
+        "ja": ("声の持ち主が禁じている利用は、次のとおりです。", "、", "。"),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Verification:
@@ -91,6 +99,16 @@ class Verification:
                 return Verdict.SIGNED_BY_OTHERS
         return Verdict.COPY if is_marked else Verdict.UNKNOWN
 
+    def _sentences(self) -> dict[str, str]:
+        """Say the verdict, and what a statement that holds says that the voice's owner forbids."""
+        said = dict(SENTENCES[self.verdict])
+        if self.verdict is not Verdict.UNCHANGED:
+            return said
+        for language, (before, between, after) in _FORBIDDEN.items():
+            if uses := uses_for_people(self.credentials.forbidden_uses, language):
+                said[language] += f"{before}{between.join(uses)}{after}"
+        return said
+
     def to_answer(self) -> dict[str, Any]:
         """Return it as the API answers it."""
         mark = self.watermark
@@ -98,7 +116,7 @@ class Verification:
         is_found = mark is not None and mark.is_found
         return {
             "verdict": self.verdict.value,
-            "sentences": dict(SENTENCES[self.verdict]),
+            "sentences": self._sentences(),
             "credentials": asdict(self.credentials) | {"state": self.credentials.state.value},
             "watermark": {
                 "state": state,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from speech.results.marking import DIGITAL_SOURCE_TYPE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from shared.characters.manifest import CharacterManifest
@@ -40,6 +41,12 @@ _USES: Final = MappingProxyType(
 
 SIGNED_MEDIA_TYPES: Final = frozenset({"audio/wav", "audio/mpeg", "audio/mp4"})
 """Ogg is missing: C2PA defines no place for a statement in it."""
+
+
+def uses_for_people(uses: Iterable[str], language: str) -> list[str]:
+    """Name uses that an owner forbids, in `en` or `ja`; those that nobody knows are left out."""
+    names = _USES[language]
+    return [names[use] for use in uses if use in names]
 
 
 def describe(
@@ -81,8 +88,7 @@ def describe_character(manifest: CharacterManifest) -> dict[str, Any]:
         "terms_url": manifest.terms_url or "",
         "forbidden_uses": list(manifest.forbidden_uses),
         "forbidden_uses_text": {
-            language: [names[use] for use in manifest.forbidden_uses]
-            for language, names in _USES.items()
+            language: uses_for_people(manifest.forbidden_uses, language) for language in _USES
         },
         # The text names the owner, who need not be known to everybody that hears a result.
         "consent_sha256": hashlib.sha256(manifest.consent.encode()).hexdigest(),

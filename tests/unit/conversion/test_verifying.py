@@ -17,6 +17,7 @@ from conversion.origin import verifying
 from conversion.origin.verdict import SENTENCES, Verdict
 from conversion.origin.verifying import BusyVerifyingError, Verifier
 from infra.local.configuration.origin import CERTIFICATES
+from shared.characters.manifest import Uses
 from shared.voices.media import Container
 from shared.voices.voice import ErrorCode, OutputFormat, VoiceError
 from speech.decoding.decoder import Decoder
@@ -70,6 +71,18 @@ async def test_a_result_is_recognised_with_its_bits(verifier: Verifier) -> None:
     assert answer["watermark"]["state"] == "found"
     assert answer["watermark"]["bits"] == 4711
     assert 0 < answer["watermark"]["chance"] < 1e-4
+
+
+async def test_the_answer_names_what_the_owner_of_the_voice_forbids(verifier: Verifier) -> None:
+    uses = Uses(commercial=False, redistribution=True, adult=True, politics=False)
+    strict = MEI.model_copy(update={"uses": uses})
+    statement = describe(strict, MARKING, datetime.now(UTC))
+    data = SIGNER.add_credentials(file(marked()), "audio/wav", statement)
+
+    said = (await verifier.verify(data)).to_answer()["sentences"]
+
+    assert said["en"].endswith(" The owner of the voice forbids: commercial use, politics.")
+    assert said["ja"].endswith("禁じている利用は、次のとおりです。商用利用、政治的な利用。")
 
 
 async def test_a_result_of_which_one_sample_was_changed_is_recognised_as_that(
