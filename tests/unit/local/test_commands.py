@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.local.__main__ import _parser, main
+from infra.local.cloud.own_characters import training_program
+from infra.local.processes.processes import StartError
 
 if TYPE_CHECKING:
     import argparse
@@ -56,6 +58,8 @@ def test_every_command_may_choose_between_emulators_and_memory(
         (("serve", "--origin", "localhost:5173"), "write scheme, host and port"),
         (("serve", "--origin", "http://localhost:5173/shop"), "write scheme, host and port"),
         (("serve", "--scale-to-zero", "soon"), "soon"),
+        (("serve", "--own-characters", "0"), "from 1 to 1000, found '0'"),
+        (("serve", "--own-characters", "many"), "from 1 to 1000, found 'many'"),
         (("serve", "--scale-to-zero", "5", "--min-instances", "2"), "2"),
     ],
 )
@@ -114,3 +118,22 @@ def test_serve_takes_several_origins_as_browsers_write_them() -> None:
     found = parsed("serve", "--origin", "http://LOCALHOST:5173/", "--origin", "https://a.example")
 
     assert found.origins == ["http://localhost:5173", "https://a.example"]
+
+
+@pytest.mark.parametrize("other", [("--emulators",), ("--scale-to-zero", "60")])
+def test_own_characters_are_refused_beside_what_cannot_keep_them(
+    other: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--own-characters", "3", *other]) == 2
+    assert "--own-characters keeps its documents in memory" in capsys.readouterr().err
+
+
+def test_without_the_packages_of_the_training_a_sentence_says_how_to_get_them(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(StartError, match="found none; install them with: nox -s train"):
+        training_program(tmp_path)
+    program = tmp_path / ".nox" / "training" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    assert training_program(tmp_path) == program
