@@ -55,6 +55,8 @@ LIMITED_ELSEWHERE: Final = {
     "conversion/worker.py carry_out": "the work has a deadline",
     "functions/compat/speech/synthesis.py _change": "slow readers are ended",
     "functions/live/conversion.py begun": "until the computation begins or ends",
+    "functions/train/runner.py _make": "decoding and the trainer have limits",
+    "functions/train/trainer.py _kill": "the process is killed",
     "infra/local/cloud/embedded.py crashed": "until a server ends",
     "infra/local/cloud/emulated.py _ask_everything": "READY_SECONDS, around it",
     "infra/local/cloud/emulated.py keep_converter_alive": "the proxy probes instead",
