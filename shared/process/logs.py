@@ -3,7 +3,8 @@
 The fields of a record's `extra={"event": ..., ...}` become fields of the entry. The voice and the
 trace of the current request are added to every entry.
 
-A voice_id lets whoever knows it use the voice, so no entry contains one. Wherever one would be
+A voice_id lets whoever knows it use the voice, and the id of a visitor's own character lets whoever
+knows it speak with that voice, so no entry contains one. Wherever one would be
 written, also in messages and stack traces, its pseudonym is written instead: a hash with a secret
 key. Who has the key can look a visitor's voice up:
 
@@ -37,9 +38,11 @@ _LEAST_LEVELS: Final = {
     "httpx": logging.WARNING,
 }
 
-_VOICE_IDS: Final = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE
+_SECRET_IDS: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|own-[a-z2-7]{26}",
+    re.IGNORECASE,
 )
+"""Those of voices, and those of visitors' own characters (shared.characters.own_ids)."""
 
 KEY_VARIABLE: Final = "LOG_KEY"
 """The environment variable that holds the key of the pseudonyms."""
@@ -90,7 +93,7 @@ class CloudLoggingFormatter(logging.Formatter):
             entry["logging.googleapis.com/trace"] = name
         entry |= {k: v for k, v in vars(record).items() if k not in _STANDARD_FIELDS}
         text = json.dumps(entry, ensure_ascii=False, default=str)
-        text = _VOICE_IDS.sub(lambda found: pseudonym(found[0], self._key), text)
+        text = _SECRET_IDS.sub(lambda found: pseudonym(found[0], self._key), text)
         # One half of a surrogate pair is no valid UTF-8, so it is written as an escape.
         return text.encode(errors="backslashreplace").decode()
 

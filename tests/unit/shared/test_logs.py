@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from infra.local.memory.voices import MemoryVoices
+from shared.characters.own_ids import new_character_id
 from shared.http.trace import TraceMiddleware
 from shared.ports.store import UnknownVoiceError
 from shared.process import logs
@@ -119,10 +120,11 @@ def test_a_pseudonym_depends_on_every_part_of_voice_id_and_key() -> None:
     ],
 )
 @pytest.mark.parametrize("written", [str.lower, str.upper])
-def test_no_entry_contains_a_voice_id(
-    fields: dict[str, Any], written: Callable[[str], str]
+@pytest.mark.parametrize("draw", [new_voice_id, new_character_id])
+def test_no_entry_contains_the_id_of_a_voice_or_of_a_visitors_own_character(
+    fields: dict[str, Any], written: Callable[[str], str], draw: Callable[[], str]
 ) -> None:
-    voice_id = new_voice_id()
+    voice_id = draw()
 
     def filled(value: Any) -> Any:
         if isinstance(value, Exception):

@@ -141,6 +141,13 @@ def test_without_a_spoken_consent_nothing_is_trained_and_the_sentence_is_shown(
     assert not (folder / "characters").exists()
 
 
+def test_what_a_training_keeps_lies_where_the_option_says(folder: Path) -> None:
+    given = ("--consent", str(folder / "consent.json"), "--work", str(folder / "elsewhere"))
+    assert run(folder, "--as", "ada", *given) == 1
+    assert (folder / "elsewhere" / "ada.sentence.json").exists()
+    assert not (folder / "work").exists()
+
+
 def test_a_character_that_is_there_is_not_replaced(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
