@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from shared.ports.store import Snapshot, change
 from shared.voices import voice as voices_of
-from shared.voices.documents import COLLECTION, to_document
+from shared.voices.documents import document_path, to_document
 from shared.voices.objects import result_name, upload_name
 from shared.voices.voice import Input, Options, Result
 
@@ -99,7 +99,7 @@ async def store_voices(client: RenewableClient, count: int) -> list[Snapshot]:
     converting = [converting_voice() for _ in range(count)]
     batch = client.batch()
     for voice in converting:
-        reference = client.collection(COLLECTION).document(voice.voice_id)
+        reference = client.document(document_path(voice.voice_id))
         batch.create(reference, to_document(voice))
     written = await batch.commit()
     return [

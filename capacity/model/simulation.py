@@ -238,12 +238,13 @@ class _Builder:
         ramp = tuple(
             self.parameters[f"quota.firestore_ramp{name}"] for name in ("_growth", "_period")
         )
+        first = self.parameters["quota.firestore_ramp"] * self.parameters["deployed.collections"]
         shards = self.settings.upload_shards
         index = self.parameters["quota.firestore_index"] * self.parameters["deployed.index_parts"]
         described = (
             (state.PER_PERIOD, self.parameters["quota.sign_blob"], 0.0, 60.0),
             (state.RAMP, index, 0.0, 60.0),
-            (state.RAMP, self.parameters["quota.firestore_ramp"], *ramp),
+            (state.RAMP, first, *ramp),
             (state.RAMP, shards * writes, *storage),
             (state.RAMP, shards * reads, *storage),
             (state.RAMP, shards * writes, *storage),

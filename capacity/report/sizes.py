@@ -127,11 +127,11 @@ def _limits(parameters: Parameters, found: dict[int, Summary]) -> list[Limit]:
         Limit(
             "Firestore writes under the sweep's index",
             parameters["quota.firestore_index"] * parameters["deployed.index_parts"] / written,
-            "no: `SWEEP_SHARDS`, up to 30",
+            "no: `SHARDS`, up to 30",
         ),
         Limit(
             "Firestore's ramp from a cold start",
-            parameters["quota.firestore_ramp"] / written,
+            parameters["quota.firestore_ramp"] * parameters["deployed.collections"] / written,
             "passes: half as much again every five minutes",
         ),
         Limit(

@@ -21,7 +21,7 @@ from google.cloud.firestore_v1.types import ListenRequest, Target, TargetChange
 
 from shared.ports.latest_state import LatestState
 from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
-from shared.voices.documents import COLLECTION, from_document
+from shared.voices.documents import document_path, from_document
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -208,7 +208,7 @@ class _Connection:
             TimeoutError: Firestore did not answer in time.
             GoogleAPIError: it refused.
         """
-        references = [self._client.document(COLLECTION, voice_id) for voice_id in voice_ids]
+        references = [self._client.document(document_path(voice_id)) for voice_id in voice_ids]
         found: dict[str, Voice | None] = {}
         async with asyncio.timeout(CHECK_SECONDS):
             # No retry: a new connection is better than a second try on one that says nothing.
@@ -225,7 +225,7 @@ class _Connection:
         database = self._client._database_string  # noqa: SLF001
         if add is None:
             return ListenRequest(database=database, remove_target=remove)
-        name = f"{database}/documents/{COLLECTION}/{add.voice_id}"
+        name = f"{database}/documents/{document_path(add.voice_id)}"
         documents = Target.DocumentsTarget(documents=[name])
         return ListenRequest(
             database=database, add_target=Target(documents=documents, target_id=add.target_id)

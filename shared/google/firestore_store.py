@@ -7,10 +7,12 @@ compare-and-set, without a transaction, which would need a second round trip.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from google.api_core import exceptions as google_errors
+from google.api_core.datetime_helpers import DatetimeWithNanoseconds
 from google.api_core.retry import if_exception_type
 from google.api_core.retry_async import AsyncRetry
 from google.cloud.firestore_v1.base_query import FieldFilter
@@ -26,12 +28,17 @@ from shared.ports.store import (
     UnreadableVoiceError,
     VoiceExistsError,
 )
-from shared.voices.documents import COLLECTION, SWEEP_SHARDS, from_document, to_document
+from shared.voices.documents import (
+    COLLECTION,
+    SHARDS,
+    document_path,
+    from_document,
+    to_document,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
-    from datetime import datetime
 
     from google.cloud.firestore_v1 import (
         AsyncDocumentReference,
@@ -144,13 +151,13 @@ class FirestoreVoices:
     ) -> Found:
         """Read the voices of a status that changed last before `since`, oldest first.
 
-        See `VoiceStore.unchanged`. It needs the composite index on `sweep_shard`, `status` and
-        `updated_at`, all ascending. If that is missing or still being built, the
-        `StoreUnavailableError` says so.
+        See `VoiceStore.unchanged`. It needs the composite index of the collection group on
+        `sweep_shard`, `status` and `updated_at`, all ascending. If that is missing or still being
+        built, the `StoreUnavailableError` says so.
         """
         query = (
-            self._client.collection(COLLECTION)
-            .where(filter=FieldFilter("sweep_shard", "in", list(range(SWEEP_SHARDS))))
+            self._client.collection_group(COLLECTION)
+            .where(filter=FieldFilter("sweep_shard", "in", list(range(SHARDS))))
             .where(filter=FieldFilter("status", "==", status.value))
             .where(filter=FieldFilter("updated_at", "<", since))
             .order_by("updated_at")
@@ -186,7 +193,7 @@ class FirestoreVoices:
         await self._client.aclose()
 
     def _reference(self, voice_id: str) -> AsyncDocumentReference:
-        return self._client.collection(COLLECTION).document(voice_id)
+        return self._client.document(document_path(voice_id))
 
 
 def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
@@ -194,7 +201,12 @@ def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
         voice = from_document(document.id, document.to_dict() or {})
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableVoiceError(document.id, error) from error
-    return Snapshot(voice, document.update_time, document.read_time)
+    return Snapshot(voice, _moment(document.update_time), _moment(document.read_time))
+
+
+def _moment(time: Any) -> datetime:
+    """Return a time as a time: a search of several collections brings Firestore's raw ones."""
+    return time if isinstance(time, datetime) else DatetimeWithNanoseconds.from_timestamp_pb(time)
 
 
 def _end_of(documents: Sequence[DocumentSnapshot[Any]], limit: int) -> list[Any] | None:
@@ -211,7 +223,7 @@ def _missing_index() -> Iterator[None]:
         yield
     except google_errors.FailedPrecondition as error:
         raise StoreUnavailableError(
-            "the index on sweep_shard, status and updated_at of the collection voices is missing "
+            "the index on sweep_shard, status and updated_at of all collections voices is missing "
             f"or still being built, which takes minutes; Firestore says: {error.message}"
         ) from error
 

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 _Part = TypeVar("_Part", Input, Options, Result, Speaking)
 
 COLLECTION: Final = "voices"
-"""The collection that holds one document per voice."""
+"""The name of each of the collections that hold one document per voice."""
 
+SHARDS: Final = 16
+"""Over how many collections, and parts of the sweep's index, the voices are spread.
 
-SWEEP_SHARDS: Final = 16
-"""Over how many parts of the sweep's index the voices are spread.
+Firestore asks that a new collection begins with at most 500 writes a second and grows by half
+every five minutes (https://cloud.google.com/firestore/docs/best-practices). So there are several
+of them, `shards/0/voices` to `shards/15/voices`; rules, lifetimes and indexes hold for all
+collections of one name.
 
 Firestore takes about 500 writes a second where an index begins with a field that only grows, such
 as a time: all go to the same place. With the part before the time, each part takes as many. One
@@ -36,14 +40,14 @@ query reads up to 30 parts.
 """
 
 
-def sweep_shard(voice_id: str) -> int:
-    """Return the part of the sweep's index that a voice belongs to while it is not final."""
-    return zlib.crc32(voice_id.encode()) % SWEEP_SHARDS
+def voice_shard(voice_id: str) -> int:
+    """Return the collection of a voice; while it is not final, also its part of the index."""
+    return zlib.crc32(voice_id.encode()) % SHARDS
 
 
 def document_path(voice_id: str) -> str:
-    """Return the path of the document that a client listens to."""
-    return f"{COLLECTION}/{voice_id}"
+    """Return the path of a voice's document, to which clients listen."""
+    return f"shards/{voice_shard(voice_id)}/{COLLECTION}/{voice_id}"
 
 
 def to_document(voice: Voice) -> dict[str, Any]:
@@ -60,7 +64,7 @@ def to_document(voice: Voice) -> dict[str, Any]:
     if voice.error is not None:
         document["error"]["code"] = voice.error.code.value
     if not voice.status.is_final:
-        document["sweep_shard"] = sweep_shard(voice.voice_id)
+        document["sweep_shard"] = voice_shard(voice.voice_id)
     return document
 
 

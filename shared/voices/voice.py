@@ -292,7 +292,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """One recording or text and what becomes of it; the document `voices/{voice_id}`.
+    """One recording or text and what becomes of it; the document `shards/N/voices/{voice_id}`.
 
     A text is content of a visitor, as a recording is: it lies in the uploads bucket and is in no
     document and in no message.

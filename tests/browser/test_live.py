@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
+from shared.voices.documents import document_path
 from tests.browser.sounds import decode, median_pitch
 from tests.browser.victim import running_victim
 from tests.browser.visitor import BUSY
@@ -118,7 +119,7 @@ def _document(visitor: Visitor, method: str, **request: Any) -> dict[str, Any]:
     """Send a request about the voice's document to the emulator, with all rights."""
     cloud, voice_id = visitor.cloud, visitor.voice_id()
     documents = f"projects/{cloud.project_id}/databases/(default)/documents"
-    address = f"http://{cloud.firestore}/v1/{documents}/voices/{voice_id}"
+    address = f"http://{cloud.firestore}/v1/{documents}/{document_path(voice_id)}"
     answer = httpx.request(method, address, headers={"Authorization": "Bearer owner"}, **request)
     told: dict[str, Any] = answer.raise_for_status().json()
     return told

@@ -104,7 +104,7 @@ def _voice(cloud: Endpoints, owner: str | None, status: str = "done", code: str 
         f"http://{cloud.firestore}/v1/projects/{cloud.project_id}/databases/(default)/documents"
     )
     response = httpx.patch(
-        f"{documents}/voices/{voice_id}",
+        f"{documents}/shards/0/voices/{voice_id}",
         json={"fields": fields},
         # The emulator's word for a service, which the rules do not touch.
         headers={"Authorization": "Bearer owner"},

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from infra.local.configuration import names
+from shared.voices.documents import document_path
 from shared.voices.voice import LEASE, ErrorCode, Status, new_voice_id
 from tests.faults.endings import require_one_result
 from tests.faults.scale_to_zero_proxy import LOST
@@ -118,7 +119,7 @@ async def damaged(cloud: FaultyCloud) -> AsyncIterator[str]:
     """A document that is not a voice: it has only what the sweep looks for."""
     voice_id, long_ago = new_voice_id(), datetime.now(UTC) - LONG_AGO
     documents = f"projects/{names.PROJECT_ID}/databases/(default)/documents"
-    address = f"http://{cloud.addresses.firestore}/v1/{documents}/voices/{voice_id}"
+    address = f"http://{cloud.addresses.firestore}/v1/{documents}/{document_path(voice_id)}"
     fields = {
         "status": {"stringValue": "waiting"},
         "sweep_shard": {"integerValue": "0"},

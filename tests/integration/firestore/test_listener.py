@@ -8,6 +8,7 @@ import pytest
 
 from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
 from shared.voices import voice as voices_of
+from shared.voices.documents import document_path
 from shared.voices.voice import Status
 from tests.integration.firestore.conftest import TARGETS_PER_STREAM
 from tests.support.store_contract import until
@@ -151,7 +152,7 @@ async def test_one_unreadable_document_does_not_disturb_other_watchers(
     store: FirestoreVoices, client: AsyncClient
 ) -> None:
     snapshot, broken = await stored(store, a_waiting()), a_waiting()
-    await client.document(f"voices/{broken.voice_id}").set({"status": "lost"})
+    await client.document(document_path(broken.voice_id)).set({"status": "lost"})
 
     async with (
         store.watch(broken.voice_id) as unreadable,

@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from infra.local.configuration.names import PROJECT_ID
+from shared.voices.documents import document_path
 from shared.voices.voice import new_voice_id
 from tests.support.voices import a_waiting
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.emulators
 
 FIELDS = {"fields": {"status": {"stringValue": "done"}, "owner": {"nullValue": None}}}
-QUERY = {"structuredQuery": {"from": [{"collectionId": "voices"}], "limit": 1}}
+QUERY = {"from": [{"collectionId": "voices", "allDescendants": True}], "limit": 1}
 
 
 def signed_in(uid: str) -> dict[str, str]:
@@ -60,7 +61,7 @@ async def http(firestore_emulator: str) -> AsyncIterator[httpx.AsyncClient]:
 async def add(store: FirestoreVoices, owner: str | None = None) -> str:
     voice = a_waiting(owner=owner)
     await store.create(voice)
-    return f"/voices/{voice.voice_id}"
+    return f"/{document_path(voice.voice_id)}"
 
 
 @pytest.mark.parametrize("visitor", VISITORS)
@@ -89,13 +90,12 @@ async def test_only_the_owner_reads_an_owned_voice(
 async def test_voices_cannot_be_listed_or_searched(
     store: FirestoreVoices, http: httpx.AsyncClient, visitor: str
 ) -> None:
-    await add(store, owner="mika")
+    collection = (await add(store, owner="mika")).rpartition("/")[0]
     headers = VISITORS.get(visitor, signed_in(visitor))
 
-    listing = await http.get("/voices", headers=headers)
-    search = await http.post(
-        f"{str(http.base_url).rstrip('/')}:runQuery", json=QUERY, headers=headers
-    )
+    listing = await http.get(collection, headers=headers)
+    query = f"{str(http.base_url).rstrip('/')}:runQuery"
+    search = await http.post(query, json={"structuredQuery": QUERY}, headers=headers)
 
     assert (listing.status_code, search.status_code) == (403, 403)
 
@@ -110,7 +110,7 @@ async def test_even_the_owner_cannot_write_a_voice(
     answers = [
         await http.patch(path, json=FIELDS, headers=headers),
         await http.delete(path, headers=headers),
-        await http.patch(f"/voices/{new_voice_id()}", json=FIELDS, headers=headers),
+        await http.patch(f"/{document_path(new_voice_id())}", json=FIELDS, headers=headers),
         await http.patch(f"{path}/below/one", json=FIELDS, headers=headers),
         await http.patch("/elsewhere/one", json=FIELDS, headers=headers),
     ]

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from shared.google.firestore_store import FirestoreVoices
 from shared.ports.store import UnreadableVoiceError
-from shared.voices.documents import SWEEP_SHARDS, to_document
+from shared.voices.documents import SHARDS, document_path, to_document
 from shared.voices.voice import ErrorCode, Failure, Status
 from tests.support.store_contract import VoiceStoreContract
 from tests.support.voices import NOW, a_waiting
@@ -34,7 +34,7 @@ async def test_the_document_has_native_times_and_the_path_that_clients_use(
     voice = a_waiting(owner="uid")
     await store.create(voice)
 
-    document = (await client.document(f"voices/{voice.voice_id}").get()).to_dict()
+    document = (await client.document(document_path(voice.voice_id)).get()).to_dict()
 
     assert document is not None
     assert (document["created_at"], document["expire_at"]) == (voice.created_at, voice.expire_at)
@@ -48,7 +48,7 @@ async def test_reading_an_invalid_document_names_it(
     store: FirestoreVoices, client: RenewableClient, damage: dict[str, Any]
 ) -> None:
     voice = a_waiting()
-    await client.document(f"voices/{voice.voice_id}").set(to_document(voice) | damage)
+    await client.document(document_path(voice.voice_id)).set(to_document(voice) | damage)
 
     with pytest.raises(UnreadableVoiceError, match=voice.voice_id):
         await store.read(voice.voice_id)
@@ -59,7 +59,9 @@ async def test_an_invalid_document_does_not_hide_the_others(
 ) -> None:
     long_ago = NOW - timedelta(days=8000)
     broken, whole = (replace(a_waiting(), updated_at=long_ago) for _ in range(2))
-    await client.document(f"voices/{broken.voice_id}").set(to_document(broken) | {"options": "x"})
+    await client.document(document_path(broken.voice_id)).set(
+        to_document(broken) | {"options": "x"}
+    )
     await store.create(whole)
 
     since = long_ago + timedelta(seconds=1)
@@ -67,6 +69,7 @@ async def test_an_invalid_document_does_not_hide_the_others(
 
     assert broken.voice_id in [error.voice_id for error in found.unreadable]
     assert whole in [snapshot.voice for snapshot in found.snapshots]
+    assert all(isinstance(snapshot.read_at, datetime) for snapshot in found.snapshots)
     assert broken.voice_id not in [snapshot.voice.voice_id for snapshot in found.snapshots]
 
 
@@ -74,7 +77,7 @@ async def test_a_voice_is_in_the_sweeps_index_until_it_is_final(
     store: FirestoreVoices, client: RenewableClient
 ) -> None:
     voice = a_waiting()
-    document = client.document(f"voices/{voice.voice_id}")
+    document = client.document(document_path(voice.voice_id))
     await store.create(voice)
     before = (await document.get()).to_dict()
 
@@ -83,7 +86,28 @@ async def test_a_voice_is_in_the_sweeps_index_until_it_is_final(
     await store.replace(snapshot, replace(voice, status=Status.FAILED, error=failure))
 
     assert before is not None
-    assert before["sweep_shard"] in range(SWEEP_SHARDS)
+    assert before["sweep_shard"] in range(SHARDS)
     after = (await document.get()).to_dict()
     assert after is not None
     assert "sweep_shard" not in after
+
+
+async def test_a_search_goes_through_all_collections_page_by_page(store: FirestoreVoices) -> None:
+    long_ago = NOW - timedelta(days=7000)
+    voices = [
+        replace(a_waiting(), updated_at=long_ago + timedelta(seconds=number)) for number in range(7)
+    ]
+    for voice in voices:
+        await store.create(voice)
+    assert len({document_path(voice.voice_id).rpartition("/")[0] for voice in voices}) > 1
+
+    found, since = list[str](), long_ago + timedelta(minutes=1)
+    page = await store.unchanged(Status.WAITING, since=since, limit=2)
+    while page.snapshots:
+        found += [snapshot.voice.voice_id for snapshot in page.snapshots]
+        if page.end is None:
+            break
+        page = await store.unchanged(Status.WAITING, since=since, limit=2, after=page.end)
+
+    ours = [voice.voice_id for voice in voices]
+    assert [voice_id for voice_id in found if voice_id in ours] == ours

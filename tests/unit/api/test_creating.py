@@ -12,6 +12,7 @@ from functions.api.answers.body_limit import LARGEST_BYTES
 from functions.api.routes import LiveOffer
 from functions.api.warmup import SENDING_SECONDS
 from shared.ports.store import VoiceExistsError
+from shared.voices.documents import document_path
 from shared.voices.live_tickets import Tickets
 from shared.voices.voice import Options, OutputFormat, Status, parse_voice_id
 from tests.support.logs import log_book, logged_as
@@ -36,7 +37,7 @@ async def test_a_voice_is_created_with_everything_at_its_default(
     assert (voice.status, voice.character, voice.owner) == (Status.WAITING, "mei", None)
     assert voice.options == Options(None, OutputFormat.WAV, "audio/webm")
     assert voice.client is not None
-    assert created["document"] == f"voices/{voice_id}"
+    assert created["document"] == document_path(voice_id)
     assert [(e["voice"], e["character"]) for e in book.of("voice_created")] == [
         (logged_as(voice_id), "mei")
     ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.voices.documents import document_path
 from shared.voices.messages import PushMessage, parse_conversion_message
 from shared.voices.voice import ErrorCode, Failure, Speaking, Status, expire
 from tests.unit.api.stage import FORM, MAX_CHARACTERS, WEBM, Stage, problem
@@ -45,7 +46,7 @@ async def test_a_text_is_stored_and_its_conversion_requested() -> None:
     created = answer.json()
     voice_id = created["voice_id"]
     assert (answer.status_code, created["upload"]) == (201, None)
-    assert created["document"] == f"voices/{voice_id}"
+    assert created["document"] == document_path(voice_id)
     stored = stage.uploads.objects[voice_id]
     assert (stored.data.decode(), stored.content_type) == (TEXT, TYPE)
     voice = (await stage.voices.read(voice_id)).voice

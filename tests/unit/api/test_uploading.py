@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shared.voices.documents import document_path
 from shared.voices.objects import ObjectExistsError
 from shared.voices.voice import ErrorCode, Status, Voice, new_voice_id
 from tests.support.buckets import MemoryBucket
@@ -58,7 +59,7 @@ async def test_a_recording_is_stored_as_after_a_signed_upload(
     assert response.status_code == 202
     assert response.json() == {
         "voice_id": voice.voice_id,
-        "document": f"voices/{voice.voice_id}",
+        "document": document_path(voice.voice_id),
     }
     stored = stage.uploads.objects[voice.voice_id]
     assert (stored.data, stored.content_type) == (WEBM, "audio/webm;codecs=opus")

@@ -14,7 +14,7 @@ from capacity.model.parameters import CLOUD, KINDS, Duration, read_parameters
 from capacity.model.settings import CONVERSIONS_PER_CPU, Settings
 from functions.api import warmup
 from functions.api.answers import line
-from shared.voices.documents import SWEEP_SHARDS
+from shared.voices.documents import SHARDS
 
 ROOT = Path(__file__).parents[3]
 TERRAFORM = ROOT / "infra" / "terraform"
@@ -139,5 +139,6 @@ def test_the_line_is_as_long_as_client_and_api_make_it() -> None:
     assert parameters["deployed.warm_up_slot_seconds"] == warmup.SLOT_SECONDS
 
 
-def test_the_sweeps_index_has_as_many_parts_as_the_code_makes() -> None:
-    assert read_parameters()["deployed.index_parts"] == SWEEP_SHARDS
+def test_there_are_as_many_collections_and_parts_of_the_index_as_the_code_makes() -> None:
+    parameters = read_parameters()
+    assert parameters["deployed.index_parts"] == parameters["deployed.collections"] == SHARDS

@@ -207,6 +207,7 @@ def test_signing_calls_beyond_the_quota_of_a_minute_are_refused() -> None:
 
 def test_writes_above_the_pace_wait_and_the_pace_grows_with_what_was_used() -> None:
     parameters = exact_parameters(
+        deployed__collections=1.0,
         quota__firestore_ramp=20.0,
         quota__firestore_ramp_growth=4.0,
         quota__firestore_ramp_period=60.0,

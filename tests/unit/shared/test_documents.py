@@ -114,4 +114,4 @@ def test_fields_of_later_versions_are_ignored() -> None:
 
 
 def test_the_path_is_the_one_that_clients_listen_to() -> None:
-    assert document_path("abc") == "voices/abc"
+    assert document_path("abc") == "shards/2/voices/abc"

@@ -31,7 +31,7 @@ from shared.google.firestore_listener import (
     DocumentListener,
 )
 from shared.ports.store import StoreUnavailableError, UnreadableVoiceError
-from shared.voices.documents import to_document
+from shared.voices.documents import document_path, to_document
 from tests.support.virtual_time import in_virtual_time, settle
 from tests.support.voices import a_done, a_queued, a_waiting
 
@@ -107,8 +107,8 @@ class FakeClient:
     def renew(self) -> None:
         self.renewals += 1
 
-    def document(self, _collection: str, voice_id: str) -> str:
-        return voice_id
+    def document(self, path: str) -> str:
+        return path.rpartition("/")[2]
 
     async def get_all(self, references: list[str], *, retry: Any) -> AsyncIterator[Any]:
         assert retry is None
@@ -142,7 +142,7 @@ def listening(client: FakeClient, targets_per_stream: int = 100) -> DocumentList
 
 def changed(voice: Voice, *target_ids: int) -> ListenResponse:
     fields = firestore_values.encode_dict(to_document(voice))
-    name = f"{DATABASE}/documents/voices/{voice.voice_id}"
+    name = f"{DATABASE}/documents/{document_path(voice.voice_id)}"
     change = DocumentChange(document=Document(name=name, fields=fields), target_ids=target_ids)
     return ListenResponse(document_change=change)
 
@@ -232,7 +232,7 @@ async def test_one_unreadable_document_does_not_end_the_stream_of_the_others() -
     ):
         await settle()
         stream = client.streams[0]
-        name = f"{DATABASE}/documents/voices/{broken.voice_id}"
+        name = f"{DATABASE}/documents/{document_path(broken.voice_id)}"
         change = DocumentChange(
             document=Document(name=name, fields=firestore_values.encode_dict({"status": "lost"})),
             target_ids=[stream.target_of(broken)],

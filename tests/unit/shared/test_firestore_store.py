@@ -23,7 +23,7 @@ class RefusingClient:
     def __init__(self, error: Exception) -> None:
         self._error = error
 
-    def collection(self, _name: str) -> Self:
+    def collection_group(self, _name: str) -> Self:
         return self
 
     def where(self, **_terms: object) -> Self:

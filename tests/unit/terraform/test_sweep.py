@@ -27,7 +27,7 @@ class FirestoreClient:
         self.filters: list[tuple[str, str]] = []
         self.order: list[tuple[str, str]] = []
 
-    def collection(self, name: str) -> Self:
+    def collection_group(self, name: str) -> Self:
         self.name = name
         return self
 
@@ -61,7 +61,7 @@ async def test_the_index_is_the_one_that_the_sweeps_query_needs(
     # Equalities come first, then the field of range and order: what Firestore asks of an index.
     assert fields == equal + client.order
     assert {field for field, operator in client.filters if operator not in SAME} == {"updated_at"}
-    assert (index["collection"], index["query_scope"]) == (client.name, "COLLECTION")
+    assert (index["collection"], index["query_scope"]) == (client.name, "COLLECTION_GROUP")
 
 
 def test_a_message_counts_as_lost_only_when_no_delivery_is_left(

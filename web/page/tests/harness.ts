@@ -27,6 +27,9 @@ import {
 
 type Site = VoiceAvatarConfig & { readonly firestoreEmulator: string };
 
+/** One of the collections of voices; the rules are the same for all of them. */
+const COLLECTION = "shards/0/voices";
+
 /** Tries everything that a visitor could do with documents; returns "ok" or the code of each. */
 async function tryEverything(
   site: Site,
@@ -34,7 +37,7 @@ async function tryEverything(
   user: string | null,
 ): Promise<Record<string, string>> {
   const { app, firestore } = open(site, user);
-  const voices = collection(firestore, "voices");
+  const voices = collection(firestore, COLLECTION);
   const voice = doc(voices, voiceId);
   const attempts: Record<string, () => Promise<unknown>> = {
     get: () => getDoc(voice),
@@ -87,7 +90,7 @@ async function watch(site: Site, voiceId: string, user: string): Promise<string>
   const { app, firestore } = open(site, user);
   const avatar = new VoiceAvatar({ api: site.api, listen: listenIn(firestore) });
   try {
-    await avatar.watch({ voiceId, document: `voices/${voiceId}` });
+    await avatar.watch({ voiceId, document: `${COLLECTION}/${voiceId}` });
     return "done";
   } catch (error) {
     if (error instanceof VoiceAvatarError) return error.code;
