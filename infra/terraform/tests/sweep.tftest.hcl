@@ -77,7 +77,7 @@ run "one_index_for_one_query" {
   assert {
     condition = (
       google_firestore_index.sweep.collection == "voices"
-      && google_firestore_index.sweep.query_scope == "COLLECTION"
+      && google_firestore_index.sweep.query_scope == "COLLECTION_GROUP"
       && google_firestore_index.sweep.database == google_firestore_database.this.name
       && [for field in google_firestore_index.sweep.fields : "${field.field_path} ${field.order}"] == ["sweep_shard ASCENDING", "status ASCENDING", "updated_at ASCENDING"]
     )
