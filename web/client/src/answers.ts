@@ -6,6 +6,7 @@ import type {
   Face,
   Feature,
   LiveOffer,
+  SignedUpload,
   TextAbility,
   Verification,
   Voice,
@@ -128,17 +129,20 @@ export function parseAnnounced(body: Answer): AnnouncedVoice {
 }
 
 export function parseVoice(body: Answer): Voice {
-  const upload = asObject(body["upload"], "upload");
   return {
     ...parseAnnounced(body),
-    upload: {
-      method: stringOr(upload["method"], "PUT"),
-      url: asString(upload["url"], "upload.url"),
-      headers: asObject(upload["headers"] ?? {}, "upload.headers") as Record<string, string>,
-      expiresAt: new Date(asString(upload["expires_at"], "upload.expires_at")),
-      maxBytes: numberOr(upload["max_bytes"], Number.POSITIVE_INFINITY),
-    },
+    upload: parseUpload(asObject(body["upload"], "upload")),
     live: parseLive(body["live"]),
+  };
+}
+
+export function parseUpload(upload: Answer): SignedUpload {
+  return {
+    method: stringOr(upload["method"], "PUT"),
+    url: asString(upload["url"], "upload.url"),
+    headers: asObject(upload["headers"] ?? {}, "upload.headers") as Record<string, string>,
+    expiresAt: new Date(asString(upload["expires_at"], "upload.expires_at")),
+    maxBytes: numberOr(upload["max_bytes"], Number.POSITIVE_INFINITY),
   };
 }
 
@@ -189,7 +193,7 @@ export function asArray(value: unknown, what: string): readonly unknown[] {
   throw new VoiceAvatarError("bad_response", `The answer has no list "${what}".`);
 }
 
-function asString(value: unknown, what: string): string {
+export function asString(value: unknown, what: string): string {
   if (typeof value === "string") return value;
   throw new VoiceAvatarError("bad_response", `The answer has no text "${what}".`);
 }

@@ -31,13 +31,21 @@ export class Api {
   async json(
     method: string,
     path: string,
-    options: { signal?: AbortSignal | undefined; body?: unknown; seconds?: number } = {},
+    options: {
+      signal?: AbortSignal | undefined;
+      body?: unknown;
+      seconds?: number;
+      headers?: Readonly<Record<string, string>>;
+    } = {},
   ): Promise<Answer> {
-    const { signal, body, seconds = ANSWER_SECONDS } = options;
+    const { signal, body, seconds = ANSWER_SECONDS, headers = {} } = options;
     return await this.within(seconds, this.address, signal, async (limit) => {
+      const sent: Sent =
+        body === undefined ? {} : body instanceof Blob ? asFile(body) : asJson(body);
       const response = await this.request(method, path, {
         signal: limit,
-        ...(body === undefined ? {} : body instanceof Blob ? asFile(body) : asJson(body)),
+        ...sent,
+        headers: { ...sent.headers, ...headers },
       });
       if (!response.ok) throw await problem(response);
       return asObject(await response.json().catch(() => null), "body");
@@ -80,11 +88,16 @@ export class Api {
   }
 }
 
-function asJson(body: unknown): RequestInit {
+interface Sent {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Blob;
+}
+
+function asJson(body: unknown): Sent {
   return { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
 }
 
-function asFile(body: Blob): RequestInit {
+function asFile(body: Blob): Sent {
   const type = /^(audio|video)\//.test(body.type) ? body.type : "application/octet-stream";
   return { headers: { "content-type": type }, body };
 }

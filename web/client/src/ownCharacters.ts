@@ -1,0 +1,192 @@
+/**
+ * Characters of the visitor's own voice, where the operator allows them: the visitor reads aloud,
+ * agrees in the own voice, and the service makes a character of it.
+ *
+ * ```ts
+ * const owner = new OwnCharacters({ api: "https://voices.example" });
+ * const { characterId, key, sentence } = await owner.begin({ ... });
+ * await owner.bring({ characterId, key }, "speech", recording); // sentence after sentence
+ * await owner.bring({ characterId, key }, "consent", spokenSentence);
+ * await owner.train({ characterId, key });
+ * ```
+ *
+ * Keep id and key: nobody can tell them again. Every failure is a {@link VoiceAvatarError}.
+ */
+import { type Answer, asArray, asObject, asString, parseUpload, stringOr } from "./answers.js";
+import { Api } from "./api.js";
+import { problem, VoiceAvatarError } from "./errors.js";
+import { BROWSER, type Surroundings } from "./surroundings.js";
+import type { VoiceAvatarConfig } from "./types.js";
+
+const PATH = "/api/v1/own-characters";
+const DELETION_SECONDS = 30;
+
+/** What an owner holds: who knows the id may speak with the character, the key changes it. */
+export interface OwnerOf {
+  readonly characterId: string;
+  readonly key: string;
+}
+
+/** The terms to which an owner agrees. */
+export interface OwnCharacterTerms {
+  readonly name: string;
+  readonly language: "en" | "ja";
+  /** The name of whose voice it is. */
+  readonly owner: string;
+  /** An e-mail address or an https address. */
+  readonly contact: string;
+  readonly isMyOwnVoice: true;
+  readonly noPublicFigureNoMinor: true;
+}
+
+export type RecordingKind = "speech" | "consent";
+
+/** A recording that was uploaded. */
+export interface OwnRecording {
+  readonly recordingId: string;
+  readonly kind: RecordingKind;
+  readonly bytes: number;
+}
+
+/** How far a character is. */
+export interface OwnCharacterState {
+  readonly name: string;
+  readonly status: "collecting" | "queued" | "training" | "ready" | "failed";
+  /** What the owner has to say aloud. */
+  readonly sentence: string;
+  readonly recordings: readonly OwnRecording[];
+  /** What the trainer does, and how much of it is done, 0 to 1. */
+  readonly stage: string | null;
+  readonly share: number | null;
+  /** Why the last training failed. */
+  readonly error: VoiceAvatarError | null;
+}
+
+/** The client of an owner. */
+export class OwnCharacters {
+  readonly #api: Api;
+  readonly #around: Surroundings;
+
+  constructor(config: VoiceAvatarConfig, surroundings: Partial<Surroundings> = {}) {
+    this.#around = { ...BROWSER, ...surroundings };
+    this.#api = new Api(config, this.#around);
+  }
+
+  /**
+   * Begins a character.
+   *
+   * @throws VoiceAvatarError among others `not_found` where the operator offers none,
+   *   `too_many_own_characters`, `sign_in_needed`, `invalid_request`.
+   */
+  async begin(
+    terms: OwnCharacterTerms,
+    signal?: AbortSignal,
+  ): Promise<OwnerOf & { readonly sentence: string }> {
+    const { isMyOwnVoice, noPublicFigureNoMinor, ...others } = terms;
+    const agreed = {
+      is_my_own_voice: isMyOwnVoice,
+      no_public_figure_no_minor: noPublicFigureNoMinor,
+    };
+    const body = await this.#api.json("POST", PATH, { signal, body: { ...others, ...agreed } });
+    return {
+      characterId: asString(body["character_id"], "character_id"),
+      key: asString(body["key"], "key"),
+      sentence: asString(body["sentence"], "sentence"),
+    };
+  }
+
+  /**
+   * Uploads a recording; returns its id.
+   *
+   * @throws VoiceAvatarError among others `too_large`, `too_many_recordings`,
+   *   `own_character_busy` once the training has begun.
+   */
+  async bring(
+    owner: OwnerOf,
+    kind: RecordingKind,
+    recording: Blob,
+    signal?: AbortSignal,
+  ): Promise<string> {
+    const body = { kind, content_type: recording.type };
+    const options = { signal, body, headers: keyOf(owner) };
+    const answer = await this.#api.json("POST", `${pathOf(owner)}/recordings`, options);
+    const upload = parseUpload(asObject(answer["upload"], "upload"));
+    if (recording.size > upload.maxBytes) {
+      const message = `The recording has ${recording.size} bytes; at most ${upload.maxBytes} are taken.`;
+      throw new VoiceAvatarError("too_large", message);
+    }
+    await this.#around.put(upload, recording, undefined, signal);
+    return asString(answer["recording_id"], "recording_id");
+  }
+
+  /** Deletes a recording, so that it can be spoken again. */
+  async remove(owner: OwnerOf, recordingId: string, signal?: AbortSignal): Promise<void> {
+    await this.#delete(owner, `/recordings/${encodeURIComponent(recordingId)}`, signal);
+  }
+
+  /**
+   * Begins the training.
+   *
+   * @throws VoiceAvatarError among others `recordings_missing`, `own_character_busy` after the
+   *   third one that failed.
+   */
+  async train(owner: OwnerOf, signal?: AbortSignal): Promise<OwnCharacterState> {
+    const options = { signal, headers: keyOf(owner) };
+    return parseState(await this.#api.json("POST", `${pathOf(owner)}/training`, options));
+  }
+
+  /** Says how far the character is. */
+  async show(owner: OwnerOf, signal?: AbortSignal): Promise<OwnCharacterState> {
+    const options = { signal, headers: keyOf(owner) };
+    return parseState(await this.#api.json("GET", pathOf(owner), options));
+  }
+
+  /** Deletes the character and everything of it now. */
+  async delete(owner: OwnerOf, signal?: AbortSignal): Promise<void> {
+    await this.#delete(owner, "", signal);
+  }
+
+  async #delete(owner: OwnerOf, rest: string, signal?: AbortSignal): Promise<void> {
+    const { address } = this.#api;
+    await this.#api.within(DELETION_SECONDS, address, signal, async (limit) => {
+      const init = { signal: limit, headers: keyOf(owner) };
+      const response = await this.#api.request("DELETE", `${pathOf(owner)}${rest}`, init);
+      if (!response.ok) throw await problem(response);
+    });
+  }
+}
+
+function pathOf({ characterId }: OwnerOf): string {
+  return `${PATH}/${encodeURIComponent(characterId)}`;
+}
+
+function keyOf({ key }: OwnerOf): Record<string, string> {
+  return { "own-character-key": key };
+}
+
+function parseState(body: Answer): OwnCharacterState {
+  const { share, error } = body;
+  return {
+    name: asString(body["name"], "name"),
+    status: asString(body["status"], "status") as OwnCharacterState["status"],
+    sentence: asString(body["sentence"], "sentence"),
+    recordings: asArray(body["recordings"], "recordings").map((each) => {
+      const found = asObject(each, "recording");
+      return {
+        recordingId: asString(found["recording_id"], "recording_id"),
+        kind: asString(found["kind"], "kind") as RecordingKind,
+        bytes: Number(found["bytes"]),
+      };
+    }),
+    stage: stringOr(body["stage"], null),
+    share: typeof share === "number" ? share : null,
+    error: error === null || error === undefined ? null : failed(asObject(error, "error")),
+  };
+}
+
+function failed(error: Answer): VoiceAvatarError {
+  return new VoiceAvatarError(
+    asString(error["code"], "code"),
+    asString(error["message"], "message"),
+  );
+}

@@ -1,0 +1,98 @@
+import { describe, expect, test } from "vitest";
+import { OwnCharacters } from "../src/ownCharacters.js";
+import type { Surroundings } from "../src/voiceAvatar.js";
+import { CREATED, FakeNetwork, json } from "./fakes.js";
+
+const ID = "own-abcdefghijklmnopqrstuvwxyz";
+const OWNER = { characterId: ID, key: "a secret" };
+const PATH = `/api/v1/own-characters/${ID}`;
+const STATE = {
+  character_id: ID,
+  name: "Ada",
+  status: "training",
+  sentence: "Today is",
+  recordings: [{ recording_id: "1", kind: "speech", bytes: 7 }],
+  stage: "reading",
+  share: 0.5,
+  error: null,
+  expires_at: "2999-01-01T00:00:00Z",
+};
+
+function client(network: FakeNetwork, parts: Partial<Surroundings> = {}): OwnCharacters {
+  return new OwnCharacters({ api: "https://api.example" }, { fetch: network.fetch, ...parts });
+}
+
+describe("the client of an owner", () => {
+  test("begins a character with the terms that its owner agrees to", async () => {
+    const created = { character_id: ID, key: "a secret", sentence: "Today is" };
+    const network = new FakeNetwork({ "POST /api/v1/own-characters": json(201, created) });
+    const begun = await client(network).begin({
+      name: "Ada",
+      language: "en",
+      owner: "Ada Example",
+      contact: "ada@example.org",
+      isMyOwnVoice: true,
+      noPublicFigureNoMinor: true,
+    });
+    expect(begun).toEqual({ ...OWNER, sentence: "Today is" });
+    expect(await network.requests[0]?.json()).toEqual({
+      name: "Ada",
+      language: "en",
+      owner: "Ada Example",
+      contact: "ada@example.org",
+      is_my_own_voice: true,
+      no_public_figure_no_minor: true,
+    });
+  });
+
+  test("uploads a recording to its signed address, with the key and the recording's type", async () => {
+    const answer = { recording_id: "r1", upload: CREATED.upload };
+    const network = new FakeNetwork({ [`POST ${PATH}/recordings`]: json(201, answer) });
+    const uploads: [string, Blob][] = [];
+    const put: Surroundings["put"] = (target, recording) => {
+      uploads.push([target.url, recording]);
+      return Promise.resolve();
+    };
+    const recording = new Blob(["speech"], { type: "audio/webm" });
+    expect(await client(network, { put }).bring(OWNER, "speech", recording)).toBe("r1");
+    expect(uploads).toEqual([["https://storage.example/upload", recording]]);
+    const [asked] = network.requests;
+    expect(asked?.headers.get("own-character-key")).toBe("a secret");
+    expect(asked?.headers.get("content-type")).toBe("application/json");
+    expect(await asked?.json()).toEqual({ kind: "speech", content_type: "audio/webm" });
+  });
+
+  test("sends no byte of a recording that is too large", async () => {
+    const answer = { recording_id: "r1", upload: { ...CREATED.upload, max_bytes: 3 } };
+    const network = new FakeNetwork({ [`POST ${PATH}/recordings`]: json(201, answer) });
+    const put = (): Promise<void> => Promise.reject(new Error("sent"));
+    const bringing = client(network, { put }).bring(OWNER, "consent", new Blob(["four"]));
+    await expect(bringing).rejects.toMatchObject({ code: "too_large" });
+  });
+
+  test("tells how far a character is, and why a training failed", async () => {
+    const error = { code: "recordings_refused", message: "Too quiet." };
+    const failed = { ...STATE, status: "failed", stage: null, share: null, error };
+    const network = new FakeNetwork({
+      [`GET ${PATH}`]: json(200, failed),
+      [`POST ${PATH}/training`]: json(202, STATE),
+    });
+    const state = await client(network).train(OWNER);
+    expect(state).toMatchObject({ status: "training", stage: "reading", share: 0.5, error: null });
+    expect(state.recordings).toEqual([{ recordingId: "1", kind: "speech", bytes: 7 }]);
+    const shown = await client(network).show(OWNER);
+    expect(shown.error).toMatchObject({ code: "recordings_refused", message: "Too quiet." });
+  });
+
+  test("deletes a recording or everything, and passes a refusal on", async () => {
+    const busy = json(409, { code: "own_character_busy", detail: "It is trained." });
+    const network = new FakeNetwork({
+      [`DELETE ${PATH}`]: new Response(null, { status: 204 }),
+      [`DELETE ${PATH}/recordings/1`]: busy,
+    });
+    await client(network).delete(OWNER);
+    expect(network.requests[0]?.headers.get("own-character-key")).toBe("a secret");
+    const removing = client(network).remove(OWNER, "1");
+    await expect(removing).rejects.toMatchObject({ code: "own_character_busy", status: 409 });
+  });
+});
