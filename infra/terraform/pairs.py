@@ -120,8 +120,11 @@ def tried(states: Sequence[State]) -> set[tuple[str, str, str, str]]:
     }
 
 
-def choose_states(seed: int = 1) -> list[State]:
-    """Return states, from nothing, that try every wanted pair: greedily, the same at each call."""
+def choose_states(seed: int = 25) -> list[State]:
+    """Return states, from nothing, that try every wanted pair: greedily, the same at each call.
+
+    The seed is the one of forty with the fewest states: each takes seconds.
+    """
     choice = random.Random(seed)  # noqa: S311 - not a secret
     states: list[State] = [frozenset(), closed(OPTIONS), frozenset()]
     left = wanted() - tried(states)

@@ -48,14 +48,11 @@ run "state_03" {
   variables {
     alert_emails            = ["operator@example.com"]
     characters              = {}
-    compat                  = { keys = ["bot"] }
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    custom_domain           = "voice.example.com"
+    convert_gpu             = "nvidia-l4"
     firebase_authentication = {}
     live                    = { cpu = "4", memory = "16Gi" }
-    page                    = { folder = "../tests/page" }
-    traces                  = { ratio = 0.1 }
-    watermark               = { key_rotation = 1 }
+    monthly_budget          = 50
+    signing                 = "hmac"
   }
 }
 
@@ -63,12 +60,14 @@ run "state_04" {
   variables {
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
     compat                  = { keys = ["bot"] }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
     firebase_authentication = {}
     live                    = { cpu = "4", memory = "16Gi" }
-    monthly_budget          = 50
-    signing                 = "hmac"
+    page                    = { folder = "../tests/page" }
     traces                  = { ratio = 0.1 }
     watermark               = { key_rotation = 1 }
   }
@@ -77,132 +76,129 @@ run "state_04" {
 run "state_05" {
   variables {
     alert_emails        = ["operator@example.com"]
-    app_check           = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters          = {}
     compat              = { keys = ["bot"] }
     content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu         = "nvidia-l4"
     custom_domain       = "voice.example.com"
     live                = { cpu = "4", memory = "16Gi" }
-    page                = { folder = "../tests/page" }
+    monthly_budget      = 50
+    signing             = "hmac"
     traces              = { ratio = 0.1 }
   }
 }
 
 run "state_06" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters              = {}
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    monthly_budget          = 50
-    page                    = { folder = "../tests/page" }
-    signing                 = "hmac"
-    traces                  = { ratio = 0.1 }
-    watermark               = { key_rotation = 1 }
+    alert_emails   = ["operator@example.com"]
+    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters     = {}
+    custom_domain  = "voice.example.com"
+    monthly_budget = 50
+    page           = { folder = "../tests/page" }
+    signing        = "hmac"
+    traces         = { ratio = 0.1 }
+    watermark      = { key_rotation = 1 }
   }
 }
 
 run "state_07" {
   variables {
-    alert_emails   = ["operator@example.com"]
-    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    characters     = {}
-    compat         = { keys = ["bot"] }
-    custom_domain  = "voice.example.com"
-    live           = { cpu = "4", memory = "16Gi" }
-    monthly_budget = 50
-    page           = { folder = "../tests/page" }
+    alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    compat                  = { keys = ["bot"] }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu             = "nvidia-l4"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    signing                 = "hmac"
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_08" {
   variables {
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters              = {}
-    compat                  = { keys = ["bot"] }
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    monthly_budget          = 50
-    signing                 = "hmac"
-    traces                  = { ratio = 0.1 }
-    watermark               = { key_rotation = 1 }
+    alert_emails   = ["operator@example.com"]
+    app_check      = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters     = {}
+    custom_domain  = "voice.example.com"
+    monthly_budget = 50
+    page           = { folder = "../tests/page" }
+    traces         = { ratio = 0.1 }
+    watermark      = { key_rotation = 1 }
   }
 }
 
 run "state_09" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
+    compat                  = { keys = ["bot"] }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
     live                    = { cpu = "4", memory = "16Gi" }
-    monthly_budget          = 50
     page                    = { folder = "../tests/page" }
     signing                 = "hmac"
-    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_10" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    characters              = {}
-    compat                  = { keys = ["bot"] }
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    traces                  = { ratio = 0.1 }
-    watermark               = { key_rotation = 1 }
+    alert_emails        = ["operator@example.com"]
+    app_check           = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
+    compat              = { keys = ["bot"] }
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    live                = { cpu = "4", memory = "16Gi" }
+    monthly_budget      = 50
+    signing             = "hmac"
+    traces              = { ratio = 0.1 }
+    watermark           = { key_rotation = 1 }
   }
 }
 
 run "state_11" {
   variables {
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
+    compat                  = { keys = ["bot"] }
     content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
     monthly_budget          = 50
     page                    = { folder = "../tests/page" }
-    signing                 = "hmac"
   }
 }
 
 run "state_12" {
   variables {
-    alert_emails        = ["operator@example.com"]
-    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters          = {}
-    compat              = { keys = ["bot"] }
-    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu         = "nvidia-l4"
-    live                = { cpu = "4", memory = "16Gi" }
-    signing             = "hmac"
-    traces              = { ratio = 0.1 }
+    alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters              = {}
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
+    traces                  = { ratio = 0.1 }
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_13" {
   variables {
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    characters              = {}
+    compat                  = { keys = ["bot"] }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
     firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
     monthly_budget          = 50
-    signing                 = "hmac"
     traces                  = { ratio = 0.1 }
     watermark               = { key_rotation = 1 }
   }
@@ -210,12 +206,13 @@ run "state_13" {
 
 run "state_14" {
   variables {
+    alert_emails        = ["operator@example.com"]
     app_check           = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
-    compat              = { keys = ["bot"] }
+    characters          = {}
     content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu         = "nvidia-l4"
     custom_domain       = "voice.example.com"
-    live                = { cpu = "4", memory = "16Gi" }
     page                = { folder = "../tests/page" }
     signing             = "hmac"
     traces              = { ratio = 0.1 }
@@ -225,98 +222,95 @@ run "state_14" {
 
 run "state_15" {
   variables {
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
     compat                  = { keys = ["bot"] }
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
     firebase_authentication = {}
     live                    = { cpu = "4", memory = "16Gi" }
     monthly_budget          = 50
+    signing                 = "hmac"
+    traces                  = { ratio = 0.1 }
   }
 }
 
 run "state_16" {
   variables {
     alert_emails        = ["operator@example.com"]
-    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
+    app_check           = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
     content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu         = "nvidia-l4"
     custom_domain       = "voice.example.com"
     monthly_budget      = 50
     signing             = "hmac"
-    traces              = { ratio = 0.1 }
     watermark           = { key_rotation = 1 }
   }
 }
 
 run "state_17" {
   variables {
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters              = {}
-    compat                  = { keys = ["bot"] }
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    monthly_budget          = 50
-    watermark               = { key_rotation = 1 }
+    alert_emails        = ["operator@example.com"]
+    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters          = {}
+    compat              = { keys = ["bot"] }
+    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu         = "nvidia-l4"
+    custom_domain       = "voice.example.com"
+    live                = { cpu = "4", memory = "16Gi" }
+    monthly_budget      = 50
+    page                = { folder = "../tests/page" }
+    traces              = { ratio = 0.1 }
   }
 }
 
 run "state_18" {
   variables {
-    alert_emails  = ["operator@example.com"]
-    app_check     = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    characters    = {}
-    compat        = { keys = ["bot"] }
-    convert_gpu   = "nvidia-l4"
-    custom_domain = "voice.example.com"
-    live          = { cpu = "4", memory = "16Gi" }
-    page          = { folder = "../tests/page" }
-    signing       = "hmac"
-    traces        = { ratio = 0.1 }
-    watermark     = { key_rotation = 1 }
+    alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    convert_gpu             = "nvidia-l4"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    signing                 = "hmac"
+    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_19" {
   variables {
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    alert_emails            = ["operator@example.com"]
     content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
     monthly_budget          = 50
-    page                    = { folder = "../tests/page" }
+    signing                 = "hmac"
     traces                  = { ratio = 0.1 }
-    watermark               = { key_rotation = 1 }
   }
 }
 
 run "state_20" {
   variables {
     alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
     convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
     firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    page                    = { folder = "../tests/page" }
     signing                 = "hmac"
   }
 }
 
 run "state_21" {
   variables {
-    alert_emails            = ["operator@example.com"]
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    convert_gpu             = "nvidia-l4"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    monthly_budget          = 50
-    traces                  = { ratio = 0.1 }
-    watermark               = { key_rotation = 1 }
+    alert_emails   = ["operator@example.com"]
+    busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
+    characters     = {}
+    compat         = { keys = ["bot"] }
+    custom_domain  = "voice.example.com"
+    live           = { cpu = "4", memory = "16Gi" }
+    monthly_budget = 50
+    page           = { folder = "../tests/page" }
+    traces         = { ratio = 0.1 }
+    watermark      = { key_rotation = 1 }
   }
 }
 
@@ -324,128 +318,18 @@ run "state_22" {
   variables {
     alert_emails            = ["operator@example.com"]
     app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    characters              = {}
+    compat                  = { keys = ["bot"] }
     content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
-    monthly_budget          = 50
+    live                    = { cpu = "4", memory = "16Gi" }
     page                    = { folder = "../tests/page" }
+    traces                  = { ratio = 0.1 }
   }
 }
 
 run "state_23" {
   variables {
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    characters              = {}
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    page                    = { folder = "../tests/page" }
-    traces                  = { ratio = 0.1 }
-    watermark               = { key_rotation = 1 }
-  }
-}
-
-run "state_24" {
-  variables {
-    app_check           = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters          = {}
-    compat              = { keys = ["bot"] }
-    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu         = "nvidia-l4"
-    live                = { cpu = "4", memory = "16Gi" }
-    monthly_budget      = 50
-    signing             = "hmac"
-  }
-}
-
-run "state_25" {
-  variables {
-    alert_emails            = ["operator@example.com"]
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters              = {}
-    compat                  = { keys = ["bot"] }
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    signing                 = "hmac"
-    watermark               = { key_rotation = 1 }
-  }
-}
-
-run "state_26" {
-  variables {
-    alert_emails            = ["operator@example.com"]
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    monthly_budget          = 50
-    page                    = { folder = "../tests/page" }
-    signing                 = "hmac"
-    traces                  = { ratio = 0.1 }
-  }
-}
-
-run "state_27" {
-  variables {
-    alert_emails        = ["operator@example.com"]
-    app_check           = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters          = {}
-    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu         = "nvidia-l4"
-    custom_domain       = "voice.example.com"
-    monthly_budget      = 50
-    page                = { folder = "../tests/page" }
-    signing             = "hmac"
-    watermark           = { key_rotation = 1 }
-  }
-}
-
-run "state_28" {
-  variables {
-    convert_gpu             = "nvidia-l4"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    monthly_budget          = 50
-    traces                  = { ratio = 0.1 }
-  }
-}
-
-run "state_29" {
-  variables {
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    page                    = { folder = "../tests/page" }
-  }
-}
-
-run "state_30" {
-  variables {
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters              = {}
-    compat                  = { keys = ["bot"] }
-    convert_gpu             = "nvidia-l4"
-    custom_domain           = "voice.example.com"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
-    monthly_budget          = 50
-    page                    = { folder = "../tests/page" }
-    traces                  = { ratio = 0.1 }
-    watermark               = { key_rotation = 1 }
-  }
-}
-
-run "state_31" {
-  variables {
-    alert_emails   = ["operator@example.com"]
     busy_hours     = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters     = {}
     compat         = { keys = ["bot"] }
@@ -454,83 +338,48 @@ run "state_31" {
     live           = { cpu = "4", memory = "16Gi" }
     monthly_budget = 50
     page           = { folder = "../tests/page" }
+    signing        = "hmac"
+    watermark      = { key_rotation = 1 }
   }
 }
 
-run "state_32" {
+run "state_24" {
   variables {
     alert_emails            = ["operator@example.com"]
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    page                    = { folder = "../tests/page" }
+  }
+}
+
+run "state_25" {
+  variables {
+    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     characters              = {}
+    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
+    convert_gpu             = "nvidia-l4"
+    custom_domain           = "voice.example.com"
+    firebase_authentication = {}
+    live                    = { cpu = "4", memory = "16Gi" }
+    monthly_budget          = 50
+  }
+}
+
+run "state_26" {
+  variables {
+    alert_emails            = ["operator@example.com"]
+    busy_hours              = { noon = { from = 11, to = 13, min_instances = 2 } }
     compat                  = { keys = ["bot"] }
     content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
     custom_domain           = "voice.example.com"
     firebase_authentication = {}
     live                    = { cpu = "4", memory = "16Gi" }
-    page                    = { folder = "../tests/page" }
-    traces                  = { ratio = 0.1 }
-    watermark               = { key_rotation = 1 }
-  }
-}
-
-run "state_33" {
-  variables {
-    alert_emails        = ["operator@example.com"]
-    busy_hours          = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters          = {}
-    content_credentials = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu         = "nvidia-l4"
-    custom_domain       = "voice.example.com"
-    live                = { cpu = "4", memory = "16Gi" }
-    page                = { folder = "../tests/page" }
-    signing             = "hmac"
-    traces              = { ratio = 0.1 }
-  }
-}
-
-run "state_34" {
-  variables {
-    alert_emails            = ["operator@example.com"]
-    app_check               = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    content_credentials     = { certificates = "-----BEGIN CERTIFICATE-----", kms_key_version = "projects/demo-project/locations/europe-west1/keyRings/r/cryptoKeys/k/cryptoKeyVersions/1" }
-    convert_gpu             = "nvidia-l4"
-    firebase_authentication = {}
-    live                    = { cpu = "4", memory = "16Gi" }
     monthly_budget          = 50
+    page                    = { folder = "../tests/page" }
     signing                 = "hmac"
-    traces                  = { ratio = 0.1 }
-  }
-}
-
-run "state_35" {
-  variables {
-    alert_emails  = ["operator@example.com"]
-    busy_hours    = { noon = { from = 11, to = 13, min_instances = 2 } }
-    custom_domain = "voice.example.com"
-    live          = { cpu = "4", memory = "16Gi" }
-    page          = { folder = "../tests/page" }
-    signing       = "hmac"
-    traces        = { ratio = 0.1 }
-    watermark     = { key_rotation = 1 }
-  }
-}
-
-run "state_36" {
-  variables {
-    app_check     = { app_id = "1:123456789012:web:0123456789abcdef", site_key = "6LcAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA" }
-    compat        = { keys = ["bot"] }
-    custom_domain = "voice.example.com"
-    live          = { cpu = "4", memory = "16Gi" }
-    page          = { folder = "../tests/page" }
-    signing       = "hmac"
-  }
-}
-
-run "state_37" {
-  variables {
-    alert_emails = ["operator@example.com"]
-    busy_hours   = { noon = { from = 11, to = 13, min_instances = 2 } }
-    characters   = {}
-    convert_gpu  = "nvidia-l4"
-    watermark    = { key_rotation = 1 }
   }
 }
