@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 from functions.api.answers import problems
 from functions.api.answers.body_limit import BodyLimitMiddleware
 from functions.api.answers.documentation import FramingMiddleware, describe
-from functions.api.own_characters.routes import KEY_HEADER
+from functions.api.own_characters import KEY_HEADER
 from functions.api.protection import app_check
 from functions.api.protection.origins import OriginMiddleware
 from functions.api.routes import create_router

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import httpx
 
 from functions.api.app import create_app, serve_page
-from functions.api.own_characters.making import Making
 from functions.api.protection.app_check import AppCheck
 from functions.api.protection.client_names import ClientNames
 from functions.api.protection.limits import RequestLimits
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from functions.api.own_characters.making import OwnCharacterServices
+    from functions.api.own_characters.making import Making, OwnCharacterServices
     from functions.api.warmup import Identity
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
@@ -150,6 +149,9 @@ def open_making(config: ApiSettings, services: OwnCharacterServices | None) -> M
     """Build the making of visitors' own characters; None where it is not allowed."""
     if services is None or not config.own_characters_per_day:
         return None
+    # Imported here: the other starts do without.
+    from functions.api.own_characters.making import Making  # noqa: PLC0415
+
     return Making(
         services,
         most_per_day=config.own_characters_per_day,

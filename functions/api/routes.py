@@ -15,7 +15,6 @@ from functions.api.answers import models
 from functions.api.answers.line import Line
 from functions.api.answers.problems import Problem
 from functions.api.answers.waiting import final_voice_or_problem, wait_until_final, while_connected
-from functions.api.own_characters.routes import add_own_characters
 from functions.api.taking import multipart
 from functions.api.verifications import add_verifications
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
@@ -136,6 +135,9 @@ def create_router(dependencies: Dependencies) -> APIRouter:
         router, dependencies.verifications, dependencies.limits, _admitted(dependencies)
     )
     if dependencies.making is not None:
+        # Imported here: the other starts do without.
+        from functions.api.own_characters.routes import add_own_characters  # noqa: PLC0415
+
         add_own_characters(
             router, dependencies.making, dependencies.sign_in, _admitted(dependencies)
         )

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Response
 
 from functions.api.answers import models
 from functions.api.answers.problems import Problem
-from functions.api.own_characters import bodies
+from functions.api.own_characters import KEY_HEADER, bodies
 
 if TYPE_CHECKING:
     from functions.api.own_characters.making import Making
     from functions.api.protection.sign_in import SignIn
     from shared.own_characters.own_character import OwnCharacter
-
-KEY_HEADER: Final = "Own-Character-Key"
-"""The header with the secret that the owner was told when the character was begun."""
 
 CharacterId = Annotated[str, Path(max_length=64)]
 Authorization = Annotated[str | None, Header()]
