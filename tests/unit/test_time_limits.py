@@ -53,6 +53,7 @@ LIMITED_ELSEWHERE: Final = {
     "conversion/serving/processes.py send_heartbeats": "until Gunicorn ends this process",
     "conversion/serving/serving.py stopped": "until a signal comes",
     "conversion/worker.py carry_out": "the work has a deadline",
+    "functions/compat/speech/synthesis.py _in_thread": "a piece is as long as its budget",
     "functions/compat/speech/synthesis.py _change": "slow readers are ended",
     "functions/live/conversion.py begun": "until the computation begins or ends",
     "functions/train/runner.py _make": "decoding and the trainer have limits",

@@ -73,7 +73,11 @@ async def test_a_push_has_the_form_of_pubsubs() -> None:
     assert base64.b64decode(envelope["message"]["data"]) == b"\x00\xff"
     body = json.dumps(envelope).encode()
     assert parse_push(body) == PushMessage(
-        b"\x00\xff", {"a": "1"}, envelope["message"]["messageId"], "projects/p/subscriptions/s"
+        b"\x00\xff",
+        {"a": "1"},
+        envelope["message"]["messageId"],
+        "projects/p/subscriptions/s",
+        envelope["message"]["publishTime"],
     )
 
 
