@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from infra.local.cloud.emulators import running_emulators
 from infra.local.cloud.starting import local_cloud
 from infra.local.commands.visitor import Visitor, Wish
 from infra.local.configuration.options import CloudOptions, LivenessProbe
@@ -47,6 +48,7 @@ async def converted(cloud: LocalCloud, client: httpx.AsyncClient) -> Voice:
 async def test_a_converter_that_hangs_is_restarted_and_converts_again(tmp_path: Path) -> None:
     require_emulators()
     options = CloudOptions(folder=tmp_path, liveness=PROBE)
+    before = running_emulators(os.environ)
     async with (
         local_cloud(options, embedded=False, note=print) as cloud,
         httpx.AsyncClient() as client,
@@ -61,6 +63,8 @@ async def test_a_converter_that_hangs_is_restarted_and_converts_again(tmp_path: 
         assert voice.status is Status.DONE
         assert not crash.done()
         crash.cancel()
+
+    assert running_emulators(os.environ) == before, "the next local cloud would look for this one"
 
 
 @pytest.mark.usefixtures("environment")

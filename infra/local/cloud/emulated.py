@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -43,7 +43,7 @@ from shared.ports.store import StoreUnavailableError, change
 from shared.voices.voice import Options, create, new_voice_id
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from infra.local.cloud.emulators import Emulators
     from infra.local.configuration.addresses import Addresses
@@ -87,6 +87,8 @@ async def _start(
     addresses = replace(chosen, **running_emulators(os.environ))
     starter = _Starter(options, addresses, scratch, supervisor)
     await starter.start_all(emulators)
+    # The next local cloud of this process would take it for an emulator that runs already.
+    stack.enter_context(_kept(os.environ, FIRESTORE_VARIABLE))
     voices = open_voices(addresses, environment=os.environ)
     stack.push_async_callback(voices.aclose)
     await starter.provision()
@@ -104,6 +106,19 @@ async def _start(
 
     pids = {process.name: process.pid for process in supervisor.processes}
     return LocalCloud(addresses, options.web_root is not None, voices, crashed, pids)
+
+
+@contextmanager
+def _kept(environment: os._Environ[str], name: str) -> Iterator[None]:
+    """Give a variable its value back at the end."""
+    before = environment.get(name)
+    try:
+        yield
+    finally:
+        if before is None:
+            environment.pop(name, None)
+        else:
+            environment[name] = before
 
 
 def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceStore:
