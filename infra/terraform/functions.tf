@@ -7,6 +7,7 @@ locals {
       "functions/__init__.py",
       "functions/api/*.py",
       "functions/api/answers/*.py",
+      "functions/api/own_characters/*.py",
       "functions/api/protection/*.py",
       "functions/api/taking/*.py",
       "characters/*/character.json",

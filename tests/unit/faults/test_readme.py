@@ -19,7 +19,8 @@ def rows() -> list[list[str]]:
 
 def named() -> set[Path]:
     paths = {path for row in rows() for path in re.findall(r"`([^`]+)`", row[-1])}
-    return {ROOT / path if path.startswith("tests/") else FAULTS / path for path in paths}
+    of_root = ("tests/", "web/")
+    return {ROOT / path if path.startswith(of_root) else FAULTS / path for path in paths}
 
 
 def test_every_fault_names_what_happens_and_the_test_that_shows_it() -> None:
