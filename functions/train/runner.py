@@ -9,6 +9,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,13 @@ from functions.train.publishing import publish, try_bundle, withdraw
 from functions.train.trainer import RecordingsRefusedError, TrainerCrashedError
 from shared.errors import PassingError
 from shared.own_characters import own_character as own
-from shared.own_characters.objects import MAX_RECORDING_BYTES, Kind, recordings_prefix
+from shared.own_characters.objects import (
+    MAX_RECORDING_BYTES,
+    MAX_RECORDINGS,
+    Kind,
+    beyond_all_limits,
+    recordings_prefix,
+)
 from shared.own_characters.own_character import (
     NotAllowedError,
     OwnCharacter,
@@ -31,12 +38,13 @@ from speech.decoding.recordings.recording import DecodeLimits
 from speech.results.wav import write_wav
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from functions.train.trainer import Trainer
     from shared.own_characters.store import OwnCharacterStore
     from shared.ports.bucket import Bucket
+    from shared.voices.objects import ObjectFacts
     from speech.decoding.decoder import Decoder
 
 _LOG = logging.getLogger(__name__)
@@ -45,6 +53,9 @@ LEASE_SECONDS: Final = 60.0
 RENEW_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 30.0
 """How long until it looks by itself, if nobody wakes it."""
+
+CLEAN_SECONDS: Final = 30.0
+"""How long a recording stays that comes although its character is deleted or ready."""
 
 MAX_SPEECH_SECONDS: Final = 20 * 60.0
 _CLEANED_AT_ONCE: Final = 20
@@ -76,22 +87,23 @@ class Runner:
         self._woken.set()
 
     async def run(self) -> None:
-        """Train whatever waits, and delete what has expired; never returns."""
-        while True:
-            self._woken.clear()
-            try:
-                while await self.train_next():
-                    pass
-                await self.clean()
-            except PassingError as error:
-                _LOG.warning("trainer waits: %s", error, extra={"event": "unavailable"})
-            except Exception:  # noqa: BLE001 - the others are trained all the same
-                _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
-            try:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._woken.wait()
-            except TimeoutError:
-                continue
+        """Train whatever waits, and delete what nobody may keep; never returns."""
+        # Side by side: a training takes up to half an hour.
+        await asyncio.gather(
+            _repeat(self._train_all, self._until_woken),
+            _repeat(self.clean, partial(asyncio.sleep, CLEAN_SECONDS)),
+        )
+
+    async def _train_all(self) -> None:
+        self._woken.clear()
+        while await self.train_next():
+            pass
+        await self.clean()
+
+    async def _until_woken(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._woken.wait()
 
     async def train_next(self) -> bool:
         """Train the character that waits longest; False if none does.
@@ -115,6 +127,9 @@ class Runner:
     async def clean(self) -> None:
         """Delete the recordings of ready characters, and all of those whose time is over.
 
+        An upload address works for some minutes, whatever becomes of its character. So what comes
+        late is deleted, too, and what is more than the api lets an owner bring.
+
         Raises:
             PassingError: the store or a bucket does not answer.
         """
@@ -126,6 +141,19 @@ class Runner:
                     await change_own(self.store, character_id, own.without_recordings)
             else:
                 await self.store.delete(character_id)
+        found = await self.recordings.list()
+        for character_id, recordings in groupby(found, lambda each: each.name.split("/")[0]):
+            all_of_it = list(recordings)
+            kept = await self._still_wants_recordings(character_id)
+            for each in beyond_all_limits(all_of_it) if kept else all_of_it:
+                await self.recordings.delete(each.name, each.generation)
+
+    async def _still_wants_recordings(self, character_id: str) -> bool:
+        try:
+            snapshot = await self.store.read(character_id)
+        except UnknownOwnCharacterError:
+            return False
+        return snapshot.character.status is not Status.READY
 
     async def _train(self, character: OwnCharacter) -> None:
         try:
@@ -198,12 +226,15 @@ class Runner:
         """Write the recordings as WAV, so that what visitors upload is read in the sandbox alone.
 
         Raises:
-            RecordingsRefusedError: the consent is no recording, or there is too much speech.
+            RecordingsRefusedError: the consent is no recording, there is too much speech, or more
+                recordings than the training was asked for with.
         """
         speech = folder / "recordings"
         speech.mkdir()
         seconds = 0.0
-        for found in await self.recordings.list(recordings_prefix(character.character_id)):
+        uploaded = await self.recordings.list(recordings_prefix(character.character_id))
+        _require_as_asked_for(uploaded)
+        for found in uploaded:
             _, kind, recording_id = found.name.split("/")
             data = await self.recordings.read(
                 found.name, found.generation, max_bytes=MAX_RECORDING_BYTES
@@ -286,6 +317,28 @@ class _Told:
                 now=now,
                 seconds=LEASE_SECONDS,
             ),
+        )
+
+
+async def _repeat(act: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await act()
+        except PassingError as error:
+            _LOG.warning("trainer waits: %s", error, extra={"event": "unavailable"})
+        except Exception:  # noqa: BLE001 - the others are trained all the same
+            _LOG.exception("unexpected error", extra={"event": "unexpected_error"})
+        await pause()
+
+
+def _require_as_asked_for(uploaded: Sequence[ObjectFacts]) -> None:
+    """Refuse recordings that came after the api had counted them."""
+    consents = sum(f"/{Kind.CONSENT.value}/" in each.name for each in uploaded)
+    if consents != 1 or len(uploaded) > MAX_RECORDINGS:
+        raise RecordingsRefusedError(
+            f"Expected one spoken consent and at most {MAX_RECORDINGS} recordings, found"
+            f" {consents} and {len(uploaded)}: some came after the training was asked for. Delete"
+            " them, and ask again."
         )
 
 

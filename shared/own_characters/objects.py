@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from shared.voices.objects import ObjectFacts
 
 MAX_RECORDINGS: Final = 200
 MAX_RECORDING_BYTES: Final = 4_000_000
@@ -31,3 +36,17 @@ def new_recording_name(character_id: str, kind: Kind) -> str:
 def recording_name(character_id: str, kind: Kind, recording_id: str) -> str:
     """Return the name of a recording."""
     return f"{recordings_prefix(character_id, kind)}{recording_id}"
+
+
+def beyond_all_limits(recordings: Iterable[ObjectFacts]) -> Sequence[ObjectFacts]:
+    """Return those of a character's recordings that came last and are far too many.
+
+    The api counts what was uploaded before it signs an address, so many addresses that are used at
+    once bring more than it allows. An owner who keeps to it never has twice as much.
+    """
+    beyond, count, size = [], 0, 0
+    for each in sorted(recordings, key=lambda each: each.generation):
+        count, size = count + 1, size + each.bytes
+        if count > 2 * MAX_RECORDINGS or size > 2 * MAX_TOTAL_BYTES:
+            beyond.append(each)
+    return beyond

@@ -10,6 +10,15 @@ import pytest
 
 from functions.train import runner as runners
 from shared.characters.bucket import CharacterBucket
+from shared.characters.own_ids import new_character_id
+from shared.own_characters.objects import (
+    MAX_RECORDING_BYTES,
+    MAX_RECORDINGS,
+    MAX_TOTAL_BYTES,
+    Kind,
+    new_recording_name,
+    recordings_prefix,
+)
 from shared.own_characters.own_character import COLLECTING_DAYS, MAX_ATTEMPTS, Status
 from shared.own_characters.store import UnknownOwnCharacterError
 from shared.voices.objects import StorageUnavailableError
@@ -230,3 +239,78 @@ async def test_what_was_begun_and_left_is_deleted_when_its_time_is_over_and_a_re
     assert (await stage.stored(ready)).status is Status.READY
     with pytest.raises(UnknownOwnCharacterError):
         await stage.stored(failed)
+
+
+@pytest.mark.parametrize("status", ["deleted", "ready", "expired"])
+async def test_a_recording_that_comes_when_nobody_may_keep_it_any_more_is_deleted(
+    stage: Stage, status: str
+) -> None:
+    character, other = await stage.queued(), await stage.queued()
+    if status == "deleted":
+        await stage.recordings.delete_all(recordings_prefix(character.character_id))
+        await stage.store.delete(character.character_id)
+    else:
+        await stage.runner("refuse" if status == "expired" else "train").train_next()
+        if status == "expired":
+            stage.clock.pass_(timedelta(days=COLLECTING_DAYS))
+        await stage.runner().clean()
+    # An address that was signed before works for ten minutes.
+    late = new_recording_name(character.character_id, Kind.SPEECH)
+    stage.recordings.put(late, b"sound")
+
+    await stage.runner().clean()
+
+    assert {name.split("/")[0] for name in stage.recordings.objects} == {other.character_id}
+    assert len(stage.recordings.objects) == 2
+
+
+async def test_recordings_are_deleted_while_another_character_is_trained(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runners, "CLEAN_SECONDS", 0.02)
+    character = await stage.queued()
+    running = asyncio.create_task(stage.runner("hang").run())
+    await until_training(stage, character)
+    late = new_recording_name(new_character_id(), Kind.SPEECH)
+    stage.recordings.put(late, b"sound")
+    async with asyncio.timeout(10):
+        while late in stage.recordings.objects:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert len(stage.recordings.objects) == 2
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_of_recordings_without_number_those_that_came_last_are_deleted(stage: Stage) -> None:
+    character = await stage.queued()
+    first = set(stage.recordings.objects)
+    for _ in range(2 * MAX_RECORDINGS):
+        stage.recordings.put(new_recording_name(character.character_id, Kind.SPEECH), b"x")
+    await stage.runner().clean()
+    assert len(stage.recordings.objects) == 2 * MAX_RECORDINGS
+    assert first <= set(stage.recordings.objects)
+
+
+async def test_of_recordings_that_are_too_large_together_those_that_came_last_are_deleted(
+    stage: Stage,
+) -> None:
+    character, large = await stage.queued(), bytes(MAX_RECORDING_BYTES)
+    most = 2 * MAX_TOTAL_BYTES // MAX_RECORDING_BYTES
+    for _ in range(most):
+        stage.recordings.put(new_recording_name(character.character_id, Kind.SPEECH), large)
+    await stage.runner().clean()
+    assert len(stage.recordings.objects) == 2 + most - 1
+
+
+@pytest.mark.parametrize("kind", [Kind.CONSENT, Kind.SPEECH])
+async def test_recordings_that_came_after_the_training_was_asked_for_are_not_trained_with(
+    stage: Stage, kind: Kind
+) -> None:
+    character = await stage.queued()
+    for _ in range(1 if kind is Kind.CONSENT else MAX_RECORDINGS - 1):
+        stage.recordings.put(new_recording_name(character.character_id, kind), speech(1))
+    await stage.runner().train_next()
+    assert await error_of(stage, character) == ("failed", "recordings_refused")
+    error = (await stage.stored(character)).error
+    assert error is not None
+    assert "came after the training was asked for" in error.message
