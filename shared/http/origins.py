@@ -28,7 +28,7 @@ def is_allowed_origin(origin: str, host: str | None, allowed: Collection[str]) -
         host: the request's header `Host`; pages from there are always allowed.
         allowed: the allowed origins.
     """
-    if ANY in allowed or origin in allowed or urlsplit(origin).netloc == host:
+    if ANY in allowed or origin in allowed or (host and _place_of(origin) == host):
         return True
     pattern = _any_port_pattern(allowed)
     return pattern is not None and re.fullmatch(pattern, origin) is not None
@@ -53,6 +53,14 @@ class AllowedOriginsMiddleware(CORSMiddleware):
             expose_headers=["Retry-After"],
             max_age=3600,
         )
+
+
+def _place_of(origin: str) -> str | None:
+    """Return the host and port of an origin; None if it is none."""
+    try:
+        return urlsplit(origin).netloc or None
+    except ValueError:
+        return None
 
 
 def _any_port_pattern(allowed: Collection[str]) -> str | None:

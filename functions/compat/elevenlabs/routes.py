@@ -214,7 +214,8 @@ def _options_in(form: FormData) -> ConversionOptions:
     nothing is heard where nobody speaks.
     """
     seed = str(form.get("seed") or "0")
-    if not seed.isdecimal() or int(seed) > _MOST_SEED:
+    # The length first: Python makes no number of more than some thousand digits.
+    if not seed.isdecimal() or len(seed) > len(str(_MOST_SEED)) or int(seed) > _MOST_SEED:
         raise FieldError("seed", f"Expected a whole number from 0 to {_MOST_SEED}.")
     noise = str(form.get("remove_background_noise") or "false").lower()
     if noise not in {"true", "false"}:
@@ -223,7 +224,7 @@ def _options_in(form: FormData) -> ConversionOptions:
     if settings is not None:
         try:
             json.loads(str(settings))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise FieldError("voice_settings", "Expected JSON.") from error
     return ConversionOptions(seed=int(seed))
 

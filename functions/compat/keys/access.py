@@ -117,8 +117,16 @@ class AccessMiddleware:
         return None
 
     def _is_own(self, host: str) -> bool:
-        name, allowed = urlsplit(f"//{host}").hostname or "", self._access.allowed_hosts
+        name, allowed = _name_in(host), self._access.allowed_hosts
         return "*" in allowed or name in allowed or _is_address(name)
+
+
+def _name_in(host: str) -> str:
+    """Return the name in a `Host` header, an empty text if there is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def _is_address(name: str) -> bool:

@@ -113,7 +113,7 @@ def build(
             *QueryRoutes(voices, presets, dictionary, synthesis).routes(),
             *SynthesisRoutes(voices, synthesis, meter or Meter()).routes(),
             *PresetRoutes(presets).routes(),
-            *DictionaryRoutes(dictionary).routes(),
+            *DictionaryRoutes(dictionary, synthesis).routes(),
             *(Route(path, _left_out) for path in _LEFT_OUT),
         ],
         exception_handlers=exception_handlers(settings.retry_after_seconds),

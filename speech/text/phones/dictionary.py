@@ -11,6 +11,8 @@ from speech.text.phones.morae import LONG, SOUNDS, split_morae
 
 LONGEST_SURFACE = 100
 LONGEST_PRONUNCIATION = 100
+_LONGEST_RAW = 400
+"""In characters that may still be put together, such as half-width kana and their marks."""
 _HIGHEST_PRIORITY = 10
 _DEAREST, _STEP = 8_000, 1_000
 
@@ -94,12 +96,14 @@ def make_word(
     Raises:
         WordError: one of these is not as it must be.
     """
-    wide = widen(surface.strip())
+    # The length first: normalising a text of megabytes takes seconds.
+    wide = widen(surface.strip()) if len(surface) <= _LONGEST_RAW else ""
     if not 1 <= len(wide) <= LONGEST_SURFACE or _CONTROL.search(wide):
         raise WordError(
             f"surface: expected 1 to {LONGEST_SURFACE} visible characters, found {surface[:40]!r}."
         )
-    kana = katakana(unicodedata.normalize("NFKC", pronunciation))
+    is_short = len(pronunciation) <= _LONGEST_RAW
+    kana = katakana(unicodedata.normalize("NFKC", pronunciation)) if is_short else ""
     if not 1 <= len(kana) <= LONGEST_PRONUNCIATION or not _is_speakable(kana):
         raise WordError(f"pronunciation: expected katakana, found {pronunciation[:40]!r}.")
     word = DictionaryWord(wide, kana, accent, word_type, priority)

@@ -18,6 +18,8 @@ RULES = [
     ("http://localhost:80@stranger.example", False),
     ("http://stranger.example:5173", False),
     ("null", False),
+    ("http://[", False),
+    ("http://[::1", False),
 ]
 
 

@@ -6,6 +6,7 @@ import tempfile
 import threading
 import uuid
 from contextlib import contextmanager, nullcontext
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +65,7 @@ class Presets:
                 raise FullError(f"expected at most {MOST_PRESETS} presets")
             number = preset.id
             if number < 0 or number in presets:
-                number = max(presets, default=0) + 1
+                number = next(free for free in count(1) if free not in presets)
             presets[number] = preset.model_copy(update={"id": number})
         return number
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, field_validator, model_validator
 
 from speech.text.phones.accents import mora_of
 
@@ -16,6 +16,9 @@ _MOST_MORAE = 500
 _MOST_PHRASES = 1_000
 _LONGEST_KANA = 10_000
 _LOWEST_RATE, _HIGHEST_RATE = 8_000, 192_000
+
+Number = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
+"""Numbers of presets and styles have 32 bits, as in the engines."""
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Scale = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -47,7 +50,7 @@ PAUSES = frozenset({"、"})
 class AccentPhrase(BaseModel):
     """Morae that are spoken with one accent."""
 
-    moras: Annotated[list[Mora], Field(min_length=1, max_length=_MOST_MORAE)]
+    moras: Annotated[list[Mora], Field(min_length=1, max_length=_MOST_MORAE), FailFast()]
     accent: int
     pause_mora: Mora | None = None
     is_interrogative: bool = False
@@ -59,7 +62,8 @@ class AccentPhrase(BaseModel):
         return self
 
 
-AccentPhrases = Annotated[list[AccentPhrase], Field(max_length=_MOST_PHRASES)]
+AccentPhrases = Annotated[list[AccentPhrase], Field(max_length=_MOST_PHRASES), FailFast()]
+"""Of what is wrong in a list only the first is told: there may be millions of it in a body."""
 
 
 class AudioQuery(BaseModel):
@@ -89,10 +93,10 @@ class Preset(BaseModel):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    id: int
+    id: Number
     name: Annotated[str, Field(min_length=1, max_length=200)]
     speaker_uuid: Annotated[str, Field(max_length=64)]
-    style_id: int
+    style_id: Number
     speed_scale: Annotated[float, Field(gt=0, le=100, alias="speedScale")]
     pitch_scale: Annotated[_Finite, Field(alias="pitchScale")]
     intonation_scale: Annotated[_Scale, Field(alias="intonationScale")]

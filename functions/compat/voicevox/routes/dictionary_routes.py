@@ -4,31 +4,46 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeVar
+from uuid import UUID
 
-from pydantic import TypeAdapter
+from pydantic import FailFast, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from functions.compat.keys.access import takes_turns_as
+from functions.compat.voicevox.memory.memory import MOST_WORDS
 from functions.compat.voicevox.queries import words
 from functions.compat.voicevox.routes.parameters import read_body, read_flag, read_number, read_text
 from speech.text.phones.dictionary import WordError, WordType, make_word
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.requests import Request
 
+    from functions.compat.speech.synthesis import Synthesis
     from functions.compat.voicevox.memory.memory import UserDictionary
     from speech.text.phones.dictionary import DictionaryWord
 
-_WORDS = TypeAdapter(dict[str, words.UserDictWord])
+_WORDS = TypeAdapter(
+    Annotated[dict[UUID, words.UserDictWord], Field(max_length=MOST_WORDS), FailFast()]
+)
+_Result = TypeVar("_Result")
 
 
 class DictionaryRoutes:
-    """The words that clients add."""
+    """The words that clients add.
 
-    def __init__(self, dictionary: UserDictionary) -> None:
+    Args:
+        dictionary: the words.
+        synthesis: compiles them when it is the request's turn: thousands take a while.
+    """
+
+    def __init__(self, dictionary: UserDictionary, synthesis: Synthesis) -> None:
         self._dictionary = dictionary
+        self._synthesis = synthesis
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -50,25 +65,34 @@ class DictionaryRoutes:
 
     async def _add_word(self, request: Request) -> Response:
         word = _word(request)
-        return JSONResponse(await asyncio.to_thread(self._dictionary.add, word))
+        return JSONResponse(await self._in_turn(request, lambda: self._dictionary.add(word)))
 
     async def _update_word(self, request: Request) -> Response:
-        number = request.path_params["number"]
-        if not await asyncio.to_thread(self._dictionary.update, number, _word(request)):
+        number, word = request.path_params["number"], _word(request)
+        if not await self._in_turn(request, lambda: self._dictionary.update(number, word)):
             raise _unknown_word()
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def _delete_word(self, request: Request) -> Response:
-        if not await asyncio.to_thread(self._dictionary.delete, request.path_params["number"]):
+        number = request.path_params["number"]
+        if not await self._in_turn(request, lambda: self._dictionary.delete(number)):
             raise _unknown_word()
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     async def _import_words(self, request: Request) -> Response:
         override = read_flag(request, "override", default=False)
-        bodies = _WORDS.validate_json(await read_body(request))
-        known = {number: words.word_of(body) for number, body in bodies.items()}
-        await asyncio.to_thread(self._dictionary.merge, known, override=override)
+        body = await read_body(request)
+
+        def take_in() -> None:
+            bodies = _WORDS.validate_json(body)
+            known = {str(number): words.word_of(each) for number, each in bodies.items()}
+            self._dictionary.merge(known, override=override)
+
+        await self._in_turn(request, take_in)
         return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    async def _in_turn(self, request: Request, act: Callable[[], _Result]) -> _Result:
+        return await self._synthesis.think(act, takes_turns_as(request.scope))
 
 
 def _unknown_word() -> HTTPException:

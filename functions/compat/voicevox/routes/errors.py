@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
+_MOST_OF_A_KEY = 100
 _CLIENT_CLOSED_REQUEST = 499  # nginx's; nobody is there to read it
 
 
@@ -102,10 +103,19 @@ async def _refuse(_: Request, error: Exception) -> Response:
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, ValidationError)  # noqa: S101 - for the type checker
     details = [
-        {"type": each["type"], "loc": ["body", *each["loc"]], "msg": each["msg"]}
+        {
+            "type": each["type"],
+            # A key of the body may be as long as the body.
+            "loc": ["body", *map(_shortened, each["loc"])],
+            "msg": each["msg"],
+        }
         for each in error.errors(include_url=False, include_context=False, include_input=False)
     ]
     return JSONResponse({"detail": details}, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+def _shortened(part: int | str) -> int | str:
+    return part[:_MOST_OF_A_KEY] if isinstance(part, str) else part
 
 
 async def _unreadable_kana(_: Request, error: Exception) -> Response:

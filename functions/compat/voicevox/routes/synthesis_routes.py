@@ -8,9 +8,9 @@ import zipfile
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import TypeAdapter
+from pydantic import FailFast, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -25,7 +25,7 @@ from functions.compat.voicevox.routes.parameters import (
     read_seconds,
     read_style,
 )
-from functions.compat.voicevox.speech.waves import connect_waves
+from functions.compat.voicevox.speech.waves import MOST_WAVES, connect_waves
 from speech.results.wav import begin_wav, wav_file
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from functions.compat.voicevox.speech.voices import OfferedStyle, Voices
     from speech.signal.arrays import Samples
 
-_QUERIES = TypeAdapter(list[AudioQuery])
-_WAVES = TypeAdapter(list[str])
 _MOST_QUERIES = 32
+_QUERIES = TypeAdapter(Annotated[list[AudioQuery], Field(max_length=_MOST_QUERIES), FailFast()])
+_WAVES = TypeAdapter(Annotated[list[str], Field(max_length=MOST_WAVES), FailFast()])
 _SEGMENT_SECONDS = 0.3
 
 
@@ -88,7 +88,8 @@ class SynthesisRoutes:
         style = read_style(self._voices, request)
         query = await asyncio.to_thread(AudioQuery.model_validate_json, await read_body(request))
         questions = read_flag(request, "enable_interrogative_upspeak", default=True)
-        start = read_seconds(request, "start_offset", 0.0)
+        # Nothing is spoken for longer than the limit, so later there is nothing, either.
+        start = min(read_seconds(request, "start_offset", 0.0), self._synthesiser.limits.seconds)
         read_seconds(request, "segment_length", _SEGMENT_SECONDS, least=0.0)
         return await self._stream(request, query, style, raise_questions=questions, start=start)
 

@@ -63,6 +63,7 @@ async def status(
         ({"X-API-Key": KEY, "Origin": "https://site.example"}, 200),
         ({"X-API-Key": KEY, "Origin": "http://voice.test"}, 200),
         ({"X-API-Key": KEY, "Origin": "https://other.example"}, 403),
+        ({"X-API-Key": KEY, "Origin": "http://["}, 403),
     ],
 )
 async def test_requests_need_the_key_and_pages_an_allowed_site(
@@ -87,6 +88,8 @@ async def test_without_a_key_everybody_may_call_but_pages_of_other_sites() -> No
         ("attacker.example:50021", 421),
         ("", 421),
         ("localhost.attacker.example", 421),
+        ("[", 421),
+        ("[::1", 421),
     ],
 )
 async def test_a_page_cannot_call_under_a_name_of_its_own(host: str, expected: int) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import io
 import json
 import threading
+import time
+import uuid
 import wave
 import zipfile
 from dataclasses import replace
@@ -220,6 +222,96 @@ async def test_presets_are_kept_changed_and_forgotten(client: httpx.AsyncClient)
     )
 
 
+async def test_no_preset_keeps_others_from_being_listed(client: httpx.AsyncClient) -> None:
+    body = await query(client)
+    scales = {name: value for name, value in body.items() if "Scale" in name or "Length" in name}
+    preset = {"name": "速い", "speaker_uuid": UUID, "style_id": STYLE} | scales
+
+    # Python writes no number of more than 4300 digits.
+    digits = json.dumps(preset | {"id": 0}).replace('"id": 0', f'"id": {"9" * 4_300}')
+    refused = await client.post("/add_preset", content=digits)
+    highest = await client.post("/add_preset", json=preset | {"id": (1 << 31) - 1})
+    again = await client.post("/add_preset", json=preset | {"id": (1 << 31) - 1})
+
+    assert (refused.status_code, "less_than" in refused.text) == (422, True)
+    assert [highest.json(), again.json()] == [(1 << 31) - 1, 1]
+    assert len((await client.get("/presets")).json()) == 2
+
+
+WORD = {
+    "surface": "卍丸",
+    "pronunciation": "マンジマル",
+    "accent_type": 1,
+    "part_of_speech": "名詞",
+    "part_of_speech_detail_1": "固有名詞",
+    "part_of_speech_detail_2": "一般",
+    "part_of_speech_detail_3": "*",
+    "yomi": "マンジマル",
+}
+
+
+@pytest.mark.parametrize(
+    ("number", "changed"),
+    [
+        ("x" * 6_000_000, {}),
+        (UUID, {"pronunciation": "\ufdfa" * 2_000_000}),
+        (UUID, {"surface": "か\u3099" * 1_000_000}),
+    ],
+    ids=["UUID", "pronunciation", "surface"],
+)
+async def test_nothing_of_megabytes_gets_into_the_dictionary_or_takes_long_to_refuse(
+    client: httpx.AsyncClient, number: str, changed: dict[str, str]
+) -> None:
+    body = json.dumps({number: WORD | changed}, ensure_ascii=False).encode()
+    begin = time.process_time()
+
+    answer = await client.post("/import_user_dict", content=body)
+
+    assert answer.status_code == 422
+    assert len(answer.content) < 10_000
+    assert time.process_time() - begin < 1
+    assert (await client.get("/user_dict")).json() == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/multi_synthesis", b"[" + b"0," * 2_000_000 + b"0]"),
+        ("/connect_waves", b"[" + b"0," * 2_000_000 + b"0]"),
+        ("/mora_data", b'[{"accent":1,"moras":[' + b"0," * 499 + b"0]}]"),
+        ("/mora_data", b"[" + b'{"accent":1,"moras":[{}]},' * 999 + b"0]"),
+        (
+            "/import_user_dict",
+            json.dumps({str(uuid.UUID(int=n)): 0 for n in range(9_999)}).encode(),
+        ),
+    ],
+)
+async def test_a_body_of_errors_is_answered_with_few_of_them(
+    client: httpx.AsyncClient, path: str, body: bytes
+) -> None:
+    begin = time.process_time()
+
+    answer = await client.post(path, params={"speaker": STYLE}, content=body)
+
+    assert answer.status_code == 422
+    assert 1 <= len(answer.json()["detail"]) <= 10
+    assert time.process_time() - begin < 1
+
+
+async def test_words_wait_in_line_as_what_is_spoken_does(services: Services) -> None:
+    full = replace(services, admission=Admission(running=1, waiting=0))
+    async with client_of(build(SETTINGS, full)) as client:
+        with full.admission.admit(None, waits=True):
+            word: Query = {"surface": "卍丸", "pronunciation": "マンジ", "accent_type": 1}
+            answers = [
+                await client.post("/user_dict_word", params=word),
+                await client.put(f"/user_dict_word/{UUID}", params=word),
+                await client.delete(f"/user_dict_word/{UUID}"),
+                await client.post("/import_user_dict", json={UUID: WORD}),
+            ]
+    assert [each.status_code for each in answers] == [503] * 4
+
+
 async def test_a_word_of_the_dictionary_is_read_from_then_on(client: httpx.AsyncClient) -> None:
     word: Query = {
         "surface": "推し活ん",
@@ -338,16 +430,18 @@ async def test_speech_is_streamed_as_voicevox_does_it(client: httpx.AsyncClient)
     streamed = await client.post("/streaming_synthesis", params=usual, json=body)
     later = usual | {"start_offset": "0.5", "segment_length": "1"}
     rest = await client.post("/streaming_synthesis", params=later, json=body)
-    nothing = usual | {"start_offset": "100"}
-    silent = await client.post("/streaming_synthesis", params=nothing, json=body)
+    silent, never = [
+        await client.post("/streaming_synthesis", params=usual | {"start_offset": after}, json=body)
+        for after in ("100", "1e308")
+    ]
     manifest = (await client.get("/engine_manifest")).json()
 
     assert manifest["supported_features"]["streaming_synthesis"] is True
-    assert [each.status_code for each in (streamed, rest, silent)] == [200] * 3
+    assert [each.status_code for each in (streamed, rest, silent, never)] == [200] * 4
     assert streamed.headers["content-type"] == "audio/wav"
     np.testing.assert_array_equal(samples_in(streamed.content), whole)
     np.testing.assert_array_equal(samples_in(rest.content), whole[12_000:])
-    assert len(samples_in(silent.content)) == 0
+    assert len(samples_in(silent.content)) == len(samples_in(never.content)) == 0
 
 
 @pytest.mark.parametrize(
