@@ -74,8 +74,7 @@ def adapt(places: Places, recordings: Path, pairs: Path | None, steps: int) -> N
     effort = Effort(Plan(steps=steps, batch=_BATCH), owner_share=_SHARE)
     work = WorkFolder.open(places.work, recordings, f"{pairs} {steps}")
     training = Training(ear, effort, work, Progress(stages=4))
-    spoken = [Utterance(file.name, 0.0, *_read(file)) for file in _files(recordings)]
-    material = Material(spoken, find_others(places.others).taught, _pairs(pairs))
+    material = Material(spoken_in(recordings), find_others(places.others).taught, _pairs(pairs))
     put_into(places.bundle, training.run(material).network)
 
 
@@ -86,6 +85,15 @@ def put_into(bundle: Path, network: Network) -> None:
             file = bundle / graph.file
             write_whole(file, with_weights(file.read_bytes(), network))
     seal(bundle, MAX_BUNDLE_BYTES)
+
+
+def spoken_in(folder: Path) -> list[Utterance]:
+    """Everything in a folder of one voice's recordings, each of up to 30 s.
+
+    Raises:
+        RecordingsError: there are none.
+    """
+    return [Utterance(file.name, 0.0, *_read(file)) for file in _files(folder)]
 
 
 def _pairs(folder: Path | None) -> list[Pair]:

@@ -2,7 +2,7 @@
 
 A vector for each speaker is added behind the first layer, and each has scales of their own of
 envelopes and melody; all the rest is shared. `average.npz` holds such a decoder, trained on 63
-speakers; see training/README.md.
+speakers; `training.average` makes such a file, see training/README.md.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from training.content.graphs import SIZE
 from training.network import CEPSTRUM_SIZE, Network
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,6 +28,8 @@ UNHEARD = 3
 """So many of the first numbers of the content a decoder ignores: they carry no words, and the small
 encoder for streams cannot hear them."""
 _DECODER = ("join.", "decoder.", "exit.")
+_SMALL = {"exit.weight": 0.02, "exit.bias": 0.0}  # so that the first answers are nearly the mean
+_VECTORS_BEGIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -112,13 +114,14 @@ class Voices(nn.Module):
         return network.eval()
 
 
-def begin(people: Mapping[str, Scale]) -> Voices:
+def begin(people: Mapping[str, Scale], average: Path = AVERAGE) -> Voices:
     """The average decoder for other people; whom it does not know begins as the mean of its own.
 
     Args:
         people: their scales by name; its own people are `en_READER`, `hina`, `mei` and `ned`.
+        average: the file that holds it.
     """
-    with np.load(AVERAGE) as kept:
+    with np.load(average) as kept:
         weights = {
             name: torch.from_numpy(kept[name].astype(np.float32))
             for name in kept.files
@@ -128,3 +131,40 @@ def begin(people: Mapping[str, Scale]) -> Voices:
     usual = np.mean(list(known.values()), 0)
     vectors = np.array([known.get(name, usual) for name in people], np.float32)
     return Voices(weights, vectors, list(people.values()))
+
+
+def begin_from_nothing(people: Mapping[str, Scale], seed: int) -> Voices:
+    """A decoder that knows nobody yet, with random weights.
+
+    Args:
+        people: their scales by name.
+        seed: of the weights and of the vectors.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        fresh = {
+            name: value * 0 + _SMALL[name] * torch.randn(value.shape) if name in _SMALL else value
+            for name, value in Network(SIZE).state_dict().items()
+            if name.startswith(_DECODER)
+        }
+        vectors = _VECTORS_BEGIN * torch.randn(len(people), len(fresh["join.bias"]))
+    return Voices(fresh, vectors.numpy(), list(people.values()))
+
+
+def save(voices: Voices, names: Sequence[str], file: Path) -> None:
+    """Write what `begin` reads, matrices with half precision.
+
+    Args:
+        voices: trained.
+        names: of its speakers, in order.
+        file: an .npz file; its folder is there.
+    """
+    state = {name: value.numpy() for name, value in voices.state_dict().items()}
+    weights = {name: value for name, value in state.items() if name.startswith(_DECODER)}
+    weights["speaker.weight"] = state["vectors"]
+    kept = {
+        n: value.astype(np.float16) if value.ndim > 1 else value for n, value in weights.items()
+    }
+    scales = {"cepstrum_mean": state["mean"], "cepstrum_spread": state["spread"]}
+    with file.open("wb") as whole:
+        np.savez(whole, names=np.array(names), melody=state["melody"], **kept, **scales)

@@ -110,10 +110,12 @@ class Training:
         lessons = self.work.kept("lessons", lambda: self._all(preparation.of(spoken), len(spoken)))
         return _useful(lessons)
 
-    def prepare_others(self, people: Mapping[str, Sequence[Utterance]]) -> dict[str, list[Lesson]]:
-        """Lessons of other people by name."""
+    def prepare_others(
+        self, people: Mapping[str, Sequence[Utterance]], versions: int = _VERSIONS_OF_OTHERS
+    ) -> dict[str, list[Lesson]]:
+        """Lessons of other people by name, with so many disturbed versions of each."""
         self.progress.begin("preparing others")
-        preparation = Preparation(self.ear, self.effort.seed + 1, _VERSIONS_OF_OTHERS)
+        preparation = Preparation(self.ear, self.effort.seed + 1, versions)
 
         def make() -> dict[str, list[Lesson]]:
             made = {}
@@ -144,11 +146,16 @@ class Training:
         pairs: Sequence[Lesson] = (),
     ) -> Voices:
         """Voices of which the first is the owner's, from what an average speaker's begins as."""
-        seed, people = self.effort.seed, {_OWNER: owner, **others}
+        people = {_OWNER: owner, **others}
         share = self.effort.owner_share
         shares = [share] + [(1 - share) / max(len(others), 1)] * len(others)
-        lessons = Lessons([[*owner, *pairs], *others.values()], shares, seed)
-        disturb, objective = Disturber(seed), Objective()
+        voices = begin({name: scale_of(one) for name, one in people.items()})
+        lessons = Lessons([[*owner, *pairs], *others.values()], shares, self.effort.seed)
+        return self.teach(voices, lessons)
+
+    def teach(self, voices: Voices, lessons: Lessons) -> Voices:
+        """Train voices, in place, with what is drawn from lessons; goes on where it stopped."""
+        disturb, objective = Disturber(self.effort.seed), Objective()
 
         def loss(voices: Voices, step: int) -> tuple[Tensor, float]:
             batch = lessons.batch(step, self.effort.plan.batch)
@@ -156,7 +163,6 @@ class Training:
             return result
 
         self.progress.begin("learning the voice")
-        voices = begin({name: scale_of(one) for name, one in people.items()})
         learner = Learner(voices, self.effort.plan, loss, self.work.path / "learner.pt")
         return learner.run(self.progress.report)
 

@@ -1,0 +1,74 @@
+"""An average voice is learnt from folders of voices, and others can begin with it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.typing import NDArray
+
+from training.average import Sources, learn
+from training.content.hearing import Ear
+from training.content.voices import AVERAGE, begin, begin_from_nothing
+from training.recordings.command import Places
+from training.recordings.errors import RecordingsError
+from training.recordings.learning import Plan, held_out_distance, scale_of
+from training.recordings.preparation import Preparation
+from training.recordings.screening import Utterance
+
+CHARACTERS = Path(__file__).parents[4] / "characters"
+RATE = 16_000
+PLAN = Plan(steps=80, batch=4, rate=1.2e-3)
+Floats = NDArray[np.float32]
+
+
+@pytest.fixture
+def sources(tmp_path: Path, woman: Floats, man: Floats) -> Sources:
+    """A woman is learnt by her name, and two men as other people."""
+    for number in range(5):
+        write(tmp_path / "voices" / "slt" / f"{number}.wav", woman, number * 5, 5)
+    for number in range(2):
+        write(tmp_path / "others" / str(number) / "said.wav", man, number * 8, 8)
+    return Sources(tmp_path / "voices", tmp_path / "others")
+
+
+def write(file: Path, wave: Floats, first: int, seconds: int) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(file, wave[first * RATE : (first + seconds) * RATE], RATE)
+
+
+def test_an_average_voice_is_learnt_from_nothing_and_another_decoder_begins_with_it(
+    sources: Sources, woman: Floats, tmp_path: Path
+) -> None:
+    made = tmp_path / "made" / "average.npz"
+    learn(sources, tmp_path / "work", PLAN, made)
+    ear = Ear(Places(CHARACTERS, CHARACTERS / "hina", CHARACTERS).encoder)
+    held_out = list(
+        Preparation(ear, seed=1, versions=0).of(
+            [Utterance("she.wav", 0.0, woman[25 * RATE : 32 * RATE], RATE)]
+        )
+    )
+    scales = {"slt": scale_of(held_out), "nobody": scale_of(held_out)}
+    before = held_out_distance(begin_from_nothing(scales, seed=1), held_out)
+    learnt = begin(scales, made)
+    assert held_out_distance(learnt, held_out) < 0.85 * before
+    known, unknown = learnt.vectors.detach()
+    assert float((known - unknown).norm()) > 0.01
+    with np.load(made) as now, np.load(AVERAGE) as shipped:
+        assert set(now.files) == set(shipped.files)
+        assert {now[name].dtype.kind for name in now.files} == {"f", "U"}
+        for name in set(now.files) - {"names"}:
+            assert now[name].dtype == shipped[name].dtype, name
+            assert now[name].shape[1:] == shipped[name].shape[1:], name
+
+    written = made.read_bytes()
+    learn(sources, tmp_path / "work", PLAN, made)  # has nothing more to learn
+    assert made.read_bytes() == written
+
+
+def test_a_folder_without_voices_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordingsError, match="expected a folder for each voice, found none"):
+        learn(Sources(tmp_path), tmp_path / "work", PLAN, tmp_path / "average.npz")
+    (tmp_path / "voices" / "mute").mkdir(parents=True)
+    with pytest.raises(RecordingsError, match="mute: expected a folder with recordings"):
+        learn(Sources(tmp_path / "voices"), tmp_path / "work", PLAN, tmp_path / "average.npz")

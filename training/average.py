@@ -1,0 +1,104 @@
+"""Teaches the average voice: the decoder that every other one begins with.
+
+    python -m training.average VOICES [--others FOLDER] [--steps N] [--into FILE]
+
+VOICES has a folder of recordings for each voice that is learnt by its own name, such as `hina`.
+They get half of the crops, the readers in `training/people/heard` the other half (or the people in
+the folder of `--others`, each file or subfolder a person). The decoder begins with random weights.
+What is learnt is written into FILE, in the form of `training/content/average.npz`. Called again,
+the command goes on where it was stopped.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from shared.characters.manifest import read_manifest
+from speech.bundles.files import find_graph
+from speech.engines.harmonic import content
+from training.adaptation import REPOSITORY, spoken_in
+from training.content.hearing import Ear
+from training.content.voices import begin_from_nothing, save
+from training.recordings.errors import RecordingsError
+from training.recordings.learning import Lessons, Plan, scale_of
+from training.recordings.others import find_others
+from training.recordings.progress import Progress
+from training.recordings.stages import Effort, Training
+from training.recordings.work import WorkFolder
+
+_WORK = REPOSITORY / ".training" / "average"
+_MADE = REPOSITORY / ".training" / "average.npz"
+_HEARS = REPOSITORY / "characters" / "hina"
+_PLAN = Plan(steps=9_200, batch=16, rate=1.2e-3)
+_VERSIONS = 2  # one with another vocal tract, one only disturbed
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Who is learnt.
+
+    Attributes:
+        voices: a folder with a folder for each voice.
+        others: recordings of other people; None takes the readers that come with the training.
+    """
+
+    voices: Path
+    others: Path | None = None
+
+
+def learn(sources: Sources, work: Path, plan: Plan, into: Path) -> None:
+    """Train an average voice and write it.
+
+    Args:
+        sources: who is learnt.
+        work: keeps lessons and checkpoint.
+        plan: how long and how fast.
+        into: the .npz file.
+
+    Raises:
+        RecordingsError: there are no voices, or one has no recordings.
+    """
+    torch.set_num_threads(1)
+    folders = sorted(folder for folder in sources.voices.glob("*") if folder.is_dir())
+    if not folders:
+        raise RecordingsError(f"{sources.voices}: expected a folder for each voice, found none.")
+    voices = {folder.name: spoken_in(folder) for folder in folders}
+    graph = read_manifest(_HEARS).graphs[content.ROLE]
+    ear = Ear(find_graph(_HEARS, graph.file, graph.sha256))
+    kept = WorkFolder.open(work, sources.voices, f"{sources.others} {plan}")
+    training = Training(ear, Effort(plan), kept, Progress(stages=2))
+    people = find_others(sources.others).taught
+    lessons = training.prepare_others({**voices, **people}, _VERSIONS)
+    own, readers = (len(lessons.keys() & some.keys()) for some in (voices, people))
+    shares = [0.5 / own if name in voices else 0.5 / readers for name in lessons]
+    average = training.teach(
+        begin_from_nothing({name: scale_of(one) for name, one in lessons.items()}, seed=1),
+        Lessons(list(lessons.values()), shares, seed=1),
+    )
+    into.parent.mkdir(parents=True, exist_ok=True)
+    save(average, list(lessons), into)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what is asked for; exit with 0 if it was done, otherwise 1."""
+    parser = argparse.ArgumentParser(prog="python -m training.average", description=__doc__)
+    parser.add_argument("voices", type=Path, metavar="VOICES")
+    parser.add_argument("--others", type=Path, metavar="FOLDER")
+    parser.add_argument("--steps", type=int, default=_PLAN.steps)
+    parser.add_argument("--into", type=Path, metavar="FILE", default=_MADE)
+    options = parser.parse_args(arguments)
+    plan = Plan(options.steps, _PLAN.batch, _PLAN.rate)
+    try:
+        learn(Sources(options.voices, options.others), _WORK, plan, options.into)
+    except RecordingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
