@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from functions.compat.speech.texts import check_seconds
 from functions.compat.speech.utterance import Utterance
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from functions.compat.speech.synthesis import SpeechLimits
     from functions.compat.speech.voices import TextVoice, TextVoices
     from functions.compat.wyoming.events import Event
+
+
+_HALF_A_PAIR: Final = re.compile("[\ud800-\udfff]")
 
 
 class RequestError(Exception):
@@ -98,6 +102,7 @@ class Conversation:
 
 def _text_in(data: Mapping[str, Any]) -> str:
     text = data.get("text")
-    if not isinstance(text, str):
+    # JSON can name half of a surrogate pair, which no engine reads.
+    if not isinstance(text, str) or _HALF_A_PAIR.search(text):
         raise RequestError("Expected a text.")
     return text

@@ -42,7 +42,9 @@ class Event:
     def write(self) -> bytes:
         """Return it as it is sent."""
         header: dict[str, Any] = {"type": self.type, "version": VERSION}
-        data = json.dumps(self.data, ensure_ascii=False).encode() if self.data else b""
+        # JSON can name half of a surrogate pair, which UTF-8 cannot hold.
+        written = json.dumps(self.data, ensure_ascii=False).encode(errors="replace")
+        data = written if self.data else b""
         if data:
             header["data_length"] = len(data)
         if self.payload:

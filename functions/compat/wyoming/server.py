@@ -9,6 +9,7 @@ import asyncio
 import logging
 import socket
 from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from functions.compat.keys.metering import LimitReachedError, Meter
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 64
-"""With one more, the connection on which nothing has come or gone for longest is ended."""
+"""With one more, one is ended on which nothing is spoken, and nothing has come for longest."""
+
 IDLE_SECONDS: Final = 600.0
 MOST_WAITING: Final = 8
 """How many texts of one client wait to be spoken."""
@@ -42,6 +44,19 @@ UNREAD_SECONDS: Final = 20.0
 _Refusal = EventError | TextError | RequestError | OverloadedError | LimitReachedError
 _PIECE_BYTES: Final = 16 << 10
 _WIDTH: Final = 2
+
+
+@dataclass(slots=True)
+class _Life:
+    """What happens on a connection.
+
+    Attributes:
+        since: when something has come or been spoken last.
+        is_speaking: whether something is spoken just now.
+    """
+
+    since: float
+    is_speaking: bool = False
 
 
 class WyomingServer:
@@ -65,7 +80,7 @@ class WyomingServer:
         self._voices = voices
         self._synthesis = synthesis
         self._unread_seconds = unread_seconds
-        self._connections: dict[asyncio.Task[None], float] = {}
+        self._connections: dict[asyncio.Task[None], _Life] = {}
 
     @asynccontextmanager
     async def listening(self, host: str, port: int) -> AsyncIterator[int]:
@@ -93,12 +108,14 @@ class WyomingServer:
             raise RuntimeError("a connection is served by a task")
         if len(self._connections) >= MOST_CONNECTIONS:
             # Whoever only holds connections keeps nobody out.
-            longest = min(self._connections, key=self._connections.__getitem__)
+            longest, _ = min(
+                self._connections.items(), key=lambda each: (each[1].is_speaking, each[1].since)
+            )
             del self._connections[longest]
             longest.cancel()
-        self._connections[serving] = asyncio.get_running_loop().time()
+        life = self._connections[serving] = _Life(asyncio.get_running_loop().time())
         try:
-            await self._converse(reader, writer, serving)
+            await self._converse(reader, writer, life)
         except ExceptionGroup as errors:
             await self._explain(errors.exceptions[0], writer)
         except asyncio.CancelledError:
@@ -107,11 +124,6 @@ class WyomingServer:
         finally:
             self._connections.pop(serving, None)
             writer.close()
-
-    def _note_life(self, serving: asyncio.Task[None]) -> None:
-        # One that was ended to make room must not come back.
-        if serving in self._connections:
-            self._connections[serving] = asyncio.get_running_loop().time()
 
     async def _explain(self, error: Exception, writer: StreamWriter) -> None:
         """Send the error; clients that wait for sound only see that the connection ends."""
@@ -127,9 +139,7 @@ class WyomingServer:
         with suppress(OSError, TimeoutError):
             await self._send(writer, Event("error", {"text": str(error), "code": code}))
 
-    async def _converse(
-        self, reader: StreamReader, writer: StreamWriter, serving: asyncio.Task[None]
-    ) -> None:
+    async def _converse(self, reader: StreamReader, writer: StreamWriter, life: _Life) -> None:
         """Read and speak until the client has said everything and heard everything.
 
         Raises:
@@ -137,21 +147,23 @@ class WyomingServer:
         """
         asked: asyncio.Queue[Asked | None] = asyncio.Queue(MOST_WAITING)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._listen(reader, writer, asked, serving))
-            tasks.create_task(self._speak_all(writer, asked, serving))
+            tasks.create_task(self._listen(reader, writer, asked, life))
+            tasks.create_task(self._speak_all(writer, asked, life))
 
     async def _listen(
         self,
         reader: StreamReader,
         writer: StreamWriter,
         asked: asyncio.Queue[Asked | None],
-        serving: asyncio.Task[None],
+        life: _Life,
     ) -> None:
         conversation = Conversation(self._voices, self._synthesis.limits)
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
                 event = await read_event(reader)
-            self._note_life(serving)
+            life.since = asyncio.get_running_loop().time()
+            # Events that are here already are read without waiting: a flood would hold the loop.
+            await asyncio.sleep(0)
             if event is None:
                 conversation.leave()
                 await asked.put(None)
@@ -167,11 +179,13 @@ class WyomingServer:
         self,
         writer: StreamWriter,
         asked: asyncio.Queue[Asked | None],
-        serving: asyncio.Task[None],
+        life: _Life,
     ) -> None:
         while (wish := await asked.get()) is not None:
+            life.is_speaking = True
             await self._speak(wish, writer)
-            self._note_life(serving)
+            life.is_speaking = False
+            life.since = asyncio.get_running_loop().time()
 
     async def _speak(self, wish: Asked, writer: StreamWriter) -> None:
         rate = wish.voice.engine.sample_rate

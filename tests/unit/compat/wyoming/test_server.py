@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +145,8 @@ async def test_what_cannot_be_spoken_is_refused_with_a_reason(event: Event, sent
         b'{"type": 1}\n',
         b'{"type": "synthesize", "data": {"text": 5}}\n',
         b'{"type": "synthesize", "data": []}\n',
+        b'{"type": "synthesize", "data": {"text": "\\ud800"}}\n',
+        b'{"type": "synthesize-start"}\n{"type":"synthesize-chunk","data":{"text":"\\udfff"}}\n',
         b'{"type": "describe", "data_length": -1}\n',
         b'{"type": "describe", "data_length": "x"}\n',
         b'{"type": "describe", "payload_length": 1000000000}\n',
@@ -169,6 +172,18 @@ async def test_bytes_that_are_no_event_end_the_connection_with_a_reason(content:
 
     header = json.loads(answer.splitlines()[0])
     assert header["type"] == "error"
+
+
+async def test_half_a_character_in_a_ping_ends_nothing() -> None:
+    async with served(Sentences()) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(2):
+            writer.write(b'{"type": "ping", "data": {"text": "\\ud800"}}\n')
+            async with asyncio.timeout(10):
+                answer = await reader.readline()
+                await reader.readexactly(json.loads(answer)["data_length"])
+            assert json.loads(answer)["type"] == "pong"
+        writer.close()
 
 
 async def test_a_client_that_closes_its_side_still_hears_everything() -> None:
@@ -227,3 +242,38 @@ async def test_who_only_holds_connections_keeps_nobody_out() -> None:
             writer.close()
 
     assert sound_of(events)
+
+
+async def test_a_client_that_hears_something_makes_room_for_nobody() -> None:
+    engine = Sentences(gate=threading.Semaphore(0))
+    async with served(engine) as port, AsyncTcpClient("127.0.0.1", port) as client:
+        await client.write_event(Synthesize("はい、いいえ。").event())
+        begun = await heard(client, AudioChunk)
+        held = [
+            await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CONNECTIONS + 1)
+        ]
+        async with asyncio.timeout(10):
+            assert await held[0][0].read() == b""
+        assert engine.gate is not None
+        engine.gate.release()
+        rest = await heard(client)
+        for _, writer in held:
+            writer.close()
+
+    assert len(sound_of(begun + rest)) == 2 * 2 * RATE // 10
+
+
+async def test_a_flood_of_events_does_not_hold_the_loop() -> None:
+    events, turns = 5_000, 0
+    async with served(Sentences()) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b'{"type":"nothing that anybody knows"}\n' * events + b'{"type":"ping"}\n')
+        answered = asyncio.create_task(reader.readline())
+        while not answered.done():
+            turns += 1
+            await asyncio.sleep(0)
+        writer.close()
+
+    assert b"pong" in await answered
+    # Others have a turn after each event, not after each packet of a thousand of them.
+    assert turns > events
