@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PATHS: Final = (PATH,)
 MOST_CONNECTIONS: Final = 64
+"""With one more, one is ended on which nothing is heard, and nothing has come for longest."""
+
 _WRONG_SUBPROTOCOL, _BUSY = 1002, 1013
 
 
@@ -49,7 +51,7 @@ class SpeechSockets:
         self._synthesis = synthesis
         self._most = most
         self._idle_seconds = idle_seconds
-        self._open = 0
+        self._open: set[SpeechSession] = set()
 
     async def serve(self, websocket: WebSocket) -> None:
         """Serve one connection."""
@@ -57,17 +59,33 @@ class SpeechSockets:
             await websocket.close(_WRONG_SUBPROTOCOL, f"offer {SUBPROTOCOL}")
             return
         await websocket.accept(SUBPROTOCOL)
-        if self._open >= self._most:
+        session = SpeechSession(
+            websocket, self._voices, self._synthesis, self._idle_seconds, self._meter
+        )
+        if not self._has_room_for(session):
             await websocket.close(_BUSY, "busy")
             return
-        self._open += 1
+        self._open.add(session)
         try:
-            session = SpeechSession(
-                websocket, self._voices, self._synthesis, self._idle_seconds, self._meter
-            )
             await session.serve()
         finally:
-            self._open -= 1
+            self._open.discard(session)
+
+    def _has_room_for(self, session: SpeechSession) -> bool:
+        """Make room for a connection, if there is none; False if all others hear something.
+
+        A client with a key has half of the places at most.
+        """
+        own = {each for each in self._open if session.client and each.client == session.client}
+        is_greedy = bool(own) and len(own) >= max(1, self._most // 2)
+        if not is_greedy and len(self._open) < self._most:
+            return True
+        longest = min(own if is_greedy else self._open, key=lambda each: each.life.claim)
+        if longest.life.hears:
+            return False
+        self._open.remove(longest)
+        longest.make_room()
+        return True
 
 
 def build(sockets: SpeechSockets) -> Starlette:

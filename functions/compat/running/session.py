@@ -23,6 +23,7 @@ from functions.compat.running.protocol import (
     write_message,
 )
 from functions.compat.speech.formats import FORMATS_WITHOUT_FILE
+from functions.compat.speech.life import Life
 from functions.compat.speech.running_text import speak_running
 from functions.compat.speech.utterance import Utterance
 from shared.http.push import OverloadedError
@@ -57,6 +58,10 @@ class SpeechSession:
         synthesis: that speaks; bounded.
         idle_seconds: after how long without a message the connection ends.
         meter: counts what each key has; None for one without limits.
+
+    Attributes:
+        life: what happens on the connection.
+        client: who takes turns with others; None if that does not matter.
     """
 
     def __init__(
@@ -77,11 +82,21 @@ class SpeechSession:
         self._speaking: list[asyncio.Task[None]] = []
         self._serving = asyncio.current_task()
         self._is_lost = False
+        self._makes_room = False
+        self.life = Life()
+        self.client = takes_turns_as(websocket.scope)
+
+    def make_room(self) -> None:
+        """End the connection, because another one needs its place."""
+        self._makes_room = True
+        if self._serving is not None:
+            self._serving.cancel()
 
     async def serve(self) -> None:
         """Serve until the client leaves or sends what cannot be taken."""
         try:
             while True:
+                self.life.note_message()
                 async with asyncio.timeout(self._idle_seconds):
                     message = await self._websocket.receive()
                 if message["type"] == "websocket.disconnect":
@@ -94,9 +109,11 @@ class SpeechSession:
         except (WebSocketDisconnect, OSError):
             _LOG.info("a client of %s is gone", SUBPROTOCOL)
         except asyncio.CancelledError:
-            if not self._is_lost or self._serving is None:
+            if not (self._is_lost or self._makes_room) or self._serving is None:
                 raise
             self._serving.uncancel()
+            if self._makes_room:
+                await self._refuse("busy", "Others needed the connection's place.", _TRY_AGAIN)
         finally:
             await self._stop()
 
@@ -168,13 +185,14 @@ class SpeechSession:
             utterance.sentences(),
             options,
             sound,
-            client=takes_turns_as(self._websocket.scope),
+            client=self.client,
             with_marks=asked.marks,
             count=lambda size: self._count(characters=size),
         )
         try:
             async with aclosing(spoken) as pieces:
                 async for piece in pieces:
+                    self.life.note_sound()
                     if piece.sentence is not None:
                         begin = round(piece.begin, 3)
                         await send(write_message("sentence", text=piece.sentence, begin=begin))

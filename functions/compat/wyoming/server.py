@@ -9,11 +9,11 @@ import asyncio
 import logging
 import socket
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from functions.compat.keys.metering import LimitReachedError, Meter
 from functions.compat.speech.formats import Codec, SoundFormat
+from functions.compat.speech.life import Life
 from functions.compat.speech.running_text import speak_running
 from functions.compat.speech.synthesis import SlowReaderError
 from functions.compat.wyoming.conversation import Asked, Conversation, RequestError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 MOST_CONNECTIONS: Final = 64
-"""With one more, one is ended on which nothing is spoken, and nothing has come for longest."""
+"""With one more, one is ended on which nothing is heard, and nothing has come for longest."""
 
 IDLE_SECONDS: Final = 600.0
 MOST_WAITING: Final = 8
@@ -44,19 +44,6 @@ UNREAD_SECONDS: Final = 20.0
 _Refusal = EventError | TextError | RequestError | OverloadedError | LimitReachedError
 _PIECE_BYTES: Final = 16 << 10
 _WIDTH: Final = 2
-
-
-@dataclass(slots=True)
-class _Life:
-    """What happens on a connection.
-
-    Attributes:
-        since: when something has come or been spoken last.
-        is_speaking: whether something is spoken just now.
-    """
-
-    since: float
-    is_speaking: bool = False
 
 
 class WyomingServer:
@@ -80,7 +67,7 @@ class WyomingServer:
         self._voices = voices
         self._synthesis = synthesis
         self._unread_seconds = unread_seconds
-        self._connections: dict[asyncio.Task[None], _Life] = {}
+        self._connections: dict[asyncio.Task[None], Life] = {}
 
     @asynccontextmanager
     async def listening(self, host: str, port: int) -> AsyncIterator[int]:
@@ -108,12 +95,10 @@ class WyomingServer:
             raise RuntimeError("a connection is served by a task")
         if len(self._connections) >= MOST_CONNECTIONS:
             # Whoever only holds connections keeps nobody out.
-            longest, _ = min(
-                self._connections.items(), key=lambda each: (each[1].is_speaking, each[1].since)
-            )
+            longest = min(self._connections, key=lambda each: self._connections[each].claim)
             del self._connections[longest]
             longest.cancel()
-        life = self._connections[serving] = _Life(asyncio.get_running_loop().time())
+        life = self._connections[serving] = Life()
         try:
             await self._converse(reader, writer, life)
         except ExceptionGroup as errors:
@@ -139,7 +124,7 @@ class WyomingServer:
         with suppress(OSError, TimeoutError):
             await self._send(writer, Event("error", {"text": str(error), "code": code}))
 
-    async def _converse(self, reader: StreamReader, writer: StreamWriter, life: _Life) -> None:
+    async def _converse(self, reader: StreamReader, writer: StreamWriter, life: Life) -> None:
         """Read and speak until the client has said everything and heard everything.
 
         Raises:
@@ -155,13 +140,13 @@ class WyomingServer:
         reader: StreamReader,
         writer: StreamWriter,
         asked: asyncio.Queue[Asked | None],
-        life: _Life,
+        life: Life,
     ) -> None:
         conversation = Conversation(self._voices, self._synthesis.limits)
         while True:
             async with asyncio.timeout(IDLE_SECONDS):
                 event = await read_event(reader)
-            life.since = asyncio.get_running_loop().time()
+            life.note_message()
             # Events that are here already are read without waiting: a flood would hold the loop.
             await asyncio.sleep(0)
             if event is None:
@@ -179,15 +164,12 @@ class WyomingServer:
         self,
         writer: StreamWriter,
         asked: asyncio.Queue[Asked | None],
-        life: _Life,
+        life: Life,
     ) -> None:
         while (wish := await asked.get()) is not None:
-            life.is_speaking = True
-            await self._speak(wish, writer)
-            life.is_speaking = False
-            life.since = asyncio.get_running_loop().time()
+            await self._speak(wish, writer, life)
 
-    async def _speak(self, wish: Asked, writer: StreamWriter) -> None:
+    async def _speak(self, wish: Asked, writer: StreamWriter, life: Life) -> None:
         rate = wish.voice.engine.sample_rate
         form = {"rate": rate, "width": _WIDTH, "channels": 1}
         has_begun = False
@@ -201,6 +183,7 @@ class WyomingServer:
         )
         async with aclosing(spoken) as pieces:
             async for piece in pieces:
+                life.note_sound()
                 if not has_begun:
                     await self._send(writer, Event("audio-start", form))
                     has_begun = True

@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 import time
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -298,6 +298,61 @@ async def test_a_client_that_leaves_or_idles_keeps_no_place() -> None:
             _, sound = await heard(client, "ended")
 
     assert len(sound) == TENTH
+
+
+async def test_who_only_holds_connections_keeps_nobody_out() -> None:
+    async with served(Sentences(), most=2) as address, AsyncExitStack() as held:
+        first, second = [await held.enter_async_context(client_of(address)) for _ in range(2)]
+        # A text that never ends holds its place no better.
+        for client in (first, second):
+            await say(client, "begin")
+            await heard(client, "begun")
+        async with client_of(address) as client:
+            await say(client, "begin")
+            await say(client, "text", text="う。")
+            await say(client, "end")
+            _, sound = await heard(client, "ended")
+            with pytest.raises(ConnectionClosed) as closed:
+                await heard(first, "nothing more")
+            await say(second, "cancel")
+            await heard(second, "cancelled")
+
+    assert len(sound) == TENTH
+    assert closed.value.rcvd is not None
+    assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1013, "busy")
+
+
+async def test_a_client_that_hears_something_makes_room_for_nobody() -> None:
+    gate = threading.Semaphore(0)
+    async with served(Sentences(gate=gate), most=1) as address, client_of(address) as client:
+        await say(client, "begin")
+        await say(client, "text", text="あ、い。")
+        await say(client, "end")
+        await heard(client, "sentence")
+        async with client_of(address) as another:
+            with pytest.raises(ConnectionClosed) as closed:
+                await heard(another, "nothing more")
+        gate.release()
+        _, sound = await heard(client, "ended")
+
+    assert len(sound) == 2 * TENTH
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1013
+
+
+async def test_one_key_has_half_of_the_connections() -> None:
+    access = Access({"greedy": KEY, "honest": KEY[::-1]})
+    async with served(Sentences(), access, most=4) as address, AsyncExitStack() as held:
+        honest = await held.enter_async_context(client_of(address, f"key.{KEY[::-1]}"))
+        greedy = [
+            await held.enter_async_context(client_of(address, f"key.{KEY}")) for _ in range(6)
+        ]
+        for client in (honest, *greedy[-2:]):
+            await say(client, "begin")
+            await heard(client, "begun")
+        for client in greedy[:-2]:
+            with pytest.raises(ConnectionClosed):
+                await heard(client, "nothing more")
 
 
 async def test_the_service_says_when_it_is_busy() -> None:
