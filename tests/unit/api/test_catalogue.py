@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from functions.api.answers.problems import Problem
 from functions.api.taking.catalogue import UNKNOWN_OLD_SECONDS, Catalogue
 from functions.api.taking.choice import Source
 from shared.characters.bucket import CharacterBucket, manifest_name
+from shared.characters.manifest import MAX_PORTRAIT_BYTES
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
@@ -188,15 +191,49 @@ async def test_a_portrait_is_read_from_the_bucket_once_for_all_who_ask(
     await stage.listed()
     reads, read = [], stage.objects.read
 
-    async def counted(name: str, generation: int, **options: Any) -> bytes:
-        reads.append(name)
-        return await read(name, generation, **options)
+    async def counted(name: str, generation: int, *, max_bytes: int) -> bytes:
+        reads.append((name, max_bytes))
+        # The others ask while it is read.
+        await asyncio.sleep(0.1)
+        return await read(name, generation, max_bytes=max_bytes)
 
     monkeypatch.setattr(stage.objects, "read", counted)
     portraits = await asyncio.gather(*(stage.catalogue.portrait("ada") for _ in range(20)))
 
     assert portraits == [b"<svg/>"] * 20
-    assert reads == ["ada/ada.svg"]
+    assert reads == [("ada/ada.svg", MAX_PORTRAIT_BYTES)]
+
+
+@in_virtual_time
+async def test_the_portrait_of_a_character_that_is_gone_takes_no_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage()
+    put_character(stage.objects, "ada", preview={"colour": "#336699", "portrait": "ada.svg"})
+    stage.objects.put("ada/ada.svg", b"<svg/>")
+    read_of_it: list[weakref.ref[Drawing]] = []
+
+    async def read(*_place: object, **_options: object) -> Drawing:
+        drawing = Drawing(b"<svg/>")
+        read_of_it.append(weakref.ref(drawing))
+        return drawing
+
+    await stage.listed()
+    monkeypatch.setattr(stage.objects, "read", read)
+    assert await stage.catalogue.portrait("ada") == b"<svg/>"
+    gc.collect()
+    assert read_of_it[0]() is not None
+
+    stage.objects.objects.clear()
+    await asyncio.sleep(REFRESH_SECONDS)
+    await stage.listed()
+    gc.collect()
+
+    assert read_of_it[0]() is None
+
+
+class Drawing(bytearray):
+    """Bytes that can be seen to go."""
 
 
 @in_virtual_time

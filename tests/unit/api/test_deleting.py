@@ -197,6 +197,7 @@ async def test_a_portrait_is_served_so_that_it_cannot_run_scripts(
     assert response.headers["content-security-policy"].startswith(
         "default-src 'none'; img-src data:;"
     )
+    assert response.headers["cache-control"] == "max-age=300"
 
 
 @pytest.mark.parametrize("name", ["taro", "nobody", ".."])
