@@ -7,23 +7,30 @@ Hypercorn 0.18 has no option for what is changed here, so one of its classes is 
   nor short texts shrink. Here no extension is accepted.
 - When a message is too large it says so, but goes on reading and keeping it. Here the connection
   ends.
+- It handles all frames that have arrived before anything else runs: 64 KiB of empty ones held the
+  loop for a second. Here they are handled in small pieces, between which others have their turn,
+  and a connection with many frames that carry nothing is closed.
 - When the application has ended while messages wait for it, the connection is never closed. Here
   messages after the end are dropped.
 """
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hypercorn.protocol import h2, h11
-from hypercorn.protocol.events import StreamClosed
+from hypercorn.protocol.events import Body, Data, StreamClosed
 from hypercorn.protocol.ws_stream import WSStream
+from wsproto.events import Message, Ping, Pong
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from hypercorn.config import Config
+    from hypercorn.protocol.events import Event
     from hypercorn.typing import ASGIReceiveEvent, ASGISendEvent, WebsocketAcceptEvent
 
 LARGEST_MESSAGE: Final = 64 * 1024
@@ -33,8 +40,28 @@ MOST_QUEUED_MESSAGES: Final = 4
 """How many messages of one client wait to be handled; the next ones wait in the network."""
 
 
+PIECE_BYTES: Final = 4096
+"""How many bytes of a connection are handled at once: at most 682 empty frames."""
+
+MOST_EMPTY_FRAMES: Final = 1000
+"""How many pings, pongs and empty fragments may come between two messages."""
+
+
 class BoundedStream(WSStream):
-    """A WebSocket of Hypercorn whose client cannot make the server keep anything."""
+    """A WebSocket of Hypercorn whose client can make the server neither keep nor do much."""
+
+    _empty_frames = 0
+
+    async def handle(self, event: Event) -> None:
+        """Handle what has happened to the connection, its bytes piece by piece."""
+        if not isinstance(event, Body | Data) or not self.handshake.accepted:
+            await super().handle(event)
+            return
+        for begin in range(0, len(event.data), PIECE_BYTES):
+            if self._empty_frames > MOST_EMPTY_FRAMES:
+                return
+            await super().handle(replace(event, data=event.data[begin : begin + PIECE_BYTES]))
+            await asyncio.sleep(0)
 
     async def app_send(self, message: ASGISendEvent | None) -> None:
         """Send what the application sends; after its end it receives only the connection's end."""
@@ -47,10 +74,24 @@ class BoundedStream(WSStream):
     async def _accept(self, message: WebsocketAcceptEvent) -> None:
         self.handshake.extensions = None
         await super()._accept(message)
+        events = self.connection.events
+        self.connection.events = lambda: self._counted(events())  # type: ignore[method-assign]
+
+    def _counted(self, events: Iterator[Any]) -> Iterator[Any]:
+        """Pass events on, until too many of them carried nothing."""
+        for event in events:
+            if isinstance(event, Message) and event.message_finished:
+                self._empty_frames = 0
+            elif isinstance(event, Ping | Pong) or (isinstance(event, Message) and not event.data):
+                self._empty_frames += 1
+            if self._empty_frames > MOST_EMPTY_FRAMES:
+                return
+            yield event
 
     async def _handle_events(self) -> None:
         await super()._handle_events()
-        if self.buffer.length > self.buffer.max_length:
+        is_too_large = self.buffer.length > self.buffer.max_length
+        if is_too_large or self._empty_frames > MOST_EMPTY_FRAMES:
             await self.send(StreamClosed(stream_id=self.stream_id))
 
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import psutil
 from websockets.exceptions import WebSocketException
 
@@ -32,7 +31,7 @@ from benchmarks.measuring.pages import with_figures
 from infra.local.cloud.emulators import find_emulators
 from infra.local.commands.batch import BatchJob, Report, convert_all
 from infra.local.commands.live_visitor import LiveVisitor
-from infra.local.commands.visitor import RefusedError, TextWish, Visitor, Wish
+from infra.local.commands.visitor import RefusedError, TextWish, Visitor, Wish, open_client
 from infra.local.configuration.environments import FIRESTORE_VARIABLE
 from tests.faults.cloud import FaultyCloud, Instance, faulty_cloud
 from tests.faults.folders import convert_folders
@@ -65,12 +64,6 @@ TEXT = "今日はいい天気ですね。明日も晴れるそうです。"
 
 WARM_UP_SHARE = 0.25
 """Memory is measured from here on, when buffers and arenas have reached their size."""
-
-IDLE_SECONDS = 2.0
-"""How long a connection is kept for the next visitor: less than the servers' five seconds.
-
-A browser sends a request again whose connection is closed at that very moment, httpx does not.
-"""
 
 NOT_OURS = {"firestore", "pubsub"}
 """Google's emulators, which keep everything in memory."""
@@ -276,8 +269,7 @@ async def soak(wish: argparse.Namespace) -> Figures:
             cloud = await stack.enter_async_context(faulty_cloud(find_emulators(), Path(folder)))
             for _ in range(wish.hogs):
                 stack.enter_context(_hog())
-            limits = httpx.Limits(keepalive_expiry=IDLE_SECONDS)
-            client = await stack.enter_async_context(httpx.AsyncClient(limits=limits))
+            client = await stack.enter_async_context(open_client())
             convert = cloud.front.default["convert"].removesuffix("/push")
             api = await cloud.start_function("api", CONVERT_URL=convert)
             visitor = Visitor(client, api.url.rstrip("/"), cloud.voices)

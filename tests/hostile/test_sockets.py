@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import json
 import os
 import socket
@@ -18,7 +19,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from conversion.serving.serving import listening_socket
-from conversion.serving.websockets import limit_clients
+from conversion.serving.websockets import MOST_EMPTY_FRAMES, PIECE_BYTES, limit_clients
 from functions.live import service
 from functions.live.messages import protocol
 from functions.live.messages.protocol import SUBPROTOCOL
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from hypercorn.typing import ASGIFramework
 
-TEXT, BINARY, PING = 0x1, 0x2, 0x9
+TEXT, BINARY, PING, PONG = 0x1, 0x2, 0x9, 0xA
 CONTINUATION = 0x0
 MIB = 1 << 20
 GIB = 1 << 30
@@ -44,13 +45,14 @@ def short_goodbyes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def served(stage: Stage) -> AsyncIterator[int]:
+async def served(stage: Stage, keepalive: float = 75.0) -> AsyncIterator[int]:
     """Serve an application as `live` is served; yield the port."""
     listening = listening_socket("127.0.0.1", 0)
     port = int(listening.getsockname()[1])
     config = Config()
     config.bind = [f"fd://{listening.detach()}"]
     config.graceful_timeout = 1.0
+    config.keep_alive_timeout = keepalive
     limit_clients(config)
     stop = asyncio.Event()
     app = cast("ASGIFramework", stage.app)
@@ -222,6 +224,62 @@ async def test_a_flood_is_cut_off(flood: bytes, reason: str) -> None:
     assert len(stage.conversion.made) == 1
 
 
+@pytest.mark.parametrize(
+    ("before", "flood"),
+    [
+        (b"", frame(PING, b"")),
+        (b"", frame(PING, bytes(125))),
+        (b"", frame(PONG, b"")),
+        (frame(BINARY, b"x", fin=False), frame(CONTINUATION, b"", fin=False)),
+    ],
+    ids=["pings", "long pings", "pongs", "empty fragments"],
+)
+async def test_frames_that_carry_nothing_end_the_connection(before: bytes, flood: bytes) -> None:
+    stage = Stage()
+    async with served(stage) as port, connected(port) as client:
+        await client.start(stage)
+        await client.send(before + flood * (MOST_EMPTY_FRAMES + 1))
+        assert await client.closed() == (1006, ""), "it just ends, and before it is too slow"
+
+
+async def test_as_many_pings_as_a_patient_client_sends_end_nothing() -> None:
+    stage = Stage()
+    async with served(stage) as port, connected(port) as client:
+        await client.start(stage)
+        for _ in range(3):
+            await client.send(frame(PING, b"") * MOST_EMPTY_FRAMES)
+            await client.send(frame(BINARY, b"x"))
+        await client.send(frame(TEXT, b'{"type":"cancel"}'))
+        assert await client.closed() == (1000, "")
+
+
+async def test_others_have_their_turn_while_a_message_comes_in_pieces_of_a_byte() -> None:
+    stage, turns, come = Stage(), 0, asyncio.Event()
+    app: Any = stage.app
+
+    async def noting(scope: Any, receive: Any, send: Any) -> None:
+        async def receive_and_note() -> Any:
+            message = await receive()
+            if message.get("bytes"):
+                come.set()
+            return message
+
+        await app(scope, receive_and_note, send)
+
+    stage.app = cast("Any", noting)
+    pieces = frame(CONTINUATION, b"x", fin=False) * 60_000
+    async with served(stage) as port, connected(port) as client:
+        await client.start(stage)
+        await client.send(frame(BINARY, b"x", fin=False))
+        sending = asyncio.create_task(client.send(pieces + frame(CONTINUATION, b"", fin=True)))
+        while not come.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+        assert await sending
+        stage.app = app
+    assert turns > len(pieces) / PIECE_BYTES / 2
+
+
 async def test_pings_do_not_keep_a_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "START_SECONDS", 0.2)
     async with served(Stage()) as port, connected(port) as client:
@@ -250,6 +308,107 @@ async def test_frames_against_the_standard_end_the_connection(broken: bytes) -> 
     async with served(Stage()) as port, connected(port) as client:
         await client.send(broken)
         assert (await client.closed())[0] == 1006, "it just ends"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"GET /live HTTP/1.1\r\nHost: live.test\r\n",
+        b"GET /live HTTP/1.1\r\nHost: live.test\r\nX-A: ",
+        b"POST /live HTTP/1.1\r\nHost: live.test\r\nContent-Length: 1000000\r\n\r\n",
+    ],
+    ids=["nothing", "no end", "a header without an end", "a body"],
+)
+async def test_a_handshake_that_never_ends_is_ended(head: bytes) -> None:
+    async with served(Stage(), keepalive=0.3) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head)
+        trickling = asyncio.create_task(_trickle(writer))
+        with suppress(ConnectionError):
+            async with asyncio.timeout(10):
+                while await reader.read(65_536):
+                    pass
+        trickling.cancel()
+        writer.transport.abort()
+
+
+async def _trickle(writer: asyncio.StreamWriter) -> None:
+    """Send a byte now and then, as a client that wants to be waited for."""
+    with suppress(ConnectionError):
+        while True:
+            await asyncio.sleep(0.05)
+            writer.write(b"x")
+            await writer.drain()
+
+
+END = {"type": "end", "bytes": len(DATA), "sha256": hashlib.sha256(DATA).hexdigest()}
+CANCEL = {"type": "cancel"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_made"),
+    [([END, CANCEL], True), ([CANCEL, END], False), ([END, END, CANCEL, END], True)],
+    ids=["end first", "cancel first", "again and again"],
+)
+async def test_of_an_end_and_a_cancel_in_one_packet_the_first_counts(
+    messages: list[dict[str, Any]], *, is_made: bool
+) -> None:
+    stage = Stage()
+    async with served(stage) as port, connected(port) as client:
+        await client.start(stage)
+        packet = b"".join(frame(BINARY, DATA[at : at + 4000]) for at in range(0, len(DATA), 4000))
+        await client.send(packet + b"".join(frame(TEXT, _json(each)) for each in messages))
+        assert await client.closed() == (1000, "")
+        assert [data for _, data, _ in stage.conversion.made] == [DATA] * is_made
+        assert len(stage.uploads.objects) == is_made
+
+
+async def test_what_comes_after_the_end_is_neither_kept_nor_waited_for() -> None:
+    stage = Stage()
+    stage.conversion.may_make.clear()
+    async with served(stage) as port, connected(port) as client:
+        await client.start(stage)
+        await client.send(frame(BINARY, DATA) + frame(TEXT, _json(END)))
+        await stage.conversion.begun.wait()
+        process, begin = psutil.Process(), psutil.Process().memory_info().rss
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                while client.sent < 64 * MIB:
+                    await client.send(frame(BINARY, bytes(4000)) * 100)
+        # The rest waits in the network: only a few messages of a client are taken in advance.
+        assert client.sent < 32 * MIB
+        assert process.memory_info().rss - begin < MOST_GROWTH
+        stage.conversion.may_make.set()
+        while not stage.conversion.made:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert [data for _, data, _ in stage.conversion.made] == [DATA, DATA]
+
+
+async def test_a_message_in_fragments_with_pings_between_them_is_one_message() -> None:
+    stage = Stage()
+    async with served(stage) as port, connected(port) as client:
+        ticket = stage.ticket(await stage.add())
+        start = _json({"type": "start", "ticket": ticket, "content_type": "audio/webm"})
+        await client.send(_in_fragments(TEXT, start))
+        for at in range(0, len(DATA), 1000):
+            await client.send(_in_fragments(BINARY, DATA[at : at + 1000]))
+        await client.send(_in_fragments(TEXT, _json(END)))
+        assert await client.closed() == (1000, "")
+        assert [data for _, data, _ in stage.conversion.made] == [DATA]
+
+
+def _in_fragments(opcode: int, payload: bytes) -> bytes:
+    """Send a byte in each frame, and a ping after each."""
+    pieces = [
+        frame(CONTINUATION if at else opcode, payload[at : at + 1], fin=False)
+        for at in range(len(payload))
+    ]
+    return frame(PING, b"").join([*pieces, frame(CONTINUATION, b"")])
+
+
+def _json(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode()
 
 
 async def test_a_page_of_another_site_gets_no_connection() -> None:

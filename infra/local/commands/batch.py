@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import httpx
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from infra.local.cloud.starting import local_cloud
-from infra.local.commands.visitor import RefusedError, Visitor, Wish, content_type_of
+from infra.local.commands.visitor import (
+    RefusedError,
+    Visitor,
+    Wish,
+    content_type_of,
+    open_client,
+)
 from shared.ports.store import StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -157,7 +162,7 @@ async def run_batch(
         note = partial(console.print, highlight=False, soft_wrap=True)
         async with (
             local_cloud(options, embedded=embedded, note=note) as cloud,
-            httpx.AsyncClient() as client,
+            open_client() as client,
         ):
             visitor = Visitor(client, cloud.addresses.api, cloud.voices)
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import httpx
 from rich.console import Console
 
 from infra.local.cloud.starting import local_cloud
 from infra.local.commands.trace import read_spans, waterfall
-from infra.local.commands.visitor import Visitor, Wish, content_type_of
+from infra.local.commands.visitor import Visitor, Wish, content_type_of, open_client
 
 if TYPE_CHECKING:
     from infra.local.cloud.cloud import LocalCloud
@@ -58,7 +57,7 @@ async def show_conversion(
     """Send one recording through a running local cloud; return its voice_id."""
     steps.show(f"the local cloud is up; the api listens at {cloud.addresses.api}")
     content_type = content_type_of(recording)
-    async with httpx.AsyncClient() as client:
+    async with open_client() as client:
         visitor = Visitor(client, cloud.addresses.api, cloud.voices)
         created = await visitor.create(wish, content_type)
         steps.show(f"POST /api/v1/voices: voice {created['voice_id']}, warm-up sent")

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-import httpx
 from rich.console import Console
 from websockets.exceptions import ConnectionClosed
 
@@ -18,7 +17,13 @@ from infra.local.cloud.starting import local_cloud
 from infra.local.commands.batch import UsageError
 from infra.local.commands.demo import Steps
 from infra.local.commands.live_visitor import LiveVisitor
-from infra.local.commands.visitor import RefusedError, Visitor, Wish, content_type_of
+from infra.local.commands.visitor import (
+    RefusedError,
+    Visitor,
+    Wish,
+    content_type_of,
+    open_client,
+)
 from speech.decoding.decoder import Decoder
 from speech.decoding.recordings.recording import DecodeLimits
 
@@ -76,7 +81,7 @@ async def run_live(
 
 async def _speak(cloud: LocalCloud, steps: Steps, wish: Wish, source: Source, output: Path) -> None:
     content_type = "audio/wav" if source.path is None else content_type_of(source.path)
-    async with httpx.AsyncClient() as client:
+    async with open_client() as client:
         visitor = Visitor(client, cloud.addresses.api, cloud.voices)
         created = await visitor.create(wish, content_type)
     steps.show(f"POST /api/v1/voices: voice {created['voice_id']} and a ticket")

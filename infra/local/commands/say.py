@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import httpx
 from rich.console import Console
 
 from infra.local.cloud.starting import local_cloud
 from infra.local.commands.batch import require_free
-from infra.local.commands.visitor import Visitor
+from infra.local.commands.visitor import Visitor, open_client
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +31,7 @@ async def run_text(
     note = partial(Console().print, highlight=False, soft_wrap=True)
     async with (
         local_cloud(options, embedded=embedded, note=note) as cloud,
-        httpx.AsyncClient() as client,
+        open_client() as client,
     ):
         visitor = Visitor(client, cloud.addresses.api, cloud.voices)
         created = await visitor.create_text(wish)

@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import httpx
+
 from shared.voices.media import CONTENT_TYPES, SNIFF_BYTES, sniff
 from shared.voices.voice import Status
 
@@ -13,18 +15,27 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
-    import httpx
-
     from shared.ports.store import VoiceStore
     from shared.voices.voice import Voice
 
 REQUEST_SECONDS: Final = 60.0
+
+IDLE_SECONDS: Final = 1.0
+"""How long a connection is kept for the next request: less than any of our servers keeps it.
+
+A browser sends a request again whose connection is closed at that very moment, httpx does not.
+"""
 
 NEWS_SECONDS: Final = 600.0
 """How long a voice may stay without news.
 
 A worker renews its lease every second, so a voice that is converted has news all the time.
 """
+
+
+def open_client() -> httpx.AsyncClient:
+    """Open a client for the requests of visitors."""
+    return httpx.AsyncClient(limits=httpx.Limits(keepalive_expiry=IDLE_SECONDS))
 
 
 class RefusedError(Exception):

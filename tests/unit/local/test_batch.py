@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import gunicorn.config
 import httpx
 import pytest
+import uvicorn
 
+from infra.local.commands import visitor
 from infra.local.commands.batch import BatchJob, Report, UsageError, convert_all, plan_jobs
-from infra.local.commands.visitor import Visitor, Wish
+from infra.local.commands.visitor import IDLE_SECONDS, Visitor, Wish, open_client
 from infra.local.memory.voices import MemoryVoices
 from shared.ports.store import StoreUnavailableError
 from shared.voices.voice import Options, Result, Status, create, new_voice_id
@@ -205,3 +209,35 @@ async def test_a_broken_listener_fails_only_its_own_recording(tmp_path: Path) ->
         None,
     ]
     assert files_in(tmp_path) == ["b.wav", "c.wav"]
+
+
+def test_a_visitor_uses_no_connection_that_a_server_may_be_closing() -> None:
+    # Uvicorn serves the local bucket and the embedded cloud, Gunicorn the functions.
+    kept = (uvicorn.Config(None).timeout_keep_alive, gunicorn.config.Keepalive.default)  # type: ignore[arg-type] # no application is served
+    assert min(kept) / 2 >= IDLE_SECONDS
+
+
+async def test_the_clients_of_the_commands_forget_idle_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(visitor, "IDLE_SECONDS", 0.1)
+    asked = 0
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        while await reader.readline():
+            while (await reader.readline()).strip():
+                pass
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with server, open_client() as client:
+        for _ in range(2):
+            await client.get(url)
+        assert asked == 1
+        await asyncio.sleep(0.2)
+        await client.get(url)
+        assert asked == 2
