@@ -19,15 +19,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from hypercorn.protocol import h2, h11
 from hypercorn.protocol.events import Body, Data, StreamClosed
 from hypercorn.protocol.ws_stream import WSStream
+from wsproto.events import Event as Frame
 from wsproto.events import Message, Ping, Pong
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Generator, Iterator
 
     from hypercorn.config import Config
     from hypercorn.protocol.events import Event
@@ -77,7 +78,7 @@ class BoundedStream(WSStream):
         events = self.connection.events
         self.connection.events = lambda: self._counted(events())  # type: ignore[method-assign]
 
-    def _counted(self, events: Iterator[Any]) -> Iterator[Any]:
+    def _counted(self, events: Iterator[Frame]) -> Generator[Frame, None, None]:
         """Pass events on, until too many of them carried nothing."""
         for event in events:
             if isinstance(event, Message) and event.message_finished:
