@@ -3,8 +3,8 @@
     python -m benchmarks.cold_start.start_parts converter SINCE
         does what a conversion container does, until it has converted its standard input twice;
         SINCE is the monotonic clock, in seconds, at its exec.
-    python -m benchmarks.cold_start.start_parts NAME
-        imports a deployable and opens its clients.
+    python -m benchmarks.cold_start.start_parts NAME [PACKAGE ...]
+        imports a deployable and opens its clients, where these packages are not installed.
 
 In a process of its own, because what is imported is imported once.
 """
@@ -15,9 +15,12 @@ from __future__ import annotations
 import json
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from conversion.starting import Tools
 
 
@@ -88,9 +91,30 @@ async def convert_once(tools: Tools, data: bytes) -> None:
     encode(samples, character.engine.sample_rate, OutputFormat.WAV, character.marking)
 
 
-def measure_deployable(name: str) -> dict[str, float]:
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Finds no package of some names.
+
+    Attributes:
+        names: whose.
+    """
+
+    names: frozenset[str]
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
+        """Leave a package to other finders; see `importlib.abc.MetaPathFinder`.
+
+        Raises:
+            ModuleNotFoundError: it is one of those that are absent.
+        """
+        if name in self.names:
+            raise ModuleNotFoundError(f"{name} is not deployed", name=name)
+
+
+def measure_deployable(name: str, absent: Sequence[str]) -> dict[str, float]:
     """Import a deployable and open what it opens before its first request."""
     import asyncio
+    import gc
     from importlib import import_module
 
     kinds = {
@@ -100,6 +124,9 @@ def measure_deployable(name: str) -> dict[str, float]:
         "on_upload": "OnUploadSettings",
         "sweep": "SweepSettings",
     }
+    sys.meta_path.insert(0, Absent(frozenset(absent)))
+    # As all of them do while they start: an archive's main.py, and the conversion container.
+    gc.disable()
     before = len(sys.modules)
     laps = Laps(time.monotonic())
     module = import_module(f"functions.{name}.main")
@@ -127,7 +154,7 @@ def main(arguments: list[str]) -> None:
         recording = sys.stdin.buffer.read()
         found = measure_converter(float(details[0]), recording)
     else:
-        found = measure_deployable(what)
+        found = measure_deployable(what, details)
     print(json.dumps(found))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -12,6 +13,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import packages_distributions
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
@@ -99,8 +101,12 @@ class Starter:
         return self._run("convert", *arguments, standard_input=recording)
 
     def measure_imports(self, deployable: str) -> dict[str, float]:
-        """Return milliseconds of a deployable's imports and clients, and how many modules."""
-        return self._run(deployable, deployable)
+        """Return milliseconds of a deployable's imports and clients, and how many modules.
+
+        Only what it has where it is deployed can be imported: some libraries import others, such as
+        httpx `rich`, wherever they are installed.
+        """
+        return self._run(deployable, deployable, *absent_packages(deployable))
 
     def measure_yardstick(self) -> float:
         """Return the processor time of importing NumPy in a new process, in milliseconds."""
@@ -126,6 +132,21 @@ class Starter:
 
     def _environment(self, deployable: str) -> dict[str, str]:
         return {**self._common, **self._environments[deployable]}
+
+
+def absent_packages(deployable: str) -> list[str]:
+    """Return the importable packages that are installed here, but not with a deployable."""
+    lock = (ROOT / "functions" / deployable / "requirements.txt").read_text()
+    locked = {_normal(name) for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
+    return sorted(
+        package
+        for package, distributions in packages_distributions().items()
+        if locked.isdisjoint(map(_normal, distributions))
+    )
+
+
+def _normal(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def bytecode_in(folder: Path, *, is_written: bool) -> dict[str, str]:

@@ -7,6 +7,7 @@ and warms the conversion up; clients that cannot listen to Firestore wait here f
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, partial
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from functions.api import described_later  # noqa: F401 - before FastAPI is imported
 from functions.api.app import create_app, serve_page
 from functions.api.protection.app_check import AppCheck
 from functions.api.protection.client_names import ClientNames
@@ -52,6 +54,7 @@ from shared.voices.live_tickets import Tickets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from ssl import SSLContext
 
     from fastapi import FastAPI
 
@@ -73,6 +76,7 @@ class Services:
         conversions: opens the topic of the conversion messages, which only texts need.
         open_characters: opens the bucket of the characters; None if there is none.
         own_characters: what the making of visitors' own characters speaks to; None without it.
+        trust: says which certificates of the converter are good; None for httpx's own.
     """
 
     voices: VoiceStore
@@ -81,6 +85,7 @@ class Services:
     conversions: Callable[[], Publisher]
     open_characters: Callable[[], Bucket] | None = None
     own_characters: OwnCharacterServices | None = None
+    trust: SSLContext | None = None
 
 
 def build(config: ApiSettings, services: Services) -> FastAPI:
@@ -115,7 +120,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         voices=services.voices,
         intake=intake,
         texts=texts,
-        warm_up=open_warm_up(config),
+        warm_up=open_warm_up(config, services.trust),
         sign_in=open_sign_in(config),
         app_check=open_app_check(config),
         limits=limits,
@@ -129,7 +134,7 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
         ),
         client_names=ClientNames(config.pseudonym_key),
         upload_memory=upload_memory,
-        verifications=open_verifications(config, upload_memory),
+        verifications=open_verifications(config, services.trust, upload_memory),
         catalogue=catalogue,
         wait_seconds=config.wait_seconds,
         seconds=(config.min_seconds, config.max_seconds),
@@ -197,20 +202,23 @@ def open_identity(config: ApiSettings) -> Identity:
     return NoIdentity() if is_local else GoogleIdentity(config.convert_url)
 
 
-def open_warm_up(config: ApiSettings) -> WarmUp:
+def open_warm_up(config: ApiSettings, trust: SSLContext | None = None) -> WarmUp:
     """Build the warm-up of the conversion container."""
     return WarmUp(
-        httpx.AsyncClient(),
+        httpx.AsyncClient(verify=trust or True),
         f"{config.convert_url}/warmup",
         open_identity(config),
         most=config.warm_ups_at_once,
     )
 
 
-def open_verifications(config: ApiSettings, memory: UploadMemory) -> Verifications:
+def open_verifications(
+    config: ApiSettings, trust: SSLContext | None, memory: UploadMemory
+) -> Verifications:
     """Build the verifications, for which a converter is asked."""
     url = f"{config.convert_url}/verifications"
-    return Verifications(httpx.AsyncClient(), url, open_identity(config), memory)
+    client = httpx.AsyncClient(verify=trust or True)
+    return Verifications(client, url, open_identity(config), memory)
 
 
 def open_sign_in(config: ApiSettings) -> SignIn:
@@ -243,13 +251,17 @@ def open_live_offer(config: ApiSettings) -> LiveOffer | None:
 
 def open_services(config: ApiSettings) -> Services:
     """Open the clients."""
-    return Services(
-        voices=clients.open_voices(config, targets_per_stream=config.listen_targets_per_stream),
-        uploads=clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config)),
-        results=clients.open_bucket(config, config.results_bucket),
-        conversions=cache(partial(clients.open_publisher, config, config.conversions_topic)),
-        open_characters=clients.characters_opener(config),
-    )
+    with ThreadPoolExecutor(1) as beside:
+        # Reading some hundred certificates lets the imports of the clients go on meanwhile.
+        trust = beside.submit(httpx.create_ssl_context)
+        return Services(
+            voices=clients.open_voices(config, targets_per_stream=config.listen_targets_per_stream),
+            uploads=clients.open_bucket(config, config.uploads_bucket, clients.open_signer(config)),
+            results=clients.open_bucket(config, config.results_bucket),
+            conversions=cache(partial(clients.open_publisher, config, config.conversions_topic)),
+            open_characters=clients.characters_opener(config),
+            trust=trust.result(),
+        )
 
 
 api = cloud_function("api", ApiSettings, open_services, build, check_characters)
