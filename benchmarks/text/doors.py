@@ -153,7 +153,7 @@ async def _doors(server: Server, client: httpx.AsyncClient, wyoming_port: int) -
         Door("VOICEVOX, `/audio_query` and `/streaming_synthesis`", voicevox),
         *(
             Door(f"OpenAI, {each}", partial(_ask_openai, client, each))
-            for each in ("pcm", "wav", "mp3", "opus")
+            for each in ("pcm", "wav", "mp3", "opus", "aac", "flac")
         ),
         Door("text in pieces, one WebSocket a text", partial(_ask_in_pieces, server)),
         Door("Wyoming, one connection a text", partial(_ask_wyoming, wyoming_port)),

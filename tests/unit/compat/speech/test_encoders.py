@@ -69,6 +69,23 @@ def test_a_file_says_at_its_beginning_that_it_is_synthetic(codec: Codec) -> None
     assert DIGITAL_SOURCE_TYPE.encode() in beginning[:4000]
 
 
+@pytest.mark.parametrize(("rate", "stated"), [(24_000, 24_000), (44_100, 48_000)])
+def test_opus_gets_the_voices_own_rate_if_it_knows_it(rate: int, stated: int) -> None:
+    encoder = open_encoder(FORMATS["opus"], rate, MARKING)
+    content = encoder.encode(TONE) + encoder.finish()
+
+    # "OpusHead", version, channels, samples to skip, and the rate of what was encoded (RFC 7845).
+    begin = content.index(b"OpusHead") + 12
+    assert int.from_bytes(content[begin : begin + 4], "little") == stated
+
+
+@pytest.mark.parametrize("codec", [Codec.MP3, Codec.WAV])
+def test_a_file_in_which_nothing_is_said_still_says_that_it_is_synthetic(codec: Codec) -> None:
+    encoder = open_encoder(FORMATS[codec.value], RATE, MARKING)
+
+    assert DIGITAL_SOURCE_TYPE.encode() in encoder.finish()
+
+
 def test_pieces_are_resampled_without_seams() -> None:
     sound = SoundFormat(Codec.PCM, 8_000)
 
