@@ -99,6 +99,9 @@ async def ask_all(client: httpx.AsyncClient) -> dict[str, httpx.Response]:
         ),
         "openai": await client.post("/v1/audio/speech", json=said),
         "openai pcm": await client.post("/v1/audio/speech", json=said | {"response_format": "pcm"}),
+        "openai opus": await client.post(
+            "/v1/audio/speech", json=said | {"response_format": "opus"}
+        ),
         "elevenlabs": await client.post(changer, files=recording),
         "elevenlabs wav": await client.post(
             changer, params={"output_format": "wav_24000"}, files=recording
@@ -234,7 +237,8 @@ async def test_archives_and_files_are_written_outside_of_the_loop(
         (synthesis_routes, "connect_waves"),
         (elevenlabs, "wav_file"),
         (encoders.PcmEncoder, "encode"),
-        (encoders._FfmpegEncoder, "encode"),  # noqa: SLF001 - it is what takes long
+        (encoders._Mp3Encoder, "encode"),  # noqa: SLF001 - it is what takes long
+        (encoders._FfmpegEncoder, "encode"),  # noqa: SLF001 - likewise
     ]
     for owner, name in writers:
         watch(owner, name)
