@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import unicodedata
 from datetime import datetime  # noqa: TC003 - pydantic reads the annotations
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from functions.api.answers.models import CONTENT_TYPE_PATTERN, Upload
 from shared.own_characters.objects import Kind  # noqa: TC001 - as above
@@ -23,6 +24,30 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+_BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and signs of which nothing is seen."""
+
+_WIDE_SPACE: Final = "\u3000"
+"""Stands between the names of Japanese people."""
+
+_MOST_MARKS: Final = 2
+"""How many marks a letter may carry; more of them cover the lines around it."""
+
+
+def _require_seen(text: str) -> str:
+    """Refuse what hides, turns or covers text, whatever the pattern in the description says."""
+    if not text.replace(_WIDE_SPACE, "").isprintable() or _BLANK & set(text):
+        raise ValueError("only characters that can be seen are allowed")
+    composed = unicodedata.normalize("NFC", text)
+    marks = ("x" if unicodedata.combining(sign) else " " for sign in composed)
+    if "x" * (_MOST_MARKS + 1) in "".join(marks):
+        raise ValueError("a letter carries too many marks")
+    return composed
+
+
+_Seen: Final = AfterValidator(_require_seen)
+
+
 def _plain(most: int) -> StringConstraints:
     return StringConstraints(strip_whitespace=True, min_length=1, max_length=most, pattern=_PLAIN)
 
@@ -30,14 +55,15 @@ def _plain(most: int) -> StringConstraints:
 class NewOwnCharacter(_Model):
     """A new character of the visitor's own voice, and the terms that its owner agrees to."""
 
-    name: Annotated[str, _plain(40)]
+    name: Annotated[str, _plain(40), _Seen]
     language: Literal["en", "ja"]
-    owner: Annotated[str, _plain(100)]
+    owner: Annotated[str, _plain(100), _Seen]
     contact: Annotated[
         str,
         StringConstraints(
             pattern=r"^(https://[^\s/<>&]+(/[^\s<>&]*)?|[^\s@:/<>&]+@[^\s@<>&]+)$", max_length=200
         ),
+        _Seen,
     ]
     is_my_own_voice: Literal[True]
     no_public_figure_no_minor: Literal[True]

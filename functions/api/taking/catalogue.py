@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from functions.api.answers.problems import Problem
 from functions.api.taking.choice import choose_character
 from shared.characters.bucket import IncompleteCharacterError, NoSuchCharacterError
-from shared.characters.manifest import MAX_PORTRAIT_BYTES
+from shared.characters.manifest import MAX_PORTRAIT_BYTES, ManifestError
 from shared.characters.own_ids import is_own
 from shared.errors import PassingError
 from shared.voices.objects import StorageUnavailableError
@@ -200,7 +200,10 @@ async def _read_own(bucket: CharacterBucket, name: str) -> Mapping[str, Characte
     """Read a visitor's own character, which no list has."""
     try:
         return {name: (await bucket.read(name)).manifest}
-    except NoSuchCharacterError:
+    except (NoSuchCharacterError, ManifestError) as error:
+        if isinstance(error, ManifestError):
+            extra = {"event": "character_not_listed"}
+            _LOG.warning("a visitor's own character is not used: %s", error, extra=extra)
         raise Problem(
             422, ErrorCode.UNKNOWN_CHARACTER, f"There is no character {name!r}; it was deleted."
         ) from None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -194,6 +195,14 @@ async def test_where_visitors_sign_in_only_they_make_characters_each_their_own(
         {"name": "\u202egpj.exe"},
         {"name": " "},
         {"name": "a" * 41},
+        {"name": "\u061cabc"},
+        {"name": "a\u2060b"},
+        {"name": "\u3164"},
+        {"name": "\u2800\u00ad"},
+        {"name": "Ada\U000e0041"},
+        {"name": "e" + "\u0301" * 39},
+        {"owner": "Ada\ufff9Example"},
+        {"contact": "ada@example.org\u202emoc"},
         {"owner": "Ada\nExample"},
         {"contact": "javascript:alert(1)"},
         {"is_my_own_voice": False},
@@ -206,6 +215,13 @@ async def test_markup_in_names_and_terms_that_are_not_agreed_to_are_refused(
     client: httpx.AsyncClient, wrong: dict[str, Any]
 ) -> None:
     problem(await client.post(PATH, json=WISH | wrong), 422, "invalid_request")
+
+
+@pytest.mark.parametrize("name", ["メイの声", "か\u3099くや", "山田\u3000花子", "Nguyễn", "👩 Ada"])
+async def test_names_of_people_are_taken(client: httpx.AsyncClient, name: str) -> None:
+    path, key = await begin(client, name=name, owner=name)
+    shown = (await client.get(path, headers=key)).json()["name"]
+    assert shown == unicodedata.normalize("NFC", name)
 
 
 async def test_as_many_characters_are_begun_in_a_day_as_the_operator_allows(
@@ -297,6 +313,9 @@ async def test_an_own_character_is_in_no_list_and_is_found_by_who_knows_its_id(
     character_id = new_character_id()
     wish = {"character": character_id}
     problem(await client.post("/api/v1/voices", json=wish), 422, "unknown_character")
+    workshop.characters.put(f"{character_id}/character.json", b"{}")
+    problem(await client.post("/api/v1/voices", json=wish), 422, "unknown_character")
+    workshop.characters.objects.clear()
     put_character(workshop.characters, character_id)
 
     listed = (await client.get("/api/v1/characters")).json()["characters"]
