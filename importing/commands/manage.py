@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
-from rich.table import Table
 
 from importing.bundles.portraits import read_portrait
+from importing.commands.tables import PlainTable
 from importing.files.errors import VoiceFileError
 from shared.characters.manifest import (
     BUILT_IN,
@@ -33,10 +33,13 @@ from shared.characters.manifest import (
     parse_manifest,
     read_manifest,
 )
+from shared.process.terminal import plain
 from shared.process.writing import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from rich.table import Table
 
 CHARACTERS: Final = Path("characters")
 PORTRAIT: Final = "portrait.svg"
@@ -86,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _table(folder: Path) -> Table:
-    table = Table("id", "name", "engine", "takes", "MB", "from")
+    table = PlainTable("id", "name", "engine", "takes", "MB", "from")
     for each in bundle_folders(folder):
         try:
             table.add_row(*_row(read_manifest(each)))
@@ -166,4 +169,4 @@ def _write(folder: Path, said: dict[str, Any]) -> None:
 
 
 def _say(sentence: str) -> None:
-    sys.stdout.write(f"{sentence}\n")
+    sys.stdout.write(f"{plain(sentence)}\n")

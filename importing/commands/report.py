@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
+from importing.commands.tables import PlainTable
 from importing.encoders.pitch_models import TONE_HZ
 from importing.trial.trial import SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rich.table import Table
 
     from importing.aivmx.text_voices import TextVoice
     from importing.encoders.bert import BertReport
@@ -80,7 +81,8 @@ def text_voice_table(voice: TextVoice, encoder: StoredEncoder, tried: Tried) -> 
     table, facts = _table("imported"), voice.read.facts
     table.add_row("found", f"AIVMX voice {facts.name} {facts.version}")
     table.add_row("creators", ", ".join(facts.creators) or "not said")
-    first_line = (facts.licence or "none: not for publication").strip().splitlines()[0]
+    licence = (facts.licence or "").strip() or "none: not for publication"
+    first_line, *_ = licence.splitlines()
     table.add_row("licence in the file", first_line)
     for speaker in facts.voice.speakers:
         styles = ", ".join(f"{style.name} ({style.id})" for style in speaker.styles)
@@ -168,7 +170,7 @@ def _about(index: RetrievalIndex) -> str:
 
 
 def _table(title: str) -> Table:
-    table = Table(title=title, show_header=False)
+    table = PlainTable(title=title, show_header=False)
     table.add_column("what")
     table.add_column("is", overflow="fold")
     return table

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from infra.local.cloud.starting import local_cloud
 from infra.local.commands.visitor import (
@@ -159,7 +160,7 @@ async def run_batch(
     reports = [Report(job) for job in jobs]
     with _progress(console) as progress:
         bar = progress.add_task("starting the local cloud", total=len(jobs))
-        note = partial(console.print, highlight=False, soft_wrap=True)
+        note = partial(console.print, highlight=False, soft_wrap=True, markup=False)
         async with (
             local_cloud(options, embedded=embedded, note=note) as cloud,
             open_client() as client,
@@ -264,15 +265,15 @@ def _table(reports: Sequence[Report]) -> Table:
     for heading in ("recording", "seconds", "result"):
         table.add_column(heading, overflow="fold")
     for report in reports:
-        table.add_row(str(report.job.source), *_outcome(report))
+        table.add_row(Text(str(report.job.source)), *_outcome(report))
     return table
 
 
-def _outcome(report: Report) -> tuple[str, str]:
+def _outcome(report: Report) -> tuple[str, Text]:
     if report.error is not None:
-        return "", f"[red]{report.error.code}[/red]: {report.error.detail}"
+        return "", Text.assemble((report.error.code, "red"), f": {report.error.detail}")
     if report.is_there:
-        return "", f"already there (--overwrite replaces it): {report.job.target}"
+        return "", Text(f"already there (--overwrite replaces it): {report.job.target}")
     if report.voice is None or report.voice.input is None:
-        return "", ""
-    return f"{report.voice.input.seconds:.2f}", str(report.job.target)
+        return "", Text()
+    return f"{report.voice.input.seconds:.2f}", Text(str(report.job.target))

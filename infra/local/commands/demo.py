@@ -32,7 +32,11 @@ class Steps:
     def show(self, what: str) -> None:
         """Print one step."""
         seconds = time.perf_counter() - self.begin
-        self.console.print(f"{seconds:7.2f} s  {what}", highlight=False, soft_wrap=True)
+        self.say(f"{seconds:7.2f} s  {what}")
+
+    def say(self, what: str) -> None:
+        """Print a line; a file may be called `song [live].wav`."""
+        self.console.print(what, highlight=False, soft_wrap=True, markup=False)
 
 
 async def run_demo(
@@ -44,11 +48,11 @@ async def run_demo(
     async with local_cloud(options, embedded=embedded, note=steps.show) as cloud:
         voice_id = await show_conversion(cloud, steps, wish, SAMPLE, output)
     steps.show("everything is stopped; the converted recording:")
-    steps.console.print(str(output), highlight=False, soft_wrap=True)
+    steps.say(str(output))
     if options.traces is not None:
         steps.show(f"the voice's way, from {options.traces}:")
         for line in waterfall(read_spans(options.traces, voice_id)):
-            steps.console.print(line, highlight=False, soft_wrap=True)
+            steps.say(line)
 
 
 async def show_conversion(

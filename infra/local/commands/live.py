@@ -76,7 +76,7 @@ async def run_live(
     async with local_cloud(options, embedded=embedded, note=steps.show) as cloud:
         await _speak(cloud, steps, wish, source, output)
     steps.show("everything is stopped; the converted recording:")
-    steps.console.print(str(output), highlight=False, soft_wrap=True)
+    steps.say(str(output))
 
 
 async def _speak(cloud: LocalCloud, steps: Steps, wish: Wish, source: Source, output: Path) -> None:

@@ -28,7 +28,7 @@ async def run_text(
     """
     if not overwrite:
         require_free(output)
-    note = partial(Console().print, highlight=False, soft_wrap=True)
+    note = partial(Console().print, highlight=False, soft_wrap=True, markup=False)
     async with (
         local_cloud(options, embedded=embedded, note=note) as cloud,
         open_client() as client,

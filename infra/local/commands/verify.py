@@ -12,6 +12,7 @@ from rich.console import Console
 from conversion.origin.verifying import Verifier
 from conversion.origin.watermarking import watermark_keys
 from infra.local.configuration.origin import origin_environment
+from shared.process.terminal import plain
 from shared.voices.voice import VoiceError
 from speech.decoding.decoder import Decoder
 
@@ -50,7 +51,7 @@ async def run_verify(files: Sequence[Path], folder: Path) -> int:
                 console.print(f"{file}: {error}", markup=False)
                 failed = 1
             else:
-                console.print(f"{file}: {_told(found)}", markup=False)
+                console.print(f"{file}: {plain(_told(found))}", markup=False)
     return failed
 
 

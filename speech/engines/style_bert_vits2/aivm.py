@@ -215,7 +215,8 @@ def _style_vectors(encoded: str) -> NDArray[np.float32]:
         array = io.BytesIO(base64.b64decode(encoded, validate=True))
         np.lib.format.read_magic(array)
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(array)
-    except (ValueError, SyntaxError, TokenError) as error:
+    # The header is Python's; of ten thousand signs in a row its parser says MemoryError.
+    except (ValueError, SyntaxError, TokenError, RecursionError, MemoryError) as error:
         raise AivmxError(f"{expected}, found no array.") from error
     values = array.read()
     # Looked at before anything as large as the header says is made.

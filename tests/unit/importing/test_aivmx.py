@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,6 +178,11 @@ def unfinished_array() -> str:
     return base64.b64encode(b"\x93NUMPY\x01\x00\x02\x00{ ").decode()
 
 
+def endless_array() -> str:
+    header = ("{'descr': '<f4', 'shape': " + "-" * 9_000 + "1}").encode()
+    return base64.b64encode(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header).decode()
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -223,6 +229,7 @@ def unfinished_array() -> str:
         (lambda: file(aivm_style_vectors="%"), "in base64, found no array"),
         (lambda: file(aivm_style_vectors=unfinished_array()), "in base64, found no array"),
         (lambda: file(aivm_style_vectors="AAAA"), "in base64, found no array"),
+        (lambda: file(aivm_style_vectors=endless_array()), "in base64, found no array"),
         (of_vectors(np.zeros((2, 255), np.float32)), r"found float32 \[2, 255\]"),
         (of_vectors(np.zeros((2, 256))), r"found float64 \[2, 256\]"),
         (of_vectors(np.array([[None] * 256])), r"found object \[1, 256\]"),

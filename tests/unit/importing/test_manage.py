@@ -46,6 +46,21 @@ def test_every_command_says_more_of_itself(
     assert "usage: character" in capsys.readouterr().out
 
 
+def test_names_of_strangers_are_listed_as_they_are_and_steer_no_terminal(
+    characters: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = characters / "ada" / "character.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    manifest["name"]["en"] = "[/b]\x1b[2J"
+    path.write_text(json.dumps(manifest), "utf-8")
+
+    assert main(["list", "--into", str(characters)], never_asked) == 0
+
+    said = capsys.readouterr().out
+    assert "\x1b[2J" not in said
+    assert "[/b]" in said
+
+
 def test_a_list_has_the_own_characters_and_those_that_do_not_load(
     characters: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,10 +10,18 @@ import gunicorn.config
 import httpx
 import pytest
 import uvicorn
+from rich.console import Console
 
 from infra.local.commands import visitor
-from infra.local.commands.batch import BatchJob, Report, UsageError, convert_all, plan_jobs
-from infra.local.commands.visitor import IDLE_SECONDS, Visitor, Wish, open_client
+from infra.local.commands.batch import (
+    BatchJob,
+    Report,
+    UsageError,
+    _table,
+    convert_all,
+    plan_jobs,
+)
+from infra.local.commands.visitor import IDLE_SECONDS, RefusedError, Visitor, Wish, open_client
 from infra.local.memory.voices import MemoryVoices
 from shared.ports.store import StoreUnavailableError
 from shared.voices.voice import Options, Result, Status, create, new_voice_id
@@ -221,23 +229,38 @@ async def test_the_clients_of_the_commands_forget_idle_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(visitor, "IDLE_SECONDS", 0.1)
-    asked = 0
+    connections: list[asyncio.Task[None] | None] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal asked
-        asked += 1
+        connections.append(asyncio.current_task())
         while await reader.readline():
             while (await reader.readline()).strip():
                 pass
             writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
         writer.close()
+        await writer.wait_closed()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-    async with server, open_client() as client:
-        for _ in range(2):
+    async with server:
+        async with open_client() as client:
+            for _ in range(2):
+                await client.get(url)
+            assert len(connections) == 1
+            await asyncio.sleep(0.2)
             await client.get(url)
-        assert asked == 1
-        await asyncio.sleep(0.2)
-        await client.get(url)
-        assert asked == 2
+        await asyncio.gather(*(each for each in connections if each is not None))
+    assert len(connections) == 2
+
+
+def test_a_file_is_shown_as_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    job = BatchJob(tmp_path / "song [live].wav", tmp_path / "song [live]-mei.wav")
+    refused = Report(job, error=RefusedError("corrupt", "what [/b] means"))
+    Console().print(_table([refused, Report(job, is_there=True)]))
+    said = capsys.readouterr().out
+    assert said.count("song [live].wav") == 2
+    assert "song [live]-mei.wav" in said
+    assert "what [/b] means" in said
