@@ -64,6 +64,9 @@ async def adding_compat(
             )
             follower = Follower(config.characters_dir, load, tools.characters)
             stack.callback(asyncio.create_task(follower.follow(compat.offered)).cancel)
+        if config.wyoming_port is not None:
+            listening = compat.wyoming.listening("127.0.0.1", config.wyoming_port)
+            await stack.enter_async_context(listening)
         yield replace(services, admission=admission, others=compat.app)
 
 

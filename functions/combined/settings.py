@@ -35,6 +35,8 @@ class CombinedSettings(LiveSettings):
             NAME=CHARACTER, separated by commas.
         voicevox_speakers: by which further numbers clients of VOICEVOX may ask for a character,
             each NUMBER=CHARACTER, separated by commas.
+        wyoming_port: where clients of Wyoming on this machine find the voices; None for nowhere.
+            Cloud Run hands no such connections on.
         follow_characters: whether these APIs offer bundles that come into the folder of characters
             while the service runs; an image's folder never changes.
     """
@@ -46,4 +48,5 @@ class CombinedSettings(LiveSettings):
     key_seconds_per_day: Annotated[float, Field(gt=0)] | None = None
     voicevox_speakers: CommaSeparated = ()
     openai_voices: CommaSeparated = ()
+    wyoming_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     follow_characters: Switch = Switch.OFF

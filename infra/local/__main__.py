@@ -26,6 +26,7 @@ from infra.local.configuration.names import CHARACTERS_BUCKET, PROJECT_ID
 from infra.local.configuration.options import (
     ROOT,
     VOICEVOX_PORT,
+    WYOMING_PORT,
     CloudOptions,
     OwnCharacterOptions,
     Scaling,
@@ -49,6 +50,8 @@ LONG_DEADLINE_SECONDS: Final = 300
 """The user's own files may be longer than those that a public page accepts."""
 
 LONG_CHARACTERS: Final = 2000
+_LAST_PORT: Final = 65_535
+
 SPEAKING: Final[Mapping[str, str]] = {
     "speed": "2 is twice as fast",
     "pitch": "semitones",
@@ -195,6 +198,11 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     text = f"port of the routes of VOICEVOX; {VOICEVOX_PORT}, VOICEVOX's own, if it is left out"
     parser.add_argument("--voicevox-port", type=int, default=VOICEVOX_PORT, help=text)
     text = (
+        f"serve clients of Wyoming (Home Assistant), too; at port {WYOMING_PORT} if none is named"
+    )
+    wyoming = {"nargs": "?", "type": _port, "const": WYOMING_PORT, "metavar": "PORT"}
+    parser.add_argument("--wyoming", dest="wyoming_port", **wyoming, help=text)
+    text = (
         "a site whose pages may use the services, such as http://localhost:5173; may be repeated; "
         "every site on this machine if it is left out"
     )
@@ -209,6 +217,12 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folder", type=Path, default=ROOT / ".local", help=text)
     # Ctrl-C is how it ends.
     parser.set_defaults(command=_serve, interrupted=0)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"expected a port from 1 to {_LAST_PORT}, found {text!r}")
+    return int(text)
 
 
 def _per_day(text: str) -> int:
@@ -326,6 +340,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
         parsed.folder,
         api_port=parsed.port,
         voicevox_port=parsed.voicevox_port,
+        wyoming_port=parsed.wyoming_port,
         scaling=_scaling(parsed),
         notice=parsed.notice or "off",
         own_characters=_own_characters(parsed),
@@ -345,7 +360,9 @@ async def _serve(parsed: argparse.Namespace) -> int:
             endpoints = cloud.endpoints()
             _say(f"the page: {endpoints['page'] or 'not built (see README.md)'}")
             _say(f"the api:  {endpoints['api']}/docs")
-            _say(f"VOICEVOX: {endpoints['voicevox']}{_other_port(endpoints, parsed)}")
+            _say(f"VOICEVOX: {_with_port(endpoints['voicevox'], parsed.voicevox_port)}")
+            if endpoints["wyoming"] is not None:
+                _say(f"Wyoming:  {_with_port(endpoints['wyoming'], parsed.wyoming_port)}")
             _say(f"for other programs: {path}   (Ctrl-C stops everything)")
             folder = Path(os.environ.get("CHARACTERS_DIR", ROOT / "characters"))
             own = OwnCharacters(folder, partial(_open_offer, cloud), _say)
@@ -368,10 +385,11 @@ def _open_offer(cloud: LocalCloud) -> CharacterFolder:
     return CharacterFolder(client.bucket(CHARACTERS_BUCKET), say=lambda _: None)
 
 
-def _other_port(endpoints: Mapping[str, object], parsed: argparse.Namespace) -> str:
-    if str(endpoints["voicevox"]).endswith(f":{parsed.voicevox_port}"):
-        return ""
-    return f" (another program has port {parsed.voicevox_port})"
+def _with_port(address: str, wanted: int) -> str:
+    """Return an address for people, and why it is not at the port that they asked for."""
+    if address.endswith(f":{wanted}"):
+        return address
+    return f"{address} (another program has port {wanted})"
 
 
 def _say(sentence: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import shutil
@@ -12,9 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
+from wyoming.client import AsyncTcpClient
+from wyoming.info import Describe, Info
+from wyoming.tts import Synthesize, SynthesizeVoice
 
 from importing.commands import publish as characters
 from infra.local.configuration.names import CHARACTERS_BUCKET
+from infra.local.configuration.ports import Ports
 from tests.integration.served import ROOT, SAMPLE, served_cloud, served_process
 from tests.unit.speech.bundles import write_waveform_bundle
 from tests.unit.speech.graphs import gain_graph
@@ -66,6 +71,28 @@ def offered(address: str) -> list[str]:
     """What clients of OpenAI are offered."""
     answer = requests.get(f"{address}/v1/audio/voices", timeout=SECONDS).json()
     return [voice["id"] for voice in answer["voices"]]
+
+
+async def offered_over_wyoming(address: str) -> list[str]:
+    """What Home Assistant is offered."""
+    host, _, port = address.partition(":")
+    async with AsyncTcpClient(host, int(port)) as client:
+        await client.write_event(Describe().event())
+        event = await client.read_event()
+    assert event is not None
+    (program,) = Info.from_event(event).tts
+    return [voice.name for voice in program.voices]
+
+
+async def spoken_over_wyoming(address: str, text: str, name: str) -> bytes:
+    host, _, port = address.partition(":")
+    sound = b""
+    async with AsyncTcpClient(host, int(port)) as client:
+        await client.write_event(Synthesize(text, SynthesizeVoice(name=name)).event())
+        while (event := await client.read_event()) is not None and event.type != "audio-stop":
+            assert event.type in {"audio-start", "audio-chunk"}
+            sound += event.payload or b""
+    return sound
 
 
 def create(api: str) -> requests.Response:
@@ -133,12 +160,17 @@ def test_serve_notices_folders_of_characters_that_come_and_go_and_names_a_broken
     early = write_waveform_bundle(tmp_path, gain_graph(1.0), id="early")
     shutil.move(early, characters / "early")
     monkeypatch.setenv("CHARACTERS_DIR", str(characters))
-    with served_process(tmp_path / "cloud", "--embedded") as process:
+    with Ports() as ports:
+        (port,) = ports.free(1)
+    arguments = ("--embedded", "--wyoming", str(port))
+    with served_process(tmp_path / "cloud", *arguments) as process:
         assert process.stdout is not None
         endpoints = json.loads((tmp_path / "cloud" / "endpoints.json").read_text())
         api, doors = endpoints["api"] + "/api/v1", endpoints["voicevox"]
         assert listed(api) == ["mei", "early"]
-        assert offered(doors) == ["mei", "early"]
+        wyoming = endpoints["wyoming"]
+        assert wyoming == f"127.0.0.1:{port}"
+        assert offered(doors) == asyncio.run(offered_over_wyoming(wyoming)) == ["mei", "early"]
 
         write_waveform_bundle(characters, gain_graph(1.0))
         assert process.stdout.readline().startswith("tester is offered now")
@@ -148,6 +180,7 @@ def test_serve_notices_folders_of_characters_that_come_and_go_and_names_a_broken
         said = {"model": "tts-1", "voice": "tester", "input": "はい。", "response_format": "wav"}
         spoken = requests.post(f"{doors}/v1/audio/speech", json=said, timeout=SECONDS)
         assert (spoken.status_code, len(spoken.content) > 10_000) == (200, True)
+        assert len(asyncio.run(spoken_over_wyoming(wyoming, "はい。", "tester"))) > 10_000
 
         (characters / "wrong").mkdir()
         (characters / "wrong" / "character.json").write_text("{}")
@@ -164,4 +197,4 @@ def test_serve_notices_folders_of_characters_that_come_and_go_and_names_a_broken
         ]
         until(lambda: listed(api) == ["mei"])
         assert create(api).json()["code"] == "unknown_character"
-        until(lambda: offered(doors) == ["mei"])
+        until(lambda: offered(doors) == asyncio.run(offered_over_wyoming(wyoming)) == ["mei"])

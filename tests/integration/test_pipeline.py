@@ -278,6 +278,7 @@ def test_a_foreign_program_needs_only_endpoints_json_and_googles_libraries(
             "storage",
             "live",
             "voicevox",
+            "wyoming",
             "project_id",
             "pid",
         }

@@ -46,6 +46,7 @@ class LocalCloud:
             "storage": self.addresses.storage,
             "live": self.addresses.live_socket,
             "voicevox": self.addresses.live,
+            "wyoming": self.addresses.wyoming,
             "project_id": names.PROJECT_ID,
             "pid": os.getpid(),
         }

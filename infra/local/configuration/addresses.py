@@ -26,6 +26,7 @@ class Addresses:
         firestore: the Firestore emulator, or None where the documents are kept in memory.
         pubsub: the Pub/Sub emulator, or None where the topics are kept in memory.
         live: base URL of `live`, or None where it is not started.
+        wyoming: `HOST:PORT` for clients of Wyoming, or None where they are not served.
     """
 
     api: str
@@ -37,6 +38,7 @@ class Addresses:
     firestore: str | None = None
     pubsub: str | None = None
     live: str | None = None
+    wyoming: str | None = None
 
     @property
     def live_socket(self) -> str | None:
@@ -56,6 +58,9 @@ def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> 
     if options.voicevox_port is not None and ports.keep(options.voicevox_port):
         # The service `live` serves them beside the WebSocket.
         numbers[-1] = options.voicevox_port
+    wyoming = options.wyoming_port
+    if wyoming is not None and not ports.keep(wyoming):
+        (wyoming,) = ports.free(1)
     api, on_upload, convert, dead_letter, sweep, storage, live = map(_url, numbers)
     return Addresses(
         api=api,
@@ -65,6 +70,7 @@ def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> 
         sweep=sweep,
         storage=storage,
         live=live,
+        wyoming=None if wyoming is None else f"127.0.0.1:{wyoming}",
         firestore=f"127.0.0.1:{firestore}" if emulated else None,
         pubsub=f"127.0.0.1:{pubsub}" if emulated else None,
     )

@@ -130,7 +130,7 @@ def _convert_environment(options: CloudOptions, addresses: Addresses) -> dict[st
 
 
 def _live_environment(options: CloudOptions, addresses: Addresses) -> dict[str, str]:
-    return {
+    environment = {
         "HOST": "127.0.0.1",
         "PORT": str(port_of(addresses.live or addresses.convert)),
         "VOICEVOX_ALONE": "on",
@@ -143,6 +143,9 @@ def _live_environment(options: CloudOptions, addresses: Addresses) -> dict[str, 
         "SOCKETS_PER_CLIENT": "0",
         "TRUSTED_PROXIES": "0",
     }
+    if addresses.wyoming is not None:
+        environment["WYOMING_PORT"] = str(port_of(addresses.wyoming))
+    return environment
 
 
 def _seconds(options: CloudOptions) -> dict[str, str]:

@@ -16,6 +16,9 @@ RULES: Final = ROOT / "infra" / "firestore.rules"
 VOICEVOX_PORT: Final = 50_021
 """Where clients of VOICEVOX look for an engine unless they are told otherwise."""
 
+WYOMING_PORT: Final = 10_200
+"""Where Home Assistant's own speech service is, and people look for one."""
+
 LOCAL_ORIGINS: Final = ("http://localhost:*", "http://127.0.0.1:*")
 """Every site that a developer serves on this machine."""
 
@@ -90,6 +93,7 @@ class CloudOptions:
         page_origins: the sites whose pages may use the services, beside the local cloud's own page.
         api_port: the api's port; a free one if None.
         voicevox_port: the port of the routes of VOICEVOX; a free one if None or if it is taken.
+        wyoming_port: the port for clients of Wyoming, a free one if it is taken; None for none.
         scaling: how the conversion container starts and stops; None to keep it running.
         liveness: how the conversion container is asked whether it still works.
         own_characters: lets visitors make characters; None to offer none. The embedded cloud alone
@@ -118,6 +122,7 @@ class CloudOptions:
     page_origins: tuple[str, ...] = LOCAL_ORIGINS
     api_port: int | None = None
     voicevox_port: int | None = None
+    wyoming_port: int | None = None
     scaling: Scaling | None = None
     liveness: LivenessProbe = field(default_factory=LivenessProbe)
     own_characters: OwnCharacterOptions | None = None

@@ -59,6 +59,23 @@ def test_the_routes_of_voicevox_have_the_port_that_bots_expect_unless_it_is_take
     assert free.live == f"http://127.0.0.1:{port}"
 
 
+def test_wyoming_is_served_only_if_it_is_asked_for_at_its_port_unless_that_is_taken() -> None:
+    with socket.socket() as program:
+        program.bind(("127.0.0.1", 0))
+        port = program.getsockname()[1]
+        options = CloudOptions(wyoming_port=port)
+        with Ports() as ports:
+            none = choose_addresses(CloudOptions(), ports, emulated=False)
+            taken = choose_addresses(options, ports, emulated=False)
+        program.close()
+        with Ports() as ports:
+            free = choose_addresses(options, ports, emulated=False)
+
+    assert none.wyoming is None
+    assert taken.wyoming not in {None, f"127.0.0.1:{port}"}
+    assert free.wyoming == f"127.0.0.1:{port}"
+
+
 def test_every_topic_is_pushed_where_it_belongs_and_dead_letters_are_seen() -> None:
     planned = plan_subscriptions(ADDRESSES, Timeouts(60))
 
@@ -121,7 +138,7 @@ def test_the_file_of_endpoints_exists_while_the_cloud_is_up(tmp_path: Path) -> N
         assert path.name == "endpoints.json"
 
     assert not path.exists()
-    addresses = {"api", "page", "firestore", "pubsub", "storage", "live", "voicevox"}
+    addresses = {"api", "page", "firestore", "pubsub", "storage", "live", "voicevox", "wyoming"}
     assert set(told) == addresses | {"project_id", "pid"}
     assert (told["api"], told["firestore"]) == ("http://127.0.0.1:5001", "127.0.0.1:5007")
 
