@@ -198,7 +198,7 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     text = f"port of the routes of VOICEVOX; {VOICEVOX_PORT}, VOICEVOX's own, if it is left out"
     parser.add_argument("--voicevox-port", type=int, default=VOICEVOX_PORT, help=text)
     text = (
-        f"serve clients of Wyoming (Home Assistant), too; at port {WYOMING_PORT} if none is named"
+        f"serve clients of Wyoming (Home Assistant); at port {WYOMING_PORT} if none is named"
     )
     wyoming = {"nargs": "?", "type": _port, "const": WYOMING_PORT, "metavar": "PORT"}
     parser.add_argument("--wyoming", dest="wyoming_port", **wyoming, help=text)
