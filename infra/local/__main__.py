@@ -197,11 +197,10 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=None, help="port of the api and the page")
     text = f"port of the routes of VOICEVOX; {VOICEVOX_PORT}, VOICEVOX's own, if it is left out"
     parser.add_argument("--voicevox-port", type=int, default=VOICEVOX_PORT, help=text)
-    text = (
-        f"serve clients of Wyoming (Home Assistant); at port {WYOMING_PORT} if none is named"
+    text = f"serve clients of Wyoming (Home Assistant); at port {WYOMING_PORT} if none is named"
+    parser.add_argument(
+        "--wyoming", nargs="?", type=_port, const=WYOMING_PORT, metavar="PORT", help=text
     )
-    wyoming = {"nargs": "?", "type": _port, "const": WYOMING_PORT, "metavar": "PORT"}
-    parser.add_argument("--wyoming", dest="wyoming_port", **wyoming, help=text)
     text = (
         "a site whose pages may use the services, such as http://localhost:5173; may be repeated; "
         "every site on this machine if it is left out"
@@ -340,7 +339,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
         parsed.folder,
         api_port=parsed.port,
         voicevox_port=parsed.voicevox_port,
-        wyoming_port=parsed.wyoming_port,
+        wyoming_port=parsed.wyoming,
         scaling=_scaling(parsed),
         notice=parsed.notice or "off",
         own_characters=_own_characters(parsed),
@@ -362,7 +361,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
             _say(f"the api:  {endpoints['api']}/docs")
             _say(f"VOICEVOX: {_with_port(endpoints['voicevox'], parsed.voicevox_port)}")
             if endpoints["wyoming"] is not None:
-                _say(f"Wyoming:  {_with_port(endpoints['wyoming'], parsed.wyoming_port)}")
+                _say(f"Wyoming:  {_with_port(endpoints['wyoming'], parsed.wyoming)}")
             _say(f"for other programs: {path}   (Ctrl-C stops everything)")
             folder = Path(os.environ.get("CHARACTERS_DIR", ROOT / "characters"))
             own = OwnCharacters(folder, partial(_open_offer, cloud), _say)
