@@ -30,7 +30,7 @@ def _from_recordings(arguments: list[str]) -> int:
 def _judging(options: argparse.Namespace) -> judging.Places:
     return judging.Places(
         characters=options.bundle.parent if options.bundle else REPOSITORY / "characters",
-        strangers=SHIPPED / "strangers",
+        strangers=options.readers or SHIPPED / "strangers",
         judges=WORK / "kokoro" / "judge-ja",
         voices=(WORK / "voices", WORK / "kokoro"),
         models=WORK / "judges",
@@ -90,6 +90,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--clean", type=int, metavar="N", help="judge N clean recordings of each speaker alone"
     )
+    parser.add_argument(
+        "--readers", type=Path, metavar="FOLDER",
+        help="English by other people, also as LibriSpeech is laid out",
+    )  # fmt: skip
     parser.add_argument("--bundle", type=Path, help="bundle to measure")
     return _judge(parser.parse_args(given))
 

@@ -1,12 +1,15 @@
 """Teaches the decoder of a character that comes with the repository its voice.
 
-    python -m training.adaptation ID RECORDINGS [--pairs FOLDER] [--steps N]
+    python -m training.adaptation ID RECORDINGS [--pairs FOLDER] [--readers FOLDER] [--steps N]
 
 `characters/ID` is there already: its graphs get new weights, and its manifest names them; how high
 the character speaks stays as it is. The
 training begins with the average voice, as that of an owner's recordings does. RECORDINGS holds
 files of the voice alone; the folder of pairs stereo files, of which a stranger says the left
 channel and the voice the right one, sound for sound (`python -m training.kokoro --only pairs`).
+The folder of readers holds more people to learn beside, each file a person; whom characters are
+judged by is left out. What is heard is disturbed more than an owner's recordings are. At the end
+the voice gets the long-term spectrum of its recordings back.
 """
 
 import argparse
@@ -23,23 +26,28 @@ from shared.process.writing import write_whole
 from speech.bundles.files import find_graph
 from speech.bundles.sealing import seal
 from speech.engines.harmonic import content
+from speech.signal.samples import resample
 from training.content.hearing import Ear
 from training.graph_weights import with_weights
-from training.network import Network
+from training.network import OUTPUT_RATE, Network
+from training.quality.converter import Converter
 from training.recordings.bundle import SHARED
 from training.recordings.errors import RecordingsError
 from training.recordings.learning import Plan
-from training.recordings.others import find_others
+from training.recordings.others import find_others, readers_in
 from training.recordings.preparation import Pair
 from training.recordings.progress import Progress
 from training.recordings.screening import Utterance
 from training.recordings.stages import Effort, Material, Training
 from training.recordings.work import WorkFolder
+from training.spectrum import give_back, lacking
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _KINDS = {".wav", ".flac", ".opus", ".ogg"}
 _CHANNELS = 2
-_SHARE, _BATCH, _STEPS = 0.7, 12, 3_000
+_SHARE, _SHARE_BESIDE_READERS, _BATCH, _STEPS = 0.7, 0.5, 12, 3_000
+_COMPENSATED = 1.15
+_MEASURED_WITH, _TIMES = 25, 2
 
 
 @dataclass(frozen=True)
@@ -50,11 +58,13 @@ class Places:
         bundle: of the character.
         work: keeps lessons and checkpoint.
         others: recordings of other people; None takes those that come with the training.
+        readers: recordings of more people to learn beside.
     """
 
     bundle: Path
     work: Path
     others: Path | None = None
+    readers: Path | None = None
 
 
 def adapt(places: Places, recordings: Path, pairs: Path | None, steps: int) -> None:
@@ -71,11 +81,34 @@ def adapt(places: Places, recordings: Path, pairs: Path | None, steps: int) -> N
     """
     graph = read_manifest(places.bundle).graphs[content.ROLE]
     ear = Ear(find_graph(places.bundle, graph.file, graph.sha256))
-    effort = Effort(Plan(steps=steps, batch=_BATCH), owner_share=_SHARE)
-    work = WorkFolder.open(places.work, recordings, f"{pairs} {steps}")
+    share = _SHARE if places.readers is None else _SHARE_BESIDE_READERS
+    plan = Plan(steps=steps, batch=_BATCH)
+    effort = Effort(plan, owner_share=share, is_harsh=True, compensated=_COMPENSATED)
+    work = WorkFolder.open(places.work, recordings, f"{pairs} {places.readers} {steps} harsh")
     training = Training(ear, effort, work, Progress(stages=4))
-    material = Material(spoken_in(recordings), find_others(places.others).taught, _pairs(pairs))
-    put_into(places.bundle, training.run(material).network)
+    taught = dict(find_others(places.others).taught)
+    if places.readers is not None:
+        taught |= readers_in(places.readers)
+    spoken = spoken_in(recordings)
+    network = training.run(Material(spoken, taught, _pairs(pairs))).network
+    put_into(places.bundle, network)
+    give_spectrum(places.bundle, network, spoken)
+
+
+def give_spectrum(bundle: Path, network: Network, spoken: Sequence[Utterance]) -> None:
+    """Measure what conversions with a bundle lack in the long term, and give it back.
+
+    Args:
+        bundle: has the weights of the network.
+        network: is changed in place.
+        spoken: by the voice itself.
+    """
+    some = spoken[:: max(1, len(spoken) // _MEASURED_WITH)]
+    waves = [resample(one.samples, one.rate, OUTPUT_RATE) for one in some]
+    for _ in range(_TIMES):
+        converter = Converter.of(bundle)
+        give_back(network, lacking(waves, [converter.raw(wave, OUTPUT_RATE) for wave in waves]))
+        put_into(bundle, network)
 
 
 def put_into(bundle: Path, network: Network) -> None:
@@ -127,11 +160,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("character", metavar="ID")
     parser.add_argument("recordings", type=Path)
     parser.add_argument("--pairs", type=Path, metavar="FOLDER")
+    parser.add_argument("--readers", type=Path, metavar="FOLDER")
     parser.add_argument("--steps", type=int, default=_STEPS)
     options = parser.parse_args(arguments)
     places = Places(
         REPOSITORY / "characters" / options.character,
         REPOSITORY / ".training" / "adaptation" / options.character,
+        readers=options.readers,
     )
     try:
         adapt(places, options.recordings, options.pairs, options.steps)

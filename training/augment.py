@@ -91,3 +91,35 @@ def spoil(wave: Floats, random: Generator) -> Floats:
     if random.random() < 0.12:
         wave = codec(wave, random)
     return wave
+
+
+def spoil_one_way(wave: Floats, random: Generator) -> Floats:
+    """A room, a telephone or noise alone, at a random level, and harsher than in `spoil`."""
+    which = random.random()
+    if which < 0.25:
+        return _large_room(wave, random)
+    if which < 0.45:
+        return _telephone(wave, random)
+    if which < 0.6:
+        return noise(room(wave, random), random, random.uniform(5, 25))
+    return noise(wave, random, random.uniform(3, 22))
+
+
+def _large_room(wave: Floats, random: Generator) -> Floats:
+    """Reverberation of 0.2 to 0.8 s, from 8 dB below the direct sound to 2 dB above it."""
+    length = int(random.uniform(0.2, 0.8) * RATE)
+    tail = random.standard_normal(length) * np.exp(-6.9 * np.arange(length) / length)
+    tail[: RATE // 200] = 0
+    tail *= 10 ** (random.uniform(-8, 2) / 20) / np.sqrt((tail**2).sum())
+    tail[0] = 1
+    result: Floats = scipy.signal.fftconvolve(wave, tail)[: len(wave)].astype(np.float32)
+    return result
+
+
+def _telephone(wave: Floats, random: Generator) -> Floats:
+    """From 150 to 350 up to 2800 to 3800 Hz, with noise in half of the cases."""
+    edges = [random.uniform(150, 350), random.uniform(2800, 3800)]
+    order = int(random.integers(2, 7))
+    band = scipy.signal.butter(order, edges, "bandpass", fs=RATE, output="sos")
+    narrow: Floats = scipy.signal.sosfilt(band, wave).astype(np.float32)
+    return noise(narrow, random, random.uniform(15, 40)) if random.random() < 0.5 else narrow

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TRANSCRIPTS = "transcripts.tsv"
 READERS = "English readers"
+_ENGLISH_KINDS = frozenset({".flac", ".opus"})
 _NAMES = {
     "jm_kumo": "Japanese man",
     "jf_gongitsune": "Japanese woman",
@@ -60,9 +61,20 @@ def japanese(folder: Path) -> list[Recording]:
 
 
 def english(folder: Path) -> list[Recording]:
-    """Read recordings of people, a file each."""
-    files = sorted(folder.glob("*.opus"))
-    return [Recording(READERS, file.stem, "en", _read(file), None) for file in files]
+    """Read recordings of people, and what they say where lists like LibriSpeech's tell it.
+
+    Args:
+        folder: with Opus or FLAC files, also in folders, and `*.trans.txt` beside them.
+    """
+    texts = dict(
+        line.split(" ", 1)
+        for listed in folder.rglob("*.trans.txt")
+        for line in listed.read_text("utf-8").splitlines()
+    )
+    files = sorted(file for file in folder.rglob("*") if file.suffix in _ENGLISH_KINDS)
+    return [
+        Recording(READERS, file.stem, "en", _read(file), texts.get(file.stem)) for file in files
+    ]
 
 
 def spread(recordings: list[Recording], most: int) -> list[Recording]:

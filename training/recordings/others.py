@@ -44,6 +44,21 @@ def find_others(folder: Path | None) -> Others:
     return Others({f"{_READER}{name}": one for name, one in heard.items()}, strangers)
 
 
+def readers_in(folder: Path) -> dict[str, list[Utterance]]:
+    """Read more people to learn from, named as the average voice names readers of LibriSpeech.
+
+    Each file or subfolder is a person, whose number is what comes before the first hyphen of the
+    name. Who is among the strangers that characters are measured with is left out.
+    """
+    strangers = {file.stem for file in (SHIPPED / "strangers").iterdir()}
+    numbered: dict[str, list[Utterance]] = {}
+    for name, utterances in _from_folder(folder).items():
+        number = name.split("-")[0]
+        if number not in strangers:
+            numbered.setdefault(f"{_READER}{number}", []).extend(utterances)
+    return numbered
+
+
 def _part(people: dict[str, list[Utterance]]) -> Others:
     """Every other person is a stranger, until there are enough of them."""
     names = list(people)

@@ -11,7 +11,7 @@ from speech.engines.harmonic.content import tells_speaker
 from speech.signal.clock import NoClock
 from speech.signal.levels import FRAMES_PER_SECOND
 from speech.signal.whole.analysis import Analysis, analyse
-from training.augment import spoil
+from training.augment import spoil, spoil_one_way
 from training.content.hearing import Ear
 from training.features import RATE, Floats, MelSpectrum
 from training.recordings.envelopes import Envelopes, highest_frequency
@@ -93,12 +93,17 @@ class Preparation:
         ear: hears them.
         seed: of the disturbances.
         versions: how many disturbed versions of each utterance.
+        is_harsh: half of them and of those of pairs, of which there are twice as many, are spoilt
+            in one way as badly as it happens.
     """
 
-    def __init__(self, ear: Ear, seed: int, versions: int = DISTURBED_VERSIONS) -> None:
+    def __init__(
+        self, ear: Ear, seed: int, versions: int = DISTURBED_VERSIONS, *, is_harsh: bool = False
+    ) -> None:
         self._ear = ear
         self._random = np.random.default_rng(seed)
         self._versions = versions
+        self._is_harsh = is_harsh
         self._mel = MelSpectrum()
 
     def of(self, utterances: Sequence[Utterance]) -> Iterator[Lesson]:
@@ -124,11 +129,11 @@ class Preparation:
             cepstra = self._envelopes(envelopes[pair.owner.rate], padded, analysis)
             speaking = tells_speaker(analysis)
             contents = []
-            for version in range(_VERSIONS_OF_PAIRS):
+            for version in range(_VERSIONS_OF_PAIRS * (1 + self._is_harsh)):
                 speed = float(np.exp(self._random.uniform(*_TRACTS_OF_PAIRS)))
                 heard = soxr.resample(wave, RATE * speed, RATE).astype(np.float32)
                 if version % 2:
-                    heard = spoil(heard, self._random)
+                    heard = self._spoilt(heard, version // 2)
                 contents.append(self._ear.hear(heard, speaking, speed))
             yield _lesson(analysis, speaking, contents, cepstra)
 
@@ -139,9 +144,13 @@ class Preparation:
             # A voice that is played faster has a shorter vocal tract, too: that of another person.
             speed = np.exp(self._random.uniform(-_MOST_SPEED, _MOST_SPEED)) if version % 2 else 1.0
             heard = soxr.resample(analysis.wave, RATE * speed, RATE).astype(np.float32)
-            heard = spoil(heard, self._random)
+            heard = self._spoilt(heard, version)
             contents.append(self._ear.hear(heard, speaking, float(speed)))
         return _lesson(analysis, speaking, contents, cepstra)
+
+    def _spoilt(self, heard: Floats, version: int) -> Floats:
+        is_one_way = self._is_harsh and version % 2 == 0
+        return (spoil_one_way if is_one_way else spoil)(heard, self._random)
 
     def _envelopes(self, envelopes: Envelopes, padded: Floats, analysis: Analysis) -> Floats:
         """The envelopes, as loud as Mei speaks."""

@@ -26,9 +26,8 @@ from training.recordings.screening import Utterance
 from training.recordings.work import WorkFolder
 from training.variance import widen
 
-_COMPENSATED = 0.8
 _COMPENSATED_WITH = 150
-_VERSIONS_OF_OTHERS = 1
+_VERSIONS_OF_OTHERS, _HARSH_VERSIONS_OF_OTHERS = 1, 3
 _OWNER = "owner"
 
 
@@ -56,11 +55,15 @@ class Effort:
         plan: of the decoder.
         seed: of everything that is drawn.
         owner_share: of what is learnt is the owner's.
+        is_harsh: what is heard is disturbed more.
+        compensated: the share of the variance that lacks at the end, and is given back.
     """
 
     plan: Plan = field(default_factory=Plan)
     seed: int = 1
     owner_share: float = 0.6
+    is_harsh: bool = False
+    compensated: float = 0.8
 
     def quick(self) -> "Effort":
         """A hundredth of it, to try the path."""
@@ -96,26 +99,29 @@ class Training:
         torch.set_num_threads(1)
         owner = self.prepare(material.owner)
         pairs = self.prepare_pairs(material.pairs)
-        others = self.prepare_others(material.others)
+        versions = _HARSH_VERSIONS_OF_OTHERS if self.effort.is_harsh else _VERSIONS_OF_OTHERS
+        others = self.prepare_others(material.others, versions)
         network = self.learn(owner, others, pairs).alone(0)
-        compensate(network, owner, _COMPENSATED)
+        compensate(network, owner, self.effort.compensated)
         melody = np.concatenate([lesson.log_f0[lesson.log_f0 > 0] for lesson in owner])
         return Trained(network, Melody.of(melody))
 
     def prepare(self, utterances: Sequence[Utterance]) -> list[Lesson]:
         """The owner's lessons."""
         self.progress.begin("preparing")
-        preparation = Preparation(self.ear, self.effort.seed)
+        preparation = Preparation(self.ear, self.effort.seed, is_harsh=self.effort.is_harsh)
         spoken = joined(utterances)
         lessons = self.work.kept("lessons", lambda: self._all(preparation.of(spoken), len(spoken)))
         return _useful(lessons)
 
     def prepare_others(
-        self, people: Mapping[str, Sequence[Utterance]], versions: int = _VERSIONS_OF_OTHERS
+        self, people: Mapping[str, Sequence[Utterance]], versions: int
     ) -> dict[str, list[Lesson]]:
         """Lessons of other people by name, with so many disturbed versions of each."""
         self.progress.begin("preparing others")
-        preparation = Preparation(self.ear, self.effort.seed + 1, versions)
+        preparation = Preparation(
+            self.ear, self.effort.seed + 1, versions, is_harsh=self.effort.is_harsh
+        )
 
         def make() -> dict[str, list[Lesson]]:
             made = {}
@@ -133,7 +139,7 @@ class Training:
         if not pairs:
             return []
         self.progress.begin("preparing pairs")
-        preparation = Preparation(self.ear, self.effort.seed + 2)
+        preparation = Preparation(self.ear, self.effort.seed + 2, is_harsh=self.effort.is_harsh)
         lessons = self.work.kept(
             "pairs", lambda: self._all(preparation.of_pairs(pairs), len(pairs))
         )

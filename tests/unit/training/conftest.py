@@ -3,11 +3,13 @@
 from importlib.util import find_spec
 
 _NEEDS = {
+    "scipy": ["test_augment.py"],
     "torch": [
         "test_disturbance.py",
         "test_folded.py",
         "test_measures.py",
         "test_network.py",
+        "test_spectrum.py",
         "test_stream.py",
     ],
     "pyworld": ["test_measures.py"],

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from training.adaptation import Places, adapt
 from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
 from training.recordings.errors import RecordingsError
+from training.recordings.others import readers_in
 
 CHARACTERS = Path(__file__).parents[4] / "characters"
 RATE = 16_000
@@ -46,13 +48,23 @@ def test_a_character_learns_from_recordings_and_pairs(
     heard = man[20 * RATE : 25 * RATE]
     before = like.of(Converter.of(places.bundle)(heard))
     named = json.loads((places.bundle / "character.json").read_text("utf-8"))["graphs"]
-    adapt(places, recordings, pairs, steps=60)
+    readers = tmp_path / "readers"
+    readers.mkdir()
+    soundfile.write(readers / "1-2-3.wav", man[16 * RATE : 20 * RATE], RATE)
+    adapt(replace(places, readers=readers), recordings, pairs, steps=60)
     converter = Converter.of(places.bundle)  # which checks the SHA-256 of every graph
     assert like.of(converter(heard)) > before + 0.1
     assert like.of(converter.heard(heard)) > before
     now = json.loads((places.bundle / "character.json").read_text("utf-8"))["graphs"]
     assert now["content"] == named["content"]
     assert now["harmonic"]["sha256"] != named["harmonic"]["sha256"]
+
+
+def test_more_readers_are_learnt_but_for_those_who_judge(man: Floats, tmp_path: Path) -> None:
+    for name in ("103-1240-0000.flac", "367-130732-0005.flac", "84/84-121123-0000.wav"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        soundfile.write(tmp_path / name, man[: 6 * RATE], RATE)
+    assert set(readers_in(tmp_path)) == {"en_103", "en_84"}  # 367 is one of the strangers
 
 
 def test_a_pair_without_two_channels_is_refused(
