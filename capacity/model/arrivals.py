@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from capacity.model.errors import PlanningError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from capacity.model.parameters import Parameters
@@ -170,49 +172,66 @@ def read_arrivals(path: Path, parameters: Parameters, chance: np.random.Generato
     Raises:
         PlanningError: the file is missing or not of that form.
     """
+    limits = {
+        "seconds": (0.0, DAY),
+        "spoken": (parameters["visitor.spoken_least"], parameters["visitor.spoken_most"]),
+    }
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file, strict=True))
-            columns = tuple(rows[0]) if rows else ()
+        # Spreadsheets write a mark before the first column.
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            columns = _read_columns(path, csv.DictReader(file, strict=True), limits)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise PlanningError(f"{path} cannot be read: {error}") from error
-    if not rows:
-        raise PlanningError(f"{path} has no visitors: it needs a line of columns and one for each.")
-    _check_columns(path, columns)
-    times = _column(path, rows, "seconds", least=0.0, most=DAY)
+    times = columns["seconds"]
     order = np.argsort(times, kind="stable")
-    if "spoken" in columns:
-        least, most = parameters["visitor.spoken_least"], parameters["visitor.spoken_most"]
-        spoken = _column(path, rows, "spoken", least=least, most=most)
-    else:
+    spoken = columns.get("spoken")
+    if spoken is None:
         spoken = speak(parameters, len(times), chance)
     return Arrivals(times[order], spoken[order], DAY)
 
 
-def _check_columns(path: Path, columns: tuple[Any, ...]) -> None:
-    unknown = [str(column) for column in columns if column not in COLUMNS]
+def _read_columns(
+    path: Path, rows: csv.DictReader[str], limits: Mapping[str, tuple[float, float]]
+) -> Mapping[str, Times]:
+    """Read the numbers of each column, row by row: a file may be larger than the memory."""
+    numbers: dict[str, array[float]] = {name: array("d") for name in rows.fieldnames or ()}
+    for count, row in enumerate(rows):
+        if count == 0:
+            _check_columns(path, rows.fieldnames or ())
+        if count == MOST_VOICES:
+            raise PlanningError(
+                f"{path} has more than the {MOST_VOICES:,} voices that can be simulated at once."
+            )
+        where = f"{path}, line {rows.line_num}"
+        if len(row) != len(numbers) or None in row.values():
+            raise PlanningError(
+                f"{where}: expected {len(numbers)} cells, found another number; only"
+                f" {' and '.join(COLUMNS)} are known."
+            )
+        for name, values in numbers.items():
+            values.append(_number(f"{where}: {name}", row[name], *limits[name]))
+    if not any(numbers.values()):
+        raise PlanningError(f"{path} has no visitors: it needs a line of columns and one for each.")
+    return {name: np.asarray(values) for name, values in numbers.items()}
+
+
+def _check_columns(path: Path, columns: Sequence[str]) -> None:
+    unknown = [column for column in columns if column not in COLUMNS]
     if unknown:
         raise PlanningError(
             f"{path} has the column {unknown[0]!r}; only {' and '.join(COLUMNS)} are known."
         )
     if "seconds" not in columns:
         raise PlanningError(f"{path} has no column 'seconds', which says when a visitor comes.")
+    if len(set(columns)) < len(columns):
+        raise PlanningError(f"{path} has a column twice; name each once.")
 
 
-def _column(
-    path: Path, rows: list[dict[str, Any]], name: str, *, least: float, most: float
-) -> Times:
-    numbers = np.empty(len(rows))
-    for index, row in enumerate(rows):
-        try:
-            numbers[index] = float(row[name])
-        except (TypeError, ValueError):
-            raise PlanningError(
-                f"{path}, line {index + 2}: {name} is {row[name]!r}, which is no number."
-            ) from None
-        if not least <= numbers[index] <= most:
-            raise PlanningError(
-                f"{path}, line {index + 2}: {name} is {row[name]}; "
-                f"it must be from {least:g} to {most:g}."
-            )
-    return numbers
+def _number(what: str, text: str, least: float, most: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise PlanningError(f"{what} is {text!r}, which is no number.") from None
+    if not least <= number <= most:
+        raise PlanningError(f"{what} is {text}; it must be from {least:g} to {most:g}.")
+    return number

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from capacity.model import arrivals
 from capacity.model.arrivals import Crowd, daily_rates, read_arrivals
 from capacity.model.errors import PlanningError
 from capacity.model.parameters import read_parameters
@@ -93,16 +94,22 @@ def test_more_voices_than_memory_has_room_for_are_refused() -> None:
 def test_visitors_can_come_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "visitors.csv"
     path.write_text("seconds,spoken\n20,2\n10,3.5\n")
-    arrivals = read_arrivals(path, PARAMETERS, np.random.default_rng(0))
-    assert arrivals.times.tolist() == [10.0, 20.0]
-    assert arrivals.spoken.tolist() == [3.5, 2.0]
+    read = read_arrivals(path, PARAMETERS, np.random.default_rng(0))
+    assert read.times.tolist() == [10.0, 20.0]
+    assert read.spoken.tolist() == [3.5, 2.0]
+
+
+def test_a_spreadsheet_may_write_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "visitors.csv"
+    path.write_bytes(b"\xef\xbb\xbfseconds\r\n20\r\n10\r\n")
+    assert read_arrivals(path, PARAMETERS, np.random.default_rng(0)).times.tolist() == [10.0, 20.0]
 
 
 def test_a_file_of_arrivals_may_omit_the_speaking_time(tmp_path: Path) -> None:
     path = tmp_path / "visitors.csv"
     path.write_text("seconds\n20\n10\n")
-    arrivals = read_arrivals(path, PARAMETERS, np.random.default_rng(0))
-    assert (arrivals.spoken >= 1.0).all()
+    read = read_arrivals(path, PARAMETERS, np.random.default_rng(0))
+    assert (read.spoken >= 1.0).all()
 
 
 @pytest.mark.parametrize(
@@ -117,9 +124,16 @@ def test_a_file_of_arrivals_may_omit_the_speaking_time(tmp_path: Path) -> None:
         ("seconds\n1\nnan\n", "line 3: seconds is nan"),
         ("seconds,spoken\n1,60\n", "line 2: spoken is 60; it must be from 1 to 10"),
         ("seconds\n1,2\n", "only seconds and spoken are known"),
+        ("seconds\n1\n2,3\n", "line 3: expected 1 cells, found another number"),
+        ("seconds,spoken\n1,2\n3\n", "line 3: expected 2 cells, found another number"),
+        ("seconds,seconds\n1,2\n", "has a column twice"),
+        ("seconds\n" + "1\n" * 101, "more than the 100 voices"),
     ],
 )
-def test_a_wrong_file_gets_one_clear_sentence(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_file_gets_one_clear_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    monkeypatch.setattr(arrivals, "MOST_VOICES", 100)
     path = tmp_path / "visitors.csv"
     path.write_text(text)
     with pytest.raises(PlanningError, match=said) as refused:
