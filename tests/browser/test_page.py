@@ -195,14 +195,18 @@ def test_markup_in_the_services_answers_is_shown_as_text(
 ) -> None:
     characters = httpx.get(f"{cloud.api}/api/v1/characters").json()
     markup = "<img src=x onerror=alert(1)>"
-    characters["characters"][0] |= {"credit": markup, "credits": {"en": markup}}
-    characters["characters"][0]["terms_url"] = "javascript:alert(1)"
+    address = "javascript:alert(1)"
+    for character in characters["characters"]:
+        character["name"] = {"en": markup, "ja": markup}
+        character |= {"credit": markup, "credits": {"en": markup, "ja": markup}}
+        character["licence"] = {"name": markup, "url": address}
+        character |= {"terms_url": address, "forbidden_uses": [markup]}
     visitor = new_visitor()
     visitor.answer("**/api/v1/characters", "GET", json=characters)
     visitor.open()
     visitor.page.click(".character summary")
-    assert "<img src=x onerror=alert(1)>" in visitor.text(".character")
-    assert visitor.page.locator("a[href^=javascript]").count() == 0
+    assert visitor.text(".character").count(markup) >= 3, "name, credit and licence"
+    assert visitor.page.locator("a[href^=javascript], img[src=x]").count() == 0
 
 
 def test_the_policy_blocks_scripts_and_connections_of_other_origins(open_page: OpenPage) -> None:
