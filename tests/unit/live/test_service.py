@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import io
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +15,7 @@ from shared.pipeline.recordings import LIVE
 from shared.ports.store import change
 from shared.voices import voice as voices_of
 from shared.voices.documents import conversion_answer
-from shared.voices.objects import StorageUnavailableError
+from shared.voices.objects import ObjectExistsError, StorageUnavailableError
 from shared.voices.voice import Status, new_voice_id
 from speech.decoding.sandbox.process_answer import ResourceLimitError
 from speech.engines.interface.ahead import Ahead
@@ -228,6 +230,31 @@ class TestRefusals:
         for ticket in ("", "a.b.c", stage.ticket(new_voice_id())[:-1]):
             client = stage.start(new_voice_id(), ticket=ticket)
             assert (await client.ended()).close == (1008, "ticket_refused")
+
+    @in_virtual_time
+    async def test_parts_of_two_tickets_are_no_ticket(self) -> None:
+        stage = Stage()
+        mine, yours = await stage.add(), await stage.add()
+        voice_id, expires_at, signature = stage.ticket(mine).split(".")
+        other_id, _, other_signature = stage.ticket(yours).split(".")
+        forged = (
+            f"{other_id}.{expires_at}.{signature}",
+            f"{voice_id}.{expires_at}.{other_signature}",
+            f"{voice_id}.{int(expires_at) + 1}.{signature}",
+            f"{voice_id}.0{expires_at}.{signature}",
+            f"{voice_id.upper()}.{expires_at}.{signature}",
+            f" {voice_id}.{expires_at}.{signature}",
+            f"{voice_id}.{expires_at}.{signature}=",
+            f"{voice_id}.{expires_at}.{signature}.",
+            f"{voice_id}.{expires_at}.{signature}\n",
+        )
+        for ticket in forged:
+            client = await stage.start(mine, ticket=ticket).ended()
+            assert client.close == (1008, "ticket_refused"), ticket
+        # A ticket says itself for which voice it is; another one's is not touched.
+        await stage.speak(mine, ticket=stage.ticket(yours)).ended()
+        assert list(stage.uploads.objects) == [yours]
+        assert (await stage.voice(mine)).status is Status.WAITING
 
     @in_virtual_time
     async def test_a_type_that_recordings_may_not_have_is_refused(self) -> None:
@@ -512,6 +539,39 @@ class TestTwoForOneVoice:
 
         assert client.messages[-1] == retried("already_uploaded", stored=True)
         assert (await stage.voice(voice_id)).status is Status.WAITING
+
+    @pytest.mark.parametrize("uploaded_after", [0, 3, 40, 400])
+    def test_of_many_connections_and_an_upload_at_once_one_recording_is_stored_and_converted(
+        self, uploaded_after: int
+    ) -> None:
+        @in_virtual_time
+        async def test() -> None:
+            stage = Stage(max_held_bytes=1 << 20)
+            voice_id = await stage.add()
+            clients = [stage.speak(voice_id, bytes([number]) * 5_000) for number in range(8)]
+            for _ in range(uploaded_after):
+                await asyncio.sleep(0)
+            with suppress(ObjectExistsError):
+                await stage.uploads.write(voice_id, io.BytesIO(DATA), content_type="audio/webm")
+            stored = None
+            for client in clients:
+                await client.ended()
+                stored = stored or stage.uploads.objects[voice_id]
+
+            assert stage.uploads.objects[voice_id] == stored
+            voice = await stage.voice(voice_id)
+            won = [each for each in clients if each.types[-1:] == ["done"]]
+            assert len([each for each in clients if each.sound]) <= 1
+            assert len(stage.results.objects) == (voice.status is Status.DONE)
+            assert voice.attempt == (voice.status is Status.DONE)
+            # Who lost is told to wait for the document, or that the voice has its recording.
+            for client in clients:
+                if client not in won and client.messages[-1]["type"] == "retry":
+                    assert client.messages[-1]["stored"]
+                elif client not in won:
+                    assert client.close == (1008, "already_uploaded")
+
+        test()
 
     @pytest.mark.parametrize(
         "step",
