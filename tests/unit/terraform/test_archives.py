@@ -66,9 +66,9 @@ def load(
 def entry_point(name: str) -> str:
     """Return what Terraform writes into the archive's main.py."""
     text = (ROOT / "infra/terraform/functions.tf").read_text()
-    found = re.search(r'filename = "main.py"\n(?:\s+#.*\n)*\s+content\s+= "(.*)\\n"', text)
+    found = re.search(r'archive_mains = {\n.*\n\s+name => "(.*)\\n"', text)
     assert found
-    return found[1].replace("${each.key}", name).replace(r"\n", "\n")
+    return found[1].replace("${name}", name).replace(r"\n", "\n")
 
 
 def test_every_deployable_but_the_container_is_deployed_as_a_function(

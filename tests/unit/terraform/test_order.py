@@ -105,6 +105,36 @@ def test_a_wait_begins_when_what_it_waits_for_was_made(
     assert made in terraform.resources[kind, name]["depends_on"]
 
 
+READERS = {
+    "google_cloud_run_v2_service.convert": {"c2pa", "hmac", "log_key", "watermark"},
+    "google_cloud_run_v2_service.live": {
+        "c2pa",
+        "compat",
+        "hmac",
+        "live_tickets",
+        "log_key",
+        "watermark",
+    },
+    "google_cloudfunctions2_function.this": {"hmac", "live_tickets", "log_key"},
+}
+"""Which secrets each service reads when it starts."""
+
+
+@pytest.mark.parametrize("service", READERS)
+def test_a_service_is_made_when_it_may_read_its_secrets(
+    terraform: TerraformModule, service: str
+) -> None:
+    readers = {f"google_secret_manager_secret_iam_member.reads_{one}" for one in READERS[service]}
+
+    assert readers <= before(terraform, service)
+
+
+def test_whoever_may_read_a_secret_does_when_a_service_starts(terraform: TerraformModule) -> None:
+    readers = set(terraform.of_type("google_secret_manager_secret_iam_member"))
+
+    assert readers == {f"reads_{one}" for names in READERS.values() for one in names}
+
+
 def test_a_wait_is_not_repeated_by_a_later_apply_that_makes_nothing_new(
     terraform: TerraformModule,
 ) -> None:

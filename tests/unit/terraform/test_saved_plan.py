@@ -1,0 +1,87 @@
+"""A plan that is saved here and applied somewhere else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from infra.terraform.check import copy_of_module, find_stand_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STUBS: Final = "with-stubs"
+"""Runs a command with stubs of the providers; it lies beside the schema check."""
+
+ARCHIVES: Final = "module.voice_avatar.google_storage_bucket_object.function"
+
+
+def with_stubs() -> Path:
+    check = find_stand_in(os.environ)
+    if check is None or shutil.which("terraform") is None:
+        pytest.skip("needs terraform and the schema check, which `nox -s terraform` uses too")
+    return check.with_name(STUBS)
+
+
+def run(program: Path, folder: Path, script: str) -> str:
+    said = subprocess.run(
+        [str(program), "sh", "-euc", script],
+        cwd=folder,
+        env={**os.environ, "CHECK_TERRAFORM_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.returncode == 0, said.stdout + said.stderr
+    return said.stdout
+
+
+def test_a_saved_plan_makes_the_archives_where_it_is_applied(tmp_path: Path) -> None:
+    program = with_stubs()
+    here, elsewhere = tmp_path / "here", tmp_path / "another" / "machine"
+    deployment = copy_of_module(here) / "deployment"
+    plan = f"""
+        terraform init -input=false
+        terraform plan -input=false -target={ARCHIVES} \
+            -var-file=../tests/trial.tfvars -out=saved.plan
+    """
+    apply = """
+        terraform init -input=false
+        terraform show -json saved.plan > plan.json
+        terraform apply -input=false saved.plan
+        terraform show -json > state.json
+    """
+
+    run(program, deployment, plan)
+    made_by_the_plan = list(here.rglob("*.zip"))
+    elsewhere.parent.mkdir()
+    shutil.move(here, elsewhere)
+    there = elsewhere / deployment.relative_to(here)
+    run(program, there, apply)
+
+    assert made_by_the_plan == []
+    planned = json.loads((there / "plan.json").read_text())
+    changes = {change["address"]: change for change in planned["resource_changes"]}
+    archive = changes['module.voice_avatar.archive_file.function["api"]']
+    assert (archive["mode"], archive["change"]["actions"]) == ("managed", ["create"])
+    state = (there / "state.json").read_text()
+    assert objects(json.loads(state)) == {
+        name: f"./.build/{name}.zip" for name in ("api", "dead_letter", "on_upload", "sweep")
+    }
+    assert str(here) not in json.dumps(planned) + state
+
+
+def objects(state: dict[str, Any]) -> dict[str, str]:
+    """Return the paths that the archives were uploaded from."""
+    (module,) = state["values"]["root_module"]["child_modules"]
+    return {
+        each["index"]: each["values"]["source"]
+        for each in module["resources"]
+        if each["type"] == "google_storage_bucket_object"
+    }
