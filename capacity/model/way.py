@@ -283,8 +283,14 @@ class Way:
         program.take_time(state.WORK, Duration(spoken, self.parameters["processor.variation"]))
 
     def _emptied(self, program: Program) -> None:
-        """Write down the notification that the recording was emptied, which on_upload ignores."""
+        """Write down the notification that the recording was emptied.
+
+        The subscription filters it out; the local emulator does not, and on_upload ignores it.
+        """
         program.label("emptied")
+        if not self.parameters["deployed.tells_of_emptying"]:
+            program.add(state.END_JOB)
+            return
         self._wait(program, "google.notification")
         program.add(state.PUSH, Subscription.UPLOADS)
         self._deliver(program)

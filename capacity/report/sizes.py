@@ -156,7 +156,7 @@ def _limits(parameters: Parameters, found: dict[int, Summary]) -> list[Limit]:
 def calls(parameters: Parameters) -> Table:
     """Return the calls a second to each service of Google's."""
     a_voice = (
-        ("Cloud Run requests (api, warm-up at most, on_upload twice, convert)", 5.0),
+        ("Cloud Run requests (api, warm-up at most, on_upload, convert)", 4.0),
         ("Firestore documents written", parameters["voice.documents_written"]),
         ("Firestore documents read by the services", parameters["voice.documents_read"]),
         ("Firestore documents sent to listeners", parameters["voice.documents_listened"]),

@@ -194,6 +194,11 @@ resource "google_pubsub_subscription_iam_member" "dead_letter_subscriber" {
   subscription = each.value.name
   role         = "roles/pubsub.subscriber"
   member       = local.pubsub_agent
+
+  lifecycle {
+    # A subscription that is made anew keeps its name, but not its roles.
+    replace_triggered_by = [google_pubsub_subscription.work[each.key].filter]
+  }
 }
 
 resource "google_cloud_run_v2_service_iam_member" "push" {

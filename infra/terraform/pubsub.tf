@@ -21,6 +21,7 @@ locals {
   retention       = "604800s"
   minimum_backoff = "1s"
   maximum_backoff = "10s"
+  not_overwritten = "NOT attributes:overwroteGeneration"
 }
 
 resource "google_pubsub_topic" "work" {
@@ -62,6 +63,10 @@ resource "google_pubsub_subscription" "work" {
   ack_deadline_seconds       = local.timeouts.acknowledgement
   labels                     = var.labels
   message_retention_duration = local.retention
+
+  # A recording is only ever overwritten by us: it is emptied when its voice is over, of which
+  # on_upload need not be told. Google cannot change a subscription's filter, so this makes it anew.
+  filter = each.key == "uploads" ? local.not_overwritten : null
 
   push_config {
     push_endpoint = "${local.receivers[each.key].uri}${local.receivers[each.key].path}"

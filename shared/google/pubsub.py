@@ -130,7 +130,7 @@ class PubSubPublisher:
         self._open_channel = open_channel
         self._channel = open_channel()
         self._topic = topic
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: dict[asyncio.Task[None], Any] = {}
 
     async def publish(self, data: bytes, attributes: Mapping[str, str]) -> None:
         """Publish a message; see `Publisher.publish`."""
@@ -163,11 +163,13 @@ class PubSubPublisher:
         self._channel = self._open_channel()
         # Other messages may still wait for their answers.
         closing = asyncio.create_task(old.close(CLOSE_SECONDS))
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        self._closing[closing] = old
+        closing.add_done_callback(lambda done: self._closing.pop(done, None))
 
     async def aclose(self) -> None:
         """Send what is still under way and close all connections."""
-        for closing in tuple(self._closing):
+        old_ones = dict(self._closing)
+        for closing, old in old_ones.items():
             closing.cancel()
+            await old.close()
         await self._channel.close(CLOSE_SECONDS)

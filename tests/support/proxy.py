@@ -115,10 +115,13 @@ class Proxy:
         if sink in self._dead:
             # Whoever has forgotten a connection does not tell its end, either.
             return
-        loop.call_later(self.delay_seconds, sink.close)
+        loop.call_later(self.delay_seconds, self._close, sink)
         self._let_through.pop(sink, None)
-        self._writers.discard(sink)
         self._answering.discard(sink)
+
+    def _close(self, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+        self._writers.discard(writer)
 
     async def _notify(self) -> None:
         async with self._changed:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def plan_subscriptions(addresses: Addresses, timeouts: Timeouts) -> tuple[Subscription, ...]:
     """Return every push subscription: two for the work on a voice, and two for dead letters."""
 
-    def push(topic: str, endpoint: str, *, dead_letters: bool) -> Subscription:
+    def push(
+        topic: str, endpoint: str, *, dead_letters: bool, unless: str | None = None
+    ) -> Subscription:
         dead = names.topic_path(topic + names.DEAD_SUFFIX) if dead_letters else None
         return Subscription(
             name=names.subscription_path(f"{topic}-push"),
@@ -30,11 +32,13 @@ def plan_subscriptions(addresses: Addresses, timeouts: Timeouts) -> tuple[Subscr
             endpoint=endpoint,
             acknowledgement_seconds=timeouts.acknowledgement,
             dead_letter_topic=dead,
+            unless=unless,
         )
 
     uploads, conversions = names.UPLOADS_TOPIC, names.CONVERSIONS_TOPIC
     return (
-        push(uploads, addresses.on_upload, dead_letters=True),
+        # Recordings are overwritten only when they are emptied.
+        push(uploads, addresses.on_upload, dead_letters=True, unless="overwroteGeneration"),
         push(conversions, f"{addresses.convert}/push", dead_letters=True),
         push(uploads + names.DEAD_SUFFIX, addresses.dead_letter, dead_letters=False),
         push(conversions + names.DEAD_SUFFIX, addresses.dead_letter, dead_letters=False),
@@ -121,6 +125,9 @@ def _resource(subscription: Subscription) -> dict[str, Any]:
             "maximumBackoff": f"{subscription.longest_backoff_seconds:g}s",
         },
     }
+    if subscription.filter is not None:
+        # The emulator delivers everything all the same.
+        resource["filter"] = subscription.filter
     if subscription.dead_letter_topic is not None:
         resource["deadLetterPolicy"] = {
             "deadLetterTopic": subscription.dead_letter_topic,

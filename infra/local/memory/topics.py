@@ -43,6 +43,7 @@ class Subscription:
         attempts: how often a message is delivered before it becomes a dead letter.
         first_backoff_seconds: the pause after the first failure; it doubles after each.
         longest_backoff_seconds: the longest pause.
+        unless: messages with an attribute of this name are not delivered.
     """
 
     name: str
@@ -53,6 +54,12 @@ class Subscription:
     attempts: int = 30
     first_backoff_seconds: float = 1.0
     longest_backoff_seconds: float = 10.0
+    unless: str | None = None
+
+    @property
+    def filter(self) -> str | None:
+        """The filter in Pub/Sub's language; None if everything is delivered."""
+        return None if self.unless is None else f"NOT attributes:{self.unless}"
 
 
 @dataclass(eq=False, slots=True)
@@ -95,7 +102,7 @@ class MemoryTopics:
         """Accept a message and start to deliver it to every subscription of the topic."""
         message = _Message(data, attributes, str(next(self._message_ids)))
         for subscription in self._subscriptions:
-            if subscription.topic == topic:
+            if subscription.topic == topic and subscription.unless not in attributes:
                 delivery = asyncio.create_task(self._deliver_until_done(subscription, message))
                 self._deliveries.add(delivery)
                 delivery.add_done_callback(self._deliveries.discard)

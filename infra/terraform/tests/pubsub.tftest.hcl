@@ -63,6 +63,14 @@ run "messages" {
   }
 
   assert {
+    condition = (
+      google_pubsub_subscription.work["uploads"].filter == "NOT attributes:overwroteGeneration"
+      && google_pubsub_subscription.work["conversions"].filter == null
+    )
+    error_message = "on_upload is told of recordings that were emptied, or a conversion message is filtered out"
+  }
+
+  assert {
     condition = alltrue([
       for subscription in concat(
         values(google_pubsub_subscription.work),

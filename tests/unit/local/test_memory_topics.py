@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -171,3 +172,25 @@ async def test_closing_ends_running_deliveries() -> None:
     await asyncio.sleep(1000)
 
     assert len(endpoint.pushes) == 2
+
+
+@in_virtual_time
+async def test_a_message_that_the_filter_leaves_out_is_not_pushed() -> None:
+    endpoint = Endpoint()
+    filtering = replace(subscription("a"), unless="overwroteGeneration")
+    topics = MemoryTopics(endpoint, (filtering, subscription("b")))
+
+    await topics.publisher("t").publish(b"new", {})
+    await topics.publisher("t").publish(b"emptied", {"overwroteGeneration": "1"})
+    await settle()
+
+    pushed = [
+        (where, parse_push(json.dumps(body).encode()).data) for where, body in endpoint.pushes
+    ]
+    assert filtering.filter == "NOT attributes:overwroteGeneration"
+    assert pushed == [
+        ("http://a.test", b"new"),
+        ("http://b.test", b"new"),
+        ("http://b.test", b"emptied"),
+    ]
+    await topics.aclose()

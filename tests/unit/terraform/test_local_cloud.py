@@ -6,8 +6,12 @@ import re
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from infra.local.cloud import provisioning
+from infra.local.configuration.addresses import choose_addresses
 from infra.local.configuration.options import CloudOptions, LivenessProbe
+from infra.local.configuration.ports import Ports
 from infra.local.memory.topics import Subscription
+from shared.process.timeouts import Timeouts
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
@@ -48,3 +52,14 @@ def test_a_message_is_delivered_as_often_and_with_the_same_pauses(
         local = {"minimum": "first", "maximum": "longest"}[pause]
         seconds = float(terraform.locals[f"{pause}_backoff"].rstrip("s"))
         assert default[f"{local}_backoff_seconds"] == seconds
+
+
+def test_the_same_messages_are_filtered_out(terraform: TerraformModule) -> None:
+    with Ports() as ports:
+        addresses = choose_addresses(CloudOptions(), ports, emulated=False)
+    planned = provisioning.plan_subscriptions(addresses, Timeouts(60))
+
+    filters = {each.topic.rpartition("/")[2]: each.filter for each in planned}
+
+    expected = dict.fromkeys(filters) | {"uploads": terraform.locals["not_overwritten"]}
+    assert filters == expected
