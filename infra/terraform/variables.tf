@@ -166,7 +166,7 @@ variable "cloud_armor" {
 }
 
 variable "compat" {
-  description = "Serves the APIs of OpenAI, ElevenLabs and VOICEVOX, and text in pieces, beside live, which it needs. null: off. Their key is the secret NAME-compat, their address the output compat_url. keys names further keys, one for each client: they are in the secret NAME-compat-keys, the log says what each has had, and characters_per_day and seconds_per_day limit each of them in each instance. openai_voices gives characters the names that clients of OpenAI know, voicevox_speakers the numbers that bots know, as in { \"1\" = \"mei\" }. voicevox_alone keeps presets and words in the one instance, until it stops, and needs live.max_instances = 1."
+  description = "Serves the APIs of OpenAI, ElevenLabs and VOICEVOX, and text in pieces, beside live, which it needs. null: off. Their key is the secret NAME-compat, their address the output compat_url. keys names further keys, one for each client: they are in the secret NAME-compat-keys, the log says what each has had, and characters_per_day and seconds_per_day limit each of them in each instance: with several instances a client can have several times as much. They speak with the characters of the image, not with those of the bucket that characters names. openai_voices gives characters the names that clients of OpenAI know, voicevox_speakers the numbers that bots know, as in { \"1\" = \"mei\" }. voicevox_alone keeps presets and words in the one instance, until it stops, and needs live.max_instances = 1."
   type = object({
     characters_per_day = optional(number)
     keys               = optional(set(string), [])
