@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, TypeVar
 from uuid import UUID
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 _WORDS = TypeAdapter(
     Annotated[dict[UUID, words.UserDictWord], Field(max_length=MOST_WORDS), FailFast()]
 )
+_ANY_WORDS = TypeAdapter(dict[str, words.UserDictWord])
 _Result = TypeVar("_Result")
 
 
@@ -56,12 +56,14 @@ class DictionaryRoutes:
             Route("/import_user_dict", self._import_words, methods=["POST"]),
         ]
 
-    async def _list_words(self, _: Request) -> Response:
-        await asyncio.to_thread(self._dictionary.refresh)
+    async def _list_words(self, request: Request) -> Response:
+        content = await self._in_turn(request, self._write_all)
+        return Response(content, media_type="application/json")
+
+    def _write_all(self) -> bytes:
+        self._dictionary.refresh()
         known = self._dictionary.words()
-        return JSONResponse(
-            {number: words.body_of(word).model_dump() for number, word in known.items()}
-        )
+        return _ANY_WORDS.dump_json({name: words.body_of(word) for name, word in known.items()})
 
     async def _add_word(self, request: Request) -> Response:
         word = _word(request)
