@@ -189,6 +189,9 @@ class Runner:
                 if keeping.done():
                     keeping.result()
                 await training
+            except RecordingsRefusedError as error:
+                # Its owner knows the recordings, not where they lay.
+                raise RecordingsRefusedError(str(error).replace(f"{folder}/", "")) from error
             finally:
                 for each in (keeping, training):
                     each.cancel()

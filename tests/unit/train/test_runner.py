@@ -84,7 +84,7 @@ async def test_what_the_training_refuses_is_told_to_the_owner_who_keeps_the_reco
     assert await error_of(stage, character) == ("failed", "recordings_refused")
     error = (await stage.stored(character)).error
     assert error is not None
-    assert error.message == "expected 2 minutes, found 5 s"
+    assert error.message == "recordings: expected 2 minutes, found 5 s"
     assert len(stage.recordings.objects) == 2
 
 

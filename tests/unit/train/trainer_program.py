@@ -44,7 +44,8 @@ if given.behaviour == "hang":
 if given.behaviour == "crash":
     raise RuntimeError("out of memory")
 if given.behaviour == "refuse":
-    sys.stderr.write(f"a warning of a library\nexpected 2 minutes, found {total:.0f} s\n")
+    sys.stderr.write("a warning of a library\n")
+    sys.stderr.write(f"{given.recordings}: expected 2 minutes, found {total:.0f} s\n")
     raise SystemExit(1)
 target = given.into / given.as_
 shutil.copytree(given.bundle, target)
