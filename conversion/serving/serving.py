@@ -11,12 +11,13 @@ import socket
 import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from conversion.serving.planning import RECYCLED_AFTER
+from conversion.serving.unread_bodies import UnreadBodies
 from shared.characters.manifest import MAX_BUNDLE_BYTES
 from shared.process.settings import SettingsError
 from shared.process.signals import on_signal
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from hypercorn.config import Config
     from hypercorn.typing import ASGIFramework
+    from starlette.types import ASGIApp
 
     from conversion.serving.processes import Supervision
 
@@ -198,7 +200,8 @@ async def serve_until_signal(
             await stop.wait()
             await drain()
 
-        await serve(app, server, shutdown_trigger=stopped)
+        reading = cast("ASGIFramework", UnreadBodies(cast("ASGIApp", app)))
+        await serve(reading, server, shutdown_trigger=stopped)
 
 
 async def _set_after(end: Awaitable[None], event: asyncio.Event) -> None:

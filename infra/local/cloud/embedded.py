@@ -20,6 +20,7 @@ from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
 from conversion.composition import Stores
+from conversion.serving.unread_bodies import UnreadBodies
 from conversion.serving.websockets import limit_clients
 from conversion.starting import starting_tools
 from functions.api import main as api
@@ -247,7 +248,8 @@ class _Servers:
         config.graceful_timeout = 1.0
         config.loglevel = "WARNING"
         limit_clients(config)
-        serving = asyncio.create_task(serve(app, config, shutdown_trigger=self._stop.wait))
+        reading: Any = UnreadBodies(app)
+        serving = asyncio.create_task(serve(reading, config, shutdown_trigger=self._stop.wait))
         self._serving[serving] = url
 
     async def wait_until_ready(self, client: httpx.AsyncClient) -> None:

@@ -27,6 +27,7 @@ from wyoming.info import Describe, Info
 from wyoming.tts import Synthesize, SynthesizeVoice
 
 from functions.compat.voicevox.app import VERSION
+from speech.results.wav import write_wav
 from tests.integration.compat.conftest import compat_process
 
 if TYPE_CHECKING:
@@ -251,6 +252,21 @@ def test_elevenlabs_package_understands_what_was_wrong(address: str) -> None:
             b"".join(client.speech_to_speech.convert(voice, audio=io.BytesIO(noise)))
         assert refused.value.status_code == status
         assert refused.value.body["detail"]["status"] == code
+
+
+@pytest.mark.parametrize("voice", ["nobody", "ned"])
+def test_a_client_that_was_refused_with_a_long_recording_asks_again_on_the_same_connection(
+    address: str, voice: str
+) -> None:
+    recording = write_wav(np.zeros(24_000 * 40, np.float32), 24_000)
+    with httpx.Client(base_url=address, timeout=20) as client:
+        wrong = {"output_format": "mp3" if voice == "ned" else "pcm_24000"}
+        for _ in range(3):
+            refused = client.post(
+                f"/v1/speech-to-speech/{voice}", params=wrong, files={"audio": recording}
+            )
+            assert refused.status_code in {404, 422}
+        assert client.get("/v1/voices").status_code == 200
 
 
 async def test_wyomings_client_finds_the_voices_and_lets_one_speak(
