@@ -57,10 +57,15 @@ def _judge(options: argparse.Namespace) -> int:
                 _own_voice,
                 is_quick=options.quick,
                 is_live=options.live,
+                is_marked=options.marked,
                 clean=options.clean,
             )
         )
-        if character and (_RECORDINGS.work / character).is_dir() and not options.live:
+        if (
+            character
+            and (_RECORDINGS.work / character).is_dir()
+            and not (options.live or options.marked)
+        ):
             print(command.measure(character, _RECORDINGS, SpeakerEncoder()))
     except (BundleError, RecordingsError) as error:
         print(error, file=sys.stderr)
@@ -86,6 +91,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument(
         "--live", action="store_true", help="measure what is heard while somebody speaks"
+    )
+    parser.add_argument(
+        "--marked", action="store_true", help="measure also what the watermark changes"
     )
     parser.add_argument(
         "--clean", type=int, metavar="N", help="judge N clean recordings of each speaker alone"

@@ -67,6 +67,7 @@ def judge(
     *,
     is_quick: bool,
     is_live: bool = False,
+    is_marked: bool = False,
     clean: int | None = None,
 ) -> str:
     """Judge characters and write what was found into their cards.
@@ -77,6 +78,7 @@ def judge(
         trained_on: returns what a training kept of a character's own voice, at 16 kHz.
         is_quick: two recordings of each speaker, to try the path.
         is_live: as they are heard while somebody speaks; the cards stay as they are.
+        is_marked: also as results are that have a watermark; the cards stay as they are.
         clean: so many recordings of each speaker alone, none of them disturbed.
 
     Returns:
@@ -92,7 +94,10 @@ def judge(
         own = trained_on(bundle.name) or _own(bundle.name, places)
         converter = Converter.of(bundle)
         convert = converter.heard if is_live else converter
-        characters.append(Character(bundle.name, convert, voice_of(_some(own), panel)))
+        voice = voice_of(_some(own), panel)
+        characters.append(Character(bundle.name, convert, voice))
+        if is_marked:
+            characters.append(Character(f"{bundle.name}, marked", converter.marked, voice))
     missing = [*panel.missing]
     recordings = japanese(places.judges) + english(places.strangers)
     if not any(recording.language == "ja" for recording in recordings):
@@ -102,7 +107,7 @@ def judge(
     if clean is not None:
         conditions = {CLEAN: (_as_it_is, spread(recordings, clean))}
     rows = Judging(panel, _report).judge(characters, conditions)
-    if not is_live and not is_quick:
+    if not is_live and not is_quick and not is_marked:
         for bundle in bundles:
             write_judged(bundle / "MODEL_CARD.md", markdown(rows, missing, [bundle.name]))
     return markdown(rows, missing)

@@ -8,10 +8,14 @@ import pytest
 import soundfile
 
 from speech.bundles.bundle import BundleError
+from speech.results.watermark.detection import find_watermark
+from speech.results.watermark.pattern import SHORTEST_KEY, WatermarkKey
+from speech.signal.samples import resample
 from training.features import RATE, Floats
 from training.judges import command
 from training.judges.panel import Panel
 from training.quality.card import BEGIN, END, JUDGED_BEGIN
+from training.quality.converter import Converter
 
 ROOT = Path(__file__).parents[4]
 
@@ -95,3 +99,26 @@ def test_clean_recordings_alone_are_judged_where_that_is_asked_for(places: comma
     assert shown.count("| clean |") == 4
     assert "noise" not in shown
     assert "| mei |" in (places.characters / "mei" / "MODEL_CARD.md").read_text("utf-8")
+
+
+def test_what_the_watermark_changes_stands_beside_what_has_none_and_the_card_stays(
+    places: command.Places,
+) -> None:
+    card = (places.characters / "mei" / "MODEL_CARD.md").read_text("utf-8")
+    shown = command.judge(["mei"], places, own, is_quick=False, is_marked=True, clean=1)
+    assert shown.count("| mei |") == shown.count("| mei, marked |") == 2
+    assert (places.characters / "mei" / "MODEL_CARD.md").read_text("utf-8") == card
+
+
+def test_the_marked_conversion_has_a_watermark_and_the_other_has_none() -> None:
+    wave, rate = soundfile.read(
+        ROOT / "training" / "people" / "strangers" / "367.opus", dtype="float32"
+    )
+    said = resample(wave, rate, RATE)
+    converter = Converter.of(ROOT / "characters" / "mei")
+    key = WatermarkKey(bytes(SHORTEST_KEY))
+    marked = find_watermark(converter.marked(said), RATE, [key])
+    unmarked = find_watermark(converter(said), RATE, [key])
+    assert marked is not None
+    assert marked.is_found
+    assert unmarked is None or not unmarked.is_found
