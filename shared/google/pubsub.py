@@ -47,7 +47,7 @@ TRIES: Final = 3
 CLOSE_SECONDS: Final = 10.0
 """How long the messages on a connection that is closed may take."""
 
-_HOST: Final = "pubsub.googleapis.com"
+_ADDRESS: Final = "pubsub.googleapis.com:443"
 _SCOPE: Final = "https://www.googleapis.com/auth/pubsub"
 
 _METHOD: Final = "/google.pubsub.v1.Publisher/Publish"
@@ -114,9 +114,7 @@ def open_channel() -> Any:
     """Open a channel to Pub/Sub or its emulator that shares its connections with no other."""
     emulator = os.environ.get("PUBSUB_EMULATOR_HOST")
     if emulator is None:
-        return create_channel(
-            f"{_HOST}:443", default_scopes=(_SCOPE,), default_host=_HOST, options=_CHANNEL_OPTIONS
-        )
+        return create_channel(_ADDRESS, default_scopes=(_SCOPE,), options=_CHANNEL_OPTIONS)
     return grpc.aio.insecure_channel(emulator, options=_CHANNEL_OPTIONS)
 
 

@@ -8,6 +8,7 @@ requests it.
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 from contextlib import suppress
@@ -142,8 +143,7 @@ class TextIntake:
     async def _request(self, voice: Voice, upload: Input) -> None:
         try:
             await request_conversion(
-                # Not in a thread: the publisher's channel belongs to the loop that opens it.
-                self._conversions(),
+                await asyncio.to_thread(self._conversions),
                 self._voices,
                 ConversionMessage(voice.voice_id, upload, voice.client),
                 partial(voices_of.queue, upload=upload),

@@ -130,11 +130,6 @@ class Stage:
     making: Making | None = None
     warm_up_client: httpx.AsyncClient | None = None
 
-    def _open_conversions(self) -> RecordingPublisher:
-        # A publisher's channel is opened in the loop that it is used in.
-        asyncio.get_running_loop()
-        return self.conversions
-
     def app(self) -> FastAPI:
         characters = {
             "mei": a_manifest("mei", self.folder, portrait="portrait.svg"),
@@ -155,7 +150,7 @@ class Stage:
         texts = TextIntake(
             voices=self.voices,
             uploads=self.uploads,
-            conversions=self._open_conversions,
+            conversions=lambda: self.conversions,
             catalogue=catalogue,
             max_characters=MAX_CHARACTERS,
         )
