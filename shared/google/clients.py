@@ -99,9 +99,9 @@ def open_signer(settings: SigningSettings) -> UrlSigner:
 
 def open_publisher(settings: CommonSettings, topic: str) -> Publisher:
     """Open a topic, given its short id, to publish to it."""
-    from shared.google.pubsub import PubSubPublisher, open_channel
+    from shared.google.pubsub import PubSubPublisher, open_publisher_client
 
-    return PubSubPublisher(open_channel, f"projects/{settings.project_id}/topics/{topic}")
+    return PubSubPublisher(open_publisher_client, f"projects/{settings.project_id}/topics/{topic}")
 
 
 def open_push_verifier(settings: PushSettings) -> TokenVerifier:

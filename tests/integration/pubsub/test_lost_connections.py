@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from shared.google.pubsub import PubSubPublisher, open_channel
+from shared.google.pubsub import PubSubPublisher, open_publisher_client
 from shared.http.push import push_app
 from shared.ports.tokens import NoTokenNeeded
 from tests.integration.pubsub.test_publishing import Receiver, a_subscription, served, subscribe
@@ -54,7 +54,7 @@ async def test_messages_are_published_over_a_new_connection(
     async with served(push_app(NoTokenNeeded(), receiver)) as url:
         subscription = a_subscription(url)
         await subscribe(pubsub_emulator, subscription)
-        publisher = PubSubPublisher(open_channel, subscription.topic)
+        publisher = PubSubPublisher(open_publisher_client, subscription.topic)
         await publisher.publish(b"before", {})
         spoil(proxy)
 
@@ -79,7 +79,7 @@ async def test_pushes_behind_a_network_that_loses_their_answers_come_again(
     ):
         subscription = a_subscription(f"http://{proxy.address}/")
         await subscribe(pubsub_emulator, subscription)
-        publisher = PubSubPublisher(open_channel, subscription.topic)
+        publisher = PubSubPublisher(open_publisher_client, subscription.topic)
         await publisher.publish(b"before", {})
         assert (await receiver.messages.get()).data == b"before"
         for spoil in (reset, cut_in_the_answer, forgotten):

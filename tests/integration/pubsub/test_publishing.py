@@ -12,6 +12,9 @@ from uuid import uuid4
 
 import httpx
 import pytest
+import pytest_asyncio
+from google.cloud.pubsub_v1 import PublisherClient
+from google.cloud.pubsub_v1.types import BatchSettings
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
@@ -21,7 +24,7 @@ from infra.local.configuration.addresses import choose_addresses
 from infra.local.configuration.options import CloudOptions
 from infra.local.configuration.ports import Ports
 from infra.local.memory.topics import Subscription
-from shared.google.pubsub import PubSubPublisher, open_channel
+from shared.google.pubsub import PubSubPublisher
 from shared.http.push import push_app
 from shared.ports.store import StoreUnavailableError
 from shared.ports.tokens import NoTokenNeeded
@@ -84,20 +87,25 @@ async def subscribe(emulator: str, *subscriptions: Subscription) -> None:
         await provisioning.make_subscriptions(client, f"http://{emulator}", subscriptions)
 
 
-@pytest.fixture(autouse=True)
-def _emulator(pubsub_emulator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest_asyncio.fixture
+async def publisher_client(
+    pubsub_emulator: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[PublisherClient]:
     monkeypatch.setenv("PUBSUB_EMULATOR_HOST", pubsub_emulator)
+    client = PublisherClient(BatchSettings(max_latency=0))
+    yield client
+    client.transport.close()
 
 
 async def test_a_published_message_is_pushed_to_the_endpoint_with_its_attributes(
-    pubsub_emulator: str,
+    pubsub_emulator: str, publisher_client: PublisherClient
 ) -> None:
     receiver, voice_id = Receiver(), new_voice_id()
     wish = ConversionMessage(voice_id, an_upload(voice_id))
     async with served(push_app(NoTokenNeeded(), receiver)) as url:
         subscription = a_subscription(url)
         await subscribe(pubsub_emulator, subscription)
-        publisher = PubSubPublisher(open_channel, subscription.topic)
+        publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
 
         await publisher.publish(wish.encode(), {"voice_id": voice_id, "uploaded_at": "now"})
 
@@ -110,13 +118,13 @@ async def test_a_published_message_is_pushed_to_the_endpoint_with_its_attributes
 
 
 async def test_a_message_that_is_not_acknowledged_is_pushed_again(
-    pubsub_emulator: str,
+    pubsub_emulator: str, publisher_client: PublisherClient
 ) -> None:
     receiver = Receiver(failures=2)
     async with served(push_app(NoTokenNeeded(), receiver)) as url:
         subscription = a_subscription(url)
         await subscribe(pubsub_emulator, subscription)
-        publisher = PubSubPublisher(open_channel, subscription.topic)
+        publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
 
         await publisher.publish(b"content", {})
         messages = [await receiver.messages.get() for _ in range(3)]
@@ -149,7 +157,7 @@ async def test_the_planned_subscriptions_can_be_made_again_for_another_local_clo
 
 
 async def test_a_recreated_subscription_pushes_only_to_the_new_address_and_keeps_dead_letters(
-    pubsub_emulator: str,
+    pubsub_emulator: str, publisher_client: PublisherClient
 ) -> None:
     old, new = Receiver(), Receiver()
     async with (
@@ -157,7 +165,7 @@ async def test_a_recreated_subscription_pushes_only_to_the_new_address_and_keeps
         served(push_app(NoTokenNeeded(), new)) as new_url,
     ):
         subscription = a_subscription(old_url)
-        publisher = PubSubPublisher(open_channel, subscription.topic)
+        publisher = PubSubPublisher(lambda: publisher_client, subscription.topic)
         await subscribe(pubsub_emulator, subscription)
         await publisher.publish(b"first", {})
         assert (await old.messages.get()).data == b"first"

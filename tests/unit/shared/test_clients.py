@@ -4,7 +4,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-import grpc  # type: ignore[import-untyped]  # it comes without types
 import pytest
 
 from functions.convert.settings import ConvertSettings
@@ -13,7 +12,7 @@ from shared.google import clients
 from shared.google.cloud_storage import Signer
 from shared.google.firestore_store import FirestoreVoices
 from shared.google.hmac_signing import HmacSigner
-from shared.google.pubsub import PubSubPublisher, open_channel
+from shared.google.pubsub import PubSubPublisher
 from shared.google.tokens import GoogleTokenVerifier
 from shared.ports.tokens import NoTokenNeeded
 
@@ -110,20 +109,6 @@ async def test_clients_of_a_local_cloud_are_opened_without_any_account(
     await publisher.aclose()
     await watched.aclose()
     await voices.aclose()
-
-
-async def test_a_channel_to_google_is_opened_with_the_default_credentials(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = tmp_path / "key.json"
-    make_key().write(key)
-    monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
-
-    channel = open_channel()
-
-    assert channel.get_state() is grpc.ChannelConnectivity.IDLE
-    await channel.close()
 
 
 def test_importing_the_openers_loads_no_client_library() -> None:

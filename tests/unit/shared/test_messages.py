@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
 
-import grpc  # type: ignore[import-untyped]  # it comes without types
 import pytest
-from google.pubsub_v1.types import PublishRequest, PublishResponse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +23,10 @@ from tests.support.messages import conversion_message, envelope, upload_notifica
 from tests.support.voices import an_upload
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import Mapping
+
+    from google.api_core.retry import Retry
+    from google.cloud.pubsub_v1 import PublisherClient
 
 VOICE_ID = "3c7d1f2a-94be-4c0d-8f11-5a6b7c8d9e0f"
 UPLOAD = an_upload(VOICE_ID)
@@ -167,63 +169,51 @@ def test_a_malformed_conversion_message_is_refused(data: bytes) -> None:
         parse_conversion_message(PushMessage(data))
 
 
-class PubSub:
-    """A Pub/Sub that reads requests with Google's own class, and refuses the first ones."""
+class FakePublisherClient:
+    """As much of Pub/Sub's client as a publisher uses."""
 
-    def __init__(self, *refusals: grpc.StatusCode) -> None:
-        self.refusals = list(refusals)
-        self.received: list[PublishRequest] = []
-        self.routed: list[str] = []
+    def __init__(self, outcome: Exception | None = None) -> None:
+        self.outcome = outcome
+        self.sent: list[tuple[str, bytes, Mapping[str, str]]] = []
+        self.is_stopped = False
 
-    async def publish(self, request: PublishRequest, context: Any) -> PublishResponse:
-        if self.refusals:
-            await context.abort(self.refusals.pop(0), "not now")
-        self.received.append(request)
-        self.routed.append(dict(context.invocation_metadata())["x-goog-request-params"])
-        return PublishResponse(message_ids=["1"])
+    def publish(
+        self,
+        topic: str,
+        data: bytes,
+        *,
+        retry: Retry,
+        timeout: float,
+        **attributes: str,
+    ) -> Future[str]:
+        assert timeout > 0
+        assert retry.timeout == timeout
+        self.sent.append((topic, data, attributes))
+        sending: Future[str] = Future()
+        if self.outcome is None:
+            sending.set_result("1")
+        else:
+            sending.set_exception(self.outcome)
+        return sending
+
+    def stop(self) -> None:
+        self.is_stopped = True
 
 
-@asynccontextmanager
-async def publisher_to(pubsub: PubSub) -> AsyncIterator[PubSubPublisher]:
-    publish = grpc.unary_unary_rpc_method_handler(
-        pubsub.publish,
-        request_deserializer=PublishRequest.deserialize,
-        response_serializer=PublishResponse.serialize,
-    )
-    service = "google.pubsub.v1.Publisher"
-    handlers = grpc.method_handlers_generic_handler(service, {"Publish": publish})
-    server = grpc.aio.server()
-    server.add_generic_rpc_handlers((handlers,))
-    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-    await server.start()
-    publisher = PubSubPublisher(lambda: grpc.aio.insecure_channel(address), "projects/p/topics/t")
-    yield publisher
+async def test_a_message_is_published_with_its_attributes() -> None:
+    client = FakePublisherClient()
+    publisher = PubSubPublisher(lambda: cast("PublisherClient", client), "projects/p/topics/t")
+
+    await publisher.publish(b"content", {"voice_id": "1"})
     await publisher.aclose()
-    await server.stop(grace=None)
 
-
-async def test_google_s_own_class_reads_what_is_published() -> None:
-    pubsub = PubSub()
-    async with publisher_to(pubsub) as publisher:
-        await publisher.publish(b"content", {"voice_id": "1", "uploaded_at": "now"})
-
-    (request,) = pubsub.received
-    (message,) = request.messages
-    assert request.topic == "projects/p/topics/t"
-    assert message.data == b"content"
-    assert dict(message.attributes) == {"voice_id": "1", "uploaded_at": "now"}
-    assert pubsub.routed == ["topic=projects/p/topics/t"]
-
-
-async def test_a_message_is_published_once_more_when_pubsub_is_unavailable() -> None:
-    pubsub = PubSub(grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED)
-    async with publisher_to(pubsub) as publisher:
-        await publisher.publish(b"content", {})
-
-    assert [request.messages[0].data for request in pubsub.received] == [b"content"]
+    assert client.sent == [("projects/p/topics/t", b"content", {"voice_id": "1"})]
+    assert client.is_stopped
 
 
 async def test_a_message_that_was_not_accepted_raises_the_documented_error() -> None:
-    async with publisher_to(PubSub(grpc.StatusCode.PERMISSION_DENIED)) as publisher:
-        with pytest.raises(PublishError, match="did not accept a message for projects/p/topics/t"):
-            await publisher.publish(b"content", {})
+    client = FakePublisherClient(RuntimeError("down"))
+    publisher = PubSubPublisher(lambda: cast("PublisherClient", client), "projects/p/topics/t")
+
+    with pytest.raises(PublishError, match="did not accept a message for projects/p/topics/t"):
+        await publisher.publish(b"content", {})
