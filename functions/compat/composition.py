@@ -144,12 +144,12 @@ def compose(doors: Doors, room: Room) -> Compat:
     text_voices = TextVoices(text_voices_of(characters), names_of(doors.names))
     recordings = Recordings(room.decoder, room.admission, doors.recordings)
     dialects = (
-        Dialect(openai.PATHS, openai.build(text_voices, synthesis, room.meter), refuse_openai),
         Dialect(
             elevenlabs.PATHS,
             elevenlabs.build(characters, recordings, synthesis, room.meter),
             refuse_elevenlabs,
         ),
+        Dialect(openai.PATHS, openai.build(text_voices, synthesis, room.meter), refuse_openai),
         Dialect(
             running.PATHS,
             running.build(running.SpeechSockets(text_voices, synthesis, meter=room.meter)),

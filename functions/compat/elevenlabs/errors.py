@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     Handler = Callable[[Request, Exception], Awaitable[Response]]
+
+
+CHANGER: Final = "POST /v1/speech-to-speech/{voice_id}"
 
 
 class FieldError(Exception):
@@ -74,9 +77,15 @@ def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handle
     }
 
 
-async def _refuse_http(_: Request, error: Exception) -> Response:
+async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
-    return refuse(HTTPStatus(error.status_code), error.detail)
+    status, message = HTTPStatus(error.status_code), error.detail
+    if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
+        path = request.url.path
+        message = f"There is no {request.method} {path} here; voices are changed by {CHANGER}."
+    answer = refuse(status, message)
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 async def _refuse_field(_: Request, error: Exception) -> Response:

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from functions.compat.speech.synthesis import Synthesis
     from speech.decoding.recordings.recording import Recording
 
-PATHS: Final = ("/v1/speech-to-speech/", "/v1/voice-changer/", "/v1/voices", "/v2/voices")
+_CHANGERS: Final = ("/v1/speech-to-speech/", "/v1/voice-changer/")
+PATHS: Final = (*_CHANGERS, "/v1/voices", "/v2/", "/v1/text-to-speech/", "/v1/user")
+"""Its clients understand what is missing here, where OpenAI's have no such path."""
+
 
 _MP3: Final = ((22_050, 32), (24_000, 48), *((44_100, rate) for rate in (32, 64, 96, 128, 192)))
 _OPUS: Final = (32, 64, 96, 128, 192)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     Handler = Callable[[Request, Exception], Awaitable[Response]]
+
+
+SPEECH: Final = "POST /v1/audio/speech"
 
 
 class RequestError(Exception):
@@ -80,9 +83,15 @@ def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handle
     }
 
 
-async def _refuse_http(_: Request, error: Exception) -> Response:
+async def _refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - for the type checker
-    return refuse(HTTPStatus(error.status_code), error.detail)
+    status, message = HTTPStatus(error.status_code), error.detail
+    if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
+        path = request.url.path
+        message = f"There is no {request.method} {path} here; speech comes from {SPEECH}."
+    answer = refuse(status, message)
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 async def _refuse_request(_: Request, error: Exception) -> Response:

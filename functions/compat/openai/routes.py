@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from functions.compat.speech.synthesis import Synthesis
     from functions.compat.speech.voices import TextVoice, TextVoices
 
-PATHS: Final = ("/v1/audio/", "/v1/models")
+PATHS: Final = ("/v1/",)
+"""All of OpenAI's API, so that its clients understand what is missing here."""
+
 LARGEST_BODY: Final = 64 << 10
 
 

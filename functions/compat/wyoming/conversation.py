@@ -94,6 +94,8 @@ class Conversation:
             return self._voices.default
         speaker = asked.get("speaker")
         voice = self._voices.find(f"{name}:{speaker}") if speaker else self._voices.find(str(name))
+        if voice is None and speaker and self._voices.find(str(name)):
+            raise RequestError(f"The voice {name!r} has no speaker {speaker!r}.")
         if voice is None:
             known = ", ".join(each.id for each in self._voices.all())
             raise RequestError(f"There is no voice {name!r}; choose one of {known}.")

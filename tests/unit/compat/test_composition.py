@@ -214,6 +214,29 @@ async def test_live_and_the_dialects_beside_it_share_their_places(
     assert {answer.status_code for answer in full.values()} == {503}
 
 
+@pytest.mark.parametrize(
+    ("route", "status", "field"),
+    [
+        ("POST /v1/chat/completions", 404, "error"),
+        ("POST /v1/audio/transcriptions", 404, "error"),
+        ("GET /v1/audio/speech", 405, "error"),
+        ("POST /v1/text-to-speech/ned", 404, "detail"),
+        ("GET /v1/speech-to-speech/ned", 405, "detail"),
+    ],
+)
+async def test_what_is_not_offered_is_refused_in_the_form_that_the_client_understands(
+    mei: LoadedCharacter, decoder: Decoder, route: str, status: int, field: str
+) -> None:
+    compat = compat_of(mei, decoder, Admission(running=1, waiting=4))
+
+    async with client_of(compat.app) as client:
+        answer = await client.request(*route.split())
+
+    assert answer.status_code == status
+    assert f"There is no {route} here" in answer.json()[field]["message"]
+    assert answer.headers.get("allow") == ("POST" if status == 405 else None)
+
+
 async def test_archives_and_files_are_written_outside_of_the_loop(
     mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

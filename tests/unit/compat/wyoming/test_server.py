@@ -119,10 +119,14 @@ async def test_a_text_in_pieces_is_spoken_before_its_end_is_known() -> None:
     ("event", "sentence"),
     [
         (Synthesize("はい。", SynthesizeVoice(name="nobody")).event(), "choose one of mei"),
+        (
+            Synthesize("はい。", SynthesizeVoice(name="mei", speaker="loud")).event(),
+            "The voice 'mei' has no speaker 'loud'",
+        ),
         (Synthesize("あ" * 5_000).event(), "Send it in parts"),
         (SynthesizeStart().event(), ""),
     ],
-    ids=["voice", "length", "pieces"],
+    ids=["voice", "speaker", "length", "pieces"],
 )
 async def test_what_cannot_be_spoken_is_refused_with_a_reason(event: Event, sentence: str) -> None:
     async with served(Sentences()) as port, AsyncTcpClient("127.0.0.1", port) as client:
