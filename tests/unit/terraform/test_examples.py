@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import hcl2
@@ -46,3 +48,50 @@ def test_the_page_is_built_with_the_output_of_the_deployment(guide: Path, typed_
     assert [(typed_in / folder).resolve() for folder, _ in asked] == [MODULE / "deployment"]
     assert [output for _, output in asked] == ["page_configuration"]
     assert "PAGE_CONFIG=$PAGE_CONFIG npm run build" in guide.read_text()
+
+
+def workflow(name: str) -> str:
+    return (MODULE / "examples/ci" / name).read_text()
+
+
+def test_the_guide_prints_each_variable_that_the_workflow_of_the_deployment_reads() -> None:
+    read = set(re.findall(r"vars\.(\w+)", workflow("deploy.yml")))
+
+    assert read == set(re.findall(r'^    echo "(\w+)=', GUIDE.read_text(), re.MULTILINE))
+
+
+def test_the_workflow_of_the_deployment_applies_the_plan_that_it_made() -> None:
+    text = workflow("deploy.yml")
+
+    assert (ROOT / re.findall(r"working-directory: (\S+)", text)[0]).samefile(MODULE / "deployment")
+    assert re.findall(r"terraform (?:plan .*-out=|apply .*)(\bplan\b)", text) == ["plan", "plan"]
+
+
+def test_the_workflow_of_the_probe_installs_what_the_probe_imports() -> None:
+    text = workflow("probe.yml")
+    installed = re.findall(r"pip install --quiet (.+)", text)
+    [module] = re.findall(r"python -m (\S+) ", text)
+
+    # What httpx is made of, and what it loads where that is installed, comes with it.
+    others = imported_by(f"import {module}") - imported_by("import httpx")
+
+    assert installed == ["httpx"]
+    assert others - sys.stdlib_module_names == {"infra"}
+
+
+def test_the_probe_of_the_workflow_has_the_options_that_it_is_given() -> None:
+    given = re.findall(r"(--\w[\w-]*)", workflow("probe.yml").partition("infra.probe")[2])
+    command = [sys.executable, "-m", "infra.probe", "--help"]
+
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert given
+    assert all(option in said for option in given)
+
+
+def imported_by(program: str) -> set[str]:
+    """Return the packages that are loaded after a program has run."""
+    listing = "; import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    command = [sys.executable, "-c", program + listing]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(said.stdout.split())
