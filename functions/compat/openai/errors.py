@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
@@ -55,8 +55,7 @@ def refuse(
     if status is HTTPStatus.UNAUTHORIZED:
         code = "invalid_api_key"
     kind = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
-    error = {"message": message, "type": kind, "param": param, "code": code}
-    return JSONResponse({"error": error}, status)
+    return JSONResponse({"error": _body(kind, message, param, code)}, status)
 
 
 def exception_handlers(retry_after_seconds: int) -> dict[type[Exception], Handler]:
@@ -112,5 +111,17 @@ async def _refuse_more(_: Request, error: Exception) -> Response:
 
 async def _refuse_text(_: Request, error: Exception) -> Response:
     assert isinstance(error, TextError)  # noqa: S101 - for the type checker
-    param = "voice" if error.code is TextErrorCode.UNKNOWN_STYLE else "input"
-    return refuse(HTTPStatus.BAD_REQUEST, error.message, param, error.code.value)
+    return refuse(HTTPStatus.BAD_REQUEST, error.message, _param_of(error), error.code.value)
+
+
+def text_error_body(error: TextError) -> dict[str, Any]:
+    """Describe an error that ends a stream after its first event."""
+    return _body("invalid_request_error", error.message, _param_of(error), error.code.value)
+
+
+def _param_of(error: TextError) -> str:
+    return "voice" if error.code is TextErrorCode.UNKNOWN_STYLE else "input"
+
+
+def _body(kind: str, message: str, param: str | None, code: str | None) -> dict[str, Any]:
+    return {"message": message, "type": kind, "param": param, "code": code}

@@ -15,11 +15,11 @@ from starlette.routing import Route
 from functions.compat.keys.access import client_of, takes_turns_as
 from functions.compat.keys.metering import Meter
 from functions.compat.openai.bodies import FORMATS, MODELS, VOICES, SpeechRequest, model_body
-from functions.compat.openai.errors import RequestError, exception_handlers
+from functions.compat.openai.errors import RequestError, exception_handlers, text_error_body
 from functions.compat.speech.answers import SpokenAnswer
 from functions.compat.speech.requests import read_body
 from functions.compat.speech.texts import check_seconds, speech_of
-from speech.engines.interface.text_engine import SpeechOptions
+from speech.engines.interface.text_engine import SpeechOptions, TextError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -134,8 +134,13 @@ def _voice_body(voice: TextVoice) -> dict[str, Any]:
 
 async def _events(pieces: AsyncIterator[bytes], tokens: int) -> AsyncIterator[bytes]:
     """Send pieces as OpenAI's events; its clients expect tokens, which are characters here."""
-    async for piece in pieces:
-        yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
+    try:
+        async for piece in pieces:
+            yield _event({"type": "speech.audio.delta", "audio": base64.b64encode(piece).decode()})
+    except TextError as error:
+        # OpenAI's clients raise an error at an event with this field.
+        yield _event({"type": "error", "error": text_error_body(error)})
+        return
     usage = {"input_tokens": tokens, "output_tokens": 0, "total_tokens": tokens}
     yield _event({"type": "speech.audio.done", "usage": usage})
 

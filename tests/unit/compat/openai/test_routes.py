@@ -104,6 +104,20 @@ async def test_events_hold_the_same_sound_and_end_with_one_that_says_so() -> Non
     assert events[-1]["usage"]["input_tokens"] == 7
 
 
+async def test_events_that_do_not_reach_the_end_of_the_speech_end_with_the_reason() -> None:
+    limits = SpeechLimits(seconds=0.15)  # each sentence lasts .1 s
+
+    answer = await ask(
+        app_of(Sentences(), limits=limits), input="A、B。", speed=4.0, stream_format="sse"
+    )
+
+    events = [json.loads(line[6:]) for line in answer.text.split("\n\n") if line]
+    assert [event["type"] for event in events] == ["speech.audio.delta", "error"]
+    error = events[-1]["error"]
+    assert (error["type"], error["code"]) == ("invalid_request_error", "text_too_long")
+    assert "Send it in parts" in error["message"]
+
+
 @pytest.mark.parametrize(
     ("body", "param", "sentence"),
     [
