@@ -70,6 +70,7 @@ Turns anyone's speech into this voice, with the speaker's own melody and timing.
 | | |
 |---|---|
 | voice | {consent.owner} |
+| consent | {consent.consent} |
 | licence | {": ".join(filter(None, (consent.licence, consent.terms_url)))} |
 | credit | {consent.credit} |
 | graphs | `content`: the encoder of Whisper base (OpenAI, MIT), shared by characters; \

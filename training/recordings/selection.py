@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from training.quality.similarity import Embedding
+from training.recordings.consent_request import FILE_NAME
 from training.recordings.errors import RecordingsError
 from training.recordings.people import tell_apart
 from training.recordings.reading import Recording, find_recordings, read_pieces
@@ -65,14 +66,16 @@ def select(folder: Path, encoder: Embedding, report: Callable[[str], None]) -> S
     """Read a folder and choose what is used.
 
     Args:
-        folder: with recordings.
+        folder: with recordings; the spoken consent is none of them.
         encoder: tells voices apart.
         report: is told the name of every file before it is read.
 
     Raises:
         RecordingsError: there is less than two minutes of usable speech of one person.
     """
-    selection = _read(find_recordings(folder), report)
+    # The spoken consent may be replaced, and a training goes on with what it has chosen before.
+    recordings = [each for each in find_recordings(folder) if each.path.stem.lower() != FILE_NAME]
+    selection = _read(recordings, report)
     if selection.unreadable and not selection.utterances and not selection.dropped:
         name, why = next(iter(selection.unreadable.items()))
         raise RecordingsError(

@@ -1,8 +1,12 @@
 """From a folder to a bundle, in small."""
 
+import datetime as dt
 import json
 import shlex
+import shutil
+import subprocess
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +105,52 @@ def test_a_folder_of_recordings_becomes_a_bundle_that_converts(
     assert clear(["ada"], folder / "work") == 0
     assert not (folder / "work" / "ada").exists()
     assert bundle.is_dir()
+
+
+class AtTheTerminal:
+    """Speaks the sentence that is shown, with one voice after the other, and saves it.
+
+    Args:
+        file: where it is asked to be saved.
+        voices: flite's, one for each time.
+    """
+
+    def __init__(self, file: Path, *voices: str) -> None:
+        self._file = file
+        self._voices = list(voices)
+
+    def __call__(self, question: str) -> str:
+        assert self._file.name in question
+        sentence = next(line for line in question.splitlines() if line.startswith("    "))
+        flite = shutil.which("flite")
+        assert flite is not None
+        voice = self._voices.pop(0)
+        subprocess.run([flite, "-voice", voice, "-t", sentence, "-o", str(self._file)], check=True)
+        return ""
+
+
+@pytest.mark.training
+def test_the_owner_speaks_the_sentence_and_the_character_says_so_and_nobody_else_can(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = AtTheTerminal(folder / "recordings" / "spoken-consent.wav", "rms", "slt")
+    given = ["--consent", str(folder / "consent.json"), "--others", str(folder / "others")]
+    arguments = ["--as", "ada", "--quick", "--language", "en", *given]
+
+    assert run(folder, *arguments, ask=asked) == 1
+    assert "expected the voice of the recordings, found another one" in capsys.readouterr().err
+    assert not (folder / "characters" / "ada").exists()
+
+    (folder / "recordings" / "spoken-consent.wav").unlink()
+    assert run(folder, *arguments, ask=asked) == 0
+    assert "another voice" not in capsys.readouterr().out
+    owner, _, consent = str(read_manifest(folder / "characters" / "ada").consent).partition(": ")
+    assert owner == "Ada Example"
+    today = dt.datetime.now().astimezone().date()
+    assert f"Spoken consent of {today}: in the voice of the recordings (likeness" in consent
+    words = "a recogniser heard" if find_spec("faster_whisper") else "words not checked"
+    assert words in consent
+    assert consent in (folder / "characters" / "ada" / "MODEL_CARD.md").read_text("utf-8")
 
 
 def test_a_picture_that_is_none_is_refused_before_the_training(
