@@ -41,6 +41,7 @@ from functions.live import main as live
 from infra.local.configuration.ports import Ports
 from speech.decoding.decoder import Decoder
 from speech.engines.japanese.engine import HtsVoice, JapaneseEngine
+from speech.results.marking import DIGITAL_SOURCE_TYPE
 from speech.results.wav import write_wav
 from speech.text.front_end import FrontEnd
 from tests.support.speakers import a_speaker
@@ -235,6 +236,23 @@ async def test_what_is_not_offered_is_refused_in_the_form_that_the_client_unders
     assert answer.status_code == status
     assert f"There is no {route} here" in answer.json()[field]["message"]
     assert answer.headers.get("allow") == ("POST" if status == 405 else None)
+
+
+async def test_every_answer_that_holds_speech_says_in_its_header_that_it_is_synthetic(
+    mei: LoadedCharacter, decoder: Decoder
+) -> None:
+    compat = compat_of(mei, decoder, Admission(running=1, waiting=4))
+
+    async with client_of(compat.app) as client:
+        answers = await ask_all(client)
+
+    speech = {
+        name: each.headers.get("x-digital-source-type")
+        for name, each in answers.items()
+        if not each.headers["content-type"].startswith("application/json")
+    }
+    assert len(speech) == 8
+    assert set(speech.values()) == {DIGITAL_SOURCE_TYPE}
 
 
 async def test_archives_and_files_are_written_outside_of_the_loop(

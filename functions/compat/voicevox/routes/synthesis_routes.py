@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from functions.compat.keys.access import client_of, takes_turns_as
+from functions.compat.speech.answers import MARKED
 from functions.compat.speech.synthesis import Speech, too_long
 from functions.compat.voicevox.queries import queries
 from functions.compat.voicevox.queries.models import AudioQuery
@@ -77,7 +78,7 @@ class SynthesisRoutes:
         if read_flag(request, "stream", default=False):
             return await self._stream(request, query, style, raise_questions=questions)
         (spoken,) = await self._speak(request, [query], style, raise_questions=questions)
-        return Response(spoken, media_type="audio/wav")
+        return Response(spoken, media_type="audio/wav", headers=MARKED)
 
     async def _streaming_synthesis(self, request: Request) -> Response:
         """Answer as VOICEVOX has done since September 2026.
@@ -160,7 +161,8 @@ class SynthesisRoutes:
             )
         questions = read_flag(request, "enable_interrogative_upspeak", default=True)
         waves = await self._speak(request, asked, style, raise_questions=questions)
-        return Response(await asyncio.to_thread(_zip, waves), media_type="application/zip")
+        archive = await asyncio.to_thread(_zip, waves)
+        return Response(archive, media_type="application/zip", headers=MARKED)
 
     async def _speak(
         self,
@@ -230,7 +232,7 @@ class _Sound(StreamingResponse):
     """A WAV file that is sent while it is made; `end` is called however that ends."""
 
     def __init__(self, content: AsyncIterator[bytes], end: Callable[[], None]) -> None:
-        super().__init__(content, media_type="audio/wav")
+        super().__init__(content, media_type="audio/wav", headers=MARKED)
         self._end = end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
