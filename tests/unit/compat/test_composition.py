@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import json
 import threading
 import time
+import wave
 import zipfile
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -245,14 +247,25 @@ async def test_every_answer_that_holds_speech_says_in_its_header_that_it_is_synt
 
     async with client_of(compat.app) as client:
         answers = await ask_all(client)
+        # Somebody else's file, and one of ours.
+        waves = [write_wav(np.zeros(2_400, np.float32), 24_000), answers["synthesis"].content]
+        joined = [base64.b64encode(each).decode() for each in waves]
+        answers["connect_waves"] = await client.post("/connect_waves", json=joined)
 
     speech = {
         name: each.headers.get("x-digital-source-type")
         for name, each in answers.items()
         if not each.headers["content-type"].startswith("application/json")
     }
-    assert len(speech) == 8
+    assert len(speech) == 9
     assert set(speech.values()) == {DIGITAL_SOURCE_TYPE}
+    content = answers["connect_waves"].content
+    assert int.from_bytes(content[4:8], "little") == len(content) - 8
+    assert content.count(DIGITAL_SOURCE_TYPE.encode()) == waves[1].count(
+        DIGITAL_SOURCE_TYPE.encode()
+    )
+    with wave.open(io.BytesIO(content)) as both, wave.open(io.BytesIO(waves[1])) as ours:
+        assert both.getnframes() == ours.getnframes() + 2_400
 
 
 async def test_archives_and_files_are_written_outside_of_the_loop(

@@ -26,7 +26,7 @@ from functions.compat.voicevox.routes.parameters import (
     read_seconds,
     read_style,
 )
-from functions.compat.voicevox.speech.waves import MOST_WAVES, connect_waves
+from functions.compat.voicevox.speech.waves import MOST_WAVES, connect_waves, is_marked
 from speech.results.wav import begin_wav, wav_file
 
 if TYPE_CHECKING:
@@ -145,7 +145,9 @@ class SynthesisRoutes:
 
     async def _connect_waves(self, request: Request) -> Response:
         waves = _WAVES.validate_json(await read_body(request))
-        return Response(await asyncio.to_thread(connect_waves, waves), media_type="audio/wav")
+        joined = await asyncio.to_thread(connect_waves, waves)
+        marked = MARKED if is_marked(joined) else None
+        return Response(joined, media_type="audio/wav", headers=marked)
 
     async def _multi_synthesis(self, request: Request) -> Response:
         style = read_style(self._voices, request)
