@@ -7,13 +7,13 @@ from pathlib import Path
 from importing.bundles.consent import ask_at_terminal
 from speech.bundles.bundle import BundleError
 from speech.signal.samples import resample
-from training.features import RATE, Floats
 from training.judges import command as judging
 from training.quality.similarity import SpeakerEncoder
 from training.recordings import command
-from training.recordings.errors import RecordingsError
-from training.recordings.others import SHIPPED
-from training.recordings.work import WorkFolder
+from training.recordings.choosing.others import SHIPPED
+from training.recordings.runs.errors import RecordingsError
+from training.recordings.runs.work import WorkFolder
+from training.sound.features import RATE, Floats
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 WORK = REPOSITORY / ".training"

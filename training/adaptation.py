@@ -28,19 +28,19 @@ from speech.bundles.sealing import seal
 from speech.engines.harmonic import content
 from speech.signal.samples import resample
 from training.content.hearing import Ear
-from training.graph_weights import with_weights
-from training.network import OUTPUT_RATE, Network
+from training.decoder.graph_weights import with_weights
+from training.decoder.network import OUTPUT_RATE, Network
+from training.decoder.spectrum import give_back, lacking
 from training.quality.converter import Converter
-from training.recordings.bundle import SHARED
-from training.recordings.errors import RecordingsError
-from training.recordings.learning import Plan
-from training.recordings.others import find_others, readers_in
-from training.recordings.preparation import Pair
-from training.recordings.progress import Progress
-from training.recordings.screening import Utterance
-from training.recordings.stages import Effort, Material, Training
-from training.recordings.work import WorkFolder
-from training.spectrum import give_back, lacking
+from training.recordings.choosing.others import find_others, readers_in
+from training.recordings.choosing.screening import Utterance
+from training.recordings.results.bundle import SHARED
+from training.recordings.runs.errors import RecordingsError
+from training.recordings.runs.progress import Progress
+from training.recordings.runs.work import WorkFolder
+from training.recordings.teaching.learning import Plan
+from training.recordings.teaching.preparation import Pair
+from training.recordings.teaching.stages import Effort, Material, Training
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _KINDS = {".wav", ".flac", ".opus", ".ogg"}

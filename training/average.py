@@ -23,12 +23,12 @@ from speech.engines.harmonic import content
 from training.adaptation import REPOSITORY, spoken_in
 from training.content.hearing import Ear
 from training.content.voices import begin_from_nothing, save
-from training.recordings.errors import RecordingsError
-from training.recordings.learning import Lessons, Plan, scale_of
-from training.recordings.others import find_others
-from training.recordings.progress import Progress
-from training.recordings.stages import Effort, Training
-from training.recordings.work import WorkFolder
+from training.recordings.choosing.others import find_others
+from training.recordings.runs.errors import RecordingsError
+from training.recordings.runs.progress import Progress
+from training.recordings.runs.work import WorkFolder
+from training.recordings.teaching.learning import Lessons, Plan, scale_of
+from training.recordings.teaching.stages import Effort, Training
 
 _WORK = REPOSITORY / ".training" / "average"
 _MADE = REPOSITORY / ".training" / "average.npz"

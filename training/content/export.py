@@ -16,7 +16,7 @@ from importing.encoders.encoder_store import EncoderStore
 from training.content.encoder import ContentEncoder, Projection
 from training.content.whisper import load_encoder
 from training.content.whisper_weights import read_encoder_weights
-from training.export import ExportError, write_graph
+from training.decoder.export import ExportError, write_graph
 
 ROLE = "content"
 ORIGIN = (

@@ -1,8 +1,8 @@
 """The graphs of a character that hears with the shared encoder, and their export.
 
-A network of `training.network` with 128 numbers of content has two halves that go into different
-files: its decoder is the character's, its encoder is the student that hears while somebody speaks
-(`training.content.student`) and is shared like the content encoder itself.
+A network of `training.decoder.network` with 128 numbers of content has two halves that go into
+different files: its decoder is the character's, its encoder is the student that hears while
+somebody speaks (`training.content.student`) and is shared like the content encoder itself.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from speech.bundles.weights import with_weights_of
 from training.content.encoder import CHANNELS
-from training.export import TOLERANCE, ExportError, write_graph
-from training.folded import FoldedGraph, FoldedVoice
-from training.network import OUTPUT_HOP, VOICING_SHARPNESS, Network, Size
-from training.stream import StreamGraph
-from training.stream_export import check_stream, example, leave_out_weights
+from training.decoder.export import TOLERANCE, ExportError, write_graph
+from training.decoder.folded import FoldedGraph, FoldedVoice
+from training.decoder.network import OUTPUT_HOP, VOICING_SHARPNESS, Network, Size
+from training.decoder.stream import StreamGraph
+from training.decoder.stream_export import check_stream, example, leave_out_weights
 
 if TYPE_CHECKING:
     from pathlib import Path

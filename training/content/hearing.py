@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 
 from speech.engines.harmonic.content import LOUDEST, PRIOR_FRAMES, SOFTEST
-from training.features import HOP, Floats
+from training.sound.features import HOP, Floats
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from speech.engines.harmonic.content import tells_speaker
 from speech.signal.clock import NoClock
 from speech.signal.samples import resample
 from speech.signal.whole.analysis import analyse
-from training.augment import spoil
-from training.features import RATE, Floats, MelSpectrum
+from training.sound.augment import spoil
+from training.sound.features import RATE, Floats, MelSpectrum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

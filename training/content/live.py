@@ -30,9 +30,9 @@ from training.content.graphs import (
     export_hearing,
     export_stream,
 )
-from training.export import ExportError
-from training.graph_weights import load_halves
-from training.network import Network
+from training.decoder.export import ExportError
+from training.decoder.graph_weights import load_halves
+from training.decoder.network import Network
 
 ORIGIN = "small encoder for streams, taught by the encoder of Whisper base (OpenAI, MIT licence)"
 

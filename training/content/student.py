@@ -31,18 +31,21 @@ from training.content.encoder import CHANNELS
 from training.content.graphs import CONTENT, SIZE
 from training.content.hearing import Ear
 from training.content.lessons import Lesson, lessons_of
-from training.disturbance import Disturbance
-from training.features import BANDS
-from training.graph_weights import load_network
-from training.network import MEAN_PRIOR_FRAMES, Network, log_level, loud_weight, loudness
-from training.stream import LOOKAHEAD
+from training.decoder.graph_weights import load_network
+from training.decoder.network import MEAN_PRIOR_FRAMES, Network, log_level, loud_weight, loudness
+from training.decoder.stream import LOOKAHEAD
+from training.sound.disturbance import Disturbance
+from training.sound.features import BANDS
 
 CROP = 104
 BATCH = 16
 _ROOT = Path(__file__).resolve().parents[2]
 _CHARACTERS = _ROOT / "characters"
 _FIRST = _ROOT / "tests" / "data" / "bundles" / "mei" / "harmonic.onnx"
-_HEARD, _EVERY = 1_200, 4  # as in training.stream: frames before, of which one in four is known
+_HEARD, _EVERY = (
+    1_200,
+    4,
+)  # as in training.decoder.stream: frames before, of which one in four is known
 _HISTORY = _HEARD // _EVERY
 _UNTAUGHT = 3
 _SETTLING = 22  # frames at a crop's beginning that lack what came before
@@ -116,7 +119,7 @@ class Teaching:
 
 
 def running_normalise(network: Network, power: Tensor, history: Tensor, known: Tensor) -> Tensor:
-    """As `Network.normalise`, by what came so far; see training.stream.
+    """As `Network.normalise`, by what came so far; see training.decoder.stream.
 
     Args:
         network: whose usual mel spectrum is taken.

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from training.content.graphs import SIZE
-from training.network import CEPSTRUM_SIZE, Network
+from training.decoder.network import CEPSTRUM_SIZE, Network
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

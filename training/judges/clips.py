@@ -11,8 +11,8 @@ from training.judges.report import page
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from training.features import Floats
     from training.judges.panel import Panel
+    from training.sound.features import Floats
 
 _CONVERTED = "converted"
 _AS_RECORDED = "as recorded"

@@ -19,7 +19,6 @@ import soundfile
 
 from speech.bundles.bundle import BundleError
 from speech.signal.samples import resample
-from training.features import RATE, Floats
 from training.judges.judging import Character, Convert, Judging
 from training.judges.panel import Panel, gather
 from training.judges.recordings import Recording, english, japanese, spread
@@ -27,6 +26,7 @@ from training.judges.report import markdown
 from training.quality.card import write_judged
 from training.quality.converter import Converter
 from training.quality.disturbances import noise, room, telephone
+from training.sound.features import RATE, Floats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

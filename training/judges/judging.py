@@ -14,9 +14,9 @@ from training.quality import measures
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from training.features import Floats
     from training.judges.panel import Panel
     from training.judges.recordings import Recording
+    from training.sound.features import Floats
 
 AS_SPOKEN = "as spoken"
 Convert = Callable[["Floats"], "Floats"]

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from training.features import Floats
     from training.judges.naturalness import Naturalness
     from training.judges.whisper import Whisper
+    from training.sound.features import Floats
 
 
 class Memory:

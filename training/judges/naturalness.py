@@ -15,7 +15,7 @@ from training.judges.errors import JudgeMissingError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from training.features import Floats
+    from training.sound.features import Floats
 
 _LOUDEST = 0.95
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from training.features import Floats
+    from training.sound.features import Floats
 
 
 class Recogniser(Protocol):

@@ -12,10 +12,10 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from training.features import RATE
 from training.judges.recordings import english
 from training.quality.converter import Converter
 from training.quality.pictures import spectrograms
+from training.sound.features import RATE
 
 _ROOT = Path(__file__).resolve().parents[2]
 _ONCE = "c2253ae"

@@ -15,7 +15,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from training.features import RATE, Floats
+from training.sound.features import RATE, Floats
 
 if TYPE_CHECKING:
     from pathlib import Path

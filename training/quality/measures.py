@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from training.features import RATE, Floats
+from training.sound.features import RATE, Floats
 
 with warnings.catch_warnings():
     # It asks setuptools for its own version, which setuptools has come to warn of.

@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from training.features import RATE, Floats
+from training.sound.features import RATE, Floats
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from training.features import Floats
+from training.sound.features import Floats
 
 
 class Embedding(Protocol):

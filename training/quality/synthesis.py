@@ -5,8 +5,8 @@ import soxr
 import torch
 from numpy.typing import NDArray
 
-from training.features import RATE, Floats
-from training.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice
+from training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice
+from training.sound.features import RATE, Floats
 
 
 def synthesise(voice: HarmonicVoice, cepstra: NDArray[np.floating], log_f0: Floats) -> Floats:

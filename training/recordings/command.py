@@ -24,25 +24,25 @@ from training.judges.panel import gather
 from training.judges.whisper import Whisper
 from training.quality.card import write_tables
 from training.quality.similarity import Embedding
-from training.recordings.bundle import Names, keep_shared, write_bundle
-from training.recordings.consent_request import ConsentRequest, usual_language
-from training.recordings.errors import RecordingsError
-from training.recordings.judgement import Judge, judge
-from training.recordings.others import Others, find_others
-from training.recordings.page import write_page, write_samples
-from training.recordings.progress import Progress
-from training.recordings.report import (
+from training.recordings.choosing.others import Others, find_others
+from training.recordings.choosing.screening import Utterance
+from training.recordings.choosing.selection import Selection, select
+from training.recordings.consent.consent_request import ConsentRequest, usual_language
+from training.recordings.consent.spoken_consent import WITHOUT, check_spoken_consent
+from training.recordings.results.bundle import Names, keep_shared, write_bundle
+from training.recordings.results.judgement import Judge, judge
+from training.recordings.results.page import write_page, write_samples
+from training.recordings.results.report import (
     selection_lines,
     summary,
     tables,
     write_card,
     write_dropped,
 )
-from training.recordings.screening import Utterance
-from training.recordings.selection import Selection, select
-from training.recordings.spoken_consent import WITHOUT, check_spoken_consent
-from training.recordings.stages import Effort, Material, Training
-from training.recordings.work import WorkFolder
+from training.recordings.runs.errors import RecordingsError
+from training.recordings.runs.progress import Progress
+from training.recordings.runs.work import WorkFolder
+from training.recordings.teaching.stages import Effort, Material, Training
 
 _HELD_OUT_SECONDS = 60.0
 _HELD_OUT_SHARE = 0.1

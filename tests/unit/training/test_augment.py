@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from training.augment import spoil_one_way
-from training.features import RATE
+from training.sound.augment import spoil_one_way
+from training.sound.features import RATE
 
 
 def test_speech_that_is_spoilt_one_way_is_as_long_and_another() -> None:

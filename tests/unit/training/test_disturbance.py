@@ -2,7 +2,7 @@
 
 import torch
 
-from training.disturbance import Disturbance
+from training.sound.disturbance import Disturbance
 
 
 def test_doubt_about_the_voicing_stays_a_share() -> None:

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from speech.bundles.onnx_model import inspect_model
-from training.export import export
-from training.features import mel_filters
-from training.folded import FoldedGraph, fold_bins, join_samples, overlap_add, part_samples
-from training.graph import CharacterGraph
-from training.network import Network
+from training.decoder.export import export
+from training.decoder.folded import FoldedGraph, fold_bins, join_samples, overlap_add, part_samples
+from training.decoder.graph import CharacterGraph
+from training.decoder.network import Network
+from training.sound.features import mel_filters
 
 
 def graph_inputs(frames: int) -> tuple[torch.Tensor, ...]:

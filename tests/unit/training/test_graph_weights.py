@@ -8,10 +8,10 @@ import onnxruntime
 import pytest
 import torch
 
-from training.export import ExportError, character_inputs
-from training.graph import CharacterGraph
-from training.graph_weights import load_network, with_weights
-from training.network import Network
+from training.decoder.export import ExportError, character_inputs
+from training.decoder.graph import CharacterGraph
+from training.decoder.graph_weights import load_network, with_weights
+from training.decoder.network import Network
 
 BUNDLE = Path(__file__).parents[2] / "data" / "bundles" / "mei"
 MEI = BUNDLE / "harmonic.onnx"

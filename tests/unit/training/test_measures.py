@@ -1,8 +1,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from training.features import RATE
 from training.quality import measures
+from training.sound.features import RATE
 
 
 def tone(hertz: float = 150.0, seconds: float = 1.0) -> NDArray[np.float32]:

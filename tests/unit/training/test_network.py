@@ -1,9 +1,9 @@
 import numpy as np
 import torch
 
-from training.features import MelSpectrum
-from training.graph import CharacterGraph
-from training.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice, Network
+from training.decoder.graph import CharacterGraph
+from training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice, Network
+from training.sound.features import MelSpectrum
 
 FRAMES = 40
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from training import reading_aloud
-from training.sources import festival
+from training.sources import festival, reading_aloud
 from training.sources.flite import TimedSpeech
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import scipy.signal
 import torch
 from numpy.typing import NDArray
 
-from training.network import OUTPUT_RATE, Network, warped_axis
-from training.spectrum import give_back, lacking
+from training.decoder.network import OUTPUT_RATE, Network, warped_axis
+from training.decoder.spectrum import give_back, lacking
 
 Floats = NDArray[np.float32]
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.nn.functional import pad
 
-from training.folded import FoldedGraph
-from training.graph_weights import load_network
-from training.network import Network
-from training.stream import StreamGraph
-from training.stream_export import export_stream
+from training.decoder.folded import FoldedGraph
+from training.decoder.graph_weights import load_network
+from training.decoder.network import Network
+from training.decoder.stream import StreamGraph
+from training.decoder.stream_export import export_stream
 
 MEI = Path(__file__).parents[2] / "data/bundles/mei"
 ALL = 30  # frames: more than the receptive field of the network

@@ -23,8 +23,8 @@ from training.content.student import (
     running_normalise,
     teach,
 )
-from training.features import BANDS
-from training.network import Network
+from training.decoder.network import Network
+from training.sound.features import BANDS
 
 ROOT = Path(__file__).parents[4]
 CHARACTERS = ROOT / "characters"

@@ -11,11 +11,11 @@ from speech.bundles.bundle import BundleError
 from speech.results.watermark.detection import find_watermark
 from speech.results.watermark.pattern import SHORTEST_KEY, WatermarkKey
 from speech.signal.samples import resample
-from training.features import RATE, Floats
 from training.judges import command
 from training.judges.panel import Panel
 from training.quality.card import BEGIN, END, JUDGED_BEGIN
 from training.quality.converter import Converter
+from training.sound.features import RATE, Floats
 
 ROOT = Path(__file__).parents[4]
 

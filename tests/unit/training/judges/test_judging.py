@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from training.features import RATE, Floats
 from training.judges.clips import judge_clips
 from training.judges.judging import AS_SPOKEN, Character, Judging, Key, Row
 from training.judges.panel import Panel
 from training.judges.recordings import Recording, spread
 from training.judges.report import markdown, page
 from training.judges.words import ErrorRate
+from training.sound.features import RATE, Floats
 
 
 @dataclass

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from training.features import Floats
 from training.judges.memory import Memory, RememberedNaturalness
+from training.sound.features import Floats
 
 
 class Judge:

@@ -9,12 +9,12 @@ import pytest
 import soundfile
 import soxr
 
-from training.features import RATE, Floats
 from training.judges.errors import JudgeMissingError
 from training.judges.naturalness import DistillMos, Dnsmos
 from training.judges.panel import gather
 from training.judges.whisper import Whisper
 from training.judges.words import compare
+from training.sound.features import RATE, Floats
 
 STRANGER = Path(__file__).parents[4] / "training" / "people" / "strangers" / "367.opus"
 SAID = (

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from training.features import RATE
 from training.judges.recordings import READERS, english
-from training.recordings.others import SHIPPED
+from training.recordings.choosing.others import SHIPPED
+from training.sound.features import RATE
 
 
 def test_readers_are_read_as_files_and_as_librispeech_lays_them_out(tmp_path: Path) -> None:

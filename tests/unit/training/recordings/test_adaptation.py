@@ -14,8 +14,8 @@ from shared.characters.manifest import ENCODERS
 from training.adaptation import Places, adapt
 from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
-from training.recordings.errors import RecordingsError
-from training.recordings.others import readers_in
+from training.recordings.choosing.others import readers_in
+from training.recordings.runs.errors import RecordingsError
 
 CHARACTERS = Path(__file__).parents[4] / "characters"
 RATE = 16_000

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from training.average import Sources, learn
 from training.content.hearing import Ear
 from training.content.voices import AVERAGE, begin, begin_from_nothing
+from training.recordings.choosing.screening import Utterance
 from training.recordings.command import Places
-from training.recordings.errors import RecordingsError
-from training.recordings.learning import Plan, held_out_distance, scale_of
-from training.recordings.preparation import Preparation
-from training.recordings.screening import Utterance
+from training.recordings.runs.errors import RecordingsError
+from training.recordings.teaching.learning import Plan, held_out_distance, scale_of
+from training.recordings.teaching.preparation import Preparation
 
 CHARACTERS = Path(__file__).parents[4] / "characters"
 RATE = 16_000

@@ -22,11 +22,11 @@ from speech.engines.registry import ENGINES, build_engine
 from speech.networks.settings import SessionSettings
 from tests.unit.training.recordings.conftest import CONSENT
 from training.quality.similarity import SpeakerEncoder
-from training.recordings import others
+from training.recordings.choosing import others
+from training.recordings.choosing.others import find_others
 from training.recordings.command import Places, clear, main, measure
-from training.recordings.errors import RecordingsError
-from training.recordings.others import find_others
-from training.recordings.spoken_consent import WITHOUT
+from training.recordings.consent.spoken_consent import WITHOUT
+from training.recordings.runs.errors import RecordingsError
 
 ROOT = Path(__file__).parents[4]
 RATE = 16_000

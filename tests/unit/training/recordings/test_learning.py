@@ -13,14 +13,15 @@ from importing.bundles.consent import Consent
 from tests.unit.training.recordings.conftest import CONSENT
 from training.content.hearing import Ear
 from training.content.voices import AVERAGE, Voices, begin
-from training.export import Melody
-from training.network import HarmonicVoice
+from training.decoder.export import Melody
+from training.decoder.network import HarmonicVoice
 from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
 from training.quality.synthesis import synthesise
-from training.recordings.bundle import Names, write_bundle
+from training.recordings.choosing.screening import Utterance
 from training.recordings.command import Places
-from training.recordings.learning import (
+from training.recordings.results.bundle import Names, write_bundle
+from training.recordings.teaching.learning import (
     Disturber,
     Learner,
     Lessons,
@@ -30,9 +31,8 @@ from training.recordings.learning import (
     held_out_distance,
     scale_of,
 )
-from training.recordings.preparation import Lesson, Preparation
-from training.recordings.screening import Utterance
-from training.recordings.stages import Trained
+from training.recordings.teaching.preparation import Lesson, Preparation
+from training.recordings.teaching.stages import Trained
 
 CHARACTERS = Path(__file__).parents[4] / "characters"
 HINA = CHARACTERS / "hina"
@@ -166,7 +166,7 @@ def test_a_bundle_names_the_shared_encoder_and_does_not_hold_it(
 def test_a_training_that_was_stopped_ends_as_one_that_was_not(
     lessons: list[Lesson], other: list[Lesson], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.recordings.learning._SAVE_EVERY", 2)
+    monkeypatch.setattr("training.recordings.teaching.learning._SAVE_EVERY", 2)
     plan, people = Plan(steps=6, batch=2), [lessons, other]
     whole = train(voices_of(*people), people, plan, tmp_path / "whole.pt")
 

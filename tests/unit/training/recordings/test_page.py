@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from training.recordings.judgement import Clip, Figures, Judgement
-from training.recordings.page import write_page, write_samples
+from training.recordings.results.judgement import Clip, Figures, Judgement
+from training.recordings.results.page import write_page, write_samples
 
 RATE = 16_000
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from training.recordings.judgement import Clip, Figures, Judgement, join
-from training.recordings.report import selection_lines, summary, tables
-from training.recordings.screening import Dropped, Utterance
-from training.recordings.selection import Selection
+from training.recordings.choosing.screening import Dropped, Utterance
+from training.recordings.choosing.selection import Selection
+from training.recordings.results.judgement import Clip, Figures, Judgement, join
+from training.recordings.results.report import selection_lines, summary, tables
 
 RATE = 16_000
 

@@ -11,11 +11,11 @@ import scipy.signal
 from numpy.typing import NDArray
 
 from training.quality.similarity import SpeakerEncoder
-from training.recordings.errors import RecordingsError
-from training.recordings.reading import Recording, read_pieces
-from training.recordings.report import selection_lines
-from training.recordings.screening import CLIPPED, MUSIC, NOISE, SILENCE, persistence
-from training.recordings.selection import OTHER_VOICE, Selection, seconds_by_reason, select
+from training.recordings.choosing.reading import Recording, read_pieces
+from training.recordings.choosing.screening import CLIPPED, MUSIC, NOISE, SILENCE, persistence
+from training.recordings.choosing.selection import OTHER_VOICE, Selection, seconds_by_reason, select
+from training.recordings.results.report import selection_lines
+from training.recordings.runs.errors import RecordingsError
 
 if TYPE_CHECKING:
     from av.audio.stream import AudioStream

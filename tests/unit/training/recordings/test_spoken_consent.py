@@ -15,10 +15,10 @@ from shared.characters.spoken_consent import ConsentSentence
 from training.judges.errors import JudgeMissingError
 from training.judges.whisper import Whisper
 from training.quality.similarity import SpeakerEncoder
-from training.recordings.consent_request import ConsentRequest
-from training.recordings.errors import RecordingsError
-from training.recordings.screening import Utterance
-from training.recordings.spoken_consent import check_spoken_consent, missing_parts
+from training.recordings.choosing.screening import Utterance
+from training.recordings.consent.consent_request import ConsentRequest
+from training.recordings.consent.spoken_consent import check_spoken_consent, missing_parts
+from training.recordings.runs.errors import RecordingsError
 
 RATE = 16_000
 DAY = dt.date(2026, 11, 23)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from training.recordings.progress import Progress
-from training.recordings.work import WorkFolder
+from training.recordings.runs.progress import Progress
+from training.recordings.runs.work import WorkFolder
 
 
 def test_what_was_made_is_kept_until_the_recordings_change(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_the_time_left_follows_from_the_steps_since_a_break(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("training.recordings.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("training.recordings.runs.progress.time.monotonic", lambda: now[0])
     out = StringIO()
     progress = Progress(2, out)
     progress.begin("learning")

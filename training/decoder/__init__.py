@@ -1,0 +1,1 @@
+"""The decoder: its network, and the graphs that it becomes."""

@@ -1,0 +1,218 @@
+"""Writes graphs as ONNX, and checks that they speak as their network does."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from numpy.typing import NDArray
+
+from training.decoder.folded import FoldedGraph
+from training.decoder.graph import CharacterGraph
+from training.decoder.network import OUTPUT_HOP, Network
+
+GRAPH = "harmonic.onnx"
+OPSET = 18
+# How much of the voice a difference may be, by their root mean squares: 40 dB below it.
+TOLERANCE = 0.01
+# Fewer values save less than it takes to load the operator that widens them.
+LEAST_HALVED = 1_000
+
+
+class ExportError(RuntimeError):
+    """The exported graph does not do what the network does."""
+
+
+@dataclass(frozen=True)
+class Melody:
+    """How high the target speaks, from log f0 of its voiced frames."""
+
+    median_hz: float
+    log_std: float
+    low_hz: float
+    high_hz: float
+
+    @classmethod
+    def of(cls, log_f0: NDArray[np.float32]) -> "Melody":
+        """Median, spread, and the half-percent tails."""
+        low, median, high = np.exp(np.percentile(log_f0, [0.5, 50, 99.5]))
+        return cls(float(median), float(log_f0.std()), float(low), float(high))
+
+    def as_manifest(self) -> dict[str, Any]:
+        """The field `pitch` of a manifest."""
+        return {
+            "policy": "auto",
+            "median_hz": round(self.median_hz, 1),
+            "log_std": round(self.log_std, 4),
+            "low_hz": round(self.low_hz, 1),
+            "high_hz": round(self.high_hz, 1),
+        }
+
+
+def export(network: Network, folder: Path) -> Path:
+    """Writes the graph of a network that hears by itself into a folder and checks it.
+
+    Raises:
+        ExportError: the graph differs from the network, or has foreign operators.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / GRAPH
+    frames = torch.export.Dim("frames", min=8, max=1_000_000)
+    write_graph(
+        file,
+        FoldedGraph(network).eval(),
+        character_inputs(150),
+        input_names=["wave", "f0", "voicing", "noise"],
+        output_names=["audio"],
+        dynamic_shapes=({1: 160 * frames}, {1: frames}, {1: frames}, {1: 240 * frames + 240}),
+    )
+    _check(CharacterGraph(network).eval(), file)
+    return file
+
+
+def write_graph(
+    file: Path,
+    graph: torch.nn.Module,
+    example: tuple[torch.Tensor, ...],
+    *,
+    input_names: list[str],
+    output_names: list[str],
+    dynamic_shapes: Any = None,
+    is_table: Callable[[str], bool] = lambda name: not name.startswith("network."),
+) -> None:
+    """Writes a network as a graph of a bundle: optimised, stripped, its large weights halved.
+
+    What `is_table` knows by its name is stored in full.
+
+    Raises:
+        ExportError: the graph has foreign operators.
+    """
+    torch.onnx.export(
+        graph,
+        example,
+        file,
+        input_names=input_names,
+        output_names=output_names,
+        dynamic_shapes=dynamic_shapes,
+        opset_version=OPSET,
+        dynamo=True,
+        external_data=False,
+        verbose=False,
+    )
+    optimise(file)
+    strip(file)
+    halve_weights(file, is_table)
+
+
+def character_inputs(frames: int) -> tuple[torch.Tensor, ...]:
+    """Something to try a graph with: wave, f0, voicing and noise."""
+    random = torch.Generator().manual_seed(frames)
+    return (
+        torch.randn(1, 160 * frames, generator=random) * 0.05,
+        torch.rand(1, frames, generator=random) * 100 + 280,
+        torch.rand(1, frames, generator=random),
+        torch.randn(1, OUTPUT_HOP * (frames + 1), generator=random),
+    )
+
+
+def optimise(file: Path) -> None:
+    """Computes ahead what is constant, so that whoever loads the graph need not optimise it."""
+    options = onnxruntime.SessionOptions()
+    # What goes further needs operators that are no standard, or depends on the processor.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(file)
+    content = file.read_bytes()
+    onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def strip(file: Path) -> None:
+    """Leaves out what is no part of the character and would only have to be read.
+
+    Names of the machine's folders and of source lines, shapes between the operators, which the
+    runtime infers, and the sets of operators of which none is used.
+    """
+    model = onnx.load(file)
+    foreign = {node.domain for node in model.graph.node} - {""}
+    if foreign:
+        raise ExportError(
+            f"{file.name}: expected standard operators alone, found those of {foreign}"
+        )
+    standard = [one for one in model.opset_import if one.domain == ""]
+    del model.opset_import[:]
+    model.opset_import.extend(standard)
+    model.producer_version = ""
+    model.doc_string = ""
+    del model.metadata_props[:]
+    for node in model.graph.node:
+        del node.metadata_props[:]
+        node.doc_string = ""
+    for value in (*model.graph.input, *model.graph.output):
+        del value.metadata_props[:]
+    del model.graph.value_info[:], model.graph.metadata_props[:]
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, file)
+
+
+def halve_weights(file: Path, is_table: Callable[[str], bool]) -> None:
+    """Stores the network's large weights as float16, each widened just before it is used.
+
+    Half the bytes to read, to hash and to lay out. Widening takes no time that could be measured:
+    the convolution that follows finds the weights in the cache. What is spoken differs 75 dB below
+    the voice; the tables of the transforms, where it would be heard first, stay as they are.
+    """
+    model = onnx.load(file)
+    weights = {
+        weight.name: onnx.numpy_helper.to_array(weight)
+        for weight in model.graph.initializer
+        if not is_table(weight.name)
+        and weight.data_type == onnx.TensorProto.FLOAT
+        and math.prod(weight.dims) >= LEAST_HALVED
+    }
+    kept = [one for one in model.graph.initializer if one.name not in weights]
+    casts = []
+    for name, values in weights.items():
+        half = f"{name}.half"
+        kept.append(onnx.numpy_helper.from_array(values.astype(np.float16), half))
+        casts.append(_widen(half, name))
+    # In this order, the runtime widens each just before its use; otherwise all at once, and slower.
+    nodes = [*casts, *model.graph.node]
+    del model.graph.initializer[:], model.graph.node[:]
+    model.graph.initializer.extend(kept)
+    model.graph.node.extend(nodes)
+    onnx.checker.check_model(model, full_check=True)
+    onnx.save(model, file)
+
+
+def _widen(half: str, name: str) -> onnx.NodeProto:
+    return onnx.helper.make_node(
+        "Cast", [half], [name], name=f"{name}.widen", to=onnx.TensorProto.FLOAT
+    )
+
+
+def _check(graph: CharacterGraph, file: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    # As the converter runs it: what is checked is what was written.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    for frames in (8, 150, 333):
+        inputs = character_inputs(frames)
+        with torch.no_grad():
+            expected = graph(*inputs).numpy()
+        names = ("wave", "f0", "voicing", "noise")
+        fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+        found = np.asarray(session.run(None, fed)[0])
+        difference = _share(found - expected, expected) if found.shape == expected.shape else 1.0
+        if difference > TOLERANCE:
+            raise ExportError(
+                f"{file.name}: with {frames} frames expected {expected.shape} as in the network,"
+                f" found {found.shape} differing by {difference:.1%} of the voice"
+            )
+
+
+def _share(difference: NDArray[np.float32], voice: NDArray[np.float32]) -> float:
+    return float(np.sqrt((difference**2).mean() / max(float((voice**2).mean()), 1e-12)))

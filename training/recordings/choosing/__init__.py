@@ -1,0 +1,1 @@
+"""Which speech of a folder is used, and what is not, and why."""

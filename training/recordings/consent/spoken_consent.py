@@ -1,0 +1,193 @@
+"""Checks the owner's spoken consent: the same voice as the recordings, and the right words."""
+
+import datetime as dt
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from shared.characters.spoken_consent import ConsentSentence
+from speech.signal.samples import resample
+from speech.text.reading import Reader
+from speech.text.spoken import write_out
+from training.judges.words import edits, units
+from training.quality.similarity import Embedding, SpeakerLikeness
+from training.recordings.choosing.people import OWNER_LIKENESS
+from training.recordings.choosing.reading import Recording, read_pieces
+from training.recordings.choosing.screening import Utterance, screen
+from training.recordings.runs.errors import RecordingsError
+from training.sound.features import RATE, Floats
+
+LEAST_SECONDS = 3.0
+_GROUP_SECONDS = 6.0
+_MOST_GROUPS = 40
+_MOST_WRONG = 0.25
+"""Of a word's letters or sounds: a recogniser is wrong now and then, too."""
+_LEAST_WORDS = 3
+_LONG_E = re.compile("(?<=[エケセテネヘメレゲゼデベペ])イ")
+_LONG_O = re.compile("(?<=[オコソトノホモヨョロゴゾドボポ])ウ")
+
+
+class Recogniser(Protocol):
+    """Writes down what is said."""
+
+    def understand(self, wave: Floats, language: str) -> str:
+        """Return what is said in a 16 kHz recording."""
+
+
+@dataclass(frozen=True)
+class SpokenConsent:
+    """A spoken consent that was checked.
+
+    Attributes:
+        day: of its sentence.
+        likeness: cosine of its voice and the recordings', as a speaker encoder hears them.
+        are_words_checked: whether a recogniser heard the sentence in it.
+    """
+
+    day: dt.date
+    likeness: float
+    are_words_checked: bool
+
+    @property
+    def statement(self) -> str:
+        """What the character's consent says of it."""
+        words = "a recogniser heard the sentence" if self.are_words_checked else "words not checked"
+        return (
+            f"Spoken consent of {self.day.isoformat()}: in the voice of the recordings (likeness"
+            f" {self.likeness:.2f}), {words}."
+        )
+
+
+WITHOUT = "Without a spoken consent: nobody checked that the owner of the voice agrees."
+"""What a character's consent says if none was asked for."""
+
+
+def check_spoken_consent(
+    recording: Path,
+    sentence: ConsentSentence,
+    owner: Sequence[Utterance],
+    encoder: Embedding,
+    recogniser: Recogniser | None,
+) -> SpokenConsent:
+    """Check a recording of the sentence.
+
+    Args:
+        recording: the file.
+        sentence: what was to be said.
+        owner: the usable speech of the recordings; what is from this file does not count.
+        encoder: tells voices apart.
+        recogniser: understands the words; None if none is installed.
+
+    Raises:
+        RecordingsError: it cannot be read, holds too little speech, another voice or other words.
+    """
+    speech = _speech_of(recording)
+    seconds = len(speech) / RATE
+    if seconds < LEAST_SECONDS:
+        raise RecordingsError(
+            f"{recording.name}: expected the spoken consent, found {seconds:.1f} s of usable"
+            " speech; record the whole sentence again, close to the microphone and without noise."
+        )
+    others = [utterance for utterance in owner if utterance.file != recording.name]
+    likeness = voice_likeness(speech, others, encoder)
+    if likeness < OWNER_LIKENESS:
+        raise RecordingsError(
+            f"{recording.name}: expected the voice of the recordings, found another one (likeness"
+            f" {likeness:.2f}, at least {OWNER_LIKENESS:.2f} wanted); let the owner of the voice"
+            " speak the sentence, with the same microphone."
+        )
+    if recogniser is not None:
+        heard = recogniser.understand(speech, sentence.language)
+        missing = missing_parts(sentence, heard)
+        if missing:
+            raise RecordingsError(
+                f"{recording.name}: expected to hear {', '.join(missing)}, found: {heard.strip()}."
+                f" Record this sentence again: {sentence.text}"
+            )
+    return SpokenConsent(sentence.day, likeness, recogniser is not None)
+
+
+def voice_likeness(speech: Floats, owner: Sequence[Utterance], encoder: Embedding) -> float:
+    """Return the cosine of a recording's voice and the mean of the owner's.
+
+    Args:
+        speech: float32 [N] at 16 kHz, at least 3 s.
+        owner: usable speech of the owner, at least one utterance.
+        encoder: tells voices apart.
+    """
+    groups = list(_groups(owner))
+    step = -(-len(groups) // _MOST_GROUPS)
+    return SpeakerLikeness(groups[::step], encoder).of(speech)
+
+
+def missing_parts(sentence: ConsentSentence, heard: str) -> list[str]:
+    """Return which parts of a sentence were not heard; one of the four words may be missing.
+
+    A recogniser writes words in its own way, so Japanese is compared by its sounds.
+
+    Args:
+        sentence: what was to be said.
+        heard: what a recogniser wrote.
+    """
+    if sentence.language == "ja":
+        read = _reading()
+        sounds = read(heard)
+        missing = [word for word in sentence.words if not _is_among(read(word), sounds)]
+        is_dated = read(sentence.date) in sounds
+    else:
+        said = units(heard, "en")
+        missing = [word for word in sentence.words if not _is_one_of(word, said)]
+        day = str(sentence.day.day)
+        is_day = any(each.rstrip("stndrh") == day for each in said)
+        is_dated = is_day and _is_one_of(sentence.month.lower(), said)
+    enough = len(sentence.words) - len(missing) >= _LEAST_WORDS
+    return ([] if is_dated else [sentence.date]) + ([] if enough else missing)
+
+
+def _reading() -> Callable[[str], str]:
+    reader = Reader()
+
+    def read(text: str) -> str:
+        said = "".join(
+            word.reading for word in reader.read(write_out(text)).words if word.reading != "、"
+        )
+        return _LONG_O.sub("ー", _LONG_E.sub("ー", said))
+
+    return read
+
+
+def _is_one_of(word: str, said: Sequence[str]) -> bool:
+    return any(edits(word, each) <= _MOST_WRONG * len(word) for each in said)
+
+
+def _is_among(wanted: str, sounds: str) -> bool:
+    """Whether a part of the sounds is nearly what is wanted."""
+    lengths = range(max(1, len(wanted) - 1), len(wanted) + 2)
+    parts = (sounds[at : at + length] for length in lengths for at in range(len(sounds)))
+    return any(edits(wanted, part) <= _MOST_WRONG * len(wanted) for part in parts)
+
+
+def _speech_of(file: Path) -> Floats:
+    """The usable speech of a file at 16 kHz."""
+    waves: list[Floats] = []
+    try:
+        for piece in read_pieces(Recording(file, file.name)):
+            kept, _ = screen(piece)
+            waves += [resample(each.samples, each.rate, RATE) for each in kept]
+    except RecordingsError as error:
+        raise RecordingsError(f"{file.name}: expected the spoken consent, but {error}.") from error
+    return np.concatenate(waves) if waves else np.zeros(0, np.float32)
+
+
+def _groups(utterances: Sequence[Utterance]) -> list[Floats]:
+    """Utterances joined to at least 6 s at 16 kHz; what is left over joins the last."""
+    groups: list[list[Floats]] = [[]]
+    for utterance in utterances:
+        if sum(map(len, groups[-1])) >= _GROUP_SECONDS * RATE:
+            groups.append([])
+        groups[-1].append(resample(utterance.samples, utterance.rate, RATE))
+    return [np.concatenate(group) for group in groups if group]

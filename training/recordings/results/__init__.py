@@ -1,0 +1,1 @@
+"""What comes out of a training: the bundle, its figures, the page to listen to."""

@@ -1,0 +1,104 @@
+"""Writes the bundle of a character that was trained from recordings."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from importing.bundles.bundles import LIMITS, entry, owner_fields, preview, write_files
+from importing.bundles.consent import Consent
+from shared.characters.manifest import ENCODERS, SCHEMA_VERSION, read_manifest
+from shared.process.writing import write_whole
+from speech.engines.harmonic import content
+from training.decoder.export import Melody
+from training.decoder.graph_weights import with_weights
+from training.decoder.network import OUTPUT_RATE
+from training.recordings.teaching.stages import Trained
+
+SHARED = (content.ROLE, content.STREAM_ROLE)
+"""The roles of graphs that are kept once for all characters."""
+TOOL = "Voice Avatar, trained from recordings"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The character's id, and its names as visitors see them."""
+
+    character: str
+    english: str
+    japanese: str
+
+
+def write_bundle(
+    target: Path,
+    names: Names,
+    consent: Consent,
+    trained: Trained,
+    base: Path,
+    *,
+    portrait: bytes | None = None,
+) -> Path:
+    """Write graphs and manifest.
+
+    Args:
+        target: the bundle's folder.
+        names: of the character.
+        consent: of the voice's owner.
+        trained: the network, and how high the owner speaks.
+        base: a bundle that hears with the shared encoder; its own graphs get the weights.
+        portrait: an SVG, or None.
+
+    Returns:
+        The bundle's folder.
+
+    Raises:
+        VoiceFileError: the id is no id or taken, or the manifest would not be accepted.
+    """
+    named = read_manifest(base).graphs
+    shared = {role: graph for role, graph in named.items() if role in SHARED}
+    graphs = {
+        role: with_weights((base / graph.file).read_bytes(), trained.network)
+        for role, graph in named.items()
+        if role not in shared
+    }
+    keep_shared(base, target.parent)
+    entries = {role: graph.model_dump() for role, graph in shared.items()}
+    entries |= {role: entry(role, content) for role, content in graphs.items()}
+    manifest = _manifest(names, consent, trained.melody, entries) | {"preview": preview(portrait)}
+    write_files(target, manifest, graphs, portrait)
+    return target
+
+
+def keep_shared(bundle: Path, characters: Path) -> None:
+    """Put the graphs that a bundle shares with others beside the bundles of another folder."""
+    folder = characters / ENCODERS
+    for role, graph in read_manifest(bundle).graphs.items():
+        file = folder / f"{graph.sha256}.onnx"
+        if role in SHARED and not file.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            for suffix in (".json", ".onnx"):
+                there = bundle.parent / ENCODERS / file.with_suffix(suffix).name
+                write_whole(file.with_suffix(suffix), there.read_bytes())
+
+
+def _manifest(
+    names: Names, consent: Consent, melody: Melody, graphs: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "id": names.character,
+        "name": {"ja": names.japanese, "en": names.english},
+        "engine": "harmonic",
+        "sample_rate": OUTPUT_RATE,
+        "graphs": dict(graphs),
+        "pitch": melody.as_manifest(),
+        "limits": LIMITS,
+        **owner_fields(consent),
+        "origin": {
+            "source": consent.source,
+            "author": consent.author or consent.owner[:200],
+            "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+            "tool": TOOL,
+        },
+    }

@@ -1,0 +1,1 @@
+"""The decoder learns a voice, stage by stage."""

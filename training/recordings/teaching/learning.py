@@ -1,0 +1,258 @@
+"""Trains a decoder to speak people's envelopes, the owner's above all; can be resumed."""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from training.content.voices import Scale, Voices
+from training.decoder.distance import NEPERS_TO_DECIBELS, envelope_axis, size_of
+from training.recordings.teaching.preparation import Lesson
+from training.sound.disturbance import Disturbance
+
+CROP = 160
+_PAUSE_WEIGHT = 0.15
+_AS_IT_IS = 0.4
+_CHANGES, _VOICING = 0.35, 0.15
+_SMOOTHED_FRAMES = 25
+_JITTER = 0.04
+_NOISE = 0.07
+_AVERAGED = 0.997
+_SAVE_EVERY = 100
+
+Report = Callable[[int, int, str], None]
+"""Is told the step, how many there will be, and how it goes."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how fast; a step takes `batch` crops of 1.6 s."""
+
+    steps: int = 1_200
+    batch: int = 10
+    rate: float = 5e-4
+    flat: float = 0.3
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Crops: what the decoder is given, and what it should say."""
+
+    content: Tensor
+    f0: Tensor
+    voicing: Tensor
+    cepstrum: Tensor
+    weight: Tensor
+    who: Tensor
+
+
+class Lessons:
+    """Draws batches from people's lessons.
+
+    Args:
+        people: the lessons of each voice; at least one with one.
+        shares: of the crops that each voice gets.
+        seed: of the draws; the same step gets the same batch, also after a break.
+    """
+
+    def __init__(
+        self, people: Sequence[Sequence[Lesson]], shares: Sequence[float], seed: int
+    ) -> None:
+        self._people = people
+        self._shares = np.array(shares) / sum(shares)
+        self._seed = seed
+        lengths = [np.array([x.speaking.sum() for x in one], np.float64) for one in people]
+        self._lengths = [length / length.sum() for length in lengths]
+
+    def batch(self, step: int, size: int) -> Batch:
+        """The crops of a step."""
+        random = np.random.default_rng((self._seed, step))
+        drawn = random.choice(len(self._people), size, p=self._shares)
+        rows = [self._crop(int(who), random) for who in drawn]
+        columns = [torch.from_numpy(np.stack(column)) for column in zip(*rows, strict=True)]
+        return Batch(*[*columns, torch.from_numpy(drawn)])
+
+    def _crop(self, who: int, random: np.random.Generator) -> tuple[np.ndarray, ...]:
+        lessons = self._people[who]
+        lesson = lessons[random.choice(len(lessons), p=self._lengths[who])]
+        is_plain = random.random() < _AS_IT_IS
+        version = 0 if is_plain else int(random.integers(len(lesson.contents)))
+        spare = len(lesson.log_f0) - CROP
+        first = int(random.integers(min(0, spare), max(1, spare + 1)))
+        return crop(lesson, version, first)
+
+
+def crop(lesson: Lesson, version: int, first: int, frames: int = CROP) -> tuple[np.ndarray, ...]:
+    """Frames of a lesson, from `first` on; beyond its ends they are repeated and do not count."""
+    wanted = np.arange(first, first + frames)
+    index = np.clip(wanted, 0, len(lesson.log_f0) - 1)
+    inside = (wanted == index).astype(np.float32)
+    weight = np.where(lesson.speaking[index], 1.0, _PAUSE_WEIGHT).astype(np.float32) * inside
+    voiced = (lesson.log_f0[index] > 0).astype(np.float32) * inside
+    return (
+        lesson.contents[version][index].T.astype(np.float32), np.exp(contour(lesson))[index],
+        voiced, lesson.cepstra[index].astype(np.float32), weight,
+    )  # fmt: skip
+
+
+def contour(lesson: Lesson) -> np.ndarray:
+    """Log f0 of every frame, interpolated where nothing is voiced, float32 [T]."""
+    voiced = np.flatnonzero(lesson.log_f0)
+    frames = np.arange(len(lesson.log_f0))
+    if not len(voiced):
+        return np.full(len(frames), math.log(200.0), np.float32)
+    return np.interp(frames, voiced, lesson.log_f0[voiced]).astype(np.float32)
+
+
+class Disturber:
+    """Errs about melody and voicing as the engine's pitch tracker does."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._doubt = Disturbance(seed)
+
+    def __call__(self, batch: Batch, step: int) -> Batch:
+        """The batch with doubt, noise, and a melody that is moved, and smoother in half of it."""
+        random = torch.Generator().manual_seed(self._seed * 1_000_003 + step)
+        self._doubt.seed(step)
+        count = len(batch.f0)
+        half = _SMOOTHED_FRAMES // 2
+        log = torch.log(batch.f0)
+        padded = functional.pad(log[:, None], (half, half), mode="replicate")
+        smooth = functional.avg_pool1d(padded, _SMOOTHED_FRAMES, 1)[:, 0]
+        is_smooth = torch.rand(count, 1, generator=random) < 0.5
+        moved = torch.where(is_smooth, smooth, log)
+        moved = moved + _JITTER * torch.randn(count, 1, generator=random)
+        doubted = self._doubt.doubt(batch.voicing)
+        heard = batch.content + _NOISE * torch.randn(batch.content.shape, generator=random)
+        return replace(batch, content=heard, f0=torch.exp(moved), voicing=doubted)
+
+
+class Objective(nn.Module):
+    """How far envelopes, their changes and the voicing are off."""
+
+    axis: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("axis", torch.tensor(envelope_axis(), dtype=torch.float32))
+
+    def forward(self, voices: Voices, given: Batch, voiced: Tensor) -> tuple[Tensor, float]:
+        """The loss, and the distance of the envelopes in dB."""
+        cepstrum, logit = voices.speak(given.content, given.f0, given.voicing, given.who)
+        error = (cepstrum - given.cepstrum) @ self.axis
+        total = given.weight.sum()
+        spectrum = (size_of(error) * given.weight).sum() / total
+        change = size_of(error[:, 1:] - error[:, :-1])
+        changes = (change * given.weight[:, 1:]).sum() / total
+        voicing = functional.binary_cross_entropy_with_logits(logit, voiced, given.weight)
+        loss = spectrum + _CHANGES * changes + _VOICING * voicing
+        return loss, float(spectrum.detach()) * NEPERS_TO_DECIBELS
+
+
+def scale_of(lessons: Sequence[Lesson]) -> Scale:
+    """How the person speaks whose lessons these are."""
+    spoken = np.concatenate([x.cepstra[x.speaking].astype(np.float32) for x in lessons])
+    melody = np.concatenate([x.log_f0[x.log_f0 > 0] for x in lessons])
+    middle, width = float(np.median(melody)), float(melody.std() + 1e-3)
+    return Scale(spoken.mean(0), spoken.std(0) + np.float32(1e-3), (middle, width))
+
+
+class Learner:
+    """One training, with a checkpoint in a file that is replaced as it goes on.
+
+    Args:
+        voices: changed in place.
+        plan: how long and how fast.
+        loss: of the voices at a step, with the distance of the envelopes in dB.
+        file: the checkpoint.
+    """
+
+    def __init__(
+        self,
+        voices: Voices,
+        plan: Plan,
+        loss: Callable[[Voices, int], tuple[Tensor, float]],
+        file: Path,
+    ) -> None:
+        self._voices, self._plan, self._loss, self._file = voices, plan, loss, file
+        self._average = copy.deepcopy(voices)
+        self._optimiser = torch.optim.AdamW(
+            voices.parameters(), plan.rate, betas=(0.9, 0.98), weight_decay=1e-3
+        )
+        self._step = 0
+        if file.exists():
+            self._resume()
+
+    def run(self, report: Report) -> Voices:
+        """Trains to the end of the plan; returns the voices with averaged weights."""
+        while self._step < self._plan.steps:
+            distance = self._train_once()
+            report(self._step, self._plan.steps, f"envelopes off by {distance:.2f} dB")
+            if self._step % _SAVE_EVERY == 0 or self._step == self._plan.steps:
+                self._save()
+        return self._average.eval()
+
+    def _train_once(self) -> float:
+        for group in self._optimiser.param_groups:
+            group["lr"] = self._rate()
+        loss, distance = self._loss(self._voices, self._step)
+        self._optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self._voices.parameters(), 1.0)
+        self._optimiser.step()
+        self._step += 1
+        keep = min(_AVERAGED, (1 + self._step) / (10 + self._step))
+        with torch.no_grad():
+            pairs = zip(self._average.parameters(), self._voices.parameters(), strict=True)
+            for average, current in pairs:
+                average.lerp_(current, 1 - keep)
+        return distance
+
+    def _rate(self) -> float:
+        """Flat, then falling to nothing along a cosine."""
+        share = self._step / self._plan.steps
+        warm = min(1.0, (self._step + 1) / 50)
+        fall = max(0.0, share - self._plan.flat) / (1 - self._plan.flat)
+        return self._plan.rate * warm * (0.5 * (1 + math.cos(math.pi * fall)) + 0.005)
+
+    def _save(self) -> None:
+        partial = self._file.with_suffix(".partial")
+        state = {
+            "voices": self._voices.state_dict(), "average": self._average.state_dict(),
+            "optimiser": self._optimiser.state_dict(), "step": self._step,
+        }  # fmt: skip
+        torch.save(state, partial)
+        partial.replace(self._file)
+
+    def _resume(self) -> None:
+        saved = torch.load(self._file, weights_only=True)
+        self._voices.load_state_dict(saved["voices"])
+        self._average.load_state_dict(saved["average"])
+        self._optimiser.load_state_dict(saved["optimiser"])
+        self._step = saved["step"]
+
+
+def held_out_distance(voices: Voices, lessons: Sequence[Lesson], who: int = 0) -> float:
+    """Mean distance of the envelopes of whole lessons in dB, weighted as in the training."""
+    objective = Objective()
+    distances, weights = [], []
+    for lesson in lessons:
+        batch = whole(lesson, who)
+        with torch.no_grad():
+            _, distance = objective(voices, batch, batch.voicing)
+        distances.append(distance)
+        weights.append(float(batch.weight.sum()))
+    return float(np.average(distances, weights=weights))
+
+
+def whole(lesson: Lesson, who: int = 0) -> Batch:
+    """A lesson as it is, as a batch of one."""
+    columns = crop(lesson, 0, 0, len(lesson.log_f0))
+    return Batch(*[torch.from_numpy(column)[None] for column in columns] + [torch.tensor([who])])

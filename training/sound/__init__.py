@@ -1,0 +1,1 @@
+"""Sound as the training takes it: features, and how it is disturbed."""
