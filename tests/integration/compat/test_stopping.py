@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ import httpx
 
 from infra.local.configuration.ports import Ports
 from tests.integration.compat.conftest import ROOT, wait_for
+from tests.support.examples import commands
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,17 +25,6 @@ COMMAND = [sys.executable, "-m", "functions.compat"]
 LONG_TEXT = "むかしむかし、あるところに、おじいさんとおばあさんがいました。" * 12
 GRACE_SECONDS = 8
 """After these Gunicorn would kill what still runs."""
-
-
-def readmes_command() -> tuple[dict[str, str], list[str]]:
-    """The command that README prints for programs of others: its variables and its words."""
-    chapter = (ROOT / "README.md").read_text("utf-8").split("## Point your programs at it")[1]
-    line = chapter.split("```sh\n")[1].splitlines()[0]
-    words = shlex.split(line, comments=True)
-    variables = dict(word.split("=", 1) for word in words if "=" in word)
-    program, *rest = [word for word in words if "=" not in word]
-    assert program == "python"
-    return variables, [sys.executable, *rest]
 
 
 def speak(address: str) -> None:
@@ -49,12 +38,15 @@ def test_ctrl_c_ends_several_processes_at_once_though_one_of_them_speaks(tmp_pat
     log = tmp_path / "log"
     with Ports() as ports, log.open("w") as output:
         port = ports.free(1)[0]
-        printed, command = readmes_command()
-        assert printed == {"WORKERS": "2"}
-        variables = printed | {"PYTHONPATH": str(ROOT), "PORT": str(port)}
+        (printed,) = commands((ROOT / "README.md").read_text("utf-8"), "WORKERS=2 python ")
+        variables = {"PYTHONPATH": str(ROOT), "PORT": str(port), "WORKERS": "2"}
         # To Gunicorn alone, as a supervisor sends it: a terminal also sends it to the processes.
         process = subprocess.Popen(
-            command, env=os.environ | variables, cwd=ROOT, stderr=output, stdout=output
+            [sys.executable, *printed],
+            env=os.environ | variables,
+            cwd=ROOT,
+            stderr=output,
+            stdout=output,
         )
         try:
             wait_for(f"http://127.0.0.1:{port}", process)
