@@ -84,7 +84,9 @@ def adapt(places: Places, recordings: Path, pairs: Path | None, steps: int) -> N
     share = _SHARE if places.readers is None else _SHARE_BESIDE_READERS
     plan = Plan(steps=steps, batch=_BATCH)
     effort = Effort(plan, owner_share=share, is_harsh=True, compensated=_COMPENSATED)
-    work = WorkFolder.open(places.work, recordings, f"{pairs} {places.readers} {steps} harsh")
+    choices = f"{pairs} {places.readers} {steps} harsh"
+    beside = [pairs, places.readers, places.others]
+    work = WorkFolder.open(places.work, recordings, choices, beside)
     training = Training(ear, effort, work, Progress(stages=4))
     taught = dict(find_others(places.others).taught)
     if places.readers is not None:

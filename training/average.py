@@ -69,7 +69,8 @@ def learn(sources: Sources, work: Path, plan: Plan, into: Path) -> None:
     voices = {folder.name: spoken_in(folder) for folder in folders}
     graph = read_manifest(_HEARS).graphs[content.ROLE]
     ear = Ear(find_graph(_HEARS, graph.file, graph.sha256))
-    kept = WorkFolder.open(work, sources.voices, f"{sources.others} {plan}")
+    choices = f"{sources.others} {plan}"
+    kept = WorkFolder.open(work, sources.voices, choices, [sources.others])
     training = Training(ear, Effort(plan), kept, Progress(stages=2))
     people = find_others(sources.others).taught
     lessons = training.prepare_others({**voices, **people}, _VERSIONS)

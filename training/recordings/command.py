@@ -161,6 +161,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
         places.work / options.character,
         options.recordings,
         f"{_FORM} {options.seed} {options.quick}",
+        [options.others],
     )
     consent = _consent(options.consent, work, ask)
     # Before the training, so that a wrong picture does not cost it.

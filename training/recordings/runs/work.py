@@ -4,10 +4,12 @@ import hashlib
 import json
 import pickle
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+from training.recordings.runs.errors import RecordingsError
 
 Made = TypeVar("Made")
 
@@ -22,7 +24,9 @@ class WorkFolder:
     path: Path
 
     @classmethod
-    def open(cls, path: Path, recordings: Path, choices: str) -> "WorkFolder":
+    def open(
+        cls, path: Path, recordings: Path, choices: str, beside: Iterable[Path | None] = ()
+    ) -> "WorkFolder":
         """Opens the folder; what was made of other recordings or with other choices is removed.
 
         Args:
@@ -30,8 +34,17 @@ class WorkFolder:
             recordings: names, sizes and times of its files are compared, but for the spoken
                 consent, which may come when the owner's answers are already kept.
             choices: whatever else the results depend on.
+            beside: folders of more recordings, whose files are compared in the same way; None
+                for those that come with the training.
+
+        Raises:
+            RecordingsError: there is no such folder; nothing is removed then.
         """
-        wanted = _fingerprint(recordings, choices)
+        folders = [recordings, *(folder for folder in beside if folder is not None)]
+        for folder in folders:
+            if not folder.is_dir():
+                raise RecordingsError(f"{folder}: expected a folder with recordings, found none.")
+        wanted = _fingerprint(folders, choices)
         stamp = path / "made_of.txt"
         if path.exists() and (not stamp.exists() or stamp.read_text() != wanted):
             shutil.rmtree(path)
@@ -72,11 +85,14 @@ class WorkFolder:
         return self.path / "listen"
 
 
-def _fingerprint(recordings: Path, choices: str) -> str:
-    listing = [
-        (path.relative_to(recordings).as_posix(), path.stat().st_size, path.stat().st_mtime_ns)
-        for path in sorted(recordings.rglob("*"))
-        if path.is_file() and path.stem.lower() != SPOKEN_CONSENT
+def _fingerprint(folders: Iterable[Path], choices: str) -> str:
+    parts = [part for folder in folders for part in (str(folder.resolve()), _files(folder))]
+    return hashlib.sha256(json.dumps([*parts, choices]).encode()).hexdigest()
+
+
+def _files(folder: Path) -> list[tuple[str, int, int]]:
+    return [
+        (file.relative_to(folder).as_posix(), file.stat().st_size, file.stat().st_mtime_ns)
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and file.stem.lower() != SPOKEN_CONSENT
     ]
-    text = json.dumps([str(recordings.resolve()), listing, choices])
-    return hashlib.sha256(text.encode()).hexdigest()

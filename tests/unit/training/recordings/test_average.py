@@ -1,5 +1,6 @@
 """An average voice is learnt from folders of voices, and others can begin with it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,18 @@ def test_an_average_voice_is_learnt_from_nothing_and_another_decoder_begins_with
     written = made.read_bytes()
     learn(sources, tmp_path / "work", PLAN, made)  # has nothing more to learn
     assert made.read_bytes() == written
+
+
+def test_other_recordings_of_the_same_people_are_learnt_anew(
+    sources: Sources, woman: Floats, tmp_path: Path
+) -> None:
+    plan, made = replace(PLAN, steps=2), tmp_path / "average.npz"
+    learn(sources, tmp_path / "work", plan, made)
+    written = made.read_bytes()
+    assert sources.others is not None
+    write(sources.others / "0" / "said.wav", woman, 0, 8)
+    learn(sources, tmp_path / "work", plan, made)
+    assert made.read_bytes() != written
 
 
 def test_a_folder_without_voices_is_refused(tmp_path: Path) -> None:

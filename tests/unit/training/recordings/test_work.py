@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from training.recordings.runs.errors import RecordingsError
 from training.recordings.runs.progress import Progress
 from training.recordings.runs.work import WorkFolder
 
@@ -28,6 +29,31 @@ def test_what_was_made_is_kept_until_the_recordings_change(tmp_path: Path) -> No
     assert len(made) == 2
     WorkFolder.open(tmp_path / "work", recordings, "seed 2").kept("thing", make)
     assert len(made) == 3
+
+
+def test_what_was_made_is_kept_until_the_recordings_beside_change(tmp_path: Path) -> None:
+    recordings, others = tmp_path / "recordings", tmp_path / "others"
+    for folder in (recordings, others):
+        folder.mkdir()
+        (folder / "a.wav").write_bytes(b"1")
+    made = []
+    for content in (b"1", b"12", b"12"):
+        if (others / "a.wav").read_bytes() != content:
+            (others / "a.wav").write_bytes(content)
+        work = WorkFolder.open(tmp_path / "work", recordings, "", [None, others])
+        work.kept("thing", lambda: made.append(1))
+    assert len(made) == 2
+
+
+def test_a_folder_that_is_not_there_removes_nothing_that_was_made(tmp_path: Path) -> None:
+    recordings, missing = tmp_path / "recordings", tmp_path / "othres"
+    recordings.mkdir()
+    work = WorkFolder.open(tmp_path / "work", recordings, "")
+    work.kept("thing", lambda: "made")
+    for folders in ((recordings, [missing]), (missing, [])):
+        with pytest.raises(RecordingsError, match="othres: expected a folder with recordings"):
+            WorkFolder.open(tmp_path / "work", folders[0], "", folders[1])
+    assert work.has("thing")
 
 
 def test_parts_of_recordings_are_for_their_owner_alone(tmp_path: Path) -> None:
