@@ -283,6 +283,17 @@ def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
         return models.Characters(characters=facts)
 
     @router.get(
+        "/characters/{character}",
+        dependencies=[_admitted(dependencies)],
+        responses=models.problem_responses(403, 404, 422, 429, 503),
+    )
+    async def show_character(
+        character: Annotated[str, Path(max_length=64)],
+    ) -> models.CharacterFacts:
+        """Tell of one character, a visitor's own one included, which no list has."""
+        return _character_facts(await dependencies.catalogue.find(character), dependencies)
+
+    @router.get(
         "/characters/{character}/portrait",
         response_class=Response,
         responses={

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +30,19 @@ class OpenPage(Protocol):
 
     def __call__(
         self, *, microphone: Path | None = ..., permission: str = ..., **context: Any
+    ) -> Visitor: ...
+
+
+class NewVisitorAt(Protocol):
+    """Makes a visitor of a local cloud, before the page is opened."""
+
+    def __call__(
+        self,
+        cloud: Endpoints,
+        *,
+        microphone: Path | None = ...,
+        permission: str = ...,
+        **context: Any,
     ) -> Visitor: ...
 
 
@@ -79,14 +93,16 @@ def launch(playwright: Playwright) -> Iterator[Callable[[Path | None], Browser]]
 
 
 @pytest.fixture
-def new_visitor(
-    launch: Callable[[Path | None], Browser], cloud: Endpoints, hello: Path
-) -> Iterator[OpenPage]:
-    """Visitors before their page is opened, for tests that prepare something first."""
+def visitor_at(launch: Callable[[Path | None], Browser], hello: Path) -> Iterator[NewVisitorAt]:
+    """Visitors of any local cloud before their page is opened."""
     visitors: list[Visitor] = []
 
     def new(
-        *, microphone: Path | None = hello, permission: str = "granted", **context: Any
+        cloud: Endpoints,
+        *,
+        microphone: Path | None = hello,
+        permission: str = "granted",
+        **context: Any,
     ) -> Visitor:
         browser = launch(microphone)
         # What a service worker fetches, no test could answer in the place of a service.
@@ -112,6 +128,12 @@ def new_visitor(
     for visitor in visitors:
         visitor.context.close()
         assert visitor.complaints == []
+
+
+@pytest.fixture
+def new_visitor(visitor_at: NewVisitorAt, cloud: Endpoints) -> OpenPage:
+    """Visitors before their page is opened, for tests that prepare something first."""
+    return partial(visitor_at, cloud)
 
 
 @pytest.fixture

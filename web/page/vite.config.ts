@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vite";
 import { contentSecurityPolicy, type SiteConfig } from "./tools/contentSecurityPolicy.js";
 
@@ -31,9 +32,17 @@ function shell(): Plugin {
     name: "voice-avatar-shell",
     apply: "build",
     generateBundle(_options, bundle) {
-      const ofThePage =
-        /^assets\/(index-.*\.(js|css)|hearingWorklet-.*\.js|.*-latin-wght-.*\.woff2)$/;
-      const files = Object.keys(bundle).filter((name) => ofThePage.test(name));
+      const chunks = Object.values(bundle).filter((each) => each.type === "chunk");
+      const entry = chunks.find(({ name, isEntry }) => isEntry && name === "index");
+      const names = new Set([entry?.fileName, ...(entry?.imports ?? [])]);
+      const loaded = chunks.filter(({ fileName }) => names.has(fileName));
+      const styles = loaded.flatMap((each) => [...(each.viteMetadata?.importedCss ?? [])]);
+      const others = /^assets\/(hearingWorklet-.*\.js|.*-latin-wght-.*\.woff2)$/;
+      const files = [
+        ...loaded.map(({ fileName }) => fileName),
+        ...styles,
+        ...Object.keys(bundle).filter((name) => others.test(name)),
+      ];
       const all = ["./", "config.json", "favicon.svg", "manifest.webmanifest", ...files];
       const source = readFileSync(new URL("tools/shell.js", import.meta.url), "utf8");
       const named = source.replace(
@@ -52,6 +61,14 @@ export default defineConfig({
     assetsInlineLimit: 0,
     manifest: true,
     modulePreload: { polyfill: false },
+    rolldownOptions: {
+      input: Object.fromEntries(
+        ["index", "own"].map((name) => [
+          name,
+          fileURLToPath(new URL(`${name}.html`, import.meta.url)),
+        ]),
+      ),
+    },
     target: ["chrome111", "firefox128", "safari16.4"],
   },
 });

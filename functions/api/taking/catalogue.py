@@ -95,7 +95,11 @@ class Catalogue:
         if name is None and self._default is not None:
             name = await self._usable_default(self._default, source)
         if name is not None and is_own(name) and self._bucket is not None:
-            return choose_character(await _read_own(self._bucket, name), name, source)
+            own = await _read_own(self._bucket, name)
+            if own is None:
+                detail = f"There is no character {name!r}; it was deleted."
+                raise Problem(422, ErrorCode.UNKNOWN_CHARACTER, detail)
+            return choose_character({name: own}, name, source)
         built_in = self._built_in()
         has_default = any(source.is_taken_by(each) for each in built_in.values())
         if name in built_in or (name is None and has_default):
@@ -106,6 +110,21 @@ class Catalogue:
             if self._failure is not None:
                 raise self._failure
         return choose_character(self._all(), name, source)
+
+    async def find(self, character_id: str) -> CharacterManifest:
+        """Find a character by its id, whether or not the list has it.
+
+        Raises:
+            Problem: `unknown_character`.
+            StorageUnavailableError: it may be in the bucket, which does not answer.
+        """
+        if is_own(character_id) and self._bucket is not None:
+            found = await _read_own(self._bucket, character_id)
+        else:
+            found = (await self.list()).get(character_id)
+        if found is None:
+            raise Problem(404, ErrorCode.UNKNOWN_CHARACTER, "There is no such character.")
+        return found
 
     async def _usable_default(self, default: str, source: Source) -> str | None:
         """Return the default character if it is there and takes the source."""
@@ -196,17 +215,15 @@ class Catalogue:
         return MappingProxyType(others)
 
 
-async def _read_own(bucket: CharacterBucket, name: str) -> Mapping[str, CharacterManifest]:
-    """Read a visitor's own character, which no list has."""
+async def _read_own(bucket: CharacterBucket, name: str) -> CharacterManifest | None:
+    """Read a visitor's own character, which no list has; None if there is none."""
     try:
-        return {name: (await bucket.read(name)).manifest}
+        return (await bucket.read(name)).manifest
     except (NoSuchCharacterError, ManifestError) as error:
         if isinstance(error, ManifestError):
             extra = {"event": "character_not_listed"}
             _LOG.warning("a visitor's own character is not used: %s", error, extra=extra)
-        raise Problem(
-            422, ErrorCode.UNKNOWN_CHARACTER, f"There is no character {name!r}; it was deleted."
-        ) from None
+        return None
 
 
 async def _read_portrait(bucket: CharacterBucket, character: PublishedCharacter) -> bytes | None:

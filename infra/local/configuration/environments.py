@@ -74,12 +74,18 @@ def deployable_environments(
     }
 
 
-def page_config(addresses: Addresses, app_check_token: str | None = None) -> dict[str, Any]:
+def page_config(
+    addresses: Addresses,
+    app_check_token: str | None = None,
+    *,
+    has_own_characters: bool = False,
+) -> dict[str, Any]:
     """Return the configuration of the page.
 
     Args:
         addresses: where the services listen.
         app_check_token: the App Check token for the page; None if App Check is off.
+        has_own_characters: whether visitors may make characters of their own voice.
     """
     has_firestore = addresses.firestore is not None
     attested = {} if app_check_token is None else {"appCheck": {"token": app_check_token}}
@@ -89,6 +95,7 @@ def page_config(addresses: Addresses, app_check_token: str | None = None) -> dic
         "firebase": {"projectId": names.PROJECT_ID, "apiKey": "local"} if has_firestore else None,
         "firestoreEmulator": addresses.firestore,
         "live": addresses.live_socket,
+        "ownCharacters": has_own_characters,
         "storage": addresses.storage,
     }
 
@@ -113,7 +120,9 @@ def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path
         token = read_key(key_file).app_check_token(names.PROJECT_ID)
     if options.web_root is not None:
         environment["WEB_ROOT"] = str(options.web_root)
-        environment["PAGE_CONFIG"] = json.dumps(page_config(addresses, token))
+        environment["PAGE_CONFIG"] = json.dumps(
+            page_config(addresses, token, has_own_characters=options.own_characters is not None)
+        )
     return environment
 
 

@@ -12,6 +12,7 @@ from functions.api.taking.catalogue import UNKNOWN_OLD_SECONDS, Catalogue
 from functions.api.taking.choice import Source
 from shared.characters.bucket import CharacterBucket, manifest_name
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
+from shared.characters.own_ids import new_character_id
 from shared.voices.objects import StorageUnavailableError
 from tests.support.buckets import MemoryBucket
 from tests.support.characters import a_manifest
@@ -275,3 +276,20 @@ async def test_a_voice_with_a_character_of_the_bucket_names_it_to_the_converter(
 
     assert "ada" in [character["id"] for character in listed]
     assert (created.status_code, stage.container.characters) == (201, ["ada"])
+
+
+@in_virtual_time
+async def test_a_visitors_own_character_is_found_by_its_id_and_listed_nowhere() -> None:
+    stage = Stage()
+    own = new_character_id()
+    put_character(stage.objects, own)
+
+    assert (await stage.catalogue.find(own)).id == own
+    assert (await stage.catalogue.find("mei")).id == "mei"
+    assert await stage.listed() == ["mei"]
+
+    await stage.objects.delete(manifest_name(own))
+    for unknown in (own, new_character_id(), "nobody"):
+        with pytest.raises(Problem) as refused:
+            await stage.catalogue.find(unknown)
+        assert (refused.value.status, refused.value.code) == (404, "unknown_character")

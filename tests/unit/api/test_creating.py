@@ -316,6 +316,7 @@ async def test_the_description_names_every_endpoint(client: httpx.AsyncClient) -
         ("/api/v1/voices/{voice_id}", "delete"),
         ("/api/v1/conversion/{voice_id}", "get"),
         ("/api/v1/characters", "get"),
+        ("/api/v1/characters/{character}", "get"),
         ("/api/v1/characters/{character}/portrait", "get"),
         ("/api/v1/verifications", "post"),
     }

@@ -27,6 +27,8 @@ _MOST_GROUPS = 40
 _MOST_WRONG = 0.25
 """Of a word's letters or sounds: a recogniser is wrong now and then, too."""
 _LEAST_WORDS = 3
+_YEAR = "ネン"
+"""Stands before the month, so that the eleventh month is not taken for the first."""
 _LONG_E = re.compile("(?<=[エケセテネヘメレゲゼデベペ])イ")
 _LONG_O = re.compile("(?<=[オコソトノホモヨョロゴゾドボポ])ウ")
 
@@ -137,7 +139,9 @@ def missing_parts(sentence: ConsentSentence, heard: str) -> list[str]:
         read = _reading()
         sounds = read(heard)
         missing = [word for word in sentence.words if not _is_among(read(word), sounds)]
-        is_dated = read(sentence.date) in sounds
+        # As in English, the year may be misheard: four digits in a row often are.
+        day = read(f"{sentence.day.month}月{sentence.day.day}日")
+        is_dated = f"{_YEAR}{day}" in sounds
     else:
         said = units(heard, "en")
         missing = [word for word in sentence.words if not _is_one_of(word, said)]

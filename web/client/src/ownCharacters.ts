@@ -20,6 +20,14 @@ import type { VoiceAvatarConfig } from "./types.js";
 
 const PATH = "/api/v1/own-characters";
 const DELETION_SECONDS = 30;
+/** Between two questions about a training, which takes minutes. */
+const ASK_SECONDS = 2;
+/** Longer than a training and those before it in the line. */
+const TRAINING_SECONDS = 4 * 3600;
+/** Where somebody still works at a character. */
+const WORKING: ReadonlySet<string> = new Set(["queued", "training"]);
+/** Failures that pass: the next question may be answered. */
+const PASSING: ReadonlySet<string> = new Set(["network", "unavailable", "rate_limited"]);
 
 /** What an owner holds: who knows the id may speak with the character, the key changes it. */
 export interface OwnerOf {
@@ -139,6 +147,30 @@ export class OwnCharacters {
   async show(owner: OwnerOf, signal?: AbortSignal): Promise<OwnCharacterState> {
     const options = { signal, headers: keyOf(owner) };
     return parseState(await this.#api.json("GET", pathOf(owner), options));
+  }
+
+  /**
+   * Waits until the training has ended, well or not, and reports what changes.
+   *
+   * Questions that nobody answers are asked again.
+   *
+   * @throws VoiceAvatarError `unknown_own_character` when it was deleted, `timed_out`.
+   */
+  async wait(
+    owner: OwnerOf,
+    onState: (state: OwnCharacterState) => void,
+    signal: AbortSignal,
+  ): Promise<OwnCharacterState> {
+    for (let waited = 0; waited < TRAINING_SECONDS; waited += ASK_SECONDS) {
+      const state = await this.show(owner, signal).catch((error: unknown) => {
+        if (error instanceof VoiceAvatarError && PASSING.has(error.code)) return null;
+        throw error;
+      });
+      if (state !== null) onState(state);
+      if (state !== null && !WORKING.has(state.status)) return state;
+      await this.#around.pause(ASK_SECONDS, signal);
+    }
+    throw new VoiceAvatarError("timed_out", "The training has not ended in time.");
   }
 
   /** Deletes the character and everything of it now. */

@@ -81,6 +81,16 @@ export class VoiceAvatar {
   }
 
   /**
+   * Returns one character, also one that the list does not have because it is a visitor's own.
+   *
+   * @throws VoiceAvatarError `unknown_character`.
+   */
+  async character(id: string, signal?: AbortSignal): Promise<Character> {
+    const body = await this.#api.json("GET", `${CHARACTERS}/${encodeURIComponent(id)}`, { signal });
+    return parseCharacter(body, this.#api.address);
+  }
+
+  /**
    * Announces a voice. The server makes its document and starts the warm-up of the conversion, so
    * call it when the recording *starts*: a cold container then starts during the recording.
    */

@@ -84,6 +84,41 @@ describe("the client of an owner", () => {
     expect(shown.error).toMatchObject({ code: "recordings_refused", message: "Too quiet." });
   });
 
+  test("waits until the training has ended, though a question is not answered", async () => {
+    const ready = { ...STATE, status: "ready", stage: null, share: null };
+    const network = new FakeNetwork({
+      [`GET ${PATH}`]: [
+        json(200, { ...STATE, status: "queued", stage: null, share: null }),
+        new TypeError("no connection"),
+        json(200, STATE),
+        json(200, ready),
+      ],
+    });
+    const pauses: number[] = [];
+    const pause = (seconds: number): Promise<void> => {
+      pauses.push(seconds);
+      return Promise.resolve();
+    };
+    const seen: string[] = [];
+    const { signal } = new AbortController();
+    const final = await client(network, { pause }).wait(
+      OWNER,
+      ({ status }) => seen.push(status),
+      signal,
+    );
+    expect(final.status).toBe("ready");
+    expect(seen).toEqual(["queued", "training", "ready"]);
+    expect(pauses).toEqual([2, 2, 2]);
+  });
+
+  test("ends its waiting when the character was deleted", async () => {
+    const gone = json(404, { code: "unknown_own_character", detail: "There is none." });
+    const network = new FakeNetwork({ [`GET ${PATH}`]: gone });
+    const { signal } = new AbortController();
+    const waiting = client(network).wait(OWNER, () => undefined, signal);
+    await expect(waiting).rejects.toMatchObject({ code: "unknown_own_character" });
+  });
+
   test("deletes a recording or everything, and passes a refusal on", async () => {
     const busy = json(409, { code: "own_character_busy", detail: "It is trained." });
     const network = new FakeNetwork({

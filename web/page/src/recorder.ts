@@ -28,6 +28,8 @@ export interface RecorderOptions {
   readonly maxSeconds: number;
   /** Whether the visitor hears the character meanwhile, so that every packet is handed out at once. */
   readonly isHeard: boolean;
+  /** Whether the browser leaves noise and level as they are; a voice is learnt from that. */
+  readonly isRaw?: boolean;
   readonly signal: AbortSignal;
   readonly onStart: () => void;
   /** Level between 0 and 1, and seconds since the start; about once per frame. */
@@ -71,7 +73,7 @@ export class Recorder {
   }
 
   async #record(context: AudioContext, options: RecorderOptions): Promise<Recorded> {
-    const stream = await openMicrophone();
+    const stream = await openMicrophone(options.isRaw ?? false);
     try {
       options.signal.throwIfAborted();
       const recorder = new MediaRecorder(stream, {
@@ -129,15 +131,15 @@ export class Recorder {
   }
 }
 
-async function openMicrophone(): Promise<MediaStream> {
+async function openMicrophone(isRaw: boolean): Promise<MediaStream> {
   if (!window.isSecureContext) throw new PageError("insecure");
   try {
     return await navigator.mediaDevices.getUserMedia({
       audio: {
         channelCount: 1,
         echoCancellation: false,
-        autoGainControl: true,
-        noiseSuppression: true,
+        autoGainControl: !isRaw,
+        noiseSuppression: !isRaw,
       },
     });
   } catch (error) {

@@ -38,6 +38,11 @@ export class Setup {
     this.#list.offer(characters);
   }
 
+  /** Chooses one of the characters that are shown. */
+  prefer(character: Character): void {
+    this.#list.choose(character);
+  }
+
   get characters(): readonly Character[] {
     return this.#list.characters;
   }

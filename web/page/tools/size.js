@@ -16,13 +16,14 @@ function chunks(name, seen = new Set()) {
   return seen;
 }
 
-const own = [...chunks("index.html")].map((name) => manifest[name].file);
+const loaded = [...chunks("index.html")];
+const own = loaded.map((name) => manifest[name].file);
 const compressed = (file) => gzipSync(readFileSync(new URL(file, dist)), { level: 9 }).length;
 const latin = readdirSync(new URL("assets/", dist)).filter((name) => name.includes("-latin-wght-"));
 const typefaces = latin.map((name) => readFileSync(new URL(`assets/${name}`, dist)).length);
 const sum = (sizes) => sizes.reduce((all, size) => all + size, 0);
 const total = sum(own.map(compressed));
-const shown = ["index.html", ...(manifest["index.html"].css ?? [])];
+const shown = ["index.html", ...loaded.flatMap((name) => manifest[name].css ?? [])];
 const first = total + sum(shown.map(compressed)) + sum(typefaces);
 const later = Object.entries(manifest).find(([name]) =>
   name.endsWith("/firestoreListener.js"),

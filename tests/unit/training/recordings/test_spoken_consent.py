@@ -122,7 +122,9 @@ def test_another_date_and_two_missing_words_are_noticed(heard: str, missing: lis
 def test_japanese_is_compared_by_its_sounds() -> None:
     heard = "今日は2026年11月23日です。私の録音から作ることに同意します。林檎、車、時計、ピアノ。"
     assert missing_parts(JAPANESE, heard) == []
+    assert missing_parts(JAPANESE, heard.replace("2026年", "20206年")) == []
     assert missing_parts(JAPANESE, heard.replace("23日", "22日")) == [JAPANESE.date]
+    assert missing_parts(JAPANESE, heard.replace("11月", "1月")) == [JAPANESE.date]
     assert missing_parts(JAPANESE, heard.replace("林檎、車", "雨、風")) == ["りんご", "くるま"]
 
 

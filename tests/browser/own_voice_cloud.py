@@ -1,0 +1,35 @@
+"""A local cloud whose visitors may make characters of their own voice: `python -m ... FOLDER`.
+
+The training command is stood in for by the program of the trainer's unit tests, which copies a
+bundle: the browser's environment has no PyTorch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+from infra.local.cloud.cloud import published_endpoints
+from infra.local.cloud.embedded import embedded_cloud
+from infra.local.configuration.options import CloudOptions, OwnCharacterOptions
+from tests.browser.endpoints import ROOT
+
+_BUNDLE = ROOT / "characters" / "mei"
+_PROGRAM = ROOT / "tests" / "unit" / "train" / "trainer_program.py"
+
+
+async def serve(folder: Path) -> None:
+    """Serve until the process is told to end."""
+    making = OwnCharacterOptions(50, (sys.executable, str(_PROGRAM), "train", str(_BUNDLE)))
+    options = CloudOptions(folder, web_root=ROOT / "web" / "page" / "dist", own_characters=making)
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.set)
+    async with embedded_cloud(options) as cloud:
+        with published_endpoints(cloud, folder):
+            await ended.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(Path(sys.argv[1])))

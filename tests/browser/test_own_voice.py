@@ -1,0 +1,218 @@
+"""A visitor makes a character of the own voice in the page, speaks with it, and deletes it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.endpoints import ROOT, Endpoints
+from tests.browser.sounds import SAMPLE, decode, loudness, write_wav
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    from tests.browser.conftest import NewVisitorAt
+
+_START_SECONDS = 60.0
+_FILE_SECONDS = 40
+_RATE = 16_000
+
+_AXE = """
+async () => (await axe.run()).violations.map(({ id, nodes }) =>
+  `${id}: ${nodes.map((node) => node.target.join(" ")).join(", ")}`)
+"""
+
+
+@pytest.fixture(scope="module")
+def own_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
+    """A local cloud that offers characters of visitors' own voices."""
+    folder = tmp_path_factory.mktemp("own-voice")
+    told = folder / "endpoints.json"
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.browser.own_voice_cloud", str(folder)], cwd=ROOT
+    ) as process:
+        try:
+            late = time.monotonic() + _START_SECONDS
+            while not told.is_file():
+                assert process.poll() is None
+                assert time.monotonic() < late
+                time.sleep(0.1)
+            yield Endpoints.read(told, needs_firestore=False)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def reading(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A microphone before which somebody waits, reads a sentence, and waits again."""
+    voice = decode(SAMPLE)
+    tone = voice[: len(voice) // 20]
+    quiet = np.tile(tone, 20)[: 2 * 48_000]
+    samples = np.concatenate([quiet[:24_000], voice, quiet])
+    return write_wav(tmp_path_factory.mktemp("voices") / "reading.wav", samples)
+
+
+@pytest.fixture(scope="session")
+def long_recordings(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Five minutes that the owner has recorded before."""
+    folder = tmp_path_factory.mktemp("recordings")
+    voice = decode(SAMPLE, _RATE)
+    samples = np.tile(voice, 10)[: _FILE_SECONDS * _RATE]
+    return [write_wav(folder / f"{number}.wav", samples, _RATE) for number in range(6)]
+
+
+def test_a_visitor_reads_agrees_waits_and_speaks_with_the_own_character(
+    visitor_at: NewVisitorAt,
+    own_cloud: Endpoints,
+    reading: Path,
+    long_recordings: list[Path],
+    tmp_path: Path,
+) -> None:
+    visitor = visitor_at(own_cloud, microphone=reading)
+    page = visitor.page
+    page.goto(own_cloud.page)
+    page.click("#own-voice a")
+    agree_to_the_terms(page)
+    expect(page.locator("#line")).to_have_text("Good morning, everyone. How are you feeling today?")
+
+    read_aloud(page)
+    expect(page.locator("#status")).to_contain_text("Good:")
+    expect(page.locator("#line")).to_have_text("The quick brown fox jumps over the lazy dog.")
+    expect(page.locator("#to-consent")).to_be_hidden()
+    page.set_input_files("#files", long_recordings)
+    expect(page.locator("#status")).to_have_text("Added: 6. Not usable: 0.")
+    expect(page.locator("#recordings-title")).to_have_text("Recordings: 7")
+
+    page.click("#to-consent")
+    expect(page.locator("#line")).to_contain_text("I agree that a synthetic voice is made")
+    expect(page.locator("#train")).to_be_hidden()
+    read_aloud(page)
+    expect(page.locator("#status")).to_contain_text("You can make your character now")
+    page.click("#train")
+
+    expect(page.locator("#headline")).to_have_text("Ada has your voice.", timeout=60_000)
+    page.click("#speak")
+    visitor.wait_for("start")
+    chosen = page.locator("[name=character]:checked")
+    character = str(chosen.get_attribute("value"))
+    assert re.fullmatch("own-[a-z2-7]{26}", character)
+    visitor.speak(seconds=3)
+    visitor.wait_for("done")
+    expect(page.locator("#headline")).to_have_text("You, as Ada.")
+    assert loudness(decode(visitor.download(tmp_path))) > 0.01
+
+    page.goto(f"{own_cloud.page}own.html")
+    expect(page.locator("#headline")).to_have_text("Ada has your voice.")
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.click("#delete")
+    expect(page.locator("#terms")).to_be_visible()
+    gone = httpx.get(f"{own_cloud.api}/api/v1/characters/{character}")
+    assert (gone.status_code, gone.json()["code"]) == (404, "unknown_character")
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "ja-JP"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_step_has_an_accessibility_violation(
+    visitor_at: NewVisitorAt, own_cloud: Endpoints, axe: str, locale: str, scheme: str
+) -> None:
+    looks: dict[str, Any] = {"locale": locale, "color_scheme": scheme, "reduced_motion": "reduce"}
+    page = visitor_at(own_cloud, **looks).page
+    page.goto(f"{own_cloud.page}own.html")
+    expect(page.locator("#terms")).to_be_visible()
+    page.evaluate(axe)
+    assert page.evaluate(_AXE) == []
+    agree_to_the_terms(page)
+    read_aloud(page, seconds=4)
+    assert page.evaluate(_AXE) == []
+
+
+def test_the_secret_link_opens_a_character_on_another_device(
+    visitor_at: NewVisitorAt, own_cloud: Endpoints, reading: Path
+) -> None:
+    page = visitor_at(own_cloud, microphone=reading).page
+    page.goto(f"{own_cloud.page}own.html")
+    agree_to_the_terms(page)
+    read_aloud(page)
+    expect(page.locator("#recordings-title")).to_have_text("Recordings: 1")
+    kept = page.evaluate("JSON.parse(localStorage.getItem('voice-avatar-own-characters'))[0]")
+
+    other = visitor_at(own_cloud, microphone=reading, locale="ja-JP").page
+    other.goto(f"{own_cloud.page}own.html#{kept['characterId']}.{kept['key']}")
+
+    expect(other.locator("#recordings-title")).to_contain_text("1件")
+    expect(other.locator("#line")).to_have_text("The quick brown fox jumps over the lazy dog.")
+    assert kept["key"] not in other.url
+    other.click("#recordings summary")
+    other.click("#recordings button")
+    expect(other.locator("#recordings")).to_be_hidden()
+
+
+def test_a_sentence_that_is_cut_off_is_told_and_its_owner_decides(
+    visitor_at: NewVisitorAt, own_cloud: Endpoints, reading: Path
+) -> None:
+    visitor = visitor_at(own_cloud, microphone=reading)
+    page = visitor.page
+    page.goto(f"{own_cloud.page}own.html")
+    agree_to_the_terms(page)
+
+    read_aloud(page, seconds=2.5)
+
+    expect(page.locator("#status")).to_contain_text("cut off")
+    expect(page.locator("#main-label")).to_have_text("Read again")
+    assert visitor.sent("POST", "/recordings") == []
+    page.click("#keep")
+    expect(page.locator("#recordings-title")).to_have_text("Recordings: 1")
+
+
+def test_what_nobody_can_hear_is_told_and_not_uploaded(
+    visitor_at: NewVisitorAt, own_cloud: Endpoints, muted: Path
+) -> None:
+    visitor = visitor_at(own_cloud, microphone=muted)
+    visitor.page.goto(f"{own_cloud.page}own.html")
+    agree_to_the_terms(visitor.page)
+
+    read_aloud(visitor.page, seconds=2)
+
+    expect(visitor.page.locator("#status")).to_contain_text("Nothing was to be heard.")
+    expect(visitor.page.locator("#keep")).to_be_hidden()
+    assert visitor.sent("POST", "/recordings") == []
+
+
+def test_a_deployment_without_own_characters_offers_none(open_page: Any) -> None:
+    visitor = open_page()
+    expect(visitor.page.locator("#own-voice")).to_be_hidden()
+    visitor.page.goto(f"{visitor.cloud.page}own.html")
+    expect(visitor.page.locator("#headline")).to_contain_text("not offered here")
+
+
+def agree_to_the_terms(page: Page) -> None:
+    page.fill("[name=name]", "Ada")
+    page.check("[name=language][value=en]", force=True)
+    page.fill("[name=owner]", "Ada Example")
+    page.fill("[name=contact]", "ada@example.org")
+    page.check("[name=isMyOwnVoice]")
+    page.check("[name=noPublicFigureNoMinor]")
+    page.click("#begin")
+    expect(page.locator("#dial")).to_be_visible()
+
+
+def read_aloud(page: Page, seconds: float = 6.4) -> None:
+    """Press the button, read, and press it again."""
+    page.click("#main")
+    page.wait_for_selector("body[data-scene=recording]")
+    page.wait_for_timeout(seconds * 1000)
+    page.click("#main")
+    page.wait_for_selector("body:not([data-scene=recording])")

@@ -1,0 +1,412 @@
+/** An owner's way: agree, read aloud, agree aloud, wait, speak with the character. */
+import { VoiceAvatarError } from "@voice-avatar/client";
+import type {
+  OwnCharacters,
+  OwnCharacterState,
+  OwnerOf,
+} from "@voice-avatar/client/own-characters";
+import { part } from "../elements.js";
+import { PageError, problemOf } from "../problems.js";
+import { Recorder, recordingType } from "../recorder.js";
+import { Ring, TICKS } from "../ring.js";
+import { contentTypeOf, decode, outline, Player } from "../sound.js";
+import { type Language, WORDS } from "../words.js";
+import {
+  addressOf,
+  forget,
+  keep,
+  type Kept,
+  keptCharacters,
+  ownerIn,
+  type Spoken,
+} from "./keeping.js";
+import { type Heard, screen } from "./screening.js";
+import { secondsOf } from "./sentences.js";
+import { lineOf, type OwnState, render, renderOthers, type Task, type Trouble } from "./view.js";
+import { OWN_WORDS } from "./words.js";
+
+const RATE = 24_000;
+/** The longest sentence takes less, read slowly. */
+const MOST_SECONDS = 30;
+/** As the service takes them. */
+const MOST_BYTES = 4_000_000;
+const MOST_FILE_SECONDS = 60;
+/** About what a compressed second has, for recordings that another browser has made. */
+const BYTES_PER_SECOND = 8_000;
+const SILENCE = (): string => "";
+
+/** A recording that has not been accepted yet. */
+interface Take {
+  readonly blob: Blob;
+  readonly task: Task;
+  readonly heard: Heard;
+}
+
+export class OwnPage {
+  readonly #client: OwnCharacters;
+  readonly #ring = new Ring(part("#ring", HTMLElement));
+  readonly #player = new Player(() => undefined);
+  #state: OwnState;
+  #work = new AbortController();
+  #recorder: Recorder | null = null;
+  #take: Take | null = null;
+  #retry: (() => Promise<void>) | null = null;
+
+  constructor(client: OwnCharacters, language: Language) {
+    this.#client = client;
+    this.#state = {
+      scene: "loading",
+      task: "speech",
+      language,
+      own: null,
+      all: keptCharacters(),
+      notice: SILENCE,
+      trouble: null,
+      canRetry: false,
+      canListen: false,
+      canKeep: false,
+      stage: "queued",
+      share: null,
+    };
+    part(`[name=language][value=${language}]`, HTMLInputElement).checked = true;
+    this.#listen();
+  }
+
+  /** Opens the character of the address, or the one that was used last, or the terms. */
+  async open(): Promise<void> {
+    const named = ownerIn(location.hash);
+    // The key stays in no address bar and in no history.
+    if (named !== null) history.replaceState(null, "", location.pathname);
+    const [last] = keptCharacters();
+    const owner = named ?? last;
+    if (owner === undefined) this.#update({ scene: "terms" });
+    else await this.#attempt(() => this.#adopt(owner));
+  }
+
+  /** Where the operator offers none. */
+  close(): void {
+    this.#update({ scene: "unavailable" });
+  }
+
+  speak(language: Language): void {
+    this.#update({ language });
+  }
+
+  #update(change: Partial<OwnState>): void {
+    this.#state = { ...this.#state, ...change };
+    render(this.#state, (spoken) => void this.#attempt(() => this.#remove(spoken)));
+    renderOthers(this.#state, (kept) => void this.#attempt(() => this.#adopt(kept)));
+    const { own } = this.#state;
+    if (own !== null) part("#speak", HTMLAnchorElement).href = `./#character=${own.characterId}`;
+  }
+
+  #listen(): void {
+    const pressed = (selector: string, act: () => void | Promise<void>): void => {
+      part(selector, HTMLButtonElement).addEventListener("click", () => void act());
+    };
+    part("#terms", HTMLFormElement).addEventListener("submit", (event) => {
+      event.preventDefault();
+      void this.#attempt(() => this.#begin());
+    });
+    pressed("#main", () => this.#pressed());
+    pressed("#listen", () => this.#player.play());
+    pressed("#keep", () => this.#attempt(() => this.#save()));
+    pressed("#skip", () => this.#turn(1));
+    pressed("#back", () => this.#turn(-1));
+    pressed("#to-consent", () => this.#toTask("consent"));
+    pressed("#to-reading", () => this.#toTask("speech"));
+    pressed("#train", () => this.#attempt(() => this.#train()));
+    pressed("#retry", () => this.#attempt(this.#retry ?? (() => Promise.resolve())));
+    pressed("#copy-key", () => this.#copyKey());
+    pressed("#share-link", () => this.#copyLink());
+    pressed("#delete", () => this.#attempt(() => this.#delete()));
+    pressed("#another", () => this.#update({ scene: "terms", own: null, trouble: null }));
+    const files = part("#files", HTMLInputElement);
+    files.addEventListener("change", () => {
+      const chosen = [...(files.files ?? [])];
+      files.value = "";
+      void this.#attempt(() => this.#takeFiles(chosen));
+    });
+  }
+
+  async #pressed(): Promise<void> {
+    if (this.#state.scene === "recording") this.#recorder?.stop();
+    else if (this.#recorder === null) await this.#attempt(() => this.#record());
+  }
+
+  async #begin(): Promise<void> {
+    const given = new FormData(part("#terms", HTMLFormElement));
+    const text = (name: string): string => {
+      const value = given.get(name);
+      return typeof value === "string" ? value.trim() : "";
+    };
+    const terms = {
+      name: text("name"),
+      language: text("language") === "ja" ? "ja" : "en",
+      owner: text("owner"),
+      contact: text("contact"),
+      isMyOwnVoice: true,
+      noPublicFigureNoMinor: true,
+    } as const;
+    const begun = await this.#client.begin(terms);
+    const { name, language } = terms;
+    this.#keep({ ...begun, name, language, at: 0, spoken: [], isReady: false });
+    this.#toTask("speech");
+    part("#main", HTMLButtonElement).focus();
+  }
+
+  /** Goes on with a character where it is. */
+  async #adopt(owner: OwnerOf): Promise<void> {
+    const known = keptCharacters().find(({ characterId }) => characterId === owner.characterId);
+    const state = await this.#client.show(owner).catch((error: unknown) => {
+      if (!(error instanceof VoiceAvatarError) || error.code !== "unknown_own_character")
+        throw error;
+      forget(owner);
+      this.#update({ scene: "terms", own: null, all: keptCharacters() });
+      throw error;
+    });
+    this.#keep({ ...owner, ...reconciled(known ?? null, state) });
+    await this.#follow(state);
+  }
+
+  /** Shows a state of the service, and waits on while somebody works at the character. */
+  async #follow(state: OwnCharacterState): Promise<void> {
+    if (state.status === "ready") this.#finish();
+    else if (state.status === "queued" || state.status === "training") await this.#wait();
+    else {
+      this.#toTask("speech");
+      if (state.error !== null) this.#fail(state.error, null);
+    }
+  }
+
+  async #record(): Promise<void> {
+    const contentType = recordingType();
+    if (contentType === null) throw new PageError("unsupported_browser");
+    const { task } = this.#state;
+    this.#take = null;
+    this.#player.clear();
+    this.#ring.clear();
+    this.#update({ notice: (w) => w.waitingForMicrophone, canListen: false });
+    this.#recorder = new Recorder({
+      contentType,
+      maxSeconds: MOST_SECONDS,
+      isHeard: false,
+      isRaw: true,
+      signal: this.#work.signal,
+      onStart: () => this.#update({ scene: "recording", notice: (w) => w.listening }),
+      onLevel: (level, seconds) => this.#ring.meter(level, seconds, MOST_SECONDS),
+    });
+    try {
+      const { blob, peak } = await this.#recorder.finished;
+      await this.#judge(blob, task, peak);
+    } finally {
+      this.#recorder = null;
+      if (this.#state.scene === "recording") this.#update({ scene: "reading", notice: SILENCE });
+    }
+  }
+
+  /** Takes a recording if nothing is wrong with it; otherwise the owner decides. */
+  async #judge(blob: Blob, task: Task, peak: number | null): Promise<void> {
+    const { own } = this.#state;
+    const sound = await decode(blob);
+    if (own === null) return;
+    const seconds = secondsOf(lineOf(own, task), own.language);
+    const expected = { seconds, peak, pitches: pitchesOf(own) };
+    const heard: Heard =
+      sound === null
+        ? { seconds: 0, pitch: null, fault: "nothing" }
+        : screen(sound.samples, RATE, expected);
+    if (sound !== null) {
+      this.#player.load(URL.createObjectURL(blob), sound.seconds);
+      this.#ring.draw(outline(sound, TICKS));
+      this.#ring.pulse(0);
+    }
+    this.#take = { blob, task, heard };
+    const { fault } = heard;
+    if (fault === null) {
+      await this.#save();
+      return;
+    }
+    const notice: OwnState["notice"] = (w) => w.faults[fault];
+    this.#update({ scene: "judged", notice, canListen: true, canKeep: fault !== "nothing" });
+  }
+
+  /** Uploads the recording that was made last, and goes on. */
+  async #save(): Promise<void> {
+    const take = this.#take;
+    if (take === null) return;
+    // Already now, so that nobody waits for the upload of a sentence.
+    this.#update({ scene: "reading", canListen: true, canKeep: false });
+    await this.#bring(take);
+    this.#take = null;
+    const seconds = new Intl.NumberFormat(this.#state.language, { maximumFractionDigits: 1 });
+    const said = seconds.format(take.heard.seconds);
+    this.#update({ notice: (w) => (take.task === "consent" ? w.agreed : w.good(said)) });
+    if (take.task === "speech") this.#move(1);
+  }
+
+  async #bring({ blob, task, heard }: Take): Promise<void> {
+    const own = this.#required();
+    if (task === "consent")
+      for (const each of own.spoken) if (each.kind === "consent") await this.#remove(each);
+    const recordingId = await this.#client.bring(own, task, blob, this.#work.signal);
+    const spoken: Spoken = { recordingId, kind: task, ...heard };
+    const latest = this.#required();
+    this.#keep({ ...latest, spoken: [...latest.spoken, spoken] });
+  }
+
+  async #remove(spoken: Spoken): Promise<void> {
+    const own = this.#required();
+    await this.#client.remove(own, spoken.recordingId, this.#work.signal);
+    const latest = this.#required();
+    const left = latest.spoken.filter(({ recordingId }) => recordingId !== spoken.recordingId);
+    this.#keep({ ...latest, spoken: left });
+  }
+
+  /** Takes recordings that the owner has already; what is not usable is counted. */
+  async #takeFiles(files: readonly File[]): Promise<void> {
+    let taken = 0;
+    for (const file of files) {
+      const sound = file.size > MOST_BYTES ? null : await decode(file);
+      if (sound === null || sound.seconds > MOST_FILE_SECONDS) continue;
+      const expected = { seconds: null, peak: null, pitches: pitchesOf(this.#required()) };
+      const heard = screen(sound.samples, RATE, expected);
+      if (heard.fault !== null && heard.fault !== "cut_off") continue;
+      const blob = new Blob([file], { type: contentTypeOf(file) });
+      await this.#bring({ blob, task: "speech", heard });
+      taken += 1;
+    }
+    const number = new Intl.NumberFormat(this.#state.language);
+    const counts = [number.format(taken), number.format(files.length - taken)] as const;
+    this.#update({ notice: (w) => w.files(...counts) });
+  }
+
+  async #train(): Promise<void> {
+    const state = await this.#client.train(this.#required(), this.#work.signal);
+    await this.#follow(state);
+  }
+
+  async #wait(): Promise<void> {
+    const own = this.#required();
+    this.#update({ scene: "waiting", stage: "queued", share: null, notice: SILENCE });
+    const shown = (state: OwnCharacterState): void => {
+      const isHere = this.#state.own?.characterId === own.characterId;
+      if (isHere && state.status !== "ready")
+        this.#update({ stage: state.stage ?? state.status, share: state.share });
+    };
+    const state = await this.#client.wait(own, shown, this.#work.signal);
+    if (this.#state.own?.characterId === own.characterId) await this.#follow(state);
+  }
+
+  #finish(): void {
+    this.#keep({ ...this.#required(), isReady: true, spoken: [] });
+    this.#update({ scene: "ready", notice: SILENCE });
+  }
+
+  async #delete(): Promise<void> {
+    const own = this.#required();
+    if (!window.confirm(OWN_WORDS[this.#state.language].deleteReally)) return;
+    await this.#client.delete(own);
+    forget(own);
+    this.#work.abort();
+    this.#work = new AbortController();
+    const notice: OwnState["notice"] = (w) => w.deleted;
+    this.#update({ scene: "terms", own: null, all: keptCharacters(), notice });
+    part("#copied", HTMLElement).textContent = "";
+  }
+
+  async #copyKey(): Promise<void> {
+    await navigator.clipboard.writeText(addressOf(this.#required(), location.href));
+    part("#copied", HTMLElement).textContent = OWN_WORDS[this.#state.language].copied;
+  }
+
+  async #copyLink(): Promise<void> {
+    const { characterId } = this.#required();
+    await navigator.clipboard.writeText(new URL(`./#character=${characterId}`, location.href).href);
+    part("#copied", HTMLElement).textContent = OWN_WORDS[this.#state.language].linkCopied;
+  }
+
+  #toTask(task: Task): void {
+    this.#take = null;
+    this.#ring.clear();
+    this.#update({ scene: "reading", task, notice: SILENCE, canListen: false, trouble: null });
+  }
+
+  /** Another sentence instead of this one. */
+  #turn(steps: number): void {
+    this.#take = null;
+    this.#update({ scene: "reading", notice: SILENCE, canListen: false });
+    this.#move(steps);
+  }
+
+  #move(steps: number): void {
+    const own = this.#required();
+    this.#keep({ ...own, at: Math.max(0, own.at + steps) });
+  }
+
+  #keep(own: Kept): void {
+    keep(own);
+    this.#update({ own, all: keptCharacters() });
+  }
+
+  #required(): Kept {
+    const { own } = this.#state;
+    if (own === null) throw new Error("There is no character yet.");
+    return own;
+  }
+
+  /** Does something, and shows why it failed; what the visitor has spoken stays. */
+  async #attempt(act: () => Promise<void>): Promise<void> {
+    this.#update({ trouble: null, canRetry: false });
+    const { signal } = this.#work;
+    try {
+      await act();
+    } catch (error) {
+      if (!signal.aborted) this.#fail(error, act);
+    }
+  }
+
+  #fail(error: unknown, act: (() => Promise<void>) | null): void {
+    // A take that did not arrive is sent again, not spoken again.
+    this.#retry = this.#take === null || this.#state.scene === "judged" ? act : () => this.#save();
+    const trouble = (language: Language): Trouble => troubleOf(error, language);
+    this.#update({ trouble, canRetry: act !== null });
+  }
+}
+
+function troubleOf(error: unknown, language: Language): Trouble {
+  const own = error instanceof VoiceAvatarError ? OWN_WORDS[language].problems[error.code] : null;
+  const detail = error instanceof VoiceAvatarError ? error.message : "";
+  if (own !== null && own !== undefined) return { title: own[0], text: own[1], detail };
+  const { key, code } = problemOf(error);
+  const [title, text] = WORDS[language].problems[key];
+  return { title, text, detail: code ?? "" };
+}
+
+function pitchesOf({ spoken }: Kept): number[] {
+  return spoken.map(({ pitch }) => pitch).filter((pitch) => pitch !== null);
+}
+
+/** What this browser knows of a character, corrected by what the service has. */
+function reconciled(
+  known: Kept | null,
+  state: OwnCharacterState,
+): Omit<Kept, "characterId" | "key"> {
+  const spoken = state.recordings.map(
+    ({ recordingId, kind, bytes }) =>
+      known?.spoken.find((each) => each.recordingId === recordingId) ?? {
+        recordingId,
+        kind,
+        seconds: bytes / BYTES_PER_SECOND,
+        pitch: null,
+      },
+  );
+  return {
+    name: state.name,
+    language: known?.language ?? (/[\u3040-\u30ff]/.test(state.sentence) ? "ja" : "en"),
+    sentence: state.sentence,
+    at: known?.at ?? spoken.filter(({ kind }) => kind === "speech").length,
+    spoken,
+    isReady: state.status === "ready",
+  };
+}

@@ -1,0 +1,220 @@
+/** Shows the state of the page of own characters. Reads the state and never changes it. */
+import { element, part } from "../elements.js";
+import type { Language } from "../words.js";
+import type { Kept, Spoken } from "./keeping.js";
+import { SENTENCES } from "./sentences.js";
+import { OWN_WORDS, type OwnWords } from "./words.js";
+
+export type Scene =
+  "loading" | "terms" | "reading" | "recording" | "judged" | "waiting" | "ready" | "unavailable";
+/** What is read: a sentence, or the agreement. */
+export type Task = "speech" | "consent";
+
+/** A failure: what is shown, and the service's own words for it. */
+export interface Trouble {
+  readonly title: string;
+  readonly text: string;
+  readonly detail: string;
+}
+
+export interface OwnState {
+  readonly scene: Scene;
+  readonly task: Task;
+  readonly language: Language;
+  readonly own: Kept | null;
+  readonly all: readonly Kept[];
+  /** The sentence in the status line. */
+  readonly notice: (words: OwnWords) => string;
+  readonly trouble: ((language: Language) => Trouble) | null;
+  readonly canRetry: boolean;
+  readonly canListen: boolean;
+  readonly canKeep: boolean;
+  readonly stage: string;
+  readonly share: number | null;
+}
+
+export const NEEDED_SECONDS = 120;
+export const GOOD_SECONDS = 300;
+const STEPS = ["terms", "speech", "consent", "waiting", "ready"] as const;
+
+/** The seconds of speech that were read. */
+export function secondsRead({ spoken }: Kept): number {
+  return spoken.reduce((sum, { kind, seconds }) => sum + (kind === "speech" ? seconds : 0), 0);
+}
+
+export function hasConsent({ spoken }: Kept): boolean {
+  return spoken.some(({ kind }) => kind === "consent");
+}
+
+/** What stands there to be read. */
+export function lineOf(own: Kept, task: Task): string {
+  const lines = SENTENCES[own.language];
+  return task === "consent" ? own.sentence : (lines[own.at % lines.length] ?? "");
+}
+
+export function render(state: OwnState, remove: (spoken: Spoken) => void): void {
+  const words = OWN_WORDS[state.language];
+  document.documentElement.lang = words.language;
+  document.body.dataset["scene"] = state.scene;
+  document.body.toggleAttribute("data-practised", (state.own?.spoken.length ?? 0) > 0);
+  for (const place of document.querySelectorAll<HTMLElement>("[data-text]")) {
+    const text = words[place.dataset["text"] as keyof OwnWords];
+    if (typeof text === "string") setText(place, text);
+  }
+  const button = part("#language", HTMLButtonElement);
+  button.lang = words.language === "ja" ? "en" : "ja";
+  setText(button, words.otherLanguage);
+  renderHead(state, words);
+  renderTrouble(state);
+  renderDial(state, words);
+  renderCollected(state, words, remove);
+  show("#terms", state.scene === "terms");
+  show("#training", state.scene === "waiting");
+  setText(part("#stage", HTMLElement), words.stages[state.stage] ?? state.stage);
+  const share = part("#share", HTMLProgressElement);
+  if (state.share === null) share.removeAttribute("value");
+  else share.value = state.share;
+  show("#result", state.scene === "ready");
+  show("#ownership", state.own !== null && state.scene !== "terms" && state.scene !== "loading");
+}
+
+function renderHead(state: OwnState, words: OwnWords): void {
+  const { scene, task, own } = state;
+  const reads = task === "consent" ? "consent" : "speech";
+  const step = scene === "loading" ? "terms" : isReading(scene) ? reads : scene;
+  const at = STEPS.indexOf(step as (typeof STEPS)[number]);
+  for (const [index, name] of STEPS.entries()) {
+    const place = part(`[data-step=${name}]`, HTMLElement);
+    place.classList.toggle("past", index < at);
+    if (index === at) place.setAttribute("aria-current", "step");
+    else place.removeAttribute("aria-current");
+  }
+  const heads: Record<string, readonly [string, string]> = {
+    loading: [words.loading, ""],
+    unavailable: [words.unavailable, ""],
+    terms: [words.headlineTerms, words.leadTerms],
+    speech: [words.headlineSpeech, words.leadSpeech],
+    consent: [words.headlineConsent, words.leadConsent],
+    waiting: [words.headlineWaiting, words.leadWaiting],
+    ready: [words.headlineReady(own?.name ?? ""), words.leadReady],
+  };
+  const [headline, lead] = heads[scene === "loading" ? "loading" : step] ?? ["", ""];
+  setText(part("#headline", HTMLElement), headline);
+  setText(part("#lead", HTMLElement), lead);
+  show("#steps", scene !== "unavailable");
+}
+
+function renderTrouble({ trouble, language, canRetry }: OwnState): void {
+  const { title, text, detail } = trouble?.(language) ?? { title: "", text: "", detail: "" };
+  show("#problem", trouble !== null);
+  setText(part("#problem-title", HTMLElement), title);
+  setText(part("#problem-text", HTMLElement), text);
+  setText(part("#problem-detail", HTMLElement), detail);
+  show("#retry", canRetry);
+}
+
+function renderDial(state: OwnState, words: OwnWords): void {
+  const { scene, task, own } = state;
+  show("#dial", own !== null && isReading(scene));
+  setText(part("#status", HTMLElement), state.notice(words));
+  if (own === null || !isReading(scene)) return;
+  const line = part("#line", HTMLElement);
+  line.lang = own.language;
+  setText(line, lineOf(own, task));
+  const total = SENTENCES[own.language].length;
+  const number = new Intl.NumberFormat(words.language);
+  const which = words.which(number.format((own.at % total) + 1), number.format(total));
+  setText(part("#which", HTMLElement), task === "speech" ? which : "");
+  const isRecording = scene === "recording";
+  const [icon, label] = isRecording
+    ? ["stop", words.stop]
+    : scene === "judged"
+      ? ["again", words.readAgain]
+      : ["record", words.record];
+  part("#main-icon", SVGUseElement).setAttribute("href", `#icon-${icon}`);
+  setText(part("#main-label", HTMLElement), label);
+  setText(part("#listen", HTMLElement), words.listen);
+  show("#listen", state.canListen && !isRecording);
+  show("#keep", scene === "judged" && state.canKeep);
+  show("#skip", task === "speech" && !isRecording);
+  show("#back", task === "speech" && !isRecording && own.at > 0);
+}
+
+function renderCollected(state: OwnState, words: OwnWords, remove: (spoken: Spoken) => void): void {
+  const { own, scene, task } = state;
+  const isShown = own !== null && isReading(scene) && scene !== "recording";
+  show("#collected", isShown);
+  if (own === null || !isShown) return;
+  const seconds = secondsRead(own);
+  const isEnough = seconds >= NEEDED_SECONDS;
+  setText(part("#minutes-text", HTMLElement), words.minutes(clock(seconds)));
+  part("#minutes", HTMLMeterElement).value = Math.min(seconds, GOOD_SECONDS);
+  const hint =
+    seconds >= GOOD_SECONDS ? words.minutesGood : isEnough ? words.minutesEnough : words.minutesFew;
+  setText(part("#minutes-hint", HTMLElement), hint);
+  show("#to-consent", task === "speech" && isEnough);
+  show("#to-reading", task === "consent");
+  show("#train", task === "consent" && isEnough && hasConsent(own));
+  show("#files-label", task === "speech");
+  renderRecordings(own, words, remove);
+}
+
+function renderRecordings(own: Kept, words: OwnWords, remove: (spoken: Spoken) => void): void {
+  const number = new Intl.NumberFormat(words.language, { maximumFractionDigits: 1 });
+  show("#recordings", own.spoken.length > 0);
+  setText(
+    part("#recordings-title", HTMLElement),
+    words.recordings(number.format(own.spoken.length)),
+  );
+  const list = part("#recordings ol", HTMLElement);
+  list.replaceChildren(
+    ...own.spoken.map((spoken, index) => {
+      const name =
+        spoken.kind === "consent"
+          ? words.consentRecording
+          : words.recording(number.format(index + 1), number.format(spoken.seconds));
+      const entry = element("li", "made");
+      const button = element("button", "link danger-text", words.remove);
+      button.type = "button";
+      button.setAttribute("aria-label", `${words.remove}: ${name}`);
+      button.addEventListener("click", () => remove(spoken));
+      entry.append(element("span", "", name), button);
+      return entry;
+    }),
+  );
+}
+
+/** The visitor's characters in this browser, but the one that is shown. */
+export function renderOthers(state: OwnState, open: (kept: Kept) => void): void {
+  const others = state.all.filter(({ characterId }) => characterId !== state.own?.characterId);
+  show("#others", state.scene !== "recording" && (others.length > 0 || state.scene === "ready"));
+  part("#others ul", HTMLElement).replaceChildren(
+    ...others.map((kept) => {
+      const button = element("button", "link", kept.name);
+      button.type = "button";
+      button.addEventListener("click", () => open(kept));
+      const entry = element("li", "");
+      entry.append(button);
+      return entry;
+    }),
+  );
+  show("#others h2", others.length > 0);
+  show("#another", state.scene !== "terms");
+}
+
+function isReading(scene: Scene): boolean {
+  return scene === "reading" || scene === "recording" || scene === "judged";
+}
+
+function clock(seconds: number): string {
+  const whole = Math.floor(seconds);
+  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+}
+
+function show(selector: string, isShown: boolean): void {
+  part(selector, HTMLElement).hidden = !isShown;
+}
+
+function setText(place: HTMLElement, text: string): void {
+  if (place.textContent !== text) place.textContent = text;
+}

@@ -1,0 +1,24 @@
+/** The settings of the site. */
+import type { VoiceAvatarConfig } from "@voice-avatar/client";
+
+export type SiteConfig = VoiceAvatarConfig & {
+  /** The address of the service that takes recordings while they are spoken, if there is one. */
+  readonly live?: string | null;
+  /** Whether visitors may make characters of their own voice. */
+  readonly ownCharacters?: boolean;
+};
+
+/** How long the settings may take; without them the api is at the page's own origin. */
+const CONFIG_MILLISECONDS = 20_000;
+
+/** Reads `config.json` beside the page; without an `api` in it, the api is the page's own origin. */
+export async function siteConfig(): Promise<SiteConfig> {
+  const response = await fetch("./config.json", {
+    cache: "no-cache",
+    signal: AbortSignal.timeout(CONFIG_MILLISECONDS),
+  }).catch(() => null);
+  // Some hosts answer with the page itself instead of 404.
+  const answer: unknown = response?.ok ? await response.json().catch(() => null) : null;
+  const config = (answer ?? {}) as Partial<SiteConfig>;
+  return { ...config, api: new URL(config.api || ".", location.href).href };
+}
