@@ -132,6 +132,11 @@ def test_a_file_is_verified_as_described(case: Case, api: str) -> None:
     check(case, case.call(base_url=api))
 
 
+@operation("GET", "/api/v1/characters/{character}")
+def test_one_character_is_told_as_described(case: Case, api: str) -> None:
+    check(case, case.call(base_url=api))
+
+
 @operation("GET", "/api/v1/characters/{character}/portrait")
 def test_a_portrait_is_shown_as_described(case: Case, api: str) -> None:
     check(case, case.call(base_url=api))

@@ -398,6 +398,7 @@ class TestRequestsPerMinute:
         assert described == {
             ("/api/v1/voices", "post"),
             ("/api/v1/voices", "put"),
+            ("/api/v1/characters/{character}", "get"),
             ("/api/v1/verifications", "post"),
             ("/api/v1/voices/{voice_id}", "delete"),
             ("/api/v1/conversion/{voice_id}", "get"),

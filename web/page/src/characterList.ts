@@ -145,6 +145,11 @@ export class CharacterList {
   }
 }
 
+/** Who is to be named for the character's voice. */
+export function creditOf(character: Character, words: Words): string {
+  return character.credits[words.language] ?? character.credit;
+}
+
 export function nameOf(character: Character | null, words: Words): string {
   return character?.name[words.language] ?? character?.name["en"] ?? character?.id ?? "";
 }
@@ -211,7 +216,7 @@ function foldedCredit(character: Character, words: Words): HTMLElement {
 
 function credit(character: Character, words: Words): (string | HTMLElement)[] {
   return [
-    character.credits[words.language] ?? character.credit,
+    creditOf(character, words),
     linked(character.licence.name, character.licence.url),
     linked(character.termsUrl === null ? "" : words.terms, character.termsUrl),
   ]

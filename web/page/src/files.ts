@@ -6,6 +6,8 @@ const ENDINGS: Readonly<Record<string, string>> = {
   "audio/mp4": "m4a",
   "audio/ogg": "ogg",
   "audio/wav": "wav",
+  "video/mp4": "mp4",
+  "video/webm": "webm",
 };
 
 /** Lets a file be dropped anywhere on the page, or chosen. */

@@ -8,6 +8,7 @@ import type {
   VoiceAvatar,
   VoiceResult,
 } from "@voice-avatar/client";
+import { ClipMaker } from "./clipMaker.js";
 import { part } from "./elements.js";
 import { Face } from "./face.js";
 import { fileName, saveAs } from "./files.js";
@@ -73,6 +74,11 @@ export class Page {
     },
     onDelete: ({ voiceId }) => void this.#deleteMade(voiceId),
   });
+  readonly #clips = new ClipMaker(() => {
+    this.#playback.pause();
+    this.#samples.silence();
+    this.#visit.silence();
+  });
   #state: State;
   #work = new AbortController();
   #recorder: Recorder | null = null;
@@ -132,7 +138,9 @@ export class Page {
     this.#setup.render(this.#state.words);
     this.#samples.render(this.#state.words, this.#setup.characters);
     this.#view.render(this.#state);
-    const { scene, words } = this.#state;
+    const { scene, words, speaker, own, converted } = this.#state;
+    const isClippable = scene === "done" && speaker !== null && converted !== null;
+    this.#clips.render(isClippable ? { character: speaker, own, converted } : null, words);
     this.#visit.render(words, ["start", "done", "problem"].includes(scene));
   }
 

@@ -1,0 +1,237 @@
+/** Makes a video of a result: the portrait that speaks, both waveforms, name and credit. */
+import type { Character } from "@voice-avatar/client";
+import { movement } from "./face.js";
+import { outline, type Sound } from "./sound.js";
+import { BARS } from "./waveform.js";
+
+/** Width and height in pixels. */
+export const SHAPES = { square: [1080, 1080], tall: [1080, 1920] } as const;
+export type Shape = keyof typeof SHAPES;
+
+/** What a clip shows and lets hear. */
+export interface Clip {
+  readonly character: Character;
+  readonly name: string;
+  readonly credit: string;
+  /** Says that the voice is synthetic. */
+  readonly notice: string;
+  readonly own: Sound | null;
+  readonly converted: Sound;
+}
+
+const FRAMES_PER_SECOND = 30;
+const TYPES = [
+  "video/mp4;codecs=avc1.42E01F,mp4a.40.2",
+  "video/mp4",
+  "video/webm;codecs=vp9,opus",
+  "video/webm;codecs=vp8,opus",
+  "video/webm",
+] as const;
+const PICTURE_BITS = 3_000_000;
+const SOUND_BITS = 160_000;
+/** The picture stands still so long before and after the sound. */
+const EDGE_SECONDS = 0.3;
+const PORTRAIT_SECONDS = 10;
+const PAPER = "#fefafb";
+const INK = "#1f1a1c";
+const SOFT = "#5d5458";
+const ACCENT = "#c2366b";
+const MOUTH = "#7d2338";
+const TYPEFACE = '"Bricolage Grotesque Variable", system-ui, sans-serif';
+
+/** The best type in which this browser records videos, or null if it records none. */
+function clipType(): string | null {
+  if (typeof MediaRecorder === "undefined" || !("captureStream" in HTMLCanvasElement.prototype))
+    return null;
+  return TYPES.find((type) => MediaRecorder.isTypeSupported(type)) ?? null;
+}
+
+/** Records a clip, which takes as long as its sound. */
+export async function recordClip(clip: Clip, shape: Shape): Promise<Blob> {
+  const type = clipType();
+  if (type === null) throw new Error("This browser records no videos.");
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = SHAPES[shape];
+  const picture = new Picture(canvas, clip, await portraitOf(clip.character));
+  picture.draw(0);
+  const context = new AudioContext();
+  try {
+    // Made while the click is still handled in most browsers; otherwise it starts suspended.
+    await context.resume();
+    const sound = context.createMediaStreamDestination();
+    const tracks = [
+      ...canvas.captureStream(FRAMES_PER_SECOND).getVideoTracks(),
+      ...sound.stream.getAudioTracks(),
+    ];
+    const recorder = new MediaRecorder(new MediaStream(tracks), {
+      mimeType: type,
+      videoBitsPerSecond: PICTURE_BITS,
+      audioBitsPerSecond: SOUND_BITS,
+    });
+    const parts: Blob[] = [];
+    recorder.ondataavailable = ({ data }) => parts.push(data);
+    const ended = new Promise<void>((resolve, reject) => {
+      recorder.onstop = () => resolve();
+      recorder.onerror = () => reject(new Error("The video was not recorded."));
+    });
+    recorder.start();
+    const source = sourceOf(clip.converted, context);
+    source.connect(sound);
+    const begin = context.currentTime + EDGE_SECONDS;
+    source.start(begin);
+    await playThrough(context, begin, clip.converted.seconds, (share) => picture.draw(share));
+    recorder.stop();
+    await ended;
+    return new Blob(parts, { type: type.split(";")[0] ?? type });
+  } finally {
+    await context.close();
+  }
+}
+
+/** Draws until the sound has ended. A hidden page draws no frames, so a timer counts. */
+function playThrough(
+  context: AudioContext,
+  begin: number,
+  seconds: number,
+  draw: (share: number) => void,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setInterval(() => {
+      const share = (context.currentTime - begin) / seconds;
+      draw(Math.min(1, Math.max(0, share)));
+      if (share * seconds < seconds + EDGE_SECONDS) return;
+      clearInterval(timer);
+      resolve();
+    }, 1000 / FRAMES_PER_SECOND);
+  });
+}
+
+function sourceOf({ samples, seconds }: Sound, context: AudioContext): AudioBufferSourceNode {
+  const buffer = context.createBuffer(1, samples.length, Math.round(samples.length / seconds));
+  buffer.getChannelData(0).set(samples);
+  const source = context.createBufferSource();
+  source.buffer = buffer;
+  return source;
+}
+
+/** The portrait as a picture that may be drawn, or null if it has none or it does not come. */
+async function portraitOf({ portraitUrl }: Character): Promise<HTMLImageElement | null> {
+  if (portraitUrl === null) return null;
+  const image = new Image();
+  // Otherwise nobody may record a canvas with a picture of another site.
+  image.crossOrigin = "anonymous";
+  const loaded = new Promise<HTMLImageElement | null>((resolve) => {
+    image.onload = () => resolve(image);
+    image.onerror = () => resolve(null);
+    setTimeout(() => resolve(null), PORTRAIT_SECONDS * 1000);
+  });
+  image.src = portraitUrl;
+  return await loaded;
+}
+
+/** The picture at one moment of the sound. */
+class Picture {
+  readonly #clip: Clip;
+  readonly #portrait: HTMLImageElement | null;
+  readonly #context: CanvasRenderingContext2D;
+  readonly #movement: readonly number[];
+  readonly #levels: { readonly own: readonly number[]; readonly converted: readonly number[] };
+
+  constructor(canvas: HTMLCanvasElement, clip: Clip, portrait: HTMLImageElement | null) {
+    const context = canvas.getContext("2d");
+    if (context === null) throw new Error("This browser draws no pictures.");
+    this.#context = context;
+    this.#clip = clip;
+    this.#portrait = portrait;
+    this.#movement = movement(clip.converted);
+    this.#levels = {
+      own: clip.own === null ? [] : outline(clip.own, BARS),
+      converted: outline(clip.converted, BARS),
+    };
+  }
+
+  draw(share: number): void {
+    const { canvas } = this.#context;
+    const { width, height } = canvas;
+    this.#context.fillStyle = PAPER;
+    this.#context.fillRect(0, 0, width, height);
+    const top = (height - width) / 2;
+    this.#drawFace(width / 2 - 260, top + 70, 520, share);
+    this.#write(this.#clip.name, top + 690, 76, INK, 700);
+    this.#drawWaves(top + 840, share);
+    this.#write(this.#clip.notice, top + 985, 34, INK, 600);
+    this.#write(this.#clip.credit, top + 1032, 26, SOFT, 400);
+  }
+
+  get #accent(): string {
+    return this.#clip.character.colour ?? ACCENT;
+  }
+
+  #drawFace(x: number, y: number, size: number, share: number): void {
+    const context = this.#context;
+    context.save();
+    context.beginPath();
+    context.arc(x + size / 2, y + size / 2, size / 2, 0, 2 * Math.PI);
+    context.clip();
+    context.fillStyle = this.#accent;
+    context.fillRect(x, y, size, size);
+    if (this.#portrait !== null) {
+      context.drawImage(this.#portrait, x, y, size, size);
+      this.#drawMouth(x, y, size, share);
+    }
+    context.restore();
+    if (this.#portrait === null)
+      this.#write(Array.from(this.#clip.name)[0] ?? "", y + size * 0.66, size * 0.5, "#fff", 700);
+  }
+
+  #drawMouth(left: number, top: number, size: number, share: number): void {
+    const { face } = this.#clip.character;
+    const index = Math.floor(share * this.#movement.length);
+    const opening = share <= 0 || share >= 1 ? 0 : (this.#movement[index] ?? 0);
+    if (face === null || opening <= 0) return;
+    const context = this.#context;
+    const [x, y] = [left + face.mouth.x * size, top + face.mouth.y * size];
+    const width = face.mouth.width * size;
+    // The drawn mouth is covered while it is open.
+    context.fillStyle = face.skin;
+    context.beginPath();
+    context.ellipse(x, y, width * 0.72, width * 0.48, 0, 0, 2 * Math.PI);
+    context.fill();
+    context.fillStyle = MOUTH;
+    context.beginPath();
+    context.ellipse(x, y, width * 0.42, width * 0.48 * (0.12 + 0.88 * opening), 0, 0, 2 * Math.PI);
+    context.fill();
+  }
+
+  /** The visitor's bars stand on the axis, the character's hang from it. */
+  #drawWaves(axis: number, share: number): void {
+    const context = this.#context;
+    const [left, step, longest] = [100, 10, 84];
+    context.lineWidth = 5;
+    context.lineCap = "round";
+    const sides = [
+      [this.#levels.own, -1, INK],
+      [this.#levels.converted, 1, this.#accent],
+    ] as const;
+    for (const [levels, direction, colour] of sides) {
+      context.strokeStyle = colour;
+      levels.forEach((level, index) => {
+        context.globalAlpha = index / levels.length <= share ? 1 : 0.28;
+        context.beginPath();
+        const from = axis + direction * 5;
+        context.moveTo(left + index * step, from);
+        context.lineTo(left + index * step, from + direction * Math.max(1, level * longest));
+        context.stroke();
+      });
+    }
+    context.globalAlpha = 1;
+  }
+
+  #write(text: string, y: number, size: number, colour: string, weight: number): void {
+    const context = this.#context;
+    context.font = `${weight} ${size}px ${TYPEFACE}`;
+    context.fillStyle = colour;
+    context.textAlign = "center";
+    context.fillText(text, context.canvas.width / 2, y, context.canvas.width - 120);
+  }
+}
