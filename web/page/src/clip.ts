@@ -37,6 +37,8 @@ const INK = "#1f1a1c";
 const SOFT = "#5d5458";
 const ACCENT = "#c2366b";
 const MOUTH = "#7d2338";
+/** As wide as this many Latin letters; others count twice. */
+const CREDIT_LETTERS = 84;
 const TYPEFACE = '"Bricolage Grotesque Variable", system-ui, sans-serif';
 
 /** The best type in which this browser records videos, or null if it records none. */
@@ -159,8 +161,10 @@ class Picture {
     this.#drawFace(width / 2 - 260, top + 70, 520, share);
     this.#write(this.#clip.name, top + 690, 76, INK, 700);
     this.#drawWaves(top + 840, share);
-    this.#write(this.#clip.notice, top + 985, 34, INK, 600);
-    this.#write(this.#clip.credit, top + 1032, 26, SOFT, 400);
+    this.#write(this.#clip.notice, top + 978, 34, INK, 600);
+    lines(this.#clip.credit, CREDIT_LETTERS).forEach((line, index) =>
+      this.#write(line, top + 1022 + 28 * index, 24, SOFT, 400),
+    );
   }
 
   get #accent(): string {
@@ -234,4 +238,23 @@ class Picture {
     context.textAlign = "center";
     context.fillText(text, context.canvas.width / 2, y, context.canvas.width - 120);
   }
+}
+
+/** A text in lines of at most this width, in Latin letters; words stay whole. */
+export function lines(text: string, width: number): string[] {
+  const found: string[] = [];
+  let line = "";
+  // Japanese may be parted anywhere.
+  for (const part of text.match(/[\u2e80-\uffff]|[^\s\u2e80-\uffff]+|\s+/g) ?? []) {
+    if (widthOf(line + part.trimEnd()) > width) {
+      found.push(line.trim());
+      line = "";
+    }
+    line += part;
+  }
+  return [...found, line.trim()].filter((each) => each !== "");
+}
+
+function widthOf(text: string): number {
+  return Array.from(text).reduce((sum, letter) => sum + (letter > "\u2e80" ? 2 : 1), 0);
 }
