@@ -26,7 +26,7 @@ const en = {
   unavailable: "Characters of your own voice are not offered here.",
   characterName: "Name of the character",
   readingLanguage: "You read in",
-  ownerName: "Your name",
+  ownerName: "Your name, shown as the owner of the voice",
   contact: "How you can be reached",
   contactHint: "An e-mail address or an https address. It is kept with your consent and not shown.",
   isMyOwnVoice: "It is my own voice, and I agree that a synthetic voice is made of my recordings.",
@@ -152,7 +152,7 @@ const ja: OwnWords = {
   unavailable: "ここでは自分の声のキャラクターを作れません。",
   characterName: "キャラクターの名前",
   readingLanguage: "読む言語",
-  ownerName: "あなたの名前",
+  ownerName: "あなたの名前（声の持ち主として表示されます）",
   contact: "連絡先",
   contactHint:
     "メールアドレスか https のアドレス。同意とともに保存され、ほかの人には表示されません。",
