@@ -9,6 +9,8 @@ import asyncio
 import shutil
 import tempfile
 import time
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +33,9 @@ async def convert_folder(folder: Path) -> str:
     options = CloudOptions(folder=folder.with_name("local"))
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            reports = await run_batch(options, jobs, Wish("mei"), overwrite=True, embedded=None)
+            # The table of each folder would be thousands of lines.
+            with redirect_stdout(StringIO()):
+                reports = await run_batch(options, jobs, Wish("mei"), overwrite=True, embedded=None)
     except TimeoutError:
         return "it stood still"
     failed = [str(report.error) for report in reports if report.error is not None]

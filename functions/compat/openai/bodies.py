@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from functions.compat.speech.formats import FORMATS_WITHOUT_FILE, Codec, SoundFormat
 
@@ -43,7 +43,7 @@ class CustomVoice(BaseModel):
 
 
 class SpeechRequest(BaseModel):
-    """The body of `POST /v1/audio/speech`; unknown fields are ignored."""
+    """The body of `POST /v1/audio/speech`; unknown fields and null are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -55,6 +55,14 @@ class SpeechRequest(BaseModel):
     response_format: str = "mp3"
     speed: Annotated[float, Field(ge=0.25, le=4.0)] = 1.0
     stream_format: Literal["audio", "sse"] = "audio"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_nulls(cls, fields: Any) -> Any:
+        """Clients in typed languages send null for each option that nobody has set."""
+        if not isinstance(fields, dict):
+            return fields
+        return {name: value for name, value in fields.items() if value is not None}
 
     @property
     def voice_name(self) -> str:

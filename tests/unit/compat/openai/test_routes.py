@@ -53,6 +53,15 @@ async def test_speech_is_marked_as_synthetic_also_where_the_format_cannot_say_it
     assert len(answer.content) == 2 * 2_400
 
 
+async def test_null_for_an_option_means_its_default() -> None:
+    engine = app_of(Sentences())
+
+    unset = await ask(engine, speed=None, stream_format=None, instructions=None)
+
+    assert unset.status_code == 200
+    assert len(unset.content) == 2 * 2_400
+
+
 @pytest.mark.parametrize("stream_format", ["audio", "sse"])
 async def test_the_first_sentence_leaves_while_the_next_one_is_spoken(stream_format: str) -> None:
     engine = Sentences(gate=threading.Semaphore(0))
@@ -133,6 +142,7 @@ async def test_events_that_do_not_reach_the_end_of_the_speech_end_with_the_reaso
         ({"speed": "fast"}, "speed", "valid number"),
         ({"stream_format": "wav"}, "stream_format", "'audio' or 'sse'"),
         ({"model": ""}, "model", "at least 1 character"),
+        ({"model": None}, "model", "required"),
     ],
 )
 async def test_a_bad_request_is_refused_with_the_field_and_the_reason(
