@@ -4,6 +4,7 @@ pydantic says of a wrong text which pattern it does not match; a person wants to
 expected. `Expected` puts the words in place of whatever pydantic finds wrong inside.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,13 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 UNEXPECTED = "unexpected"
 """The type of the errors whose context says, under `expected`, what was expected."""
 
-_ANY_TEXT = r"[^\s\x1c-\x1f]"
+_NOT_BLANK = r"[^\s\x1c-\x1f]"
+
+# Results carry these texts in XML, terminals and pages show them: no control characters but those
+# of lines, nothing that turns the text around it, no non-characters.
+_UNSEEN = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff"
+_IS_UNSEEN = re.compile(f"[{_UNSEEN}]")
+_SEEN_TEXT = rf"^[^{_UNSEEN}]*[^\s{_UNSEEN}][^{_UNSEEN}]*$"
 
 
 @dataclass(frozen=True)
@@ -66,14 +73,26 @@ class Form(GroupedMetadata):
 
 @dataclass(frozen=True)
 class Text(GroupedMetadata):
-    """A text that is not blank: its greatest length, and what it is."""
+    """A text that is seen: its greatest length, and what it is."""
 
     longest: int
     what: str = "a text"
 
     def __iter__(self) -> Iterator[object]:
         """Yield what pydantic is to check."""
-        yield from Form(_ANY_TEXT, self.longest, f"{self.what} of 1 to {self.longest} characters")
+        yield from Form(_SEEN_TEXT, self.longest, f"{self.what} of 1 to {self.longest} characters")
+        yield BeforeValidator(_require_seen)
+
+
+@dataclass(frozen=True)
+class LongText(GroupedMetadata):
+    """A text of many lines, with whatever it was written with: its greatest length."""
+
+    longest: int
+
+    def __iter__(self) -> Iterator[object]:
+        """Yield what pydantic is to check."""
+        yield from Form(_NOT_BLANK, self.longest, f"a text of 1 to {self.longest} characters")
 
 
 @dataclass(frozen=True)
@@ -130,6 +149,12 @@ def in_range(value: float, low: float, high: float) -> float:
     """
     if not low <= value <= high:
         raise unexpected(f"a number from {low:g} to {high:g}")
+    return value
+
+
+def _require_seen(value: object) -> object:
+    if isinstance(value, str) and (unseen := _IS_UNSEEN.search(value)):
+        raise unexpected("a text without control characters", ascii(unseen[0]))
     return value
 
 

@@ -25,7 +25,16 @@ from pydantic import (
     field_validator,
 )
 
-from shared.characters.fields import Entries, Expected, Form, Number, Text, WholeNumber, in_range
+from shared.characters.fields import (
+    Entries,
+    Expected,
+    Form,
+    LongText,
+    Number,
+    Text,
+    WholeNumber,
+    in_range,
+)
 from shared.characters.messages import one_line, sentence
 
 _LOG = logging.getLogger(__name__)
@@ -140,7 +149,7 @@ class Licence(_Strict):
     spdx: Annotated[str, Text(64, "an SPDX licence identifier")]
     url: HttpsAddress | None = None
     """Where it stands; null for a voice that nobody but its owner may use."""
-    text: Annotated[str, Text(30_000)] | None = None
+    text: Annotated[str, LongText(30_000)] | None = None
     """The whole text, where the address alone might not last."""
 
 

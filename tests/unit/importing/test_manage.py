@@ -46,19 +46,32 @@ def test_every_command_says_more_of_itself(
     assert "usage: character" in capsys.readouterr().out
 
 
-def test_names_of_strangers_are_listed_as_they_are_and_steer_no_terminal(
-    characters: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def name_it(characters: Path, name: str) -> None:
     path = characters / "ada" / "character.json"
     manifest = json.loads(path.read_text("utf-8"))
-    manifest["name"]["en"] = "[/b]\x1b[2J"
+    manifest["name"]["en"] = name
     path.write_text(json.dumps(manifest), "utf-8")
+
+
+def test_names_of_strangers_are_listed_as_they_are(
+    characters: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name_it(characters, "[/b]")
+
+    assert main(["list", "--into", str(characters)], never_asked) == 0
+    assert "[/b]" in capsys.readouterr().out
+
+
+def test_a_name_that_would_steer_the_terminal_is_refused(
+    characters: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name_it(characters, "Ada\x1b[2J")
 
     assert main(["list", "--into", str(characters)], never_asked) == 0
 
     said = capsys.readouterr().out
     assert "\x1b[2J" not in said
-    assert "[/b]" in said
+    assert "does not load" in said
 
 
 def test_a_list_has_the_own_characters_and_those_that_do_not_load(

@@ -126,6 +126,9 @@ def test_a_manifest_is_never_changed() -> None:
         ("sample_rate", True, "field 'sample_rate': expected a whole number"),
         ("name", "Mei", "field 'name': expected an object, found \"Mei\"."),
         ("name.ja", "", "field 'name.ja': expected a text of 1 to 64 characters, found \"\"."),
+        ("name.en", "Mei\x00", r"field 'name.en': expected a text without control characters"),
+        ("name.ja", "\u202eiem", r"without control characters, found '\u202e'."),
+        ("credit", "\x1b[2J", r"field 'credit': expected a text without control characters"),
         ("name.fr", "Mei", "field 'name.fr': expected only the fields 'ja', 'en', found \"fr\"."),
         ("graphs", {}, "field 'graphs': expected 1 to 8 graphs, found 0."),
         ("graphs.harmonic.file", "../a.onnx", "field 'graphs.harmonic.file': expected the plain"),
@@ -161,6 +164,12 @@ def test_a_wrong_field_is_named_with_what_was_expected_and_found(
     assert said.startswith("character.json: ")
     assert sentence in said
     assert said.endswith(".")
+
+
+def test_lines_and_a_licences_own_characters_are_taken() -> None:
+    said = parsed(changed("licence.text", "Page 1\x0cPage 2"))
+    assert said.licence.text == "Page 1\x0cPage 2"
+    assert parsed(changed("credit", "Voice: A\nPortrait: B")).credit == "Voice: A\nPortrait: B"
 
 
 def test_a_field_of_any_name_is_refused_in_one_short_line() -> None:
