@@ -46,6 +46,7 @@ class Admission:
     Args:
         running: how many conversions, or spoken texts, run at once.
         waiting: how many more requests may wait.
+        spare: how many more may run beside one client that runs all of them; see Line.
         slots: limits what runs, where other processes run some of it; None if this one runs all.
         now: a clock in seconds that never goes back.
     """
@@ -55,6 +56,7 @@ class Admission:
         *,
         running: int,
         waiting: int,
+        spare: int = 0,
         slots: Slots | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,7 +69,7 @@ class Admission:
         # The last two clients suffice: one of them is not the client that asks.
         self._seen: dict[str, float] = {}
         self._rests_until: dict[str, float] = {}
-        self._line = Line(running, now)
+        self._line = Line(running, spare, now)
         self._slots = slots or nullcontext()
         self._few = running // 2
         self._count = 0

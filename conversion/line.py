@@ -38,13 +38,21 @@ class Line:
     A client that comes anew begins with what the one that was served last had had (start-time fair
     queuing: P. Goyal et al., IEEE/ACM Transactions on Networking 5(5), 1997).
 
+    What is under way is not stopped. So while one client has all places, each other one may take a
+    spare place instead of waiting until a long piece ends.
+
     Args:
         places: how many there are.
+        spare: how many more there are beside a client that has all places.
         now: a clock in seconds that never goes back.
     """
 
-    def __init__(self, places: int, now: Callable[[], float] = time.monotonic) -> None:
-        self._free = places
+    def __init__(
+        self, places: int, spare: int = 0, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._places = places
+        self._spare = spare
+        self._taken = 0
         self._now = now
         self._held: list[_Place] = []
         self._waiting: dict[Client, deque[asyncio.Future[None]]] = {}
@@ -85,8 +93,8 @@ class Line:
                 del self._requests[client], self._had[client]
 
     async def _enter(self, client: Client) -> None:
-        if self._free:
-            self._free -= 1
+        if self._is_free_for(client):
+            self._taken += 1
             return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(client, deque()).append(turn)
@@ -99,6 +107,13 @@ class Line:
                 self._leave()  # the place was given in the same moment
             raise
 
+    def _is_free_for(self, client: Client) -> bool:
+        if self._taken < self._places:
+            return True
+        holders = {place.client for place in self._held}
+        has_one_all = len(holders - {client}) == 1 and client not in holders
+        return has_one_all and self._taken < self._places + self._spare
+
     def _count(self, client: Client) -> None:
         """Count the time that a client has had its places."""
         now = self._now()
@@ -108,15 +123,18 @@ class Line:
                 place.since = now
 
     def _leave(self) -> None:
-        while self._waiting:
+        self._taken -= 1
+        while self._waiting and self._is_free_for(self._next()):
             turn = self._take_next()
             if not turn.done():  # who leaves in the same moment needs no place
+                self._taken += 1
                 turn.set_result(None)
-                return
-        self._free += 1
+
+    def _next(self) -> Client:
+        return min(self._waiting, key=self._had.__getitem__)
 
     def _take_next(self) -> asyncio.Future[None]:
-        client = min(self._waiting, key=self._had.__getitem__)
+        client = self._next()
         turn = self._waiting[client].popleft()
         if not self._waiting[client]:
             del self._waiting[client]

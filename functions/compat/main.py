@@ -62,7 +62,7 @@ def build(
         BundleError: no character takes text.
     """
     admission = Admission(
-        running=config.concurrency, waiting=config.backlog, slots=_open_slots(config)
+        running=config.concurrency, waiting=config.backlog, spare=1, slots=_open_slots(config)
     )
     doors = Doors(
         access=Access(

@@ -30,6 +30,8 @@ REQUESTS_PER_SECOND: Final = 20
 
 _SENTENCE: Final = "今日はとてもいい天気ですね。"
 _LONG_TEXT: Final = _SENTENCE * 80
+_DIGITS: Final = "9" * 1100
+"""Nothing takes longer to say for each of its signs, and it has no commas."""
 _LAST_SECONDS: Final = 60.0
 _FORM: Final = {"content-type": "multipart/form-data; boundary=b", "content-length": "8000000"}
 _FORM_BEGINS: Final = (
@@ -77,16 +79,20 @@ class GreedyClient:
 
     async def ask_for_much(self) -> None:
         """Ask for minutes of speech, and read all of it."""
-        await self._ask(reads=True)
+        await self._ask(_LONG_TEXT, reads=True)
+
+    async def ask_for_digits(self) -> None:
+        """Ask for a number without an end, and read all of it."""
+        await self._ask(_DIGITS, reads=True)
 
     async def read_nothing(self) -> None:
         """Ask for minutes of speech, and read none of it."""
-        await self._ask(reads=False)
+        await self._ask(_LONG_TEXT, reads=False)
 
-    async def _ask(self, *, reads: bool) -> None:
+    async def _ask(self, text: str, *, reads: bool) -> None:
         counts = self.counts
         counts.sent += 1
-        body = {"model": "tts-1", "voice": "mei", "input": _LONG_TEXT, "response_format": "pcm"}
+        body = {"model": "tts-1", "voice": "mei", "input": text, "response_format": "pcm"}
         async with self._client.stream("POST", "/v1/audio/speech", json=body) as answer:
             if not counts.count(answer.status_code):
                 return
@@ -129,6 +135,7 @@ class GreedyClient:
 
 ATTACKS: Final[Mapping[str, Greed]] = {
     "long texts": GreedyClient.ask_for_much,
+    "texts of digits": GreedyClient.ask_for_digits,
     "long texts, unread": GreedyClient.read_nothing,
     "stalled recordings": GreedyClient.stall_recording,
     "texts without an end": GreedyClient.write_without_end,

@@ -13,9 +13,9 @@ from tests.support.virtual_time import settle
 class Works:
     """Requests of clients; each holds its place for a second when it is let go."""
 
-    def __init__(self, places: int = 1) -> None:
+    def __init__(self, places: int = 1, spare: int = 0) -> None:
         self.seconds = 0.0
-        self.line = Line(places, lambda: self.seconds)
+        self.line = Line(places, spare, lambda: self.seconds)
         self.had_turns: list[str] = []
         self.go_on = asyncio.Semaphore(0)
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -67,6 +67,32 @@ async def test_as_many_have_places_as_there_are() -> None:
     await works.wait("a1", "a2", "a3")
 
     assert works.had_turns == ["a1", "a2"]
+    await works.end()
+
+
+async def test_a_spare_place_is_beside_one_client_that_has_all_places() -> None:
+    works = Works(places=2, spare=1)
+    await works.wait("a1", "a2", "a3", "b1", "c1")
+
+    assert works.had_turns == ["a1", "a2", "b1"]  # a has all; beside b, c waits as before
+    assert await works.end() == ["a1", "a2", "b1", "c1", "a3"]
+
+
+async def test_a_spare_place_is_passed_on_to_the_next_client_that_has_none() -> None:
+    works = Works(places=1, spare=1)
+    await works.wait("a1", "b1", "c1")
+    works.tasks["b1"].cancel()
+    await settle()
+
+    assert works.had_turns == ["a1", "b1", "c1"]
+    await works.end()
+
+
+async def test_there_is_no_spare_place_for_a_crowd() -> None:
+    works = Works(places=2, spare=1)
+    await works.wait("a1", "b1", "c1")
+
+    assert works.had_turns == ["a1", "b1"]
     await works.end()
 
 
