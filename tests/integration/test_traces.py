@@ -21,9 +21,29 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 60
 
 
+AROUND = {
+    "wait": "api",
+    "notification of the upload": "on_upload",
+    "upload received": "on_upload",
+    "delivery of the message": "convert",
+    "attempt": "convert",
+}
+INSIDE = ["lease", "read", "decode", "network", "store", "done", "tidy"]
+
+
 def named(spans: list[Span], name: str) -> Span:
-    (found,) = [span for span in spans if span.name == name]
-    return found
+    found = [span for span in spans if span.name == name]
+    assert len(found) == 1, f"{name}: {len(found)} of {[span.name for span in spans]}"
+    return found[0]
+
+
+async def wait_for_all(path: Path, voice_id: str) -> list[Span]:
+    """Wait until every step is written: some end after the visitor has the result."""
+    while True:
+        spans = read_spans(path, voice_id)
+        if {"voice", *AROUND, *INSIDE} <= {span.name for span in spans}:
+            return spans
+        await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -52,24 +72,17 @@ async def test_a_voice_has_one_trace_from_the_api_to_its_result(
         await client.put(signed["url"], headers=signed["headers"], content=content)
         answer = await client.get(f"/api/v1/conversion/{created['voice_id']}")
         assert answer.status_code == 200
+        spans = await wait_for_all(path, created["voice_id"])
 
-    spans = read_spans(path, created["voice_id"])
     first = named(spans, "voice")
     assert first.parent_id is None
     attempt = named(spans, "attempt")
-    for name, service in {
-        "wait": "api",
-        "notification of the upload": "on_upload",
-        "upload received": "on_upload",
-        "delivery of the message": "convert",
-        "attempt": "convert",
-    }.items():
+    for name, service in AROUND.items():
         assert named(spans, name).service == service
         assert named(spans, name).parent_id == first.span_id
-    inside = ["lease", "read", "decode", "network", "store", "done", "tidy"]
-    for name in inside:
+    for name in INSIDE:
         assert named(spans, name).parent_id == attempt.span_id
         assert attempt.begin <= named(spans, name).begin <= named(spans, name).end <= attempt.end
-    order = ["voice", "upload received", "attempt", *inside]
+    order = ["voice", "upload received", "attempt", *INSIDE]
     assert order == sorted(order, key=lambda name: named(spans, name).begin)
     assert len(waterfall(spans)) == len(spans)
