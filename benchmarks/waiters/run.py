@@ -28,14 +28,14 @@ from infra.local.configuration.environments import FIRESTORE_VARIABLE, deployabl
 from infra.local.configuration.keys import make_key
 from infra.local.configuration.options import ROOT, RULES, CloudOptions
 from infra.local.processes.processes import Supervisor
-from shared.google.firestore_store import FirestoreVoices
+from shared.google.firestore.voices import FirestoreVoices
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from benchmarks.measuring.report import Cell, Options
     from benchmarks.waiters.visitors import Visitor
-    from shared.google.firestore_client import RenewableClient
+    from shared.google.firestore.client import RenewableClient
     from shared.ports.store import VoiceStore
 
 MB: Final = 1_000_000
@@ -328,7 +328,7 @@ async def answered(voices: VoiceStore, visitors: Sequence[Visitor]) -> Answer:
 
 def open_client(firestore: str) -> RenewableClient:
     """Open a client of the emulator."""
-    from shared.google.firestore_client import RenewableClient  # noqa: PLC0415 - reads the variable
+    from shared.google.firestore.client import RenewableClient  # noqa: PLC0415 - reads the variable
 
     os.environ[FIRESTORE_VARIABLE] = firestore
     return RenewableClient(project=names.PROJECT_ID)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, cast
 
 from functions.api import main
 from functions.api.settings import ApiSettings
-from shared.google.firestore_client import RenewableClient
-from shared.google.firestore_listener import DocumentListener
-from shared.google.firestore_store import FirestoreVoices
+from shared.google.firestore.client import RenewableClient
+from shared.google.firestore.listener import DocumentListener
+from shared.google.firestore.voices import FirestoreVoices
 from shared.http.function import cloud_function
 
 if TYPE_CHECKING:

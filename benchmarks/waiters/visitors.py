@@ -19,7 +19,7 @@ from shared.voices.voice import Input, Options, Result
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
-    from shared.google.firestore_client import RenewableClient
+    from shared.google.firestore.client import RenewableClient
     from shared.ports.store import VoiceStore
     from shared.voices.voice import Voice
 

@@ -36,13 +36,13 @@ def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = No
         settings: name the project.
         targets_per_stream: how many watched documents share one stream; None to watch none.
     """
-    from shared.google.firestore_client import RenewableClient
-    from shared.google.firestore_store import FirestoreVoices
+    from shared.google.firestore.client import RenewableClient
+    from shared.google.firestore.voices import FirestoreVoices
 
     client = RenewableClient(project=settings.project_id)
     if targets_per_stream is None:
         return FirestoreVoices(client)
-    from shared.google.firestore_listener import DocumentListener
+    from shared.google.firestore.listener import DocumentListener
 
     return FirestoreVoices(client, DocumentListener(client, targets_per_stream=targets_per_stream))
 

@@ -1,6 +1,7 @@
 """The port to the voices' documents, and `change`, through which every change of a voice goes.
 
-Two adapters implement it: Firestore (`shared.google.firestore_store`) and the local cloud's memory.
+Two adapters implement it: Firestore (`shared.google.firestore.voices`) and the local cloud's
+memory.
 Both return the store's time with every read, so that leases never depend on a worker's clock.
 """
 

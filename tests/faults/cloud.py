@@ -27,9 +27,9 @@ from infra.local.configuration.keys import make_key
 from infra.local.configuration.options import ROOT, RULES, CloudOptions
 from infra.local.configuration.ports import Ports
 from infra.local.processes.processes import READY_SECONDS, Supervisor
-from shared.google.firestore_client import RenewableClient
-from shared.google.firestore_listener import DocumentListener
-from shared.google.firestore_store import FirestoreVoices
+from shared.google.firestore.client import RenewableClient
+from shared.google.firestore.listener import DocumentListener
+from shared.google.firestore.voices import FirestoreVoices
 from shared.google.sharded_bucket import shard_names, shard_of
 from shared.voices.live_tickets import Tickets
 from shared.voices.media import TEXT_CONTENT_TYPE

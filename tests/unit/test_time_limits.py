@@ -66,7 +66,7 @@ LIMITED_ELSEWHERE: Final = {
     "infra/local/processes/autoscaler.py keep_minimum": "until an instance ends",
     "infra/local/processes/autoscaler.py _watch": "until the instance ends or is stuck",
     "functions/compat/running/session.py _after": "what was asked before; speaking has limits",
-    "shared/google/firestore_listener.py _queued_requests": "until the stream ends",
+    "shared/google/firestore/listener.py _queued_requests": "until the stream ends",
     "infra/local/processes/background.py running_in_background": "it was cancelled",
     "infra/local/processes/processes.py wait": "whoever calls it has one",
     "infra/local/processes/processes.py stop": "it was killed",
@@ -74,7 +74,7 @@ LIMITED_ELSEWHERE: Final = {
     "infra/local/processes/scale_to_zero_proxy.py over": "until a signal comes",
     "infra/local/processes/scale_to_zero_proxy.py serve_proxy": "until a signal comes",
     "infra/local/storage/state/notifications.py run": "until an object is written",
-    "shared/google/firestore_listener.py _until_one_ends": "the streams have limits of their own",
+    "shared/google/firestore/listener.py _until_one_ends": "the streams have limits of their own",
     "shared/ports/latest_state.py states": "whoever waits for a state has one",
     # Calls of our own methods, which have limits themselves.
     "conversion/rehearsal.py connect": "CONNECT_SECONDS, and the store's",

@@ -124,9 +124,9 @@ def _kept(environment: os._Environ[str], name: str) -> Iterator[None]:
 def open_voices(addresses: Addresses, environment: os._Environ[str]) -> VoiceStore:
     """Open the voices in the emulator, to watch them from this process."""
     # Imported here: the services start while the client library is imported.
-    from shared.google.firestore_client import RenewableClient  # noqa: PLC0415
-    from shared.google.firestore_listener import DocumentListener  # noqa: PLC0415
-    from shared.google.firestore_store import FirestoreVoices  # noqa: PLC0415
+    from shared.google.firestore.client import RenewableClient  # noqa: PLC0415
+    from shared.google.firestore.listener import DocumentListener  # noqa: PLC0415
+    from shared.google.firestore.voices import FirestoreVoices  # noqa: PLC0415
 
     environment[FIRESTORE_VARIABLE] = str(addresses.firestore)
     client = RenewableClient(project=names.PROJECT_ID)

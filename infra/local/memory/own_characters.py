@@ -39,7 +39,7 @@ class MemoryOwnCharacters:
         self._created_at = [each for each in self._created_at if each > since]
         if len(self._created_at) >= most_per_day:
             return False
-        self._created_at.append(self._now())
+        self._created_at.append(character.created_at)
         self._write(character)
         return True
 

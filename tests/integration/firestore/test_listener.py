@@ -17,8 +17,8 @@ from tests.support.voices import NOW, a_waiting, an_upload, stored
 if TYPE_CHECKING:
     from google.cloud.firestore_v1 import AsyncClient
 
-    from shared.google.firestore_listener import DocumentListener
-    from shared.google.firestore_store import FirestoreVoices
+    from shared.google.firestore.listener import DocumentListener
+    from shared.google.firestore.voices import FirestoreVoices
     from shared.ports.store import Snapshot, VoiceStore
     from shared.voices.voice import Voice
     from tests.support.proxy import Proxy

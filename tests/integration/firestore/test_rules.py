@@ -21,7 +21,7 @@ from tests.support.voices import a_waiting
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.google.firestore_store import FirestoreVoices
+    from shared.google.firestore.voices import FirestoreVoices
 
 pytestmark = pytest.mark.emulators
 

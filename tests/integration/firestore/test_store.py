@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from shared.google.firestore_store import FirestoreVoices
+from shared.google.firestore.voices import FirestoreVoices
 from shared.ports.store import UnreadableVoiceError
 from shared.voices.documents import SHARDS, document_path, to_document
 from shared.voices.voice import ErrorCode, Failure, Status
@@ -14,7 +14,7 @@ from tests.support.store_contract import VoiceStoreContract
 from tests.support.voices import NOW, a_waiting
 
 if TYPE_CHECKING:
-    from shared.google.firestore_client import RenewableClient
+    from shared.google.firestore.client import RenewableClient
 
 pytestmark = pytest.mark.emulators
 

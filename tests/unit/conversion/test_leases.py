@@ -11,7 +11,7 @@ import pytest
 
 from conversion.leases import LEAST_SECONDS_BETWEEN_WRITES, RENEWALS, lease_length, take_lease
 from infra.local.memory.voices import MemoryVoices
-from shared.google.firestore_store import CALL_SECONDS
+from shared.google.firestore.calls import CALL_SECONDS
 from shared.ports.store import (
     ConflictError,
     Snapshot,

@@ -10,7 +10,7 @@ from functions.convert.settings import ConvertSettings
 from infra.local.configuration.keys import make_key
 from shared.google import clients
 from shared.google.cloud_storage import Signer
-from shared.google.firestore_store import FirestoreVoices
+from shared.google.firestore.voices import FirestoreVoices
 from shared.google.hmac_signing import HmacSigner
 from shared.google.pubsub import PubSubPublisher
 from shared.google.tokens import GoogleTokenVerifier

@@ -23,7 +23,7 @@ from google.cloud.firestore_v1.types import (
 )
 from google.rpc.status_pb2 import Status as RpcStatus
 
-from shared.google.firestore_listener import (
+from shared.google.firestore.listener import (
     CHECK_SECONDS,
     FIRST_CHECK_SECONDS,
     RECONNECTIONS,
@@ -38,7 +38,7 @@ from tests.support.voices import a_done, a_queued, a_waiting
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from shared.google.firestore_client import RenewableClient
+    from shared.google.firestore.client import RenewableClient
     from shared.voices.voice import Voice
 
 DATABASE = "projects/p/databases/(default)"

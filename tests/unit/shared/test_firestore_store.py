@@ -9,8 +9,8 @@ import pytest
 from google.api_core import exceptions as google_errors
 from google.auth.credentials import AnonymousCredentials
 
-from shared.google.firestore_client import RenewableClient
-from shared.google.firestore_store import FirestoreVoices
+from shared.google.firestore.client import RenewableClient
+from shared.google.firestore.voices import FirestoreVoices
 from shared.ports.store import StoreUnavailableError
 from shared.voices.voice import Status
 

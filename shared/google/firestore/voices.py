@@ -7,18 +7,14 @@ compare-and-set, without a transaction, which would need a second round trip.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from google.api_core import exceptions as google_errors
-from google.api_core.datetime_helpers import DatetimeWithNanoseconds
-from google.api_core.retry import if_exception_type
-from google.api_core.retry_async import AsyncRetry
 from google.cloud.firestore_v1.base_query import FieldFilter
 from google.cloud.firestore_v1.field_path import FieldPath
 from google.cloud.firestore_v1.transforms import DELETE_FIELD
 
+from shared.google.firestore.calls import Calls, moment_of, passing_errors
 from shared.ports.store import (
     ConflictError,
     Found,
@@ -37,42 +33,18 @@ from shared.voices.documents import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
+    from datetime import datetime
 
     from google.cloud.firestore_v1 import (
         AsyncDocumentReference,
         DocumentSnapshot,
     )
 
-    from shared.google.firestore_client import RenewableClient
-    from shared.google.firestore_listener import DocumentListener
+    from shared.google.firestore.client import RenewableClient
+    from shared.google.firestore.listener import DocumentListener
     from shared.voices.voice import Status, Voice
-
-CALL_SECONDS: Final = 10.0
-"""How long one call may take with its retries; after that, Pub/Sub delivers the message again."""
-
-# Every write names the state that it replaces, or says that there is none, so the second try shows
-# whether the first one was applied. Calls whose connection is reset end with Unknown or Cancelled.
-_TRIED_AGAIN: Final = (
-    google_errors.Cancelled,
-    google_errors.DeadlineExceeded,
-    google_errors.InternalServerError,
-    google_errors.ResourceExhausted,
-    google_errors.ServiceUnavailable,
-    google_errors.Unknown,
-)
-_PASSING: Final = (
-    *_TRIED_AGAIN,
-    google_errors.Aborted,
-    google_errors.RetryError,
-)
-_FIRST_PAUSE_SECONDS: Final = 0.1
-
-ATTEMPT_SECONDS: Final = 4.0
-"""How long one try of a call may take; the next one goes over a new connection."""
-
-_Answer = TypeVar("_Answer")
 
 
 class FirestoreVoices:
@@ -86,31 +58,11 @@ class FirestoreVoices:
     def __init__(self, client: RenewableClient, listener: DocumentListener | None = None) -> None:
         self._client = client
         self._listener = listener
-        self._retry = AsyncRetry(
-            if_exception_type(*_TRIED_AGAIN),
-            initial=_FIRST_PAUSE_SECONDS,
-            timeout=CALL_SECONDS,
-            on_error=self._take_new_connection,
-        )
-
-    async def _call(
-        self, call: Callable[..., Awaitable[_Answer]], *arguments: Any, **options: Any
-    ) -> _Answer:
-        """Call Firestore until it answers; each try uses the connection of its time.
-
-        The library's own retry would stay on the connection of the first try.
-        """
-        attempt = partial(call, *arguments, retry=None, timeout=ATTEMPT_SECONDS, **options)
-        return await self._retry(attempt)()
-
-    def _take_new_connection(self, error: Exception) -> None:
-        """Leave a connection on which nothing was answered in time."""
-        if isinstance(error, google_errors.DeadlineExceeded):
-            self._client.renew()
+        self._call = Calls(client).call
 
     async def create(self, voice: Voice) -> None:
         """Write a new document; `VoiceExistsError` if there is one."""
-        with _passing_errors():
+        with passing_errors():
             try:
                 await self._call(self._reference(voice.voice_id).create, to_document(voice))
             except google_errors.AlreadyExists as error:
@@ -118,7 +70,7 @@ class FirestoreVoices:
 
     async def read(self, voice_id: str) -> Snapshot:
         """Read a document; `UnknownVoiceError` if there is none."""
-        with _passing_errors():
+        with passing_errors():
             document = await self._call(self._reference(voice_id).get)
         if not document.exists:
             raise UnknownVoiceError(voice_id)
@@ -127,7 +79,7 @@ class FirestoreVoices:
     async def replace(self, snapshot: Snapshot, voice: Voice) -> Snapshot:
         """Write `voice` over the state of `snapshot`; `ConflictError` if that is gone."""
         option = self._client.write_option(last_update_time=snapshot.revision)
-        with _passing_errors():
+        with passing_errors():
             try:
                 # An update keeps the fields that it does not name.
                 document = {"sweep_shard": DELETE_FIELD} | to_document(voice)
@@ -143,7 +95,7 @@ class FirestoreVoices:
 
     async def delete(self, voice_id: str) -> None:
         """Delete a document, if there is one."""
-        with _passing_errors():
+        with passing_errors():
             await self._call(self._reference(voice_id).delete)
 
     async def unchanged(
@@ -166,7 +118,7 @@ class FirestoreVoices:
         if after is not None:
             # Firestore adds this order anyway, but a cursor needs it written down.
             query = query.order_by(FieldPath.document_id()).start_after(cast("list[Any]", after))
-        with _passing_errors(), _missing_index():
+        with passing_errors(), _missing_index():
             documents = await self._call(query.get)
         snapshots, unreadable = [], []
         for document in documents:
@@ -201,12 +153,7 @@ def _snapshot(document: DocumentSnapshot[Any]) -> Snapshot:
         voice = from_document(document.id, document.to_dict() or {})
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableVoiceError(document.id, error) from error
-    return Snapshot(voice, _moment(document.update_time), _moment(document.read_time))
-
-
-def _moment(time: Any) -> datetime:
-    """Return a time as a time: a search of several collections brings Firestore's raw ones."""
-    return time if isinstance(time, datetime) else DatetimeWithNanoseconds.from_timestamp_pb(time)
+    return Snapshot(voice, moment_of(document.update_time), moment_of(document.read_time))
 
 
 def _end_of(documents: Sequence[DocumentSnapshot[Any]], limit: int) -> list[Any] | None:
@@ -226,11 +173,3 @@ def _missing_index() -> Iterator[None]:
             "the index on sweep_shard, status and updated_at of all collections voices is missing "
             f"or still being built, which takes minutes; Firestore says: {error.message}"
         ) from error
-
-
-@contextmanager
-def _passing_errors() -> Iterator[None]:
-    try:
-        yield
-    except _PASSING as error:
-        raise StoreUnavailableError(f"Firestore did not answer: {error}") from error

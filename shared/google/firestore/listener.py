@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from google.cloud.firestore_v1.services.firestore import FirestoreAsyncClient
     from google.cloud.firestore_v1.types import Document, DocumentChange, ListenResponse
 
-    from shared.google.firestore_client import RenewableClient
+    from shared.google.firestore.client import RenewableClient
     from shared.voices.voice import Voice
 
 _LOG = logging.getLogger(__name__)

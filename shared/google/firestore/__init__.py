@@ -1,0 +1,1 @@
+"""Adapters to Firestore: the documents of voices and of visitors' own characters."""

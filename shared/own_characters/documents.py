@@ -1,0 +1,88 @@
+"""How a visitor's own character is stored as a document: its field names and types in Firestore."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from shared.characters.spoken_consent import ConsentSentence
+from shared.own_characters.own_character import (
+    OwnCharacter,
+    Status,
+    TrainingErrorCode,
+    TrainingFailure,
+    TypedConsent,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+COLLECTION: Final = "own_characters"
+"""One document per character. Clients may not read it: it has the owner's name and contact."""
+
+BEGUN: Final = "own_character_limits/begun"
+"""The document with the times at which the characters of the last day were begun."""
+
+_KEPT_LONGER: Final = timedelta(days=1)
+"""By how much Firestore deletes later than the trainer, which deletes the recordings, too."""
+
+
+def document_path(character_id: str) -> str:
+    """Return the path of a character's document."""
+    return f"{COLLECTION}/{character_id}"
+
+
+def to_document(character: OwnCharacter) -> dict[str, Any]:
+    """Return the document of a character; the id is its name, not a field.
+
+    Three fields follow from the others, each for one query or lifetime: `train_at`, from when on a
+    trainer may take it; `clean_at`, from when on its recordings are to be deleted; `delete_at`,
+    when Firestore deletes the document, should nobody else have done so. Each is missing where
+    there is no such moment, so that the index has nothing of it.
+    """
+    document = asdict(character)
+    del document["character_id"]
+    document["status"] = character.status.value
+    document["sentence"] = character.sentence.to_json()
+    if character.error is not None:
+        document["error"]["code"] = character.error.code.value
+    moments = {
+        "train_at": _train_at(character),
+        "clean_at": _clean_at(character),
+        "delete_at": character.expire_at and character.expire_at + _KEPT_LONGER,
+    }
+    return document | {name: moment for name, moment in moments.items() if moment is not None}
+
+
+def from_document(character_id: str, document: Mapping[str, Any]) -> OwnCharacter:
+    """Return the character of a document; fields that are unknown are ignored.
+
+    Raises:
+        KeyError, TypeError, ValueError: the document was not written by `to_document`.
+    """
+    known = {
+        each.name: document[each.name] for each in fields(OwnCharacter) if each.name in document
+    }
+    error = document["error"]
+    parts = {
+        "character_id": character_id,
+        "status": Status(document["status"]),
+        "consent": TypedConsent(**document["consent"]),
+        "sentence": ConsentSentence.from_json(document["sentence"]),
+        "error": error and TrainingFailure(TrainingErrorCode(error["code"]), error["message"]),
+    }
+    return OwnCharacter(**known | parts)
+
+
+def _train_at(character: OwnCharacter) -> datetime | None:
+    if character.status is Status.TRAINING:
+        return character.lease_expires_at or character.updated_at
+    return character.updated_at if character.status is Status.QUEUED else None
+
+
+def _clean_at(character: OwnCharacter) -> datetime | None:
+    if character.status is Status.READY:
+        return character.updated_at if character.has_recordings else None
+    return character.expire_at if character.status in {Status.COLLECTING, Status.FAILED} else None

@@ -1,0 +1,201 @@
+"""The contract of `OwnCharacterStore`: each adapter's tests inherit it and define `store`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.characters.own_ids import new_character_id
+from shared.characters.spoken_consent import draw_sentence
+from shared.own_characters import own_character as own
+from shared.own_characters.own_character import (
+    OwnCharacter,
+    TakenOverError,
+    TrainingErrorCode,
+    TypedConsent,
+)
+from shared.own_characters.store import UnknownOwnCharacterError, change_own
+from shared.ports.store import ConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from shared.own_characters.store import OwnCharacterStore
+
+NOW = datetime(2026, 11, 24, 12, 0, 0, 123_456, tzinfo=UTC)
+PAST = NOW - timedelta(days=30)
+MANY = 1000
+
+
+def a_begun(now: datetime = NOW) -> OwnCharacter:
+    return own.begin(
+        new_character_id(),
+        name="エイダの声",
+        key="a secret",
+        owner="uid",
+        consent=TypedConsent("Ada Example", "ada@example.org", now.date().isoformat()),
+        sentence=draw_sentence("ja", now.date()),
+        now=now,
+    )
+
+
+def a_queued(now: datetime = NOW) -> OwnCharacter:
+    return own.queue(a_begun(now), now)
+
+
+def a_leased(now: datetime = NOW) -> OwnCharacter:
+    return own.lease(a_queued(now), now, 60)
+
+
+def a_reported(now: datetime = NOW) -> OwnCharacter:
+    return own.report(a_leased(now), 1, "learning the voice", 0.25, now=now, seconds=60)
+
+
+def a_ready(now: datetime = NOW) -> OwnCharacter:
+    return own.finish(a_leased(now), 1, now)
+
+
+def a_failed(now: datetime = NOW) -> OwnCharacter:
+    message = "The recordings are too quiet."
+    return own.fail(a_leased(now), 1, TrainingErrorCode.RECORDINGS_REFUSED, message, now)
+
+
+def a_cleaned(now: datetime = NOW) -> OwnCharacter:
+    return own.without_recordings(a_ready(now), now)
+
+
+EVERY_STATE: dict[str, Callable[[], OwnCharacter]] = {
+    "begun": a_begun,
+    "queued": a_queued,
+    "leased": a_leased,
+    "reported": a_reported,
+    "ready": a_ready,
+    "failed": a_failed,
+    "cleaned": a_cleaned,
+}
+
+
+async def kept(store: OwnCharacterStore, *characters: OwnCharacter) -> list[str]:
+    """Write characters in any state; their ids."""
+    for each in characters:
+        assert await store.create(each, most_per_day=MANY)
+    return [each.character_id for each in characters]
+
+
+class OwnCharacterStoreContract:
+    @pytest.mark.parametrize("state", EVERY_STATE)
+    async def test_a_character_is_read_as_it_was_written(
+        self, store: OwnCharacterStore, state: str
+    ) -> None:
+        begun, later = a_begun(), EVERY_STATE[state]()
+        later = replace(later, character_id=begun.character_id)
+        await kept(store, begun)
+
+        written = await store.replace(await store.read(begun.character_id), later)
+
+        assert written.character == later
+        assert (await store.read(begun.character_id)).character == later
+
+    async def test_a_character_that_is_not_there_is_unknown(self, store: OwnCharacterStore) -> None:
+        with pytest.raises(UnknownOwnCharacterError):
+            await store.read(new_character_id())
+
+    async def test_only_the_state_that_was_read_is_replaced(self, store: OwnCharacterStore) -> None:
+        begun = a_begun()
+        await kept(store, begun)
+        first = await store.read(begun.character_id)
+        second = await store.replace(first, own.queue(begun, NOW))
+
+        with pytest.raises(ConflictError):
+            await store.replace(first, begun)
+        await store.replace(second, own.lease(second.character, NOW, 60))
+
+    async def test_what_was_deleted_is_not_written_again(self, store: OwnCharacterStore) -> None:
+        begun = a_begun()
+        await kept(store, begun)
+        snapshot = await store.read(begun.character_id)
+        await store.delete(begun.character_id)
+        await store.delete(begun.character_id)
+
+        with pytest.raises(ConflictError):
+            await store.replace(snapshot, own.queue(begun, NOW))
+        with pytest.raises(UnknownOwnCharacterError):
+            await store.read(begun.character_id)
+
+    async def test_of_trainers_that_want_the_same_character_one_gets_it(
+        self, store: OwnCharacterStore
+    ) -> None:
+        queued = a_queued()
+        await kept(store, queued)
+        take = partial(
+            change_own, store, queued.character_id, lambda each, now: own.lease(each, now, 60)
+        )
+
+        taken = await asyncio.gather(*(take() for _ in range(3)), return_exceptions=True)
+
+        leased = [each for each in taken if isinstance(each, OwnCharacter)]
+        assert [each.attempt for each in leased] == [1]
+
+    async def test_an_attempt_that_was_taken_over_writes_nothing(
+        self, store: OwnCharacterStore
+    ) -> None:
+        leased = a_leased(PAST)
+        await kept(store, leased)
+        await change_own(store, leased.character_id, lambda each, now: own.lease(each, now, 60))
+
+        with pytest.raises(TakenOverError):
+            await change_own(store, leased.character_id, lambda each, now: own.finish(each, 1, now))
+
+    async def test_a_day_has_so_many_places_and_a_deletion_gives_none_back(
+        self, store: OwnCharacterStore
+    ) -> None:
+        today = datetime.now(UTC)
+        old, first, second, third = (a_begun(t) for t in (PAST, today, today, today))
+        assert await store.create(old, most_per_day=2)
+        assert await store.create(first, most_per_day=2)
+        assert await store.create(second, most_per_day=2)
+        await store.delete(first.character_id)
+
+        assert not await store.create(third, most_per_day=2)
+
+        with pytest.raises(UnknownOwnCharacterError):
+            await store.read(third.character_id)
+
+    async def test_many_at_once_get_no_more_places_than_there_are(
+        self, store: OwnCharacterStore
+    ) -> None:
+        now = datetime.now(UTC)
+
+        begun = await asyncio.gather(
+            *(store.create(a_begun(now), most_per_day=2) for _ in range(4))
+        )
+
+        assert sorted(begun) == [False, False, True, True]
+
+    async def test_those_that_a_trainer_may_take_are_found_the_oldest_first(
+        self, store: OwnCharacterStore
+    ) -> None:
+        newer, older = a_queued(PAST + timedelta(hours=1)), a_queued(PAST)
+        lapsed, held = a_leased(PAST + timedelta(hours=2)), a_leased(datetime.now(UTC))
+        await kept(store, newer, older, lapsed, held, a_begun(PAST), a_ready(PAST), a_failed(PAST))
+
+        found = [each.character for each in await store.waiting(limit=10)]
+
+        assert found == [older, newer, lapsed]
+        assert len(await store.waiting(limit=2)) == 2
+
+    async def test_those_whose_recordings_are_to_go_are_found(
+        self, store: OwnCharacterStore
+    ) -> None:
+        over, failed, ready = a_begun(PAST), a_failed(PAST), a_ready(PAST)
+        today = datetime.now(UTC)
+        await kept(store, over, failed, ready, a_begun(today), a_queued(PAST), a_cleaned(PAST))
+
+        found = {each.character.character_id for each in await store.to_clean(limit=10)}
+
+        assert found == {each.character_id for each in (over, failed, ready)}
