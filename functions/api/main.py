@@ -260,8 +260,29 @@ def open_services(config: ApiSettings) -> Services:
             results=clients.open_bucket(config, config.results_bucket),
             conversions=cache(partial(clients.open_publisher, config, config.conversions_topic)),
             open_characters=clients.characters_opener(config),
+            own_characters=open_own_characters(config),
             trust=trust.result(),
         )
+
+
+def open_own_characters(config: ApiSettings) -> OwnCharacterServices | None:
+    """Open what the making of visitors' own characters speaks to; None where it is not allowed."""
+    open_characters = clients.characters_opener(config)
+    recordings, trainer = config.own_recordings_bucket, config.trainer_url
+    if not config.own_characters_per_day:
+        return None
+    if open_characters is None or recordings is None or trainer is None:
+        return None
+    # Imported here: the other starts do without.
+    from functions.api.own_characters.making import OwnCharacterServices  # noqa: PLC0415
+    from functions.api.own_characters.trainer import TrainerCall  # noqa: PLC0415
+
+    return OwnCharacterServices(
+        store=clients.open_own_characters(config),
+        recordings=clients.open_bucket(config, recordings, clients.open_signer(config)),
+        open_characters=open_characters,
+        wake_trainer=TrainerCall(httpx.AsyncClient(), trainer),
+    )
 
 
 api = cloud_function("api", ApiSettings, open_services, build, check_characters)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, Json, model_validator
 
 from shared.process.settings import (
+    BucketName,
     CharacterSettings,
     CommaSeparated,
     RecordingSettings,
@@ -61,6 +62,8 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         live_ticket_keys: the secret keys of its tickets, separated by commas; the first one signs.
         own_characters_per_day: how many characters of their own voice all visitors together may
             begin in a day; 0 to offer none. Only the local cloud has a trainer.
+        own_recordings_bucket: the bucket of these visitors' recordings; needed with the number.
+        trainer_url: where the trainer of these characters is told that one waits; likewise.
         web_root: folder of the built page; only in the local cloud.
         page_config: the configuration that the page reads; only in the local cloud.
     """
@@ -83,6 +86,8 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     live_url: WebSocketAddress | None = None
     live_ticket_keys: TicketKeys = ()
     own_characters_per_day: Annotated[int, Field(ge=0, le=1000)] = 0
+    own_recordings_bucket: BucketName | None = None
+    trainer_url: WebAddress | None = None
     web_root: Path | None = None
     page_config: Json[dict[str, Any]] | None = None
 
@@ -103,4 +108,14 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
             self.require_local("WEB_ROOT", self.web_root)
         if self.page_config is not None:
             self.require_local("PAGE_CONFIG", "{...}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_own_characters(self) -> Self:
+        needed = (self.own_recordings_bucket, self.trainer_url, self.characters_bucket)
+        if self.own_characters_per_day and None in needed:
+            raise ValueError(
+                "OWN_CHARACTERS_PER_DAY needs OWN_RECORDINGS_BUCKET, TRAINER_URL and"
+                " CHARACTERS_BUCKET: what is recorded, made and kept has its place"
+            )
         return self

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from shared.google.cloud_storage import UrlSigner
     from shared.google.key_management import KmsKey
+    from shared.own_characters.store import OwnCharacterStore
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
     from shared.ports.tokens import TokenVerifier
@@ -45,6 +46,14 @@ def open_voices(settings: CommonSettings, *, targets_per_stream: int | None = No
     from shared.google.firestore.listener import DocumentListener
 
     return FirestoreVoices(client, DocumentListener(client, targets_per_stream=targets_per_stream))
+
+
+def open_own_characters(settings: CommonSettings) -> OwnCharacterStore:
+    """Open the documents of visitors' own characters in Firestore."""
+    from shared.google.firestore.client import RenewableClient
+    from shared.google.firestore.own_characters import FirestoreOwnCharacters
+
+    return FirestoreOwnCharacters(RenewableClient(project=settings.project_id))
 
 
 def open_bucket(settings: CommonSettings, name: str, signer: UrlSigner | None = None) -> Bucket:

@@ -73,6 +73,10 @@ class OwnCharacterStore(Protocol):
         """Read characters whose recordings are to be deleted."""
         ...
 
+    async def aclose(self) -> None:
+        """Close what it is connected with."""
+        ...
+
 
 async def change_own(
     store: OwnCharacterStore,

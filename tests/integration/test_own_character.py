@@ -11,9 +11,11 @@ import sys
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 
-from infra.local.cloud.embedded import embedded_cloud
+from infra.local.cloud.starting import local_cloud
 from infra.local.configuration.options import CloudOptions, OwnCharacterOptions
+from tests.integration.served import require_emulators
 from tests.unit.train.stage import BUNDLE, PROGRAM, speech
 
 if TYPE_CHECKING:
@@ -29,11 +31,22 @@ TERMS = {
 }
 
 
-async def test_a_visitor_makes_a_character_hears_it_and_deletes_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "embedded",
+    [True, pytest.param(False, marks=pytest.mark.emulators)],
+    ids=["memory", "emulators"],
+)
+async def test_a_visitor_makes_a_character_hears_it_and_deletes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, embedded: bool
+) -> None:
+    if not embedded:
+        require_emulators()
+    for name in ("FIRESTORE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
+        monkeypatch.setenv(name, "")
     making = OwnCharacterOptions(1, (sys.executable, str(PROGRAM), "train", str(BUNDLE)))
     options = CloudOptions(tmp_path, own_characters=making)
     async with (
-        embedded_cloud(options) as cloud,
+        local_cloud(options, embedded=embedded, note=print) as cloud,
         httpx.AsyncClient(base_url=cloud.addresses.api, timeout=60) as client,
     ):
         created = (await client.post("/api/v1/own-characters", json=TERMS)).json()

@@ -45,6 +45,7 @@ from infra.local.configuration.addresses import choose_addresses, port_of
 from infra.local.configuration.environments import STORAGE_VARIABLE, deployable_environments
 from infra.local.configuration.keys import make_key
 from infra.local.configuration.ports import Ports
+from infra.local.memory.own_characters import MemoryOwnCharacters
 from infra.local.memory.topics import MemoryTopics
 from infra.local.memory.voices import MemoryVoices
 from infra.local.processes.background import running_in_background
@@ -162,7 +163,8 @@ class _Deployables:
     def own_character_maker(self, options: OwnCharacterOptions | None) -> OwnCharacterMaker | None:
         if options is None:
             return None
-        return OwnCharacterMaker(self._settings(ApiSettings, "api"), options)
+        config = self._settings(ApiSettings, "api")
+        return OwnCharacterMaker(config, options, MemoryOwnCharacters())
 
     def api(self, maker: OwnCharacterMaker | None) -> ASGIApp:
         config = self._settings(ApiSettings, "api")

@@ -92,6 +92,15 @@ async def _start(
     voices = open_voices(addresses, environment=os.environ)
     stack.push_async_callback(voices.aclose)
     await starter.provision()
+    if options.own_characters is not None:
+        # Imported here: it needs the packages of the conversion, which the others do without.
+        from infra.local.cloud.own_characters import trainer_of  # noqa: PLC0415
+
+        stack.enter_context(_kept(os.environ, STORAGE_VARIABLE))
+        os.environ[STORAGE_VARIABLE] = addresses.storage
+        environment = starter.environment_of("api")
+        trainer = trainer_of(environment, options.own_characters, str(addresses.trainer))
+        await stack.enter_async_context(trainer)
     await asyncio.gather(starter.wait_until_ready(), warm_up_firestore(voices))
     # Another program may have answered before a process found that it had its port.
     for process in supervisor.processes:
@@ -255,6 +264,10 @@ class _Starter:
         ]
         process = await self._supervisor.start("storage", command, self._environment({}))
         self._foundations.append((process, f"{storage}/storage/v1/b?project={names.PROJECT_ID}"))
+
+    def environment_of(self, deployable: str) -> Mapping[str, str]:
+        """Return a deployable's own variables."""
+        return deployable_environments(self._options, self._addresses, self._key_file)[deployable]
 
     async def _start_deployables(self) -> None:
         environments = deployable_environments(self._options, self._addresses, self._key_file)

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from hypercorn.asyncio import serve
+from hypercorn.config import Config
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
 
 from functions.api.own_characters.making import OwnCharacterServices
+from functions.api.settings import ApiSettings
 from functions.train.runner import Runner
 from functions.train.trainer import Trainer
 from infra.local.configuration import names
 from infra.local.configuration.options import ROOT
-from infra.local.memory.own_characters import MemoryOwnCharacters
 from infra.local.processes.background import running_in_background
 from infra.local.processes.processes import StartError
 from shared.google import clients
+from shared.process import settings
 from speech.decoding.decoder import Decoder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
-    from functions.api.settings import ApiSettings
+    from starlette.requests import Request
+
     from infra.local.configuration.options import OwnCharacterOptions
+    from shared.own_characters.store import OwnCharacterStore
 
 TRAINING_SECONDS: Final = 1800.0
 
@@ -49,10 +59,12 @@ class OwnCharacterMaker:
     Args:
         config: the api's settings.
         options: what the operator allows.
+        store: the characters' documents.
     """
 
-    def __init__(self, config: ApiSettings, options: OwnCharacterOptions) -> None:
-        store = MemoryOwnCharacters()
+    def __init__(
+        self, config: ApiSettings, options: OwnCharacterOptions, store: OwnCharacterStore
+    ) -> None:
         recordings = clients.open_bucket(
             config, names.OWN_RECORDINGS_BUCKET, clients.open_signer(config)
         )
@@ -72,3 +84,39 @@ class OwnCharacterMaker:
         """Train while the block runs."""
         async with self._decoder, running_in_background(self._runner.run()):
             yield
+
+    @asynccontextmanager
+    async def training_when_called(self, url: str) -> AsyncIterator[None]:
+        """Train while the block runs, and serve the address at which the api calls."""
+
+        async def look(_request: Request) -> Response:
+            self._runner.wake()
+            return Response(status_code=202)
+
+        app: Any = Starlette(routes=[Route("/", look, methods=["POST"])])
+        server, stop = Config(), asyncio.Event()
+        server.bind, server.loglevel = [url.removeprefix("http://")], "WARNING"
+        serving = serve(app, server, shutdown_trigger=stop.wait)
+        async with self.training(), running_in_background(serving):
+            yield
+
+
+@asynccontextmanager
+async def trainer_of(
+    environment: Mapping[str, str], options: OwnCharacterOptions, url: str
+) -> AsyncIterator[None]:
+    """Run a trainer beside an api of another process; their documents are in Firestore.
+
+    Args:
+        environment: the variables of the api.
+        options: what the operator allows.
+        url: where the api calls.
+    """
+    fields = {name.lower(): value for name, value in environment.items()}
+    config = settings.load(ApiSettings, **fields)
+    store = clients.open_own_characters(config)
+    try:
+        async with OwnCharacterMaker(config, options, store).training_when_called(url):
+            yield
+    finally:
+        await store.aclose()

@@ -36,9 +36,6 @@ async def local_cloud(
     if options.scaling is not None:
         # The embedded cloud runs every service in one process, which cannot scale to zero.
         embedded = False
-    if options.own_characters is not None:
-        # Their documents are kept in memory alone.
-        embedded = True
     if not embedded:
         try:
             emulators = find_or_reuse(os.environ)

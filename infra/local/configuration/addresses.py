@@ -27,6 +27,7 @@ class Addresses:
         pubsub: the Pub/Sub emulator, or None where the topics are kept in memory.
         live: base URL of `live`, or None where it is not started.
         wyoming: `HOST:PORT` for clients of Wyoming, or None where they are not served.
+        trainer: base URL of the trainer of own characters, or None where there is none.
     """
 
     api: str
@@ -39,6 +40,7 @@ class Addresses:
     pubsub: str | None = None
     live: str | None = None
     wyoming: str | None = None
+    trainer: str | None = None
 
     @property
     def live_socket(self) -> str | None:
@@ -61,6 +63,7 @@ def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> 
     wyoming = options.wyoming_port
     if wyoming is not None and not ports.keep(wyoming):
         (wyoming,) = ports.free(1)
+    trainer = None if options.own_characters is None else _url(ports.free(1)[0])
     api, on_upload, convert, dead_letter, sweep, storage, live = map(_url, numbers)
     return Addresses(
         api=api,
@@ -71,6 +74,7 @@ def choose_addresses(options: CloudOptions, ports: Ports, *, emulated: bool) -> 
         storage=storage,
         live=live,
         wyoming=None if wyoming is None else f"127.0.0.1:{wyoming}",
+        trainer=trainer,
         firestore=f"127.0.0.1:{firestore}" if emulated else None,
         pubsub=f"127.0.0.1:{pubsub}" if emulated else None,
     )

@@ -96,8 +96,7 @@ class CloudOptions:
         wyoming_port: the port for clients of Wyoming, a free one if it is taken; None for none.
         scaling: how the conversion container starts and stops; None to keep it running.
         liveness: how the conversion container is asked whether it still works.
-        own_characters: lets visitors make characters; None to offer none. The embedded cloud alone
-            can.
+        own_characters: lets visitors make characters; None to offer none.
     """
 
     folder: Path = ROOT / ".local"

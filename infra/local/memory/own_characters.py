@@ -72,6 +72,9 @@ class MemoryOwnCharacters:
         """Read characters whose recordings are to be deleted."""
         return self._found(lambda each: is_to_clean(each, self._now()))[:limit]
 
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
+
     def _found(self, wanted: Callable[[OwnCharacter], bool]) -> Sequence[OwnCharacterSnapshot]:
         found = [each for each, _ in self._entries.values() if wanted(each)]
         ordered = sorted(found, key=lambda each: each.updated_at)

@@ -116,6 +116,11 @@ def test_outside_of_the_local_cloud_no_own_characters_are_offered(characters: Pa
         )
 
 
+def test_own_characters_need_a_trainer_and_a_place_for_the_recordings(characters: Path) -> None:
+    with pytest.raises(ValueError, match="needs OWN_RECORDINGS_BUCKET, TRAINER_URL and"):
+        an_app(characters, own_characters_per_day=3)
+
+
 async def test_elsewhere_no_page_is_served(characters: Path) -> None:
     problem(await get(an_app(characters), "/"), 404, "not_found")
 
