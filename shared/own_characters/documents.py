@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 COLLECTION: Final = "own_characters"
 """One document per character. Clients may not read it: it has the owner's name and contact."""
 
+STATES: Final = "own_character_states"
+"""One document per character, to which its owner's client listens: how far it is, nothing else."""
+
 BEGUN: Final = "own_character_limits/begun"
 """The document with the times at which the characters of the last day were begun."""
 
@@ -32,6 +35,18 @@ _KEPT_LONGER: Final = timedelta(days=1)
 def document_path(character_id: str) -> str:
     """Return the path of a character's document."""
     return f"{COLLECTION}/{character_id}"
+
+
+def state_path(character_id: str) -> str:
+    """Return the path of the document to which the owner's client listens."""
+    return f"{STATES}/{character_id}"
+
+
+def to_state(character: OwnCharacter) -> dict[str, Any]:
+    """Return what clients that know the id may read: no names, no contact, no digest of the key."""
+    document = to_document(character)
+    names = ("status", "stage", "share", "error", "owner", "updated_at", "delete_at")
+    return {name: document[name] for name in names if name in document}
 
 
 def to_document(character: OwnCharacter) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from infra.local.cloud.cloud import published_endpoints
-from infra.local.cloud.embedded import embedded_cloud
+from infra.local.cloud.starting import local_cloud
 from infra.local.configuration.options import CloudOptions, OwnCharacterOptions
 from tests.browser.endpoints import ROOT
 
@@ -26,7 +26,7 @@ async def serve(folder: Path) -> None:
     options = CloudOptions(folder, web_root=ROOT / "web" / "page" / "dist", own_characters=making)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.set)
-    async with embedded_cloud(options) as cloud:
+    async with local_cloud(options, embedded=False, note=print) as cloud:
         with published_endpoints(cloud, folder):
             await ended.wait()
 

@@ -101,7 +101,8 @@ def test_a_visitor_reads_agrees_waits_and_speaks_with_the_own_character(
     expect(page.locator("#train")).to_be_hidden()
     read_aloud(page)
     expect(page.locator("#status")).to_contain_text("You can make your character now")
-    page.click("#train")
+    with page.expect_request(lambda request: "/Listen/channel" in request.url):
+        page.click("#train")
 
     expect(page.locator("#headline")).to_have_text("Ada has your voice.", timeout=60_000)
     page.click("#speak")

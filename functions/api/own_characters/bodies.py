@@ -111,9 +111,13 @@ class FailureFacts(_Model):
 
 
 class OwnCharacterFacts(_Model):
-    """How far a character is; `share` is how much of its stage is done, 0 to 1."""
+    """How far a character is; `share` is how much of its stage is done, 0 to 1.
+
+    Clients with Firestore listen to `document` while it is trained.
+    """
 
     character_id: str
+    document: str
     name: str
     status: Status
     sentence: str

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Header, Path, Response
 from functions.api.answers import models
 from functions.api.answers.problems import Problem
 from functions.api.own_characters import KEY_HEADER, bodies
+from shared.own_characters.documents import state_path
 
 if TYPE_CHECKING:
     from functions.api.own_characters.making import Making
@@ -134,6 +135,7 @@ async def _facts(making: Making, character: OwnCharacter) -> bodies.OwnCharacter
     error = character.error
     return bodies.OwnCharacterFacts(
         character_id=character.character_id,
+        document=state_path(character.character_id),
         name=character.name,
         status=character.status,
         sentence=character.sentence.text,

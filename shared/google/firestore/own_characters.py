@@ -15,7 +15,9 @@ from shared.own_characters.documents import (
     COLLECTION,
     document_path,
     from_document,
+    state_path,
     to_document,
+    to_state,
 )
 from shared.own_characters.store import OwnCharacterSnapshot, UnknownOwnCharacterError
 from shared.ports.store import COMPETITION_LIMIT, ConflictError
@@ -93,6 +95,7 @@ class FirestoreOwnCharacters:
         else:
             batch.create(limits, {"times": times})
         batch.create(self._reference(character.character_id), to_document(character))
+        batch.set(self._state(character.character_id), to_state(character))
         await self._call(batch.commit)
 
     async def _is_there(self, character: OwnCharacter) -> bool:
@@ -117,10 +120,12 @@ class FirestoreOwnCharacters:
         option = self._client.write_option(last_update_time=snapshot.revision)
         # An update keeps the fields that it does not name.
         document = dict.fromkeys(_DERIVED, DELETE_FIELD) | to_document(character)
-        update = self._reference(character.character_id).update
+        batch = self._client.batch()
+        batch.update(self._reference(character.character_id), document, option=option)
+        batch.set(self._state(character.character_id), to_state(character))
         with passing_errors():
             try:
-                written = await self._call(update, document, option=option)
+                written, _ = await self._call(batch.commit)
             except _CHANGED as error:
                 name = character.character_id
                 raise ConflictError(f"character {name} was changed by another") from error
@@ -128,8 +133,11 @@ class FirestoreOwnCharacters:
 
     async def delete(self, character_id: str) -> None:
         """Delete a document, if there is one."""
+        batch = self._client.batch()
+        batch.delete(self._reference(character_id))
+        batch.delete(self._state(character_id))
         with passing_errors():
-            await self._call(self._reference(character_id).delete)
+            await self._call(batch.commit)
 
     async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Read characters that a trainer may take, those that wait longest first."""
@@ -156,6 +164,9 @@ class FirestoreOwnCharacters:
 
     def _reference(self, character_id: str) -> AsyncDocumentReference:
         return self._client.document(document_path(character_id))
+
+    def _state(self, character_id: str) -> AsyncDocumentReference:
+        return self._client.document(state_path(character_id))
 
 
 def _snapshot(document: DocumentSnapshot[Any]) -> OwnCharacterSnapshot:

@@ -1,19 +1,23 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import httpx
 import pytest
 import pytest_asyncio
 
 from shared.google.firestore.client import RenewableClient
 from shared.google.firestore.own_characters import FirestoreOwnCharacters
-from shared.own_characters.documents import document_path
+from shared.own_characters import own_character as own
+from shared.own_characters.documents import document_path, state_path
 from tests.support.own_character_contract import (
+    NOW,
     OwnCharacterStoreContract,
     a_begun,
     a_cleaned,
+    a_reported,
     kept,
 )
 
@@ -38,6 +42,48 @@ class TestFirestoreOwnCharacters(OwnCharacterStoreContract):
     """The fixture `store` is the module's."""
 
 
+async def read(store: FirestoreOwnCharacters, path: str) -> dict[str, Any] | None:
+    return (await store._client.document(path).get()).to_dict()  # noqa: SLF001
+
+
+async def test_clients_may_read_how_far_a_character_is_and_nothing_of_its_owner(
+    store: FirestoreOwnCharacters, firestore_emulator: str
+) -> None:
+    reported = a_reported()
+    await kept(store, reported)
+    root = f"http://{firestore_emulator}/v1/projects/{store._client.project}"  # noqa: SLF001
+    state = await read(store, state_path(reported.character_id))
+
+    async with httpx.AsyncClient(base_url=f"{root}/databases/(default)/documents") as client:
+        owner = {"Authorization": "Bearer owner"}  # passes the emulator's rules, as IAM does
+        private = await client.get(f"/{document_path(reported.character_id)}")
+        listed = await client.get("/own_character_states")
+        assert (await client.get("/own_character_states", headers=owner)).status_code == 200
+
+    assert state is not None
+    assert (state["status"], state["stage"], state["share"]) == (
+        "training",
+        "learning the voice",
+        0.25,
+    )
+    assert not {"name", "consent", "sentence", "key_sha256"} & set(state)
+    assert (private.status_code, listed.status_code) == (403, 403)
+
+
+async def test_the_state_follows_the_character_to_its_deletion(
+    store: FirestoreOwnCharacters,
+) -> None:
+    begun = a_begun()
+    path = state_path(begun.character_id)
+    await kept(store, begun)
+    await store.replace(await store.read(begun.character_id), own.queue(begun, NOW))
+    assert ((await read(store, path)) or {})["status"] == "queued"
+
+    await store.delete(begun.character_id)
+
+    assert await read(store, path) is None
+
+
 async def test_firestore_deletes_an_unfinished_character_a_day_after_its_time_is_over(
     store: FirestoreOwnCharacters,
 ) -> None:
@@ -45,8 +91,7 @@ async def test_firestore_deletes_an_unfinished_character_a_day_after_its_time_is
     await kept(store, begun, ready)
 
     async def field(character_id: str) -> object:
-        document = await store._client.document(document_path(character_id)).get()  # noqa: SLF001
-        return (document.to_dict() or {}).get("delete_at")
+        return ((await read(store, document_path(character_id))) or {}).get("delete_at")
 
     assert begun.expire_at is not None
     assert await field(begun.character_id) == begun.expire_at + timedelta(days=1)

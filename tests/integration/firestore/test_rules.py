@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -14,13 +15,17 @@ import pytest
 import pytest_asyncio
 
 from infra.local.configuration.names import PROJECT_ID
+from shared.own_characters.documents import document_path as document_path_of_own
+from shared.own_characters.documents import state_path, to_state
 from shared.voices.documents import document_path
 from shared.voices.voice import new_voice_id
+from tests.support.own_character_contract import a_begun
 from tests.support.voices import a_waiting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from shared.google.firestore.client import RenewableClient
     from shared.google.firestore.voices import FirestoreVoices
 
 pytestmark = pytest.mark.emulators
@@ -84,6 +89,32 @@ async def test_only_the_owner_reads_an_owned_voice(
 
     assert [answer.status_code for answer in strangers] == [403, 403]
     assert owner.status_code == 200
+
+
+async def test_only_a_signed_in_owner_reads_how_far_their_character_is(
+    client: RenewableClient, http: httpx.AsyncClient
+) -> None:
+    character = a_begun()
+    path = f"/{state_path(character.character_id)}"
+    await client.document(path[1:]).set(to_state(character))
+
+    strangers = [await http.get(path, headers=headers) for headers in VISITORS.values()]
+    owner = await http.get(path, headers=signed_in(str(character.owner)))
+
+    assert [answer.status_code for answer in strangers] == [403, 403]
+    assert owner.json()["fields"]["status"]["stringValue"] == "collecting"
+
+
+async def test_whoever_knows_the_id_reads_how_far_a_character_without_an_owner_is(
+    client: RenewableClient, http: httpx.AsyncClient
+) -> None:
+    character = replace(a_begun(), owner=None)
+    path = f"/{state_path(character.character_id)}"
+    await client.document(path[1:]).set(to_state(character))
+
+    assert (await http.get(path)).status_code == 200
+    assert (await http.patch(path, json=FIELDS)).status_code == 403
+    assert (await http.get(f"/{document_path_of_own(character.character_id)}")).status_code == 403
 
 
 @pytest.mark.parametrize("visitor", ["nobody", "somebody", "mika"])

@@ -40,6 +40,7 @@ KNOWN_TO_THE_SERVICE_ALONE = {
     "speech_not_taken",
     "text_not_taken",
     "text_too_long",
+    "text_unreadable",
     "unknown_character",
     "unknown_style",
     "unsupported_format",

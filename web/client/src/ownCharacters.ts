@@ -16,12 +16,16 @@ import { type Answer, asArray, asObject, asString, parseUpload, stringOr } from 
 import { Api } from "./api.js";
 import { problem, VoiceAvatarError } from "./errors.js";
 import { BROWSER, type Surroundings } from "./surroundings.js";
-import type { VoiceAvatarConfig } from "./types.js";
+import type { Listen, VoiceAvatarConfig } from "./types.js";
+import { forward } from "./waiting.js";
+import { listenerOf } from "./watching.js";
 
 const PATH = "/api/v1/own-characters";
 const DELETION_SECONDS = 30;
-/** Between two questions about a training, which takes minutes. */
+/** Between two questions about a training, where there is no Firestore to listen to. */
 const ASK_SECONDS = 2;
+/** A listener can lose its connection without a word: then the api is asked. */
+const NEWS_SECONDS = 60;
 /** Longer than a training and those before it in the line. */
 const TRAINING_SECONDS = 4 * 3600;
 /** Where somebody still works at a character. */
@@ -60,6 +64,8 @@ export interface OwnRecording {
 export interface OwnCharacterState {
   readonly name: string;
   readonly status: "collecting" | "queued" | "training" | "ready" | "failed";
+  /** Firestore path of the document to listen to. */
+  readonly document: string;
   /** What the owner has to say aloud. */
   readonly sentence: string;
   readonly recordings: readonly OwnRecording[];
@@ -74,10 +80,12 @@ export interface OwnCharacterState {
 export class OwnCharacters {
   readonly #api: Api;
   readonly #around: Surroundings;
+  readonly #loadListen: (() => Promise<Listen>) | null;
 
   constructor(config: VoiceAvatarConfig, surroundings: Partial<Surroundings> = {}) {
     this.#around = { ...BROWSER, ...surroundings };
     this.#api = new Api(config, this.#around);
+    this.#loadListen = listenerOf(config, this.#around);
   }
 
   /**
@@ -152,7 +160,8 @@ export class OwnCharacters {
   /**
    * Waits until the training has ended, well or not, and reports what changes.
    *
-   * Questions that nobody answers are asked again.
+   * Listens to the character's document where the site has Firestore, and asks the api when it has
+   * changed; elsewhere the api is asked every other second. What nobody answers is asked again.
    *
    * @throws VoiceAvatarError `unknown_own_character` when it was deleted, `timed_out`.
    */
@@ -161,16 +170,37 @@ export class OwnCharacters {
     onState: (state: OwnCharacterState) => void,
     signal: AbortSignal,
   ): Promise<OwnCharacterState> {
-    for (let waited = 0; waited < TRAINING_SECONDS; waited += ASK_SECONDS) {
-      const state = await this.show(owner, signal).catch((error: unknown) => {
-        if (error instanceof VoiceAvatarError && PASSING.has(error.code)) return null;
-        throw error;
-      });
-      if (state !== null) onState(state);
-      if (state !== null && !WORKING.has(state.status)) return state;
-      await this.#around.pause(ASK_SECONDS, signal);
+    const news = new News();
+    try {
+      for (let waited = 0; waited < TRAINING_SECONDS;) {
+        const state = await this.show(owner, signal).catch((error: unknown) => {
+          if (error instanceof VoiceAvatarError && PASSING.has(error.code)) return null;
+          throw error;
+        });
+        if (state !== null) onState(state);
+        if (state !== null && !WORKING.has(state.status)) return state;
+        if (state !== null && this.#loadListen !== null)
+          news.listen(this.#loadListen, state.document);
+        const seconds = news.isHeard ? NEWS_SECONDS : ASK_SECONDS;
+        waited += (await this.#isSilent(news, seconds, signal)) ? seconds : 0;
+      }
+    } finally {
+      news.end();
     }
     throw new VoiceAvatarError("timed_out", "The training has not ended in time.");
+  }
+
+  /** Whether there was no news for so long. */
+  async #isSilent(news: News, seconds: number, signal: AbortSignal): Promise<boolean> {
+    const scope = new AbortController();
+    const stop = forward(signal, scope);
+    const silence = this.#around.pause(seconds, scope.signal).then(() => true);
+    try {
+      return await Promise.race([silence, news.next().then(() => false)]);
+    } finally {
+      stop();
+      scope.abort();
+    }
   }
 
   /** Deletes the character and everything of it now. */
@@ -188,6 +218,49 @@ export class OwnCharacters {
   }
 }
 
+/** News of one document; nothing is heard of it until its listener is loaded. */
+class News {
+  /** Whether changes are told. */
+  isHeard = false;
+  #isBegun = false;
+  #isEnded = false;
+  #has = false;
+  #tell: () => void = () => undefined;
+  #unsubscribe: () => void = () => undefined;
+
+  /** Begins to listen, once; a listener that fails is left. */
+  listen(load: () => Promise<Listen>, document: string): void {
+    if (this.#isBegun) return;
+    this.#isBegun = true;
+    const left = (): void => {
+      this.isHeard = false;
+    };
+    load().then((listen) => {
+      if (this.#isEnded) return;
+      this.#unsubscribe = listen(
+        document,
+        () => {
+          this.isHeard = true;
+          this.#has = true;
+          this.#tell();
+        },
+        left,
+      );
+    }, left);
+  }
+
+  /** Resolves when something has changed since the last time. */
+  async next(): Promise<void> {
+    if (!this.#has) await new Promise<void>((resolve) => (this.#tell = resolve));
+    this.#has = false;
+  }
+
+  end(): void {
+    this.#isEnded = true;
+    this.#unsubscribe();
+  }
+}
+
 function pathOf({ characterId }: OwnerOf): string {
   return `${PATH}/${encodeURIComponent(characterId)}`;
 }
@@ -201,6 +274,7 @@ function parseState(body: Answer): OwnCharacterState {
   return {
     name: asString(body["name"], "name"),
     status: asString(body["status"], "status") as OwnCharacterState["status"],
+    document: asString(body["document"], "document"),
     sentence: asString(body["sentence"], "sentence"),
     recordings: asArray(body["recordings"], "recordings").map((each) => {
       const found = asObject(each, "recording");

@@ -24,6 +24,16 @@ const PATIENCE = 6;
 /** Later by up to this share than a crowded service asked for. */
 const JITTER = 0.5;
 
+/** Returns what loads the listener in Firestore; null where the site has none. */
+export function listenerOf(
+  { firebase, firestoreEmulator, listen }: VoiceAvatarConfig,
+  around: Surroundings,
+): (() => Promise<Listen>) | null {
+  if (listen) return () => Promise.resolve(listen);
+  if (firebase) return () => around.loadListen(firebase, firestoreEmulator ?? null);
+  return null;
+}
+
 type OnUpdate = ((update: VoiceUpdate) => void) | undefined;
 
 export class Watcher {
@@ -33,14 +43,10 @@ export class Watcher {
   readonly #random: Surroundings["random"];
 
   constructor(config: VoiceAvatarConfig, api: Api, around: Surroundings) {
-    const { firebase, firestoreEmulator, listen } = config;
     this.#api = api;
     this.#pause = around.pause;
     this.#random = around.random;
-    if (listen) this.#loadListen = () => Promise.resolve(listen);
-    else if (firebase)
-      this.#loadListen = () => around.loadListen(firebase, firestoreEmulator ?? null);
-    else this.#loadListen = null;
+    this.#loadListen = listenerOf(config, around);
   }
 
   /** Resolves with the voice's result; rejects with its error, or `timed_out`. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { OwnCharacters } from "../src/ownCharacters.js";
+import type { Listen } from "../src/types.js";
 import type { Surroundings } from "../src/voiceAvatar.js";
 import { CREATED, FakeNetwork, json } from "./fakes.js";
 
@@ -8,6 +9,7 @@ const OWNER = { characterId: ID, key: "a secret" };
 const PATH = `/api/v1/own-characters/${ID}`;
 const STATE = {
   character_id: ID,
+  document: `own_character_states/${ID}`,
   name: "Ada",
   status: "training",
   sentence: "Today is",
@@ -109,6 +111,55 @@ describe("the client of an owner", () => {
     expect(final.status).toBe("ready");
     expect(seen).toEqual(["queued", "training", "ready"]);
     expect(pauses).toEqual([2, 2, 2]);
+  });
+
+  test("listens to the document, and asks when it has changed", async () => {
+    const ready = { ...STATE, status: "ready", stage: null, share: null };
+    const network = new FakeNetwork({ [`GET ${PATH}`]: [json(200, STATE), json(200, ready)] });
+    let ended = false;
+    const listen: Listen = (path, onDocument) => {
+      expect(path).toBe(STATE.document);
+      queueMicrotask(() => onDocument({ status: "ready" }));
+      return () => {
+        ended = true;
+      };
+    };
+    const waits: number[] = [];
+    const pause = (seconds: number, signal: AbortSignal): Promise<void> => {
+      waits.push(seconds);
+      return new Promise((_, reject) =>
+        signal.addEventListener("abort", () => reject(new Error("aborted"))),
+      );
+    };
+    const owner = new OwnCharacters(
+      { api: "https://api.example", listen },
+      { fetch: network.fetch, pause },
+    );
+    const final = await owner.wait(OWNER, () => undefined, new AbortController().signal);
+    expect(final.status).toBe("ready");
+    expect(network.requests).toHaveLength(2);
+    expect(waits).toHaveLength(1);
+    expect(ended).toBe(true);
+  });
+
+  test("asks every other second again where the listener fails", async () => {
+    const ready = { ...STATE, status: "ready", stage: null, share: null };
+    const network = new FakeNetwork({ [`GET ${PATH}`]: [json(200, STATE), json(200, ready)] });
+    const listen: Listen = (_path, _onDocument, onError) => {
+      onError(new Error("not allowed"));
+      return () => undefined;
+    };
+    const pauses: number[] = [];
+    const pause = (seconds: number): Promise<void> => {
+      pauses.push(seconds);
+      return Promise.resolve();
+    };
+    const owner = new OwnCharacters(
+      { api: "https://api.example", listen },
+      { fetch: network.fetch, pause },
+    );
+    await owner.wait(OWNER, () => undefined, new AbortController().signal);
+    expect(pauses).toEqual([2]);
   });
 
   test("ends its waiting when the character was deleted", async () => {
