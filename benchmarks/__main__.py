@@ -26,7 +26,6 @@ QUICK_RESULTS: Final = FOLDER.parent / ".local" / "benchmarks"
 MODULES: Final = {
     "convert": "benchmarks.convert.run",
     "cold-start": "benchmarks.cold_start.run",
-    "throughput": "benchmarks.throughput.run",
     "waiters": "benchmarks.waiters.run",
     "pipeline": "benchmarks.pipeline.run",
     "cost": "benchmarks.cost.run",

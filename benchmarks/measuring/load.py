@@ -30,12 +30,10 @@ class Answer:
     Attributes:
         status: HTTP's, or UNANSWERED.
         latency: seconds from when it should have been sent.
-        at: seconds from the beginning of the load to the answer.
     """
 
     status: int
     latency: float
-    at: float
 
     @property
     def is_success(self) -> bool:
@@ -43,40 +41,17 @@ class Answer:
         return self.status in SUCCESSES
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What came of a load.
-
-    Attributes:
-        answers: all of them.
-        generator_cpu: seconds that this process took, itself.
-        seconds: how long requests were sent.
-    """
-
-    answers: Sequence[Answer]
-    generator_cpu: float
-    seconds: float
-
-    def percentiles(self) -> tuple[float, ...]:
-        """Return the milliseconds of the successes' latency at `PERCENTILES`."""
-        latencies = [1000 * answer.latency for answer in self.answers if answer.is_success]
-        if not latencies:
-            return (float("nan"),) * len(PERCENTILES)
-        return tuple(float(value) for value in np.percentile(latencies, PERCENTILES))
-
-    def failures(self) -> int:
-        """Count what was refused, failed, or not answered."""
-        return sum(not answer.is_success for answer in self.answers)
-
-    def rate(self, since: float) -> float:
-        """Return the successes per second from `since` to the end of sending."""
-        ended = sum(
-            answer.is_success and since <= answer.at < self.seconds for answer in self.answers
-        )
-        return ended / (self.seconds - since)
+def percentiles(answers: Sequence[Answer]) -> tuple[float, ...]:
+    """Return the milliseconds of the successes' latency at `PERCENTILES`."""
+    latencies = [1000 * answer.latency for answer in answers if answer.is_success]
+    if not latencies:
+        return (float("nan"),) * len(PERCENTILES)
+    return tuple(float(value) for value in np.percentile(latencies, PERCENTILES))
 
 
-async def apply_load(send: Callable[[int], Awaitable[int]], *, rate: float, seconds: float) -> Load:
+async def apply_load(
+    send: Callable[[int], Awaitable[int]], *, rate: float, seconds: float
+) -> Sequence[Answer]:
     """Send requests at a constant rate.
 
     Args:
@@ -84,21 +59,18 @@ async def apply_load(send: Callable[[int], Awaitable[int]], *, rate: float, seco
         rate: requests per second.
         seconds: for how long; answers are waited for beyond that.
     """
-    begin, cpu = time.perf_counter(), time.process_time()
+    begin = time.perf_counter()
 
     async def one(index: int, due: float) -> Answer:
         try:
             status = await send(index)
         except httpx.HTTPError:
             status = UNANSWERED
-        now = time.perf_counter()
-        return Answer(status, now - begin - due, now - begin)
+        return Answer(status, time.perf_counter() - begin - due)
 
     requests = []
     for index in range(round(rate * seconds)):
         due = index / rate
         await asyncio.sleep(max(0.0, begin + due - time.perf_counter()))
         requests.append(asyncio.create_task(one(index, due)))
-    await asyncio.sleep(max(0.0, begin + seconds - time.perf_counter()))
-    spent = time.process_time() - cpu
-    return Load(await asyncio.gather(*requests), spent, seconds)
+    return await asyncio.gather(*requests)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
     from benchmarks.measuring.report import Cell, Options
     from benchmarks.measuring.voice_journeys import Visitors, VoiceJourney
-
-LOAD: Final = 0.7
-"""Share of the rate at which the machine is saturated."""
 
 AFTERWARDS_SECONDS: Final = 2.0
 COUNTED_SHARDS: Final = 3
@@ -55,37 +51,18 @@ class Extent:
     Attributes:
         warm_ups: before anything is measured: the emulators' first requests take longer.
         idle: one after another.
-        saturating: as many at once as saturate the machine.
-        loaded: at random times, at `LOAD` of the rate of saturation.
         traced: one after another, each hop noted.
         counted: one after another, each call to Firestore counted.
     """
 
     warm_ups: int
     idle: int
-    saturating: int
-    loaded: int
     traced: int
     counted: int
 
 
-FULL: Final = Extent(warm_ups=20, idle=100, saturating=50, loaded=120, traced=40, counted=10)
-QUICK: Final = Extent(warm_ups=5, idle=8, saturating=16, loaded=16, traced=5, counted=2)
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The voices of one way of delivery.
-
-    Attributes:
-        idle: sent one after another.
-        rate: voices per second at which the machine is saturated.
-        loaded: sent at `LOAD` of it.
-    """
-
-    idle: Sequence[VoiceJourney]
-    rate: float | None = None
-    loaded: Sequence[VoiceJourney] = ()
+FULL: Final = Extent(warm_ups=20, idle=100, traced=40, counted=10)
+QUICK: Final = Extent(warm_ups=5, idle=8, traced=5, counted=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +70,13 @@ class Emulated:
     """What was measured with Google's emulators.
 
     Attributes:
-        ways: the voices by the way of delivery.
+        idle: the voices, one after another, by the way of delivery.
         hops: by the way of delivery, when each of `HOPS` was reached, a voice a row: milliseconds
             from the end of the upload.
-        processor: milliseconds of processor time per voice, by service, over all of `idle`.
+        processor: milliseconds of processor time per voice, by service, with the emulator's push.
     """
 
-    ways: Mapping[str, Measured]
+    idle: Mapping[str, Sequence[VoiceJourney]]
     hops: Mapping[str, Sequence[Sequence[float]]]
     processor: Mapping[str, float]
 
@@ -127,24 +104,23 @@ async def run(options: Options) -> Report:
     async with visited_cloud(embedded=True) as visitors:
         await visitors.one_by_one(plan.warm_ups)
         with counted_signatures() as signatures:
-            in_memory = Measured(await visitors.one_by_one(plan.idle))
+            in_memory = await visitors.one_by_one(plan.idle)
     async with visited_cloud(embedded=False) as visitors:
         await visitors.one_by_one(plan.warm_ups)
         emulated = await measure_emulated(visitors, plan)
     signed = signatures.total() / plan.idle
     counts = await measure_counts(plan)
-    idle = emulated.ways[EMULATORS_PUSH].idle
     return Report(
         "pipeline",
         (
-            overhead_table({**emulated.ways, IN_MEMORY: in_memory}),
+            overhead_table({**emulated.idle, IN_MEMORY: in_memory}),
             hops_table(emulated.hops),
             counts_table(counts, signed),
             processor_table(emulated.processor),
         ),
         facts={
             "overhead on the idle local cloud, p50 (ms, under 120 is wanted)": median(
-                journey.overhead for journey in idle
+                journey.overhead for journey in emulated.idle[EMULATORS_PUSH]
             )
         },
         ratios={"Firestore calls per voice": counts.writes + counts.reads},
@@ -159,27 +135,11 @@ async def measure_emulated(visitors: Visitors, plan: Extent) -> Emulated:
     per_voice = processor.spent(len(pushed))
     async with deliveries.at_once():
         at_once = await visitors.one_by_one(plan.idle)
-    rates, loaded = {}, {}
-    for way, delivery in _ways(deliveries):
-        async with delivery:
-            rates[way] = await visitors.saturate(plan.saturating)
-    for way, delivery in _ways(deliveries):
-        async with delivery:
-            loaded[way] = await visitors.at_random(plan.loaded, LOAD * rates[AT_ONCE])
     hops = {
         EMULATORS_PUSH: await _trace(visitors, deliveries, deliveries.watched(), plan),
         AT_ONCE: await _trace(visitors, deliveries, deliveries.at_once(), plan),
     }
-    idle = {EMULATORS_PUSH: pushed, AT_ONCE: at_once}
-    return Emulated(
-        {way: Measured(idle[way], rates[way], loaded[way]) for way in idle}, hops, per_voice
-    )
-
-
-def _ways(
-    deliveries: Deliveries,
-) -> tuple[tuple[str, AbstractAsyncContextManager[None]], ...]:
-    return ((EMULATORS_PUSH, nullcontext()), (AT_ONCE, deliveries.at_once()))
+    return Emulated({EMULATORS_PUSH: pushed, AT_ONCE: at_once}, hops, per_voice)
 
 
 async def _trace(
@@ -249,23 +209,16 @@ class ProcessorTime:
         return {name: 1000 * cpu_seconds(pid) for name, pid in self._pids.items()}
 
 
-def overhead_table(ways: Mapping[str, Measured]) -> Table:
+def overhead_table(ways: Mapping[str, Sequence[VoiceJourney]]) -> Table:
     """Return the table of overheads."""
     rows: list[tuple[Cell, ...]] = []
-    for way, measured in ways.items():
-        rows.append((way, "idle", *_row(measured.idle)))
-    for way, measured in ways.items():
-        if measured.rate is not None and measured.loaded:
-            rows.append((way, f"{LOAD:.0%} load", *_row(measured.loaded)))
-    columns = ("delivery", "load", *(f"p{each}" for each in PERCENTILES), "conversion", "voices")
+    for way, journeys in ways.items():
+        overheads = np.percentile([journey.overhead for journey in journeys], PERCENTILES)
+        conversion = median(journey.conversion for journey in journeys)
+        rows.append((way, *map(float, overheads), conversion, len(journeys)))
+    columns = ("delivery", *(f"p{each}" for each in PERCENTILES), "conversion", "voices")
     title = "From the end of the upload to done at the visitor's listener, less the conversion, ms"
     return Table(title, columns, tuple(rows))
-
-
-def _row(journeys: Sequence[VoiceJourney]) -> tuple[Cell, ...]:
-    overheads = np.percentile([journey.overhead for journey in journeys], PERCENTILES)
-    conversion = median(journey.conversion for journey in journeys)
-    return (*map(float, overheads), conversion, len(journeys))
 
 
 def hops_table(hops: Mapping[str, Sequence[Sequence[float]]]) -> Table:

@@ -16,7 +16,7 @@ CHARACTER: Final = "full-size"
 
 def write_characters(folder: Path) -> None:
     """Write a folder of characters: this one, and the one that a cloud has in any case."""
-    files = {"content": graphs.content_encoder(), "synthesizer": graphs.synthesizer(4)}
+    files = {"content": graphs.content_encoder(), "synthesizer": graphs.synthesizer()}
     fields = {
         "engine": "rvc",
         "sample_rate": graphs.SAMPLE_RATE,

@@ -215,20 +215,16 @@ def _transformer_layer(sketch: Sketch, x: str) -> str:
     return sketch.normalised(x, channels)
 
 
-def synthesizer(rank: int) -> bytes:
-    """Make a voice of version 2 at 40 kHz with pitch, in the engine's contract.
-
-    Args:
-        rank: of the signals in its convolutions: 3 as the exports of the original tools have it, 4
-            for the same with an axis of one more.
-    """
-    sketch = Sketch(rank)
+def synthesizer() -> bytes:
+    """Make a voice of version 2 at 40 kHz with pitch, in the engine's contract."""
+    sketch = Sketch(rank=4)
     frames = sketch.linear("phone", CONTENT_CHANNELS, _INTER)
     pitches = sketch.node("Gather", sketch.drawn(256, _INTER, fan_in=_INTER), "pitch")
     x = sketch.node("Add", frames, pitches)
     for _ in range(_VOICE_LAYERS):
         x = _text_layer(sketch, x)
-    latent = sketch.node("Add", sketch.signal(x, _INTER), _as_signal(sketch, "rnd", _INTER))
+    drawn = sketch.node("Reshape", "rnd", sketch.sizes(1, _INTER, 1, -1))
+    latent = sketch.node("Add", sketch.signal(x, _INTER), drawn)
     latent = _flow(sketch, latent)
     _decoder(sketch, latent, _source(sketch))
     sketch.name_last("audio")
@@ -255,16 +251,8 @@ def _text_layer(sketch: Sketch, x: str) -> str:
     return sketch.normalised(sketch.node("Add", x, sketch.rows(inner, _INTER)), _INTER)
 
 
-def _as_signal(sketch: Sketch, x: str, channels: int) -> str:
-    """Bring [1, C, T] into the shape of signals."""
-    if sketch.rank == 3:  # noqa: PLR2004 - it has that shape
-        return x
-    return sketch.node("Reshape", x, sketch.sizes(1, channels, 1, -1))
-
-
 def _flow(sketch: Sketch, x: str) -> str:
     half = _INTER // 2
-    axis = {"axis": 1}
     for _ in range(_FLOWS):
         first = sketch.node("Slice", x, sketch.sizes(0), sketch.sizes(half), sketch.sizes(1))
         second = sketch.node("Slice", x, sketch.sizes(half), sketch.sizes(_INTER), sketch.sizes(1))
@@ -279,7 +267,7 @@ def _flow(sketch: Sketch, x: str) -> str:
             skipped = sketch.convolution(acts, _INTER, _INTER, 1)
             total = skipped if total is None else sketch.node("Add", total, skipped)
         change = sketch.convolution(total or inner, _INTER, half, 1)
-        x = sketch.node("Concat", sketch.node("Sub", second, change), first, **axis)
+        x = sketch.node("Concat", sketch.node("Sub", second, change), first, axis=1)
     return x
 
 
@@ -295,7 +283,7 @@ def _source(sketch: Sketch) -> str:
     whole = sketch.node("Sub", phase, sketch.node("Floor", phase))
     angle = sketch.node("Cast", whole, to=TensorProto.FLOAT)
     angle = sketch.node("Mul", angle, sketch.constant(np.array(2 * np.pi, np.float32)))
-    shape = sketch.sizes(1, 1, *sketch._flat(-1, 1))  # noqa: SLF001 - of this module
+    shape = sketch.sizes(1, 1, 1, -1)
     sine = sketch.node("Reshape", sketch.node("Sin", angle), shape)
     return sketch.node("Add", sine, sketch.node("Reshape", "noise", shape))
 

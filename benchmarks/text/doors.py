@@ -6,14 +6,13 @@ machine drifts. The formats of 24 kHz differ in what encoding them costs.
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import time
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from statistics import median
+from statistics import mean, median
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
@@ -24,17 +23,29 @@ from wyoming.tts import Synthesize, SynthesizeVoice
 from benchmarks.measuring.report import Table
 from benchmarks.measuring.servers import PORT, python, running
 from benchmarks.measuring.undisturbed import undisturbed
+from benchmarks.text.saturation import saturate
 from infra.local.configuration.ports import Ports
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from benchmarks.measuring.report import Cell
     from benchmarks.measuring.servers import Server
+    from benchmarks.text.saturation import Spoken
 
     Ask = Callable[[str], Awaitable[float]]
 
-CLIENTS: Final = 6
+SERVICE: Final = "functions.compat"
+ENVIRONMENT: Final = {
+    "HOST": "127.0.0.1",
+    "PORT": PORT,
+    "WORKERS": "1",
+    "THREADS": "1",
+    "CONCURRENCY": "2",
+    "BACKLOG": "1000",
+    "MAX_REQUESTS": "0",
+    "LOG_LEVEL": "WARNING",
+}
 ROUNDS: Final = 3
 _HEADER_BYTES: Final = 4_000
 """More than the header of any format: what comes after it is heard."""
@@ -55,21 +66,6 @@ class Door:
     ask: Ask
 
 
-@dataclass(slots=True)
-class _Counted:
-    """What all rounds have counted of one API.
-
-    Attributes:
-        texts: spoken in a second.
-        processor: seconds that the service took of the processors.
-        answers: how many texts were spoken.
-    """
-
-    texts: float = 0.0
-    processor: float = 0.0
-    answers: int = 0
-
-
 async def compare_doors(texts: Sequence[str], long: str, seconds: float, times: int) -> Table:
     """Measure every API with the built-in voice.
 
@@ -79,45 +75,36 @@ async def compare_doors(texts: Sequence[str], long: str, seconds: float, times: 
         seconds: for how long each is asked in each round for as much as it speaks.
         times: how often the first sound is waited for.
     """
-    environment = {
-        "HOST": "127.0.0.1",
-        "PORT": PORT,
-        "WORKERS": "1",
-        "THREADS": "1",
-        "CONCURRENCY": "2",
-        "BACKLOG": "1000",
-        "MAX_REQUESTS": "0",
-        "LOG_LEVEL": "WARNING",
-    }
     with Ports() as ports:
         (wyoming_port,) = ports.free(1)
-        environment["WYOMING_PORT"] = str(wyoming_port)
+        environment = ENVIRONMENT | {"WYOMING_PORT": str(wyoming_port)}
         async with (
-            running(python("functions.compat"), environment, "/version") as server,
+            running(python(SERVICE), environment, "/version") as server,
             httpx.AsyncClient(base_url=server.url, timeout=120) as client,
         ):
             doors = await _doors(server, client, wyoming_port)
             firsts = [await _first_sound(server, door, long, times) for door in doors]
-            counted = [_Counted() for _ in doors]
-            asked = [count() for _ in doors]
+            spoken: list[list[Spoken]] = [[] for _ in doors]
+            numbers = count()
             for _ in range(ROUNDS):
-                for door, numbers, sums in zip(doors, asked, counted, strict=True):
-                    measure = partial(_saturation, server, door, texts, numbers, seconds)
-                    found, _ = await undisturbed(server, measure)
-                    sums.texts += found.texts / ROUNDS
-                    sums.processor += found.processor
-                    sums.answers += found.answers
+                for door, found in zip(doors, spoken, strict=True):
+
+                    async def ask(number: int, door: Door = door) -> None:
+                        await door.ask(texts[number % len(texts)])
+
+                    measure = partial(saturate, server, ask, numbers, seconds)
+                    found.append((await undisturbed(server, measure))[0])
             converted = await _convert(client, times)
-    usual = counted[0]
+    rates = [mean(each.a_second for each in found) for found in spoken]
     rows: list[tuple[Cell, ...]] = [
         (
             door.title,
-            sums.texts,
-            sums.texts / usual.texts,
-            sums.processor / sums.answers,
+            rate,
+            rate / rates[0],
+            mean(each.processor for each in found),
             first * 1000,
         )
-        for door, sums, first in zip(doors, counted, firsts, strict=True)
+        for door, rate, found, first in zip(doors, rates, spoken, firsts, strict=True)
     ]
     rows.append(("ElevenLabs, 5 s of speech to Ned", None, None, None, converted))
     columns = (
@@ -201,27 +188,6 @@ async def _first(client: httpx.AsyncClient, path: str, **request: Any) -> float:
             if not first and received > _HEADER_BYTES:
                 first = time.perf_counter()
     return first or time.perf_counter()
-
-
-async def _saturation(
-    server: Server, door: Door, texts: Sequence[str], numbers: Iterator[int], seconds: float
-) -> _Counted:
-    """Ask for as much as is spoken; each client's answers count until its last one."""
-    begin, spent = time.perf_counter(), server.cpu_seconds()
-
-    async def client() -> tuple[int, float]:
-        answers = 0
-        while time.perf_counter() - begin < seconds:
-            await door.ask(texts[next(numbers) % len(texts)])
-            answers += 1
-        return answers, time.perf_counter() - begin
-
-    heard = await asyncio.gather(*(client() for _ in range(CLIENTS)))
-    return _Counted(
-        sum(answers / took for answers, took in heard),
-        server.cpu_seconds() - spent,
-        sum(answers for answers, _ in heard),
-    )
 
 
 async def _convert(client: httpx.AsyncClient, times: int) -> float:

@@ -79,23 +79,25 @@ Answer = float | str
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """The resources of a process while all clients wait and nothing changes.
+class Measured:
+    """The measurement with one number of clients.
 
     Attributes:
-        clients: how many waited in time.
+        clients: how many there were.
+        waiting: how many of them waited in time.
         arrival_seconds: how long it took until all waited.
         arrival_cpu: milliseconds of the processor that the process spent on the arrival of each.
-        streams: `Listen` streams of the process.
-        threads: its threads.
+        streams: `Listen` streams of the process while all wait.
+        threads: its threads then.
         threads_before: those with a single client.
-        memory: its resident memory, in megabytes.
+        memory: its resident memory then, in megabytes.
         growth: its growth from the memory without clients, in megabytes.
-        busy: the share of a core that it uses.
-        reads: how many documents Firestore delivers in a minute.
+        answers: the answer for each voice that was finished meanwhile.
+        breaks: how many streams broke.
     """
 
     clients: int
+    waiting: int
     arrival_seconds: float
     arrival_cpu: float
     streams: int
@@ -103,30 +105,13 @@ class Waiting:
     threads_before: int
     memory: float
     growth: float
-    busy: float
-    reads: float
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The measurement with one number of clients.
-
-    Attributes:
-        clients: how many there were.
-        waiting: what they needed.
-        answers: the answer for each voice that was finished meanwhile.
-        breaks: how many streams broke.
-    """
-
-    clients: int
-    waiting: Waiting
-    answers: tuple[Answer, ...]
+    answers: Sequence[Answer]
     breaks: int
 
     @property
     def has_fallen(self) -> bool:
         """Whether it failed; then more clients are not tried."""
-        return self.waiting.clients < self.clients or bool(self.complaints)
+        return self.waiting < self.clients or bool(self.complaints)
 
     @property
     def complaints(self) -> str:
@@ -143,14 +128,12 @@ class Measured:
         """Return it as a row of `COLUMNS`."""
         return (
             self.clients,
-            self.waiting.clients,
-            self.waiting.arrival_cpu,
-            self.waiting.streams,
-            self.waiting.threads,
-            self.waiting.memory,
-            self.waiting.growth,
-            100 * self.waiting.busy,
-            self.waiting.reads / self.clients,
+            self.waiting,
+            self.arrival_cpu,
+            self.streams,
+            self.threads,
+            self.memory,
+            self.growth,
             *map(self.lag, PERCENTILES),
             sum(isinstance(each, str) for each in self.answers),
             self.breaks,
@@ -165,8 +148,6 @@ COLUMNS: Final = (
     "threads",
     "memory (MB)",
     "growth (MB)",
-    "idle CPU (% of a core)",
-    "reads per client and minute",
     *(f"lag p{percentile} (ms)" for percentile in PERCENTILES),
     "unanswered",
     "broken streams",
@@ -197,7 +178,7 @@ def report(measured: Sequence[Measured], plan: Extent) -> Report:
         "of them per second": plan.rate,
     }
     for each in measured:
-        facts[f"seconds until all wait ({each.clients} clients)"] = each.waiting.arrival_seconds
+        facts[f"seconds until all wait ({each.clients} clients)"] = each.arrival_seconds
         if each.has_fallen:
             facts[f"too much ({each.clients} clients)"] = "yes, so no more clients were tried"
         if each.complaints:
@@ -208,12 +189,11 @@ def report(measured: Sequence[Measured], plan: Extent) -> Report:
 def ratios(measured: Sequence[Measured]) -> dict[str, float]:
     """Divide the need of the fewest clients by that of the process with one client."""
     fewest = min(measured, key=lambda each: each.clients)
-    waiting = fewest.waiting
     return {
-        "streams per client": waiting.streams / fewest.clients,
-        "threads beside those with one client": waiting.threads / waiting.threads_before,
+        "streams per client": fewest.streams / fewest.clients,
+        "threads beside those with one client": fewest.threads / fewest.threads_before,
         "memory growth by the memory with one client": (
-            waiting.growth / (waiting.memory - waiting.growth)
+            fewest.growth / (fewest.memory - fewest.growth)
         ),
     }
 
@@ -261,22 +241,22 @@ async def measure(clients: int, plan: Extent, firestore: str) -> Measured:
         arrived = await arrive(visitors, crowd, server, clients)
         arrival_seconds = time.perf_counter() - started
         spent = server.cpu_seconds() - spent
-        busy, reads = await server.idle()
-        memory = server.memory()
-        waiting = Waiting(
-            clients=arrived,
+        memory, threads = server.memory(), server.worker.num_threads()
+        streams = (await server.counts())["streams"]
+        answers = await finish_some(voices, crowd, visitors, plan)
+        return Measured(
+            clients=clients,
+            waiting=arrived,
             arrival_seconds=arrival_seconds,
             arrival_cpu=1000 * spent / max(arrived, 1),
-            streams=(await server.counts())["streams"],
-            threads=server.worker.num_threads(),
+            streams=streams,
+            threads=threads,
             threads_before=threads_before,
             memory=memory / MB,
             growth=(memory - before) / MB,
-            busy=busy,
-            reads=reads,
+            answers=answers,
+            breaks=server.broken_streams(),
         )
-        answers = await finish_some(voices, crowd, visitors, plan)
-        return Measured(clients, waiting, tuple(answers), server.broken_streams())
 
 
 async def arrive(visitors: list[Visitor], crowd: Crowd, server: Server, clients: int) -> int:
@@ -373,22 +353,6 @@ class Server:
             if waiting >= clients or time.perf_counter() > deadline:
                 return waiting
             await asyncio.sleep(COUNTS_PAUSE_SECONDS)
-
-    async def idle(self, seconds: float = 3.0) -> tuple[float, float]:
-        """Measure while nothing changes.
-
-        Returns:
-            The share of a core it uses; how many documents it reads in a minute.
-        """
-        reads, spent, started = (
-            (await self.counts())["reads"],
-            self.cpu_seconds(),
-            time.perf_counter(),
-        )
-        await asyncio.sleep(seconds)
-        reads = (await self.counts())["reads"] - reads
-        passed = time.perf_counter() - started
-        return (self.cpu_seconds() - spent) / passed, 60 * reads / passed
 
     def cpu_seconds(self) -> float:
         """Return its processor time."""

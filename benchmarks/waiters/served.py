@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
-    from shared.ports.store import Snapshot
     from shared.voices.voice import Voice
 
 
@@ -31,20 +30,13 @@ class CountedVoices(FirestoreVoices):
 
     Attributes:
         listener: watches documents.
-        reads: how many documents Firestore has handed out, read or told.
         waiting: how many waiters know their document's present state and wait for the next.
     """
 
     def __init__(self, client: RenewableClient, listener: DocumentListener) -> None:
         super().__init__(client, listener)
         self.listener = listener
-        self.reads = 0
         self.waiting = 0
-
-    async def read(self, voice_id: str) -> Snapshot:
-        """Read a document."""
-        self.reads += 1
-        return await super().read(voice_id)
 
     @asynccontextmanager
     async def watch(self, voice_id: str) -> AsyncIterator[AsyncIterator[Voice | None]]:
@@ -57,12 +49,10 @@ class CountedVoices(FirestoreVoices):
 
     async def _counted(self, states: AsyncIterator[Voice | None]) -> AsyncGenerator[Voice | None]:
         first = await anext(states)
-        self.reads += 1
         self.waiting += 1
         try:
             yield first
             async for state in states:
-                self.reads += 1
                 yield state
         finally:
             self.waiting -= 1
@@ -85,7 +75,6 @@ def build(config: ApiSettings, services: main.Services) -> FastAPI:
         return {
             "pid": os.getpid(),
             "waiting": voices.waiting,
-            "reads": voices.reads,
             "streams": voices.listener.stream_count,
         }
 

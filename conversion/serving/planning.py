@@ -49,7 +49,7 @@ CONVERSIONS_PER_CPU: Final = 2
 
 One waits for Firestore, a bucket or the decoder's process while the other computes. With one
 conversion per CPU, a tenth of the CPUs' time is lost even with every service on the same machine
-(benchmarks: throughput).
+(docs/architecture.md, decision 22).
 """
 
 RECYCLED_AFTER: Final = 2_000

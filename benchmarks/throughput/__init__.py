@@ -1,1 +1,0 @@
-"""Servers under load: what the benchmarks of throughput and of HTTP have in common."""
