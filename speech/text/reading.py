@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 _DEVOICED = "’"
+_LONG = "ー"
+_MARKS = ("、", "？", "！")
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ class Reader:
             text: a sentence or a few; each call takes about 1 ms, longer texts in proportion.
         """
         features = self._package.run_frontend(text, jtalk=self._dictionary)
-        labels = self._package.make_label(features, jtalk=self._dictionary) if features else ()
+        spoken = speakable(features)
+        labels = self._package.make_label(spoken, jtalk=self._dictionary) if spoken else ()
         words = tuple(
             Word(
                 feature["string"],
@@ -87,3 +91,23 @@ class Reader:
             for feature in features
         )
         return Reading(words, tuple(labels))
+
+
+def speakable(features: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what no label is made of: long vowels after nothing, marks before every word.
+
+    Open JTalk leaves them out itself, but writes a line to stderr for each, where a service's log
+    is.
+
+    Args:
+        features: words as Open JTalk describes them.
+    """
+    spoken: list[dict[str, Any]] = []
+    is_after_mark = True
+    for feature in features:
+        sound = feature["pron"].lstrip(_LONG) if is_after_mark else feature["pron"]
+        if not sound or (sound in _MARKS and not spoken):
+            continue
+        is_after_mark = sound in _MARKS
+        spoken.append(feature | {"pron": sound})
+    return spoken

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import defaultdict
 from contextlib import AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -309,14 +309,12 @@ def main(arguments: Sequence[str]) -> int:
     else:
         figures = asyncio.run(soak(wish))
         report, complaints = figures.report(), figures.complaints()
-    report.show()
-    for complaint in complaints:
-        _say(f"NOT WELL: {complaint}")
     if complaints:
-        return 1
+        report = replace(report, facts={**report.facts, "NOT WELL": "; ".join(complaints)})
+    report.show()
     if wish.write:
         README.write_text(with_figures(README.read_text(), report))
-    return 0
+    return int(bool(complaints))
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -333,7 +331,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--drops", type=int, default=5000, help="how many voices drop")
     text = "convert a folder so many times instead"
     parser.add_argument("--folders", type=int, default=0, help=text)
-    text = "bring the figures into tests/faults/README.md"
+    text = "bring the figures into tests/faults/README.md, and what is not well"
     parser.add_argument("--write", action="store_true", help=text)
     return parser.parse_args(arguments)
 

@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from speech.text.phones.accents import AccentPhrase, Mora
+from speech.text.reading import speakable
 
 _DEVOICED = "’"
 _NOTHING = "*"
@@ -19,7 +20,7 @@ def labels_of(phrases: Sequence[AccentPhrase]) -> tuple[str, ...]:
     features = [feature for phrase in phrases for feature in _features(phrase)]
     if not any(phrase.sounding for phrase in phrases):
         return ()
-    return tuple(pyopenjtalk.make_label(features))
+    return tuple(pyopenjtalk.make_label(speakable(features)))
 
 
 def _features(phrase: AccentPhrase) -> Iterator[dict[str, Any]]:

@@ -82,6 +82,30 @@ def test_a_file_that_is_no_answer_is_refused(tmp_path: Path, content: bytes) -> 
         read_consent(path)
 
 
+@pytest.mark.parametrize("key", ["a." * 50_000 + "a", "'a' . " * 40_000 + "a"])
+@pytest.mark.parametrize("line", ["{} = 1", "[{}]", "[[{}]]", "x = {{ {} = 1 }}"])
+def test_a_key_of_very_many_parts_is_not_parsed(
+    tmp_path: Path, key: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Parsing it would take minutes.
+    monkeypatch.setattr("tomllib.loads", lambda _: pytest.fail("it was parsed"))
+    path = tmp_path / "consent.toml"
+    path.write_text(line.format(key), "utf-8")
+
+    with pytest.raises(VoiceFileError, match="keys of very many parts"):
+        read_consent(path)
+
+
+@pytest.mark.parametrize("quotes", ['"""', "'''"])
+def test_a_text_may_have_as_many_dots_as_it_likes(tmp_path: Path, quotes: str) -> None:
+    path = tmp_path / "consent.toml"
+    lines = [f"{name} = {json.dumps(value)}" for name, value in ANSWERS.items()]
+    text = "You may sing. " * 1_500
+    path.write_text("\n".join([f"licence_text = {quotes}\n{text}{quotes}", *lines]), "utf-8")
+
+    assert read_consent(path).licence_text == text.strip()
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(VoiceFileError, match=r"consent\.json: expected a readable file"):
         read_consent(tmp_path / "consent.json")
