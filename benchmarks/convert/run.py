@@ -26,7 +26,6 @@ from speech.engines.registry import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from benchmarks.convert.stages import Stages
     from benchmarks.measuring.report import Cell, Options
@@ -61,7 +60,7 @@ async def run(options: Options) -> Report:
     """Measure single conversions: stages, loading and formats."""
     plan = QUICK if options.quick else FULL
     folder = ConvertSettings.model_fields["characters_dir"].default / CHARACTER
-    bundle = _load_bundle(folder, plan.loads)
+    bundle = Loading.of([_load(str(folder)) for _ in range(plan.loads)])
     memory_before = memory_megabytes()
     character = load_character(folder, ENGINES)
     async with storage_server() as storage, Decoder() as decoder:
@@ -189,10 +188,6 @@ def _load(*arguments: str) -> Any:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, check=True, capture_output=True, env=environment)
     return json.loads(done.stdout)
-
-
-def _load_bundle(folder: Path, count: int) -> Loading:
-    return Loading.of([_load(str(folder)) for _ in range(count)])
 
 
 def _table_of_loads(bundle: Loading) -> Table:

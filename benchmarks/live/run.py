@@ -7,31 +7,23 @@ machine; what a browser adds is measured by `tests/browser`.
 from __future__ import annotations
 
 import asyncio
-import math
 import random
-import time
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from benchmarks.measuring.processes import cpu_seconds
-from benchmarks.measuring.recordings import CONTENT_TYPE, SLICE_SECONDS, webm
+from benchmarks.live.speaking import SpeakingVisitor, Spoken
+from benchmarks.measuring.recordings import webm
 from benchmarks.measuring.report import Report, Table
 from benchmarks.measuring.voice_journeys import visited_cloud
-from infra.local.commands.live_visitor import LiveVisitor
-from infra.local.commands.visitor import Visitor, Wish
-from shared.voices.voice import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    import httpx
-
+    from benchmarks.live.speaking import Wait
     from benchmarks.measuring.report import Cell, Options
-    from infra.local.cloud.cloud import LocalCloud
-    from shared.voices.voice import Voice
 
 SPOKEN_SECONDS: Final = 5.0
 HURRIED_SECONDS: Final = 0.5
@@ -74,103 +66,58 @@ class Waits:
     done: list[float] = field(default_factory=list)
     refused: int = 0
 
+    def note(self, wait: Wait | None) -> None:
+        """Add a voice, or a refusal."""
+        if wait is None:
+            self.refused += 1
+            return
+        self.playable.append(1000 * wait.playable)
+        self.done.append(1000 * wait.done)
+
     def row(self) -> tuple[Cell, ...]:
         """Return p50 and p95 of both, and the number of refusals."""
         return (*_percentiles(self.playable), *_percentiles(self.done), self.refused)
 
 
-class SpeakingVisitor:
-    """Visitors who speak to one local cloud.
+async def _speak_at_once(speaking: SpeakingVisitor, recording: bytes, visitors: int) -> Waits:
+    """Let so many visitors speak to `live` at the pace of speech, again and again."""
+    waits, chance = Waits(), random.Random(0)
 
-    Args:
-        cloud: the local cloud.
-        client: sends their HTTP requests.
-    """
+    async def visit(pause: float) -> None:
+        await asyncio.sleep(pause)
+        for _ in range(ROUNDS_OF_EACH):
+            waits.note(await speaking.live(Spoken(recording, SPOKEN_SECONDS)))
 
-    def __init__(self, cloud: LocalCloud, client: httpx.AsyncClient) -> None:
-        self._visitor = Visitor(client, cloud.addresses.api, cloud.voices)
-        self._client = client
-        self._recording = webm(SPOKEN_SECONDS)
-        self._slice = math.ceil(len(self._recording) * SLICE_SECONDS / SPOKEN_SECONDS)
-
-    async def live(self, waits: Waits, seconds: float = HURRIED_SECONDS) -> None:
-        """Speak to `live`."""
-        created = await self._visitor.create(Wish(), CONTENT_TYPE)
-        offer = created["live"]
-        async with LiveVisitor(offer["url"], offer["ticket"]) as visitor:
-            await visitor.speak(self._recording, CONTENT_TYPE, seconds=seconds, piece=self._slice)
-            ended = time.perf_counter()
-            last = await visitor.end()
-        if last is None or last["type"] != "done" or "sound" not in visitor.came_at:
-            waits.refused += 1
-            return
-        waits.playable.append(1000 * (visitor.came_at["sound"] - ended))
-        waits.done.append(1000 * (visitor.came_at["done"] - ended))
-
-    async def upload(self, waits: Waits) -> None:
-        """Upload the recording, listen to the document, and fetch the result."""
-        created = await self._visitor.create(Wish(), CONTENT_TYPE)
-        seen: list[float] = []
-
-        def note(voice: Voice) -> None:
-            if voice.status is Status.DONE:
-                seen.append(time.perf_counter())
-
-        watching = asyncio.create_task(self._visitor.watch(created["voice_id"], note))
-        await asyncio.sleep(HURRIED_SECONDS)
-        ended = time.perf_counter()
-        await self._visitor.upload(created, self._recording)
-        voice = await watching
-        if voice.result is None:
-            waits.refused += 1
-            return
-        await self._client.get(voice.result.url)
-        waits.playable.append(1000 * (time.perf_counter() - ended))
-        waits.done.append(1000 * (seen[0] - ended))
-
-    async def at_once(self, visitors: int) -> Waits:
-        """Let so many visitors speak to `live` at the pace of speech, again and again."""
-        waits, chance = Waits(), random.Random(0)
-
-        async def visit(pause: float) -> None:
-            await asyncio.sleep(pause)
-            for _ in range(ROUNDS_OF_EACH):
-                await self.live(waits, SPOKEN_SECONDS)
-
-        pauses = [chance.uniform(0, SPOKEN_SECONDS) for _ in range(visitors)]
-        await asyncio.gather(*(visit(pause) for pause in pauses))
-        return waits
+    pauses = [chance.uniform(0, SPOKEN_SECONDS) for _ in range(visitors)]
+    await asyncio.gather(*(visit(pause) for pause in pauses))
+    return waits
 
 
 async def run(options: Options) -> Report:
     """Measure both paths, and how many visitors `live` serves at once."""
     plan = QUICK if options.quick else FULL
     async with visited_cloud(embedded=False) as visitors:
-        cloud = visitors.cloud
-        speaking = SpeakingVisitor(cloud, visitors.client)
-        paths = {"live": speaking.live, "upload": speaking.upload}
-        await _measure(paths, plan.warm, cloud)
-        waits, cpu = await _measure(paths, plan.voices, cloud)
-        crowds = {many: await speaking.at_once(many) for many in plan.visitors}
+        speaking = SpeakingVisitor(visitors.cloud, visitors.client)
+        recording = webm(SPOKEN_SECONDS)
+        await _measure(speaking, recording, plan.warm)
+        waits, cpu = await _measure(speaking, recording, plan.voices)
+        crowds = {many: await _speak_at_once(speaking, recording, many) for many in plan.visitors}
     return _report(waits, cpu, crowds)
 
 
 async def _measure(
-    paths: Mapping[str, Callable[[Waits], Awaitable[None]]], voices: int, cloud: LocalCloud
+    speaking: SpeakingVisitor, recording: bytes, voices: int
 ) -> tuple[dict[str, Waits], dict[str, float]]:
     """Send voices on both paths alternately; return the waits, and each service's CPU seconds."""
+    paths = {"live": speaking.live, "upload": speaking.upload}
     waits = {name: Waits() for name in paths}
-    before = _cpu_seconds(cloud)
+    spoken = Spoken(recording, SPOKEN_SECONDS, HURRIED_SECONDS)
+    before = speaking.cpu_seconds()
     for _ in range(voices):
         for name, send in paths.items():
-            await send(waits[name])
-    after = _cpu_seconds(cloud)
+            waits[name].note(await send(spoken))
+    after = speaking.cpu_seconds()
     return waits, {name: after[name] - before[name] for name in before}
-
-
-def _cpu_seconds(cloud: LocalCloud) -> dict[str, float]:
-    """Return the processor time of both converters so far."""
-    return {name: cpu_seconds(cloud.pids[name]) for name in ("live", "convert")}
 
 
 def _report(waits: dict[str, Waits], cpu: dict[str, float], crowds: dict[int, Waits]) -> Report:

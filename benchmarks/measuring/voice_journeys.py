@@ -118,26 +118,6 @@ class Visitors:
         """Send voices one after another."""
         return [await self.send() for _ in range(count)]
 
-    async def saturate(self, count: int) -> float:
-        """Send so many, always `AT_ONCE` under way; return voices per second."""
-        left = iter(range(count))
-
-        async def visit() -> None:
-            for _ in left:
-                await self.send()
-
-        begin = time.perf_counter()
-        await asyncio.gather(*(visit() for _ in range(AT_ONCE)))
-        return count / (time.perf_counter() - begin)
-
-    async def at_random(self, count: int, rate: float) -> list[VoiceJourney]:
-        """Send so many at random times, `rate` in a second, whatever becomes of the others."""
-        source, sending = random.Random(0), []
-        for _ in range(count):
-            sending.append(asyncio.create_task(self.send()))
-            await asyncio.sleep(source.expovariate(rate))
-        return await asyncio.gather(*sending)
-
 
 @asynccontextmanager
 async def visited_cloud(*, embedded: bool, upload_shards: int = 1) -> AsyncIterator[Visitors]:
