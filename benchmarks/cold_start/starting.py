@@ -80,6 +80,8 @@ class Starter:
             "STORAGE_EMULATOR_HOST": url,
             FIRESTORE_VARIABLE: NOWHERE,
             PUBSUB_VARIABLE: NOWHERE,
+            # As where they are deployed.
+            "PYDANTIC_DISABLE_PLUGINS": "__all__",
         }
 
     def start_converter(self) -> Start:

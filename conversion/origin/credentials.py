@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, Self
 
 from pydantic import Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from shared.process.settings import WebAddress  # noqa: TC001 - pydantic reads it
+from shared.process.settings import EnvironmentSettings, WebAddress
 from speech.results.credentials.signing import CredentialsError
 from speech.results.credentials.statement import SIGNED_MEDIA_TYPES, describe
 
@@ -37,7 +36,7 @@ _KMS_KEY: Final = (
 )
 
 
-class CredentialSettings(BaseSettings):
+class CredentialSettings(EnvironmentSettings):
     """The settings of signed statements (C2PA); without certificates nothing is signed.
 
     Attributes:
@@ -49,8 +48,6 @@ class CredentialSettings(BaseSettings):
             the deployment's own.
         c2pa_seconds: how long a result waits for its signature; then it goes out without.
     """
-
-    model_config = SettingsConfigDict(defer_build=True)
 
     c2pa_certificates: str = ""
     c2pa_key: SecretStr | None = None

@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from pydantic import Field, model_validator
-from pydantic_settings import BaseSettings
 
-from shared.process.settings import CommaSeparated  # noqa: TC001 - pydantic reads it
+from shared.process.settings import CommaSeparated, EnvironmentSettings
 from speech.engines.interface.text_engine import SpeechOptions
 from speech.signal.samples import resample
 
@@ -34,7 +33,7 @@ PAUSE_SECONDS: Final = 0.3
 """Between the notice and the result, and between two languages."""
 
 
-class NoticeSettings(BaseSettings):
+class NoticeSettings(EnvironmentSettings):
     """The settings of the spoken notice.
 
     Attributes:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from shared.process.settings import CommaSeparated, SecretKeys  # noqa: TC001 - pydantic reads them
+from shared.process.settings import CommaSeparated, EnvironmentSettings, SecretKeys
 from speech.results.watermark.marked import Marker
 from speech.results.watermark.pattern import WatermarkKey
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _MOST_BITS = (1 << 16) - 1
 
 
-class WatermarkSettings(BaseSettings):
+class WatermarkSettings(EnvironmentSettings):
     """The settings of whatever marks results, or looks for the mark.
 
     Attributes:
@@ -27,8 +26,6 @@ class WatermarkSettings(BaseSettings):
         watermark_character_bits: other numbers for single characters, each CHARACTER=NUMBER,
             separated by commas.
     """
-
-    model_config = SettingsConfigDict(defer_build=True)
 
     watermark_keys: SecretKeys = ()
     watermark_bits: Annotated[int, Field(ge=0, le=_MOST_BITS)] = 1

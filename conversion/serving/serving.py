@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from conversion.serving.planning import RECYCLED_AFTER
 from conversion.serving.unread_bodies import UnreadBodies
 from shared.characters.manifest import MAX_BUNDLE_BYTES
-from shared.process.settings import SettingsError
+from shared.process.settings import EnvironmentSettings, SettingsError
 from shared.process.signals import on_signal
 from speech.networks.providers import Provider
 
@@ -45,7 +44,7 @@ def planned_max_requests(settings: dict[str, Any]) -> int:
     return RECYCLED_AFTER if settings.get("workers", 1) > 1 else 0
 
 
-class ServingSettings(BaseSettings):
+class ServingSettings(EnvironmentSettings):
     """The settings of whatever serves in one or several processes.
 
     Attributes:
@@ -68,8 +67,6 @@ class ServingSettings(BaseSettings):
         max_bundle_bytes: how many bytes the graphs of one character bundle may have together.
         characters_dir: folder of the character bundles that come with the image.
     """
-
-    model_config = SettingsConfigDict(defer_build=True)
 
     # Before those whose defaults may be planned from it.
     max_bundle_bytes: Annotated[int, Field(ge=1)] = MAX_BUNDLE_BYTES

@@ -6,7 +6,6 @@ from pathlib import Path  # noqa: TC003 - pydantic reads it
 from typing import Annotated, Any
 
 from pydantic import Field, SecretStr, model_validator
-from pydantic_settings import SettingsConfigDict
 
 from conversion.origin.watermarking import WatermarkSettings
 from conversion.serving.planning import read_resources
@@ -57,8 +56,6 @@ class CompatSettings(ServingSettings, WatermarkSettings):
             run if None.
         slots_dir: where several processes agree about who speaks; a folder of this run if None.
     """
-
-    model_config = SettingsConfigDict(frozen=True, extra="ignore")
 
     voicevox_key: Key | None = None
     api_keys: SecretKeys = ()

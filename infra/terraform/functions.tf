@@ -42,8 +42,12 @@ locals {
   }
 
   # Cloud Functions sets LOG_EXECUTION_ID to true by default. The framework then writes an empty line
-  # after each log entry.
-  environment_functions = { FUNCTION_USE_ASGI = "true", LOG_EXECUTION_ID = "false" }
+  # after each log entry. Pydantic looks for plugins in every installed package, and there are none.
+  environment_functions = {
+    FUNCTION_USE_ASGI        = "true"
+    LOG_EXECUTION_ID         = "false"
+    PYDANTIC_DISABLE_PLUGINS = "__all__"
+  }
 
   functions = {
     api = {

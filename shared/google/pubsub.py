@@ -23,11 +23,20 @@ from google.api_core.exceptions import (
     Unknown,
 )
 from google.api_core.retry import Retry, if_exception_type
-from google.cloud.pubsub_v1 import PublisherClient
-from google.cloud.pubsub_v1.types import BatchSettings
-from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
 
 from shared.errors import PublishError
+from shared.google.bare_packages import bare_packages
+
+with bare_packages(
+    "google.pubsub_v1", "google.pubsub_v1.services.publisher", "google.cloud.pubsub_v1"
+):
+    import google.pubsub_v1.types
+
+    # The library asks the package itself for this one.
+    vars(google.pubsub_v1)["PubsubMessage"] = google.pubsub_v1.types.PubsubMessage
+    from google.cloud.pubsub_v1.publisher import Client as PublisherClient
+    from google.cloud.pubsub_v1.types import BatchSettings
+    from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,18 +6,20 @@ with a message that names the variable, the value and what was expected.
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
     model_validator,
 )
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from shared.process.logs import LOCAL_KEY
 from shared.process.timeouts import Timeouts
@@ -52,13 +54,11 @@ def _split_at_commas(text: object) -> object:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-# NoDecode: pydantic-settings would read a tuple as JSON.
-CommaSeparated = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)]
+CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_split_at_commas)]
 
 
 SecretKeys = Annotated[
     tuple[Annotated[SecretStr, Field(min_length=LEAST_KEY_CHARACTERS)], ...],
-    NoDecode,
     BeforeValidator(_split_at_commas),
 ]
 """Secret keys, separated by commas."""
@@ -91,7 +91,25 @@ class SettingsError(ValueError):
     """A setting is missing or wrong; the message has one line per variable."""
 
 
-class CommonSettings(BaseSettings):
+class EnvironmentSettings(BaseModel):
+    """Settings that the environment holds: PROJECT_ID is the variable of `project_id`.
+
+    A value that the constructor is given takes the place of the environment's. The package
+    pydantic-settings, which reads files, command lines and stores of secrets as well, would take a
+    twelfth of a function's start.
+    """
+
+    # Built when first used: of a deployable's settings and all their bases only the last one is.
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True, validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_environment(cls, given: dict[str, Any]) -> dict[str, Any]:
+        variables = {name: os.environ.get(name.upper()) for name in cls.model_fields}
+        return {name: value for name, value in variables.items() if value is not None} | given
+
+
+class CommonSettings(EnvironmentSettings):
     """The settings that every deployable has.
 
     Attributes:
@@ -108,9 +126,6 @@ class CommonSettings(BaseSettings):
             `shared.google.sharded_bucket`.
         conversion_deadline_seconds: the one number that all timeouts derive from.
     """
-
-    # Built when first used: of a deployable's settings and all their bases only the last one is.
-    model_config = SettingsConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     project_id: Annotated[str, Field(min_length=1)]
     environment: Environment = Environment.PRODUCTION
@@ -250,7 +265,7 @@ class RecordingSettings(CommonSettings):
 _SECRETS: Final = ("_KEY", "_KEYS", "_SECRET")
 """The ends of the names of variables whose values no message shows."""
 
-_Settings = TypeVar("_Settings", bound=BaseSettings)
+_Settings = TypeVar("_Settings", bound=EnvironmentSettings)
 
 
 def load(kind: type[_Settings], **overrides: Any) -> _Settings:

@@ -24,7 +24,7 @@ from functions.on_upload.settings import OnUploadSettings
 from functions.sweep.settings import SweepSettings
 from shared.process.settings import CommonSettings, Environment, load
 from speech.decoding.recordings.recording import DecodeLimits
-from tests.unit.terraform.reading import MODULE
+from tests.unit.terraform.reading import MODULE, ROOT
 
 if TYPE_CHECKING:
     from tests.unit.terraform.reading import TerraformModule
@@ -273,3 +273,10 @@ def test_the_functions_are_served_as_asynchronous_ones(terraform: TerraformModul
 
 def test_no_function_writes_an_empty_line_after_each_log_entry(terraform: TerraformModule) -> None:
     assert terraform.locals["environment_functions"]["LOG_EXECUTION_ID"] == "false"
+
+
+def test_no_start_looks_for_plugins_of_pydantic(terraform: TerraformModule) -> None:
+    image = (ROOT / "functions/convert/Dockerfile").read_text()
+
+    assert terraform.locals["environment_functions"]["PYDANTIC_DISABLE_PLUGINS"] == "__all__"
+    assert "\nENV PYDANTIC_DISABLE_PLUGINS=__all__\n" in image

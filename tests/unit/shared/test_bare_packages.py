@@ -1,0 +1,82 @@
+"""Packages whose own code waits until somebody needs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+
+from shared.google.bare_packages import bare_packages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Make a package whose own code imports one of its modules, and which has another one."""
+    folder = tmp_path / "made_up" / "inner"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    (folder / "__init__.py").write_text("from made_up.inner.heavy import weight\n")
+    (folder / "heavy.py").write_text("weight = 1000\n")
+    (folder / "light.py").write_text("weight = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield "made_up.inner"
+    for name in [name for name in sys.modules if name.startswith("made_up")]:
+        del sys.modules[name]
+
+
+def test_a_module_is_imported_without_what_its_package_imports(package: str) -> None:
+    with bare_packages(package):
+        light = import_module(f"{package}.light")
+
+    assert light.weight == 1
+    assert f"{package}.heavy" not in sys.modules
+
+
+def test_whoever_asks_the_package_for_more_later_gets_it(package: str) -> None:
+    with bare_packages(package):
+        light = import_module(f"{package}.light")
+
+    inner = import_module("made_up").inner
+    assert inner.weight == 1000
+    assert inner.light is light
+    with pytest.raises(AttributeError, match=r"module 'made_up\.inner' has no attribute 'height'"):
+        _ = inner.height
+
+
+def test_a_package_that_was_imported_before_stays_as_it_is(package: str) -> None:
+    before = import_module(package)
+    with bare_packages(package):
+        import_module(f"{package}.light")
+
+    assert import_module(package) is before
+    assert before.weight == 1000
+
+
+def test_a_package_that_there_is_not_is_said_to_be_missing() -> None:
+    with (
+        pytest.raises(ModuleNotFoundError, match=r"No module named 'shared\.nowhere'"),
+        bare_packages("shared.nowhere"),
+    ):
+        pass
+
+
+def test_whoever_publishes_does_not_import_what_subscribers_need() -> None:
+    code = """if True:
+        import sys
+        import shared.google.pubsub
+        names = ("subscriber", "schema_service")
+        assert not [name for name in names if f"google.pubsub_v1.services.{name}" in sys.modules]
+
+        from google.cloud.pubsub_v1 import PublisherClient, SubscriberClient
+        from google.pubsub_v1 import PublisherAsyncClient, SchemaServiceClient
+        assert issubclass(PublisherClient, shared.google.pubsub.PublisherClient)
+    """
+
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
