@@ -128,6 +128,11 @@ resource "google_storage_bucket_object" "function" {
   name   = "functions/${each.key}-${local.archive_hashes[each.key]}.zip"
   bucket = google_storage_bucket.sources.name
   source = archive_file.function[each.key].output_path
+
+  # Another checkout has no archive yet that the provider could compare with the object.
+  lifecycle {
+    ignore_changes = [detect_md5hash]
+  }
 }
 
 resource "google_cloudfunctions2_function" "this" {

@@ -16,6 +16,8 @@ from infra.terraform.check import copy_of_module, find_stand_in
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.unit.terraform.reading import TerraformModule
+
 STUBS: Final = "with-stubs"
 """Runs a command with stubs of the providers; it lies beside the schema check."""
 
@@ -75,6 +77,53 @@ def test_a_saved_plan_makes_the_archives_where_it_is_applied(tmp_path: Path) -> 
         name: f"./.build/{name}.zip" for name in ("api", "dead_letter", "on_upload", "sweep")
     }
     assert str(here) not in json.dumps(planned) + state
+
+
+def test_another_checkout_of_the_same_sources_uploads_no_archive_again(tmp_path: Path) -> None:
+    program = with_stubs()
+    first, second = tmp_path / "first", tmp_path / "second"
+    deployments = [copy_of_module(tree) / "deployment" for tree in (first, second)]
+    disguise(second)
+    arguments = f"-input=false -target={ARCHIVES} -var-file=../tests/trial.tfvars"
+
+    run(
+        program,
+        deployments[0],
+        f"terraform init -input=false; terraform apply -auto-approve {arguments}",
+    )
+    shutil.copy(deployments[0] / "terraform.tfstate", deployments[1])
+    plan_again = f"""
+        terraform init -input=false
+        terraform plan {arguments} -out=again.plan
+        terraform show -json again.plan > plan.json
+    """
+    run(program, deployments[1], plan_again)
+
+    planned = json.loads((deployments[1] / "plan.json").read_text())
+    uploads = {
+        change["index"]: change["change"]["actions"]
+        for change in planned["resource_changes"]
+        if change["type"] == "google_storage_bucket_object"
+    }
+    assert uploads == {name: ["no-op"] for name in ("api", "dead_letter", "on_upload", "sweep")}
+
+
+def disguise(tree: Path) -> None:
+    """Give files other times and rights, as another checkout of the same commit has them."""
+    for path in tree.rglob("*"):
+        if path.is_file():
+            os.utime(path, (1, 1))
+            path.chmod(0o700)
+
+
+def test_an_archive_that_is_not_made_yet_counts_as_no_change(terraform: TerraformModule) -> None:
+    # In another checkout the provider finds no archive to compare with what it has uploaded.
+    (lifecycle,) = terraform.resources["google_storage_bucket_object", "function"]["lifecycle"]
+
+    assert lifecycle["ignore_changes"] == ["detect_md5hash"]
+    assert (
+        "archive_hashes" in terraform.resources["google_storage_bucket_object", "function"]["name"]
+    )
 
 
 def objects(state: dict[str, Any]) -> dict[str, str]:
