@@ -58,7 +58,9 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from functions.api.own_characters.access import OwnCharacterAccess
     from functions.api.own_characters.making import Making, OwnCharacterServices
+    from functions.api.taking.choice import OwnCharacters
     from functions.api.warmup import Identity
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
@@ -94,7 +96,9 @@ def build(config: ApiSettings, services: Services) -> FastAPI:
     Raises:
         ManifestError: a character's manifest is wrong, or there is no character.
     """
-    catalogue = open_catalogue(config, services.open_characters)
+    catalogue = open_catalogue(
+        config, services.open_characters, open_access(config, services.own_characters)
+    )
     intake = VoiceIntake(
         voices=services.voices,
         uploads=services.uploads,
@@ -160,13 +164,27 @@ def open_making(config: ApiSettings, services: OwnCharacterServices | None) -> M
     return Making(
         services,
         most_per_day=config.own_characters_per_day,
+        allows_public=config.own_characters_public,
         upload_lifetime=timedelta(seconds=config.upload_url_seconds),
         now=lambda: datetime.now(UTC),
     )
 
 
+def open_access(
+    config: ApiSettings, services: OwnCharacterServices | None
+) -> OwnCharacterAccess | None:
+    """Build what says who may use visitors' own characters; None where there are none."""
+    if services is None or not config.own_characters_per_day:
+        return None
+    from functions.api.own_characters.access import OwnCharacterAccess  # noqa: PLC0415 - as above
+
+    return OwnCharacterAccess(services.store, config.own_characters_public)
+
+
 def open_catalogue(
-    config: ApiSettings, open_bucket: Callable[[], Bucket] | None = None
+    config: ApiSettings,
+    open_bucket: Callable[[], Bucket] | None = None,
+    own: OwnCharacters | None = None,
 ) -> Catalogue:
     """Build the catalogue.
 
@@ -181,7 +199,7 @@ def open_catalogue(
         raise SettingsError(
             f"DEFAULT_CHARACTER: expected one of {', '.join(built_in)}, found {default!r}."
         )
-    return Catalogue(built_in, bucket, config.characters_refresh_seconds, default)
+    return Catalogue(built_in, bucket, config.characters_refresh_seconds, default, own=own)
 
 
 def check_characters(config: ApiSettings) -> None:

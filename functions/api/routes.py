@@ -15,7 +15,9 @@ from functions.api.answers import models
 from functions.api.answers.line import Line
 from functions.api.answers.problems import Problem
 from functions.api.answers.waiting import final_voice_or_problem, wait_until_final, while_connected
+from functions.api.own_characters import KEY_HEADER
 from functions.api.taking import multipart
+from functions.api.taking.choice import Visitor
 from functions.api.verifications import add_verifications
 from shared.ports.store import UnknownVoiceError, UnreadableVoiceError
 from shared.ports.tokens import TokenRefusedError
@@ -59,6 +61,8 @@ VoiceId = Annotated[
     ),
 ]
 Authorization = Annotated[str | None, Header()]
+Key = Annotated[str | None, Header(alias=KEY_HEADER, max_length=100)]
+"""The secret of an own character's owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,23 +161,25 @@ def _add_voices(router: APIRouter, dependencies: Dependencies) -> None:
         request: Request,
         wish: models.Wish | None = None,
         authorization: Authorization = None,
+        own_character_key: Key = None,
     ) -> models.VoiceCreated:
         """Create a voice, and warm the conversion up.
 
         Call it when the recording begins, or with a text, which is then converted at once.
         """
         begin = time.time()
-        owner = await dependencies.sign_in.uid_of(authorization)
+        uid = await dependencies.sign_in.uid_of(authorization)
+        visitor = Visitor(uid, own_character_key)
         client = dependencies.limits.client_of(request)
         await dependencies.outcomes.settle(client)
         name = dependencies.client_names.name_of(client)
         to_load = dependencies.catalogue.to_load(wish.character if wish else None)
         async with dependencies.warm_up.sending(to_load):
             if isinstance(wish, models.NewTextVoice):
-                voice, upload = await dependencies.texts.create(wish, owner, name), None
+                voice, upload = await dependencies.texts.create(wish, visitor, name), None
             else:
                 voice, signed = await dependencies.intake.create(
-                    wish or models.NewVoice(), owner, name
+                    wish or models.NewVoice(), visitor, name
                 )
                 upload = models.Upload(**asdict(signed))
         dependencies.outcomes.remember(client, voice.voice_id)
@@ -285,13 +291,18 @@ def _add_characters(router: APIRouter, dependencies: Dependencies) -> None:
     @router.get(
         "/characters/{character}",
         dependencies=[_admitted(dependencies)],
-        responses=models.problem_responses(403, 404, 422, 429, 503),
+        responses=models.problem_responses(401, 403, 404, 422, 429, 503),
     )
     async def show_character(
         character: Annotated[str, Path(max_length=64)],
+        authorization: Authorization = None,
+        own_character_key: Key = None,
     ) -> models.CharacterFacts:
-        """Tell of one character, a visitor's own one included, which no list has."""
-        return _character_facts(await dependencies.catalogue.find(character), dependencies)
+        """Tell of one character, a visitor's own one included, if this visitor may use it."""
+        uid = await dependencies.sign_in.uid_of(authorization)
+        visitor = Visitor(uid, own_character_key)
+        found = await dependencies.catalogue.find(character, visitor)
+        return _character_facts(found, dependencies)
 
     @router.get(
         "/characters/{character}/portrait",

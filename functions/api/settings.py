@@ -62,6 +62,8 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         live_ticket_keys: the secret keys of its tickets, separated by commas; the first one signs.
         own_characters_per_day: how many characters of their own voice all visitors together may
             begin in a day; 0 to offer none. Only the local cloud has a trainer.
+        own_characters_public: whether their owners may show them to everybody, in the list of the
+            characters.
         own_recordings_bucket: the bucket of these visitors' recordings; needed with the number.
         trainer_url: where the trainer of these characters is told that one waits; likewise.
         web_root: folder of the built page; only in the local cloud.
@@ -86,6 +88,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     live_url: WebSocketAddress | None = None
     live_ticket_keys: TicketKeys = ()
     own_characters_per_day: Annotated[int, Field(ge=0, le=1000)] = 0
+    own_characters_public: bool = False
     own_recordings_bucket: BucketName | None = None
     trainer_url: WebAddress | None = None
     web_root: Path | None = None

@@ -153,7 +153,10 @@ class Runner:
             snapshot = await self.store.read(character_id)
         except UnknownOwnCharacterError:
             return False
-        return snapshot.character.status is not Status.READY
+        character = snapshot.character
+        if character.status is Status.READY:
+            return character.keeps_recordings and character.has_recordings
+        return True
 
     async def _train(self, character: OwnCharacter) -> None:
         try:

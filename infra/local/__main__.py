@@ -212,6 +212,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--app-check", action="store_true", help=text)
     text = "let visitors make characters of their own voice, over the api, so many a day"
     parser.add_argument("--own-characters", type=_per_day, metavar="N", help=text)
+    text = "let their owners show them to everybody, in the list of the characters"
+    parser.add_argument("--public-characters", action="store_true", help=text)
     text = "folder for endpoints.json and the logs"
     parser.add_argument("--folder", type=Path, default=ROOT / ".local", help=text)
     # Ctrl-C is how it ends.
@@ -240,6 +242,8 @@ def _own_characters(parsed: argparse.Namespace) -> OwnCharacterOptions | None:
         UsageError: the options contradict each other.
     """
     if parsed.own_characters is None:
+        if parsed.public_characters:
+            raise UsageError("--public-characters needs --own-characters N")
         return None
     if parsed.embedded is False or parsed.scale_to_zero is not None:
         raise UsageError(
@@ -249,7 +253,8 @@ def _own_characters(parsed: argparse.Namespace) -> OwnCharacterOptions | None:
     # Imported here: the other commands do without its packages.
     from infra.local.cloud.own_characters import training_program  # noqa: PLC0415
 
-    return OwnCharacterOptions(parsed.own_characters, (str(training_program()), "-m", "training"))
+    command = (str(training_program()), "-m", "training")
+    return OwnCharacterOptions(parsed.own_characters, command, parsed.public_characters)
 
 
 def _origin(text: str) -> str:

@@ -31,7 +31,7 @@ from shared.errors import PassingError
 from shared.voices.objects import ObjectMissingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from shared.ports.bucket import Bucket
     from shared.voices.objects import ObjectFacts
@@ -108,11 +108,13 @@ class CharacterBucket:
         )
         return _published(found, manifest, [*own, *shared])
 
-    async def list(self) -> Mapping[str, PublishedCharacter]:
+    async def list(
+        self, *, with_own: Collection[str] = frozenset()
+    ) -> Mapping[str, PublishedCharacter]:
         """Return every complete character, by id and in the order of the ids.
 
         A wrong or incomplete one is left out and logged. Visitors' own characters are left out,
-        too: only those who know the id may use them.
+        too, but for those that are named: their owners decide who may use them.
 
         Raises:
             StorageUnavailableError: Cloud Storage did not answer.
@@ -121,7 +123,8 @@ class CharacterBucket:
         manifests = [
             each
             for each in objects
-            if (character_id := _id_of(each.name)) is not None and not is_own(character_id)
+            if (character_id := _id_of(each.name)) is not None
+            and (not is_own(character_id) or character_id in with_own)
         ]
         found = await asyncio.gather(*(self._judge(each, objects) for each in manifests))
         published = [each for each in found if each is not None]

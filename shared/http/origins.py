@@ -48,7 +48,7 @@ class AllowedOriginsMiddleware(CORSMiddleware):
             app,
             allow_origins=[origin for origin in allowed if not origin.endswith(ANY_PORT)],
             allow_origin_regex=_any_port_pattern(allowed),
-            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=headers,
             expose_headers=["Retry-After"],
             max_age=3600,

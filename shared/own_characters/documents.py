@@ -13,7 +13,9 @@ from shared.own_characters.own_character import (
     TrainingErrorCode,
     TrainingFailure,
     TypedConsent,
+    Visibility,
 )
+from shared.own_characters.ownership import is_public
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,20 +54,23 @@ def to_state(character: OwnCharacter) -> dict[str, Any]:
 def to_document(character: OwnCharacter) -> dict[str, Any]:
     """Return the document of a character; the id is its name, not a field.
 
-    Three fields follow from the others, each for one query or lifetime: `train_at`, from when on a
-    trainer may take it; `clean_at`, from when on its recordings are to be deleted; `delete_at`,
-    when Firestore deletes the document, should nobody else have done so. Each is missing where
-    there is no such moment, so that the index has nothing of it.
+    Four fields follow from the others, each for one query or lifetime: `train_at`, from when on a
+    trainer may take it; `clean_at`, from when on its recordings are to be deleted; `public_at`,
+    since when everybody may use it; `delete_at`, when Firestore deletes the document, should nobody
+    else have done so. Each is missing where there is no such moment, so that the index has nothing
+    of it.
     """
     document = asdict(character)
     del document["character_id"]
     document["status"] = character.status.value
+    document["visibility"] = character.visibility.value
     document["sentence"] = character.sentence.to_json()
     if character.error is not None:
         document["error"]["code"] = character.error.code.value
     moments = {
         "train_at": _train_at(character),
         "clean_at": _clean_at(character),
+        "public_at": character.updated_at if is_public(character) else None,
         "delete_at": character.expire_at and character.expire_at + _KEPT_LONGER,
     }
     return document | {name: moment for name, moment in moments.items() if moment is not None}
@@ -84,6 +89,7 @@ def from_document(character_id: str, document: Mapping[str, Any]) -> OwnCharacte
     parts = {
         "character_id": character_id,
         "status": Status(document["status"]),
+        "visibility": Visibility(document["visibility"]),
         "consent": TypedConsent(**document["consent"]),
         "sentence": ConsentSentence.from_json(document["sentence"]),
         "error": error and TrainingFailure(TrainingErrorCode(error["code"]), error["message"]),
@@ -99,5 +105,6 @@ def _train_at(character: OwnCharacter) -> datetime | None:
 
 def _clean_at(character: OwnCharacter) -> datetime | None:
     if character.status is Status.READY:
-        return character.updated_at if character.has_recordings else None
+        is_kept = character.keeps_recordings or not character.has_recordings
+        return None if is_kept else character.updated_at
     return character.expire_at if character.status in {Status.COLLECTING, Status.FAILED} else None

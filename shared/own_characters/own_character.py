@@ -37,6 +37,19 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
+class Visibility(StrEnum):
+    """Who may speak with a character, besides its owner."""
+
+    PRIVATE = "private"
+    """Nobody."""
+
+    LINK = "link"
+    """Whoever knows the id."""
+
+    PUBLIC = "public"
+    """Everybody: it is in the list, where the operator allows that."""
+
+
 class TrainingErrorCode(StrEnum):
     """Why a training failed."""
 
@@ -98,6 +111,9 @@ class OwnCharacter:
         share: how much of that stage is done, 0 to 1.
         error: why the last training failed.
         has_recordings: whether its recordings may still be there; after a training they go.
+        keeps_recordings: whether its owner keeps them for a better training.
+        has_bundle: whether a training has succeeded: somebody can speak with it.
+        visibility: who may speak with it.
     """
 
     character_id: str
@@ -117,10 +133,19 @@ class OwnCharacter:
     share: float | None = None
     error: TrainingFailure | None = None
     has_recordings: bool = True
+    keeps_recordings: bool = False
+    has_bundle: bool = False
+    visibility: Visibility = Visibility.PRIVATE
 
     def is_key(self, key: str) -> bool:
         """Whether this is the owner's secret."""
         return hmac.compare_digest(digest_of(key), self.key_sha256)
+
+    def is_owned_by(self, uid: str | None, key: str | None) -> bool:
+        """Whether a visitor is its owner: by the sign-in if it has one, otherwise by the secret."""
+        if self.owner is not None:
+            return uid == self.owner
+        return key is not None and self.is_key(key)
 
 
 def digest_of(key: str) -> str:
@@ -251,6 +276,7 @@ def finish(character: OwnCharacter, attempt: int, now: datetime) -> OwnCharacter
         stage=None,
         share=None,
         expire_at=None,
+        has_bundle=True,
         updated_at=now,
     )
 
@@ -263,7 +289,7 @@ def without_recordings(character: OwnCharacter, now: datetime) -> OwnCharacter:
 def is_to_clean(character: OwnCharacter, now: datetime) -> bool:
     """Whether recordings are to be deleted: of a ready one, or of one whose time is over."""
     if character.status is Status.READY:
-        return character.has_recordings
+        return character.has_recordings and not character.keeps_recordings
     is_over = character.expire_at is not None and character.expire_at <= now
     return is_over and character.status in {Status.COLLECTING, Status.FAILED}
 

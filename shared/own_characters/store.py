@@ -43,6 +43,10 @@ class OwnCharacterStore(Protocol):
         """Write a new document; False, and nothing is written, if a day's number is reached."""
         ...
 
+    async def take_place(self, *, most_per_day: int) -> bool:
+        """Count a further training as a new character is counted; False if there is no place."""
+        ...
+
     async def read(self, character_id: str) -> OwnCharacterSnapshot:
         """Read a document.
 
@@ -71,6 +75,10 @@ class OwnCharacterStore(Protocol):
 
     async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Read characters whose recordings are to be deleted."""
+        ...
+
+    async def public(self, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters that their owners show to everybody, those that changed first."""
         ...
 
     async def aclose(self) -> None:

@@ -22,7 +22,8 @@ _PROGRAM = ROOT / "tests" / "unit" / "train" / "trainer_program.py"
 
 async def serve(folder: Path) -> None:
     """Serve until the process is told to end."""
-    making = OwnCharacterOptions(50, (sys.executable, str(_PROGRAM), "train", str(_BUNDLE)))
+    command = (sys.executable, str(_PROGRAM), "train", str(_BUNDLE))
+    making = OwnCharacterOptions(50, command, allows_public=True)
     options = CloudOptions(folder, web_root=ROOT / "web" / "page" / "dist", own_characters=making)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.set)

@@ -18,7 +18,7 @@ from tests.browser.endpoints import ROOT, Endpoints
 from tests.browser.sounds import SAMPLE, decode, loudness, write_wav
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from playwright.sync_api import Page
@@ -32,6 +32,13 @@ _RATE = 16_000
 _AXE = """
 async () => (await axe.run()).violations.map(({ id, nodes }) =>
   `${id}: ${nodes.map((node) => node.target.join(" ")).join(", ")}`)
+"""
+
+_ADDED = "Added: 6. Not usable: 0."
+_KEPT = "JSON.parse(localStorage.getItem('voice-avatar-own-characters'))[0]"
+_OFFERED = """
+Object.fromEntries([...document.querySelectorAll("[name=character]")].map((choice) =>
+  [choice.value, choice.closest("label").innerText]))
 """
 
 
@@ -93,7 +100,7 @@ def test_a_visitor_reads_agrees_waits_and_speaks_with_the_own_character(
     expect(page.locator("#line")).to_have_text("The quick brown fox jumps over the lazy dog.")
     expect(page.locator("#to-consent")).to_be_hidden()
     page.set_input_files("#files", long_recordings)
-    expect(page.locator("#status")).to_have_text("Added: 6. Not usable: 0.")
+    expect(page.locator("#status")).to_have_text(_ADDED, timeout=60_000)
     expect(page.locator("#recordings-title")).to_have_text("Recordings: 7")
 
     page.click("#to-consent")
@@ -122,6 +129,56 @@ def test_a_visitor_reads_agrees_waits_and_speaks_with_the_own_character(
     expect(page.locator("#terms")).to_be_visible()
     gone = httpx.get(f"{own_cloud.api}/api/v1/characters/{character}")
     assert (gone.status_code, gone.json()["code"]) == (404, "unknown_character")
+
+
+def test_an_owner_renames_shares_withdraws_and_keeps_the_recordings(
+    visitor_at: NewVisitorAt, own_cloud: Endpoints, reading: Path, long_recordings: list[Path]
+) -> None:
+    page = visitor_at(own_cloud, microphone=reading).page
+    page.goto(f"{own_cloud.page}own.html")
+    agree_to_the_terms(page)
+    page.set_input_files("#files", long_recordings)
+    expect(page.locator("#status")).to_have_text(_ADDED, timeout=60_000)
+    page.click("#to-consent")
+    read_aloud(page)
+    page.check("#keeps")
+    page.click("#train")
+    expect(page.locator("#headline")).to_have_text("Ada has your voice.", timeout=60_000)
+    character = page.evaluate(_KEPT)["characterId"]
+    friend = visitor_at(own_cloud).page
+    link = f"{own_cloud.page}#character={character}"
+    expect(page.locator("[name=visibility][value=private]")).to_be_checked()
+    expect(page.locator("#share-link")).to_be_hidden()
+    assert character not in offered_to(friend, link)
+
+    page.fill("#new-name", "Countess")
+    page.click("#rename button")
+    expect(page.locator("#headline")).to_have_text("Countess has your voice.")
+    page.check("[name=visibility][value=link]")
+    expect(page.locator("#share-link")).to_be_visible()
+    assert "Countess" in offered_to(friend, link)[character]
+    assert character not in offered_to(friend, own_cloud.page)
+    page.check("[name=visibility][value=public]")
+    expect(page.locator("#copied")).to_contain_text("Changed.")
+    wait_until(lambda: character in offered_to(friend, own_cloud.page))
+    assert list(offered_to(page.context.new_page(), own_cloud.page)).count(character) == 1
+    page.check("[name=visibility][value=private]")
+    expect(page.locator("#share-link")).to_be_hidden()
+    assert character not in offered_to(friend, link)
+
+    page.click("#train-again")
+    expect(page.locator("#recordings-title")).to_have_text("Recordings: 6")
+    expect(page.locator("#to-consent")).to_be_visible()
+    read_aloud(page)
+    expect(page.locator("#recordings-title")).to_have_text("Recordings: 7")
+    page.click("#to-consent")
+    expect(page.locator("#train")).to_be_hidden()
+    read_aloud(page)
+    page.click("#train")
+    expect(page.locator("#headline")).to_have_text("Countess has your voice.", timeout=60_000)
+    page.click("#forget-recordings")
+    expect(page.locator("#kept-recordings")).to_be_hidden()
+    expect(page.locator("#copied")).to_contain_text("The character stays.")
 
 
 @pytest.mark.parametrize("locale", ["en-GB", "ja-JP"])
@@ -197,6 +254,22 @@ def test_a_deployment_without_own_characters_offers_none(open_page: Any) -> None
     expect(visitor.page.locator("#own-voice")).to_be_hidden()
     visitor.page.goto(f"{visitor.cloud.page}own.html")
     expect(visitor.page.locator("#headline")).to_contain_text("not offered here")
+
+
+def offered_to(page: Page, address: str) -> dict[str, str]:
+    """The characters that a visitor who opens an address can choose: their labels by id."""
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("body[data-scene=start]")
+    offered: dict[str, str] = page.evaluate(_OFFERED)
+    return offered
+
+
+def wait_until(is_so: Callable[[], bool], seconds: float = 60) -> None:
+    late = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < late
+        time.sleep(0.5)
 
 
 def agree_to_the_terms(page: Page) -> None:

@@ -43,7 +43,8 @@ async def test_a_visitor_makes_a_character_hears_it_and_deletes_it(
         require_emulators()
     for name in ("FIRESTORE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
         monkeypatch.setenv(name, "")
-    making = OwnCharacterOptions(1, (sys.executable, str(PROGRAM), "train", str(BUNDLE)))
+    command = (sys.executable, str(PROGRAM), "train", str(BUNDLE))
+    making = OwnCharacterOptions(1, command, allows_public=True)
     options = CloudOptions(tmp_path, own_characters=making)
     async with (
         local_cloud(options, embedded=embedded, note=print) as cloud,
@@ -72,7 +73,9 @@ async def test_a_visitor_makes_a_character_hears_it_and_deletes_it(
             while (await client.get(path, headers=key)).json()["recordings"]:  # noqa: ASYNC110 - no document to listen to
                 await asyncio.sleep(0.1)
         wish = {"character": character_id, "content_type": "audio/wav"}
-        voice = (await client.post("/api/v1/voices", json=wish)).json()
+        stranger = await client.post("/api/v1/voices", json=wish)
+        assert stranger.json()["code"] == "unknown_character"
+        voice = (await client.post("/api/v1/voices", json=wish, headers=key)).json()
         upload = voice["upload"]
         await client.put(upload["url"], headers=upload["headers"], content=speech(2))
         done = await client.get(f"/api/v1/conversion/{voice['voice_id']}")
@@ -80,6 +83,15 @@ async def test_a_visitor_makes_a_character_hears_it_and_deletes_it(
         assert done.json()["result"]["seconds"] > 1
         listed = (await client.get("/api/v1/characters")).json()["characters"]
         assert character_id not in {each["id"] for each in listed}
+        shown = await client.patch(path, json={"visibility": "public", "name": "Ada"}, headers=key)
+        assert shown.status_code == 200, shown.text
+        async with asyncio.timeout(30):
+            while True:
+                listed = (await client.get("/api/v1/characters")).json()["characters"]
+                if {"ja": "Ada", "en": "Ada"} in [each["name"] for each in listed]:
+                    break
+                await asyncio.sleep(0.5)
+        assert (await client.post("/api/v1/voices", json=wish)).status_code == 201
 
         assert (await client.delete(path, headers=key)).status_code == 204
 

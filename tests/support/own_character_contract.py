@@ -13,6 +13,7 @@ import pytest
 from shared.characters.own_ids import new_character_id
 from shared.characters.spoken_consent import draw_sentence
 from shared.own_characters import own_character as own
+from shared.own_characters import ownership
 from shared.own_characters.own_character import (
     OwnCharacter,
     TakenOverError,
@@ -69,6 +70,14 @@ def a_cleaned(now: datetime = NOW) -> OwnCharacter:
     return own.without_recordings(a_ready(now), now)
 
 
+def a_public(now: datetime = NOW) -> OwnCharacter:
+    return ownership.share(a_ready(now), own.Visibility.PUBLIC, now)
+
+
+def a_kept(now: datetime = NOW) -> OwnCharacter:
+    return ownership.keep_recordings(a_ready(now), is_wanted=True, now=now)
+
+
 EVERY_STATE: dict[str, Callable[[], OwnCharacter]] = {
     "begun": a_begun,
     "queued": a_queued,
@@ -77,6 +86,8 @@ EVERY_STATE: dict[str, Callable[[], OwnCharacter]] = {
     "ready": a_ready,
     "failed": a_failed,
     "cleaned": a_cleaned,
+    "public": a_public,
+    "kept": a_kept,
 }
 
 
@@ -166,6 +177,31 @@ class OwnCharacterStoreContract:
         with pytest.raises(UnknownOwnCharacterError):
             await store.read(third.character_id)
 
+    async def test_a_further_training_takes_a_place_of_the_day(
+        self, store: OwnCharacterStore
+    ) -> None:
+        today = datetime.now(UTC)
+        assert await store.take_place(most_per_day=2)
+        assert await store.create(a_begun(today), most_per_day=2)
+        assert not await store.take_place(most_per_day=2)
+        assert not await store.create(a_begun(today), most_per_day=2)
+
+    async def test_those_that_everybody_may_use_are_found_and_not_when_they_are_withdrawn(
+        self, store: OwnCharacterStore
+    ) -> None:
+        newer, older = a_public(PAST + timedelta(hours=1)), a_public(PAST)
+        await kept(store, newer, older, a_ready(PAST), a_begun(PAST))
+        assert await store.public(limit=10) == [older, newer]
+        assert await store.public(limit=1) == [older]
+
+        await change_own(
+            store,
+            older.character_id,
+            lambda each, now: ownership.share(each, own.Visibility.LINK, now),
+        )
+
+        assert await store.public(limit=10) == [newer]
+
     async def test_many_at_once_get_no_more_places_than_there_are(
         self, store: OwnCharacterStore
     ) -> None:
@@ -194,7 +230,8 @@ class OwnCharacterStoreContract:
     ) -> None:
         over, failed, ready = a_begun(PAST), a_failed(PAST), a_ready(PAST)
         today = datetime.now(UTC)
-        await kept(store, over, failed, ready, a_begun(today), a_queued(PAST), a_cleaned(PAST))
+        others = (a_begun(today), a_queued(PAST), a_cleaned(PAST), a_kept(PAST))
+        await kept(store, over, failed, ready, *others)
 
         found = {each.character.character_id for each in await store.to_clean(limit=10)}
 

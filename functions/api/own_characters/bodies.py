@@ -13,6 +13,7 @@ from shared.own_characters.objects import Kind  # noqa: TC001 - as above
 from shared.own_characters.own_character import (  # noqa: TC001 - as above
     Status,
     TrainingErrorCode,
+    Visibility,
 )
 from shared.voices.media import LONGEST_CONTENT_TYPE
 
@@ -69,6 +70,14 @@ class NewOwnCharacter(_Model):
     no_public_figure_no_minor: Literal[True]
 
 
+class OwnCharacterChange(_Model):
+    """What the owner changes; what is missing stays as it is."""
+
+    name: Annotated[str, _plain(40), _Seen] | None = None
+    visibility: Visibility | None = None
+    keeps_recordings: bool | None = None
+
+
 class NewRecording(_Model):
     """A recording that the owner is about to upload."""
 
@@ -113,7 +122,8 @@ class FailureFacts(_Model):
 class OwnCharacterFacts(_Model):
     """How far a character is; `share` is how much of its stage is done, 0 to 1.
 
-    Clients with Firestore listen to `document` while it is trained.
+    Clients with Firestore listen to `document` while it is trained. One that `is_usable` can be
+    spoken with, also while a better training is made.
     """
 
     character_id: str
@@ -126,3 +136,8 @@ class OwnCharacterFacts(_Model):
     share: float | None
     error: FailureFacts | None
     expires_at: datetime | None
+    is_usable: bool
+    visibility: Visibility
+    allowed_visibilities: list[Visibility]
+    keeps_recordings: bool
+    can_train_again: bool

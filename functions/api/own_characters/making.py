@@ -15,6 +15,7 @@ from shared.characters.bucket import manifest_name
 from shared.characters.own_ids import is_own, new_character_id
 from shared.characters.spoken_consent import draw_sentence
 from shared.own_characters import own_character as own
+from shared.own_characters import ownership
 from shared.own_characters.objects import (
     MAX_RECORDING_BYTES,
     MAX_RECORDINGS,
@@ -24,7 +25,12 @@ from shared.own_characters.objects import (
     recording_name,
     recordings_prefix,
 )
-from shared.own_characters.own_character import NotAllowedError, OwnCharacter, TypedConsent
+from shared.own_characters.own_character import (
+    NotAllowedError,
+    OwnCharacter,
+    TypedConsent,
+    Visibility,
+)
 from shared.own_characters.store import UnknownOwnCharacterError, change_own
 from shared.voices.media import UnsupportedContentTypeError, parse_content_type
 from shared.voices.voice import ErrorCode
@@ -33,7 +39,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime, timedelta
 
-    from functions.api.own_characters.bodies import NewOwnCharacter, NewRecording
+    from functions.api.own_characters.bodies import (
+        NewOwnCharacter,
+        NewRecording,
+        OwnCharacterChange,
+    )
     from shared.own_characters.store import OwnCharacterStore
     from shared.ports.bucket import Bucket
     from shared.voices.objects import ObjectFacts, SignedUpload
@@ -69,6 +79,7 @@ class Making:
         most_per_day: how many may be begun in a day, by all visitors together.
         upload_lifetime: how long an upload address works.
         now: tells the time.
+        allows_public: whether owners may show a character to everybody.
     """
 
     def __init__(
@@ -78,11 +89,18 @@ class Making:
         most_per_day: int,
         upload_lifetime: timedelta,
         now: Callable[[], datetime],
+        allows_public: bool = False,
     ) -> None:
         self._services = services
+        self._allows_public = allows_public
         self._most_per_day = most_per_day
         self._upload_lifetime = upload_lifetime
         self._now = now
+
+    @property
+    def visibilities(self) -> Sequence[Visibility]:
+        """Who owners may let speak with their characters."""
+        return [each for each in Visibility if each is not Visibility.PUBLIC or self._allows_public]
 
     @cached_property
     def _characters(self) -> Bucket:
@@ -105,8 +123,7 @@ class Making:
             now=now,
         )
         if not await self._services.store.create(character, most_per_day=self._most_per_day):
-            detail = "As many characters as can be made in a day were begun; come back tomorrow."
-            raise Problem(429, "too_many_own_characters", detail, {"Retry-After": "3600"})
+            raise _too_many()
         _LOG.info("own character begun", extra={"event": "own_character_begun"})
         return character, key
 
@@ -121,13 +138,13 @@ class Making:
         unknown = Problem(
             404, "unknown_own_character", "There is no such character, or it is not yours."
         )
-        if not is_own(character_id) or key is None:
+        if not is_own(character_id):
             raise unknown
         try:
             character = (await self._services.store.read(character_id)).character
         except UnknownOwnCharacterError:
             raise unknown from None
-        if not character.is_key(key) or character.owner != uid:
+        if not character.is_owned_by(uid, key):
             raise unknown
         return character
 
@@ -198,16 +215,70 @@ class Making:
                 f" taken, found {len(uploaded)} of {_bytes(uploaded)}; delete some."
             )
             raise Problem(409, "too_many_recordings", detail)
+        queued = await self._apply(character, own.queue)
+        self._services.wake_trainer()
+        _LOG.info("own character queued", extra={"event": "own_character_queued"})
+        return queued
+
+    async def change(self, character: OwnCharacter, wish: OwnCharacterChange) -> OwnCharacter:
+        """Rename, share or withdraw a character, keep its recordings or not.
+
+        Raises:
+            Problem: `own_character_busy` if it cannot be shared yet, `not_allowed_here` if the
+                operator lets nobody show a character to everybody.
+        """
+        if wish.visibility is not None and wish.visibility not in self.visibilities:
+            detail = "Characters cannot be shown to everybody here; share its link."
+            raise Problem(403, "not_allowed_here", detail)
+
+        def changed(each: OwnCharacter, now: datetime) -> OwnCharacter:
+            if wish.name is not None:
+                each = ownership.rename(each, wish.name, now)
+            if wish.visibility is not None:
+                each = ownership.share(each, wish.visibility, now)
+            if wish.keeps_recordings is not None:
+                wanted = wish.keeps_recordings
+                each = ownership.keep_recordings(each, is_wanted=wanted, now=now)
+            return each
+
+        result = await self._apply(character, changed)
+        if wish.keeps_recordings is False:
+            # It deletes what nobody keeps any more.
+            self._services.wake_trainer()
+        _LOG.info("own character changed", extra={"event": "own_character_changed"})
+        return result
+
+    async def reopen(self, character: OwnCharacter) -> OwnCharacter:
+        """Collect more recordings for a better training, with a new spoken consent.
+
+        Raises:
+            Problem: `own_character_busy` if its recordings were not kept, or
+                `too_many_own_characters`.
+        """
+        now = self._now()
+        sentence = draw_sentence(character.sentence.language, now.date())
+        # Refused before it takes a place of the day.
+        _allowed(lambda: ownership.reopen(character, sentence, now))
+        if not await self._services.store.take_place(most_per_day=self._most_per_day):
+            raise _too_many()
+        reopened = await self._apply(
+            character, lambda each, at: ownership.reopen(each, sentence, at)
+        )
+        prefix = recordings_prefix(character.character_id, Kind.CONSENT)
+        await self._services.recordings.delete_all(prefix)
+        _LOG.info("own character reopened", extra={"event": "own_character_reopened"})
+        return reopened
+
+    async def _apply(
+        self, character: OwnCharacter, transition: Callable[[OwnCharacter, datetime], OwnCharacter]
+    ) -> OwnCharacter:
         try:
-            queued = await change_own(self._services.store, character.character_id, own.queue)
+            return await change_own(self._services.store, character.character_id, transition)
         except NotAllowedError as error:
             raise Problem(409, "own_character_busy", f"{error}.") from error
         except UnknownOwnCharacterError:
             detail = "This character was deleted meanwhile."
             raise Problem(404, "unknown_own_character", detail) from None
-        self._services.wake_trainer()
-        _LOG.info("own character queued", extra={"event": "own_character_queued"})
-        return queued
 
     async def delete(self, character: OwnCharacter) -> None:
         """Delete everything of a character."""
@@ -226,10 +297,19 @@ class Making:
 
 
 def _require_collecting(character: OwnCharacter) -> None:
+    _allowed(lambda: own.require_collecting(character))
+
+
+def _allowed(act: Callable[[], object]) -> None:
     try:
-        own.require_collecting(character)
+        act()
     except NotAllowedError as error:
         raise Problem(409, "own_character_busy", f"{error}.") from error
+
+
+def _too_many() -> Problem:
+    detail = "As many characters as can be made in a day were begun; come back tomorrow."
+    return Problem(429, "too_many_own_characters", detail, {"Retry-After": "3600"})
 
 
 def _parts(name: str) -> tuple[str, str]:

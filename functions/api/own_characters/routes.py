@@ -1,9 +1,10 @@
-"""`/own-characters`: an owner makes a character of the own voice, and deletes it."""
+"""`/own-characters`: an owner makes a character of the own voice, shares it, and deletes it."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Path, Response
 
@@ -11,14 +12,17 @@ from functions.api.answers import models
 from functions.api.answers.problems import Problem
 from functions.api.own_characters import KEY_HEADER, bodies
 from shared.own_characters.documents import state_path
+from shared.own_characters.own_character import OwnCharacter
+from shared.own_characters.ownership import is_to_train_again
 
 if TYPE_CHECKING:
     from functions.api.own_characters.making import Making
     from functions.api.protection.sign_in import SignIn
-    from shared.own_characters.own_character import OwnCharacter
 
 CharacterId = Annotated[str, Path(max_length=64)]
 Authorization = Annotated[str | None, Header()]
+PATH: Final = "/own-characters/{character_id}"
+Find = Callable[[str, str | None, str | None], Awaitable[OwnCharacter]]
 Key = Annotated[str | None, Header(alias=KEY_HEADER, max_length=100)]
 
 
@@ -31,7 +35,6 @@ def add_own_characters(router: APIRouter, making: Making, sign_in: SignIn, admit
         sign_in: where visitors can sign in, only those who have may make a character.
         admitted: counts and checks requests before their body is read.
     """
-    path = "/own-characters/{character_id}"
 
     async def find(character_id: str, key: str | None, authorization: str | None) -> OwnCharacter:
         return await making.find(character_id, key, await sign_in.uid_of(authorization))
@@ -59,7 +62,7 @@ def add_own_characters(router: APIRouter, making: Making, sign_in: SignIn, admit
         )
 
     @router.get(
-        path,
+        PATH,
         dependencies=[admitted],
         responses=models.problem_responses(401, 403, 404, 422, 429, 503),
     )
@@ -70,7 +73,7 @@ def add_own_characters(router: APIRouter, making: Making, sign_in: SignIn, admit
         return await _facts(making, await find(character_id, key, authorization))
 
     @router.post(
-        f"{path}/recordings",
+        f"{PATH}/recordings",
         status_code=201,
         dependencies=[admitted],
         responses=models.problem_responses(401, 403, 404, 409, 413, 415, 422, 429, 503),
@@ -89,7 +92,7 @@ def add_own_characters(router: APIRouter, making: Making, sign_in: SignIn, admit
         )
 
     @router.delete(
-        f"{path}/recordings/{{recording_id}}",
+        f"{PATH}/recordings/{{recording_id}}",
         status_code=204,
         dependencies=[admitted],
         responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503),
@@ -105,7 +108,7 @@ def add_own_characters(router: APIRouter, making: Making, sign_in: SignIn, admit
         return Response(status_code=204)
 
     @router.post(
-        f"{path}/training",
+        f"{PATH}/training",
         status_code=202,
         dependencies=[admitted],
         responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503),
@@ -117,8 +120,41 @@ def add_own_characters(router: APIRouter, making: Making, sign_in: SignIn, admit
         character = await making.train(await find(character_id, key, authorization))
         return await _facts(making, character)
 
+    _add_ownership(router, making, find, admitted)
+
+
+def _add_ownership(router: APIRouter, making: Making, find: Find, admitted: Any) -> None:
+    """Add what its owner decides about a character that is there."""
+
+    @router.patch(
+        PATH,
+        dependencies=[admitted],
+        responses=models.problem_responses(401, 403, 404, 409, 413, 415, 422, 429, 503),
+    )
+    async def change_own_character(
+        character_id: CharacterId,
+        wish: bodies.OwnCharacterChange,
+        key: Key = None,
+        authorization: Authorization = None,
+    ) -> bodies.OwnCharacterFacts:
+        """Rename, share or withdraw a character, or decide what becomes of its recordings."""
+        character = await find(character_id, key, authorization)
+        return await _facts(making, await making.change(character, wish))
+
+    @router.post(
+        f"{PATH}/again",
+        dependencies=[admitted],
+        responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503),
+    )
+    async def reopen_own_character(
+        character_id: CharacterId, key: Key = None, authorization: Authorization = None
+    ) -> bodies.OwnCharacterFacts:
+        """Collect more recordings for a better training, where the owner has kept them."""
+        character = await find(character_id, key, authorization)
+        return await _facts(making, await making.reopen(character))
+
     @router.delete(
-        path,
+        PATH,
         status_code=204,
         dependencies=[admitted],
         responses=models.problem_responses(401, 403, 404, 422, 429, 503),
@@ -149,4 +185,9 @@ async def _facts(making: Making, character: OwnCharacter) -> bodies.OwnCharacter
         if error is None
         else bodies.FailureFacts(code=error.code, message=error.message),
         expires_at=character.expire_at,
+        is_usable=character.has_bundle,
+        visibility=character.visibility,
+        allowed_visibilities=list(making.visibilities),
+        keeps_recordings=character.keeps_recordings,
+        can_train_again=is_to_train_again(character),
     )

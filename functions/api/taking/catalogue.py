@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from functions.api.answers.problems import Problem
-from functions.api.taking.choice import choose_character
+from functions.api.taking.choice import ANYBODY, choose_character
 from shared.characters.bucket import IncompleteCharacterError, NoSuchCharacterError
-from shared.characters.manifest import MAX_PORTRAIT_BYTES, ManifestError
+from shared.characters.manifest import MAX_PORTRAIT_BYTES, CharacterName, ManifestError
 from shared.characters.own_ids import is_own
 from shared.errors import PassingError
 from shared.voices.objects import StorageUnavailableError
@@ -25,7 +25,7 @@ from shared.voices.voice import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from functions.api.taking.choice import Source
+    from functions.api.taking.choice import OwnCharacters, Source, Visitor
     from shared.characters.bucket import CharacterBucket, PublishedCharacter
     from shared.characters.manifest import CharacterManifest
 
@@ -54,6 +54,7 @@ class Catalogue:
         default: the character of voices that name none, if it takes what they are made from; the
             first one if None.
         now: a clock in seconds that never goes back.
+        own: says which visitors' own characters there are; None where they are not offered.
     """
 
     def __init__(
@@ -62,7 +63,9 @@ class Catalogue:
         bucket: CharacterBucket | None = None,
         refresh_seconds: float = 20.0,
         default: str | None = None,
+        *,
         now: Callable[[], float] = time.monotonic,
+        own: OwnCharacters | None = None,
     ) -> None:
         self._all_built_in = built_in
         self._folders = {name for name, each in built_in.items() if each.folder.is_dir()}
@@ -70,7 +73,9 @@ class Catalogue:
         self._refresh_seconds = refresh_seconds
         self._default = default
         self._now = now
+        self._own = own
         self._fetched: Mapping[str, PublishedCharacter] = MappingProxyType({})
+        self._names: Mapping[str, str] = MappingProxyType({})
         self._tried_at = float("-inf")
         self._failure: StorageUnavailableError | None = None
         self._one_reading = asyncio.Lock()
@@ -85,7 +90,9 @@ class Catalogue:
         await self._read_if_older_than(self._refresh_seconds)
         return self._all()
 
-    async def choose(self, name: str | None, source: Source) -> CharacterManifest:
+    async def choose(
+        self, name: str | None, source: Source, visitor: Visitor = ANYBODY
+    ) -> CharacterManifest:
         """Find the character of an id, or the first that takes the source if none is named.
 
         Raises:
@@ -94,10 +101,12 @@ class Catalogue:
         """
         if name is None and self._default is not None:
             name = await self._usable_default(self._default, source)
-        if name is not None and is_own(name) and self._bucket is not None:
-            own = await _read_own(self._bucket, name)
+        if name is not None and is_own(name):
+            own = await self._find_own(name, visitor)
             if own is None:
-                detail = f"There is no character {name!r}; it was deleted."
+                detail = (
+                    f"There is no character {name!r}; it was deleted, or its owner withdrew it."
+                )
                 raise Problem(422, ErrorCode.UNKNOWN_CHARACTER, detail)
             return choose_character({name: own}, name, source)
         built_in = self._built_in()
@@ -111,20 +120,28 @@ class Catalogue:
                 raise self._failure
         return choose_character(self._all(), name, source)
 
-    async def find(self, character_id: str) -> CharacterManifest:
+    async def find(self, character_id: str, visitor: Visitor = ANYBODY) -> CharacterManifest:
         """Find a character by its id, whether or not the list has it.
 
         Raises:
             Problem: `unknown_character`.
             StorageUnavailableError: it may be in the bucket, which does not answer.
         """
-        if is_own(character_id) and self._bucket is not None:
-            found = await _read_own(self._bucket, character_id)
+        if is_own(character_id):
+            found = await self._find_own(character_id, visitor)
         else:
             found = (await self.list()).get(character_id)
         if found is None:
             raise Problem(404, ErrorCode.UNKNOWN_CHARACTER, "There is no such character.")
         return found
+
+    async def _find_own(self, character_id: str, visitor: Visitor) -> CharacterManifest | None:
+        """Find a visitor's own character; None if there is none that this visitor may use."""
+        if self._bucket is None or self._own is None:
+            return None
+        name = await self._own.name_for(character_id, visitor)
+        manifest = None if name is None else await _read_own(self._bucket, character_id)
+        return None if name is None or manifest is None else _called(manifest, name)
 
     async def _usable_default(self, default: str, source: Source) -> str | None:
         """Return the default character if it is there and takes the source."""
@@ -176,7 +193,10 @@ class Catalogue:
         }
 
     def _all(self) -> Mapping[str, CharacterManifest]:
-        fetched = {name: each.manifest for name, each in self._fetched.items()}
+        fetched = {
+            character_id: _called(each.manifest, self._names.get(character_id))
+            for character_id, each in self._fetched.items()
+        }
         found = {**self._built_in(), **fetched}
         return {name: found[name] for name in sorted(found, key=lambda name: name != self._default)}
 
@@ -188,7 +208,8 @@ class Catalogue:
                 return
             try:
                 async with asyncio.timeout(READING_SECONDS):
-                    found = await self._bucket.list()
+                    public = {} if self._own is None else await self._own.public()
+                    found = await self._bucket.list(with_own=public.keys())
             except (PassingError, TimeoutError) as error:
                 _LOG.warning(
                     "the characters of the bucket are not read: %s",
@@ -197,6 +218,7 @@ class Catalogue:
                 )
                 self._failure = StorageUnavailableError("the bucket of the characters")
             else:
+                self._names = public
                 self._fetched = self._without_built_in(found)
                 self._portraits = {
                     name: known for name, known in self._portraits.items() if name in self._fetched
@@ -213,6 +235,13 @@ class Catalogue:
             _LOG.warning("%s of the bucket is hidden by the built-in one", name, extra=extra)
         others = {name: each for name, each in found.items() if name not in built_in}
         return MappingProxyType(others)
+
+
+def _called(manifest: CharacterManifest, name: str | None) -> CharacterManifest:
+    """Return a manifest with the name that its owner gave it later, if any."""
+    if name is None:
+        return manifest
+    return manifest.model_copy(update={"name": CharacterName(ja=name, en=name)})
 
 
 async def _read_own(bucket: CharacterBucket, name: str) -> CharacterManifest | None:

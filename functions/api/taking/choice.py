@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from functions.api.answers.problems import Problem
 from shared.voices.voice import ErrorCode
@@ -12,6 +13,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shared.characters.manifest import CharacterManifest
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who wants a character.
+
+    Attributes:
+        uid: the Firebase uid of one who has signed in.
+        key: the secret of an own character's owner, if they have sent it.
+    """
+
+    uid: str | None = None
+    key: str | None = None
+
+
+ANYBODY: Final = Visitor()
+
+
+class OwnCharacters(Protocol):
+    """Says which visitors' own characters there are; see functions.api.own_characters.access."""
+
+    async def name_for(self, character_id: str, visitor: Visitor) -> str | None:
+        """Return a character's name; None if there is none that this visitor may speak with."""
+        ...
+
+    async def public(self) -> Mapping[str, str]:
+        """Return the names of the characters that everybody may see, by id."""
+        ...
 
 
 class Source(Enum):

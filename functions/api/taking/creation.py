@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from functions.api.answers.models import NewVoice
     from functions.api.taking.catalogue import Catalogue
+    from functions.api.taking.choice import Visitor
     from shared.characters.manifest import CharacterManifest
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
@@ -69,7 +70,7 @@ class VoiceIntake:
         self._now = now
 
     async def create(
-        self, wish: NewVoice, owner: str | None, client: str | None = None
+        self, wish: NewVoice, visitor: Visitor, client: str | None = None
     ) -> tuple[Voice, SignedUpload]:
         """Create the document of a voice, and sign the address to upload its recording to.
 
@@ -79,7 +80,7 @@ class VoiceIntake:
             Problem: `unknown_character`, `speech_not_taken`, `pitch_not_adjustable` or
                 `unsupported_content_type`.
         """
-        character = await self._catalogue.choose(wish.character, Source.SPEECH)
+        character = await self._catalogue.choose(wish.character, Source.SPEECH, visitor)
         pitch_shift = _pitch_shift(wish, character)
         options = Options(pitch_shift, wish.output_format, _content_type(wish.content_type))
         voice = voices_of.create(
@@ -87,7 +88,7 @@ class VoiceIntake:
             character.id,
             options,
             now=self._now(),
-            owner=owner,
+            owner=visitor.uid,
             client=client,
         )
         signed = await self._uploads.sign_upload(

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from functions.api.answers.models import NewTextVoice
     from functions.api.taking.catalogue import Catalogue
+    from functions.api.taking.choice import Visitor
     from shared.characters.manifest import CharacterManifest
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
@@ -77,7 +78,7 @@ class TextIntake:
         self._now = now
 
     async def create(
-        self, wish: NewTextVoice, owner: str | None, client: str | None = None
+        self, wish: NewTextVoice, visitor: Visitor, client: str | None = None
     ) -> Voice:
         """Create the document of a voice, store its text, and request its conversion.
 
@@ -86,7 +87,7 @@ class TextIntake:
             Problem: `unknown_character`, `text_not_taken`, `unknown_style`, `nothing_to_say`,
                 `text_too_long` or `text_unreadable`.
         """
-        character = await self._catalogue.choose(wish.character, Source.TEXT)
+        character = await self._catalogue.choose(wish.character, Source.TEXT, visitor)
         _require_style(character, wish.style)
         text = self._speakable(wish.text)
         options = Options(
@@ -99,7 +100,7 @@ class TextIntake:
             character.id,
             options,
             now=self._now(),
-            owner=owner,
+            owner=visitor.uid,
             client=client,
         )
         # on_upload erases an object without a document, so the document comes first.

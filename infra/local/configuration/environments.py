@@ -114,6 +114,7 @@ def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path
         environment["LIVE_TICKET_KEYS"] = names.LIVE_TICKET_KEY
     if options.own_characters is not None:
         environment["OWN_CHARACTERS_PER_DAY"] = str(options.own_characters.per_day)
+        environment["OWN_CHARACTERS_PUBLIC"] = str(options.own_characters.allows_public).lower()
         environment["OWN_RECORDINGS_BUCKET"] = names.OWN_RECORDINGS_BUCKET
         environment["TRAINER_URL"] = str(addresses.trainer)
     token = None

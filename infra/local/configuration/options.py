@@ -58,10 +58,12 @@ class OwnCharacterOptions:
     Attributes:
         per_day: how many all of them together may begin in a day.
         command: the training command, whose program has PyTorch.
+        allows_public: whether their owners may show them to everybody.
     """
 
     per_day: int
     command: tuple[str, ...]
+    allows_public: bool = False
 
 
 @dataclass(frozen=True, slots=True)

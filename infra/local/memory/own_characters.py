@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from shared.own_characters.own_character import is_to_clean, is_waiting
+from shared.own_characters.ownership import is_public
 from shared.own_characters.store import OwnCharacterSnapshot, UnknownOwnCharacterError
 from shared.ports.store import ConflictError
 
@@ -35,13 +36,14 @@ class MemoryOwnCharacters:
 
     async def create(self, character: OwnCharacter, *, most_per_day: int) -> bool:
         """Write a new document; False if a day's number is reached."""
-        since = self._now() - timedelta(days=1)
-        self._created_at = [each for each in self._created_at if each > since]
-        if len(self._created_at) >= most_per_day:
+        if not self._take_place(character.created_at, most_per_day):
             return False
-        self._created_at.append(character.created_at)
         self._write(character)
         return True
+
+    async def take_place(self, *, most_per_day: int) -> bool:
+        """Count a further training; False if a day's number is reached."""
+        return self._take_place(self._now(), most_per_day)
 
     async def read(self, character_id: str) -> OwnCharacterSnapshot:
         """Read a document; `UnknownOwnCharacterError` if there is none."""
@@ -72,8 +74,20 @@ class MemoryOwnCharacters:
         """Read characters whose recordings are to be deleted."""
         return self._found(lambda each: is_to_clean(each, self._now()))[:limit]
 
+    async def public(self, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters that their owners show to everybody, those that changed first."""
+        return [each.character for each in self._found(is_public)[:limit]]
+
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
+
+    def _take_place(self, moment: datetime, most_per_day: int) -> bool:
+        since = self._now() - timedelta(days=1)
+        self._created_at = [each for each in self._created_at if each > since]
+        if len(self._created_at) >= most_per_day:
+            return False
+        self._created_at.append(moment)
+        return True
 
     def _found(self, wanted: Callable[[OwnCharacter], bool]) -> Sequence[OwnCharacterSnapshot]:
         found = [each for each, _ in self._entries.values() if wanted(each)]

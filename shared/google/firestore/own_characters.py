@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from shared.own_characters.own_character import OwnCharacter
 
 _DAY: Final = timedelta(days=1)
-_DERIVED: Final = ("train_at", "clean_at", "delete_at")
+_DERIVED: Final = ("train_at", "clean_at", "public_at", "delete_at")
 _CHANGED: Final = (
     google_errors.Aborted,
     google_errors.AlreadyExists,
@@ -66,6 +66,15 @@ class FirestoreOwnCharacters:
         Raises:
             ConflictError: others began theirs first `COMPETITION_LIMIT` times in a row.
         """
+        return await self._take_place(character.created_at, most_per_day, character)
+
+    async def take_place(self, *, most_per_day: int) -> bool:
+        """Count a further training; False if a day's number is reached; raises as `create`."""
+        return await self._take_place(self._now(), most_per_day)
+
+    async def _take_place(
+        self, moment: datetime, most_per_day: int, character: OwnCharacter | None = None
+    ) -> bool:
         for _ in range(COMPETITION_LIMIT):
             with passing_errors():
                 begun = await self._call(self._client.document(BEGUN).get)
@@ -75,17 +84,20 @@ class FirestoreOwnCharacters:
                 if len(times) >= most_per_day:
                     return False
                 try:
-                    await self._begin(character, begun, [*times, character.created_at])
+                    await self._begin(character, begun, [*times, moment])
                 except _CHANGED:
                     # Its own first try may have been the one that was written.
-                    if await self._is_there(character):
+                    if character is not None and await self._is_there(character):
                         return True
                     continue
             return True
         raise ConflictError(f"others began theirs first {COMPETITION_LIMIT} times in a row")
 
     async def _begin(
-        self, character: OwnCharacter, begun: DocumentSnapshot[Any], times: Sequence[datetime]
+        self,
+        character: OwnCharacter | None,
+        begun: DocumentSnapshot[Any],
+        times: Sequence[datetime],
     ) -> None:
         batch = self._client.batch()
         limits = self._client.document(BEGUN)
@@ -94,8 +106,9 @@ class FirestoreOwnCharacters:
             batch.update(limits, {"times": times}, option=option)
         else:
             batch.create(limits, {"times": times})
-        batch.create(self._reference(character.character_id), to_document(character))
-        batch.set(self._state(character.character_id), to_state(character))
+        if character is not None:
+            batch.create(self._reference(character.character_id), to_document(character))
+            batch.set(self._state(character.character_id), to_state(character))
         await self._call(batch.commit)
 
     async def _is_there(self, character: OwnCharacter) -> bool:
@@ -146,6 +159,10 @@ class FirestoreOwnCharacters:
     async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Read characters whose recordings are to be deleted."""
         return await self._due("clean_at", limit)
+
+    async def public(self, limit: int) -> Sequence[OwnCharacter]:
+        """Read the characters that their owners show to everybody, those that changed first."""
+        return [each.character for each in await self._due("public_at", limit)]
 
     async def aclose(self) -> None:
         """Close the client's connection."""

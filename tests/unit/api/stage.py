@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from functions.api.own_characters.making import Making
+    from functions.api.taking.choice import OwnCharacters
     from shared.characters.bucket import CharacterBucket
     from shared.ports.store import Snapshot
     from shared.ports.tokens import TokenVerifier
@@ -128,6 +129,7 @@ class Stage:
     verifying: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(503)
     live: LiveOffer | None = None
     making: Making | None = None
+    own: OwnCharacters | None = None
     warm_up_client: httpx.AsyncClient | None = None
 
     def app(self) -> FastAPI:
@@ -138,7 +140,7 @@ class Stage:
             "nobu": a_manifest("nobu").model_copy(update={"takes": "both"}),
             "kobo": a_manifest("kobo", self.folder).model_copy(update={"pitch": None}),
         }
-        catalogue = Catalogue(characters, self.bucket)
+        catalogue = Catalogue(characters, self.bucket, own=self.own)
         intake = VoiceIntake(
             voices=self.voices,
             uploads=self.uploads,

@@ -3,13 +3,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from functions.api.answers.problems import Problem
 from functions.api.taking.catalogue import UNKNOWN_OLD_SECONDS, Catalogue
-from functions.api.taking.choice import Source
+from functions.api.taking.choice import Source, Visitor
 from shared.characters.bucket import CharacterBucket, manifest_name
 from shared.characters.manifest import MAX_PORTRAIT_BYTES
 from shared.characters.own_ids import new_character_id
@@ -20,6 +20,9 @@ from tests.support.logs import log_book
 from tests.support.virtual_time import in_virtual_time
 from tests.unit.api.stage import Stage as ApiStage
 from tests.unit.shared.character_objects import put_character, put_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 REFRESH_SECONDS = 20.0
 
@@ -278,18 +281,41 @@ async def test_a_voice_with_a_character_of_the_bucket_names_it_to_the_converter(
     assert (created.status_code, stage.container.characters) == (201, ["ada"])
 
 
-@in_virtual_time
-async def test_a_visitors_own_character_is_found_by_its_id_and_listed_nowhere() -> None:
-    stage = Stage()
-    own = new_character_id()
-    put_character(stage.objects, own)
+class OneOwn:
+    """One visitor's own character, for those who hold its key."""
 
-    assert (await stage.catalogue.find(own)).id == own
-    assert (await stage.catalogue.find("mei")).id == "mei"
-    assert await stage.listed() == ["mei"]
+    def __init__(self, character_id: str) -> None:
+        self.character_id = character_id
+        self.is_public = False
+
+    async def name_for(self, character_id: str, visitor: Visitor) -> str | None:
+        is_right = character_id == self.character_id and visitor.key == "a secret"
+        return "Ada" if is_right else None
+
+    async def public(self) -> Mapping[str, str]:
+        return {self.character_id: "Ada"} if self.is_public else {}
+
+
+@in_virtual_time
+async def test_a_visitors_own_character_is_found_by_its_owner_and_listed_if_public() -> None:
+    own, stage = new_character_id(), Stage()
+    put_character(stage.objects, own)
+    with pytest.raises(Problem):
+        await stage.catalogue.find(own, Visitor(key="a secret"))
+    access = OneOwn(own)
+    bucket = CharacterBucket(lambda: stage.objects)
+    catalogue = Catalogue({"mei": a_manifest("mei")}, bucket, 0, own=access)
+
+    found = await catalogue.find(own, Visitor(key="a secret"))
+    assert (found.id, found.name.ja) == (own, "Ada")
+    assert (await catalogue.find("mei")).id == "mei"
+    assert list(await catalogue.list()) == ["mei"]
+    access.is_public = True
+    assert list(await catalogue.list()) == ["mei", own]
+    assert (await catalogue.list())[own].name.en == "Ada"
 
     await stage.objects.delete(manifest_name(own))
     for unknown in (own, new_character_id(), "nobody"):
         with pytest.raises(Problem) as refused:
-            await stage.catalogue.find(unknown)
+            await catalogue.find(unknown, Visitor(key="a secret"))
         assert (refused.value.status, refused.value.code) == (404, "unknown_character")

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
+from functions.api.own_characters.access import OwnCharacterAccess
 from functions.api.own_characters.making import Making, OwnCharacterServices
 from infra.local.memory.own_characters import MemoryOwnCharacters
 from shared.characters.bucket import CharacterBucket
 from shared.characters.own_ids import new_character_id
 from shared.characters.spoken_consent import draw_sentence
 from shared.own_characters import own_character as own
+from shared.own_characters import ownership
 from shared.own_characters.objects import MAX_RECORDING_BYTES, MAX_RECORDINGS, Kind
 from shared.own_characters.own_character import Status
 from shared.own_characters.store import UnknownOwnCharacterError, change_own
@@ -50,7 +52,7 @@ class Clock:
 class Workshop:
     """What the making of characters speaks to, in memory."""
 
-    def __init__(self, most_per_day: int = 3) -> None:
+    def __init__(self, most_per_day: int = 3, *, allows_public: bool = False) -> None:
         self.clock = Clock()
         self.store = MemoryOwnCharacters(self.clock)
         self.recordings = MemoryBucket("recordings")
@@ -64,7 +66,9 @@ class Workshop:
             most_per_day=most_per_day,
             upload_lifetime=timedelta(minutes=10),
             now=self.clock,
+            allows_public=allows_public,
         )
+        self.access = OwnCharacterAccess(self.store, allows_public)
 
     def wake(self) -> None:
         self.woken += 1
@@ -78,7 +82,8 @@ def workshop() -> Workshop:
 @pytest_asyncio.fixture
 async def client(tmp_path: Path, workshop: Workshop) -> AsyncIterator[httpx.AsyncClient]:
     bucket = CharacterBucket(lambda: workshop.characters)
-    async with Stage(folder=tmp_path, making=workshop.making, bucket=bucket).client() as opened:
+    stage = Stage(folder=tmp_path, making=workshop.making, bucket=bucket, own=workshop.access)
+    async with stage.client() as opened:
         yield opened
 
 
@@ -307,23 +312,231 @@ async def test_a_failed_training_says_why_and_the_owner_may_ask_three_times(
     problem(await client.post(f"{path}/training", headers=key), 409, "own_character_busy")
 
 
-async def test_an_own_character_is_in_no_list_and_is_found_by_who_knows_its_id(
+async def a_ready_one(
+    client: httpx.AsyncClient, workshop: Workshop, **wish: Any
+) -> tuple[str, dict[str, str]]:
+    """Begin a character, and let a trainer finish it; its address and the header of its owner."""
+    path, key = await begin(client, **wish)
+    for kind in ("speech", "consent"):
+        await bring(client, workshop, path, key, kind)
+    assert (await client.post(f"{path}/training", headers=key)).status_code == 202
+    await train(workshop, path)
+    put_character(workshop.characters, path.rpartition("/")[2])
+    return path, key
+
+
+async def train(workshop: Workshop, path: str) -> None:
+    character_id = path.rpartition("/")[2]
+    await change_own(workshop.store, character_id, lambda each, now: own.lease(each, now, 60))
+    await change_own(
+        workshop.store, character_id, lambda each, now: own.finish(each, each.attempt, now)
+    )
+
+
+async def statuses(
+    client: httpx.AsyncClient, character_id: str, header: dict[str, str]
+) -> tuple[int, int, bool]:
+    """Speak with a character, look it up, and look for it in the list."""
+    wish = {"character": character_id}
+    spoken = await client.post("/api/v1/voices", json=wish, headers=header)
+    shown = await client.get(f"/api/v1/characters/{character_id}", headers=header)
+    for answer, status in ((spoken, 422), (shown, 404)):
+        if answer.status_code >= 400:
+            problem(answer, status, "unknown_character")
+    listed = (await client.get("/api/v1/characters")).json()["characters"]
+    is_listed = character_id in {each["id"] for each in listed}
+    return spoken.status_code, shown.status_code, is_listed
+
+
+async def test_a_private_character_is_its_owners_and_a_link_can_be_withdrawn(
     client: httpx.AsyncClient, workshop: Workshop
 ) -> None:
-    character_id = new_character_id()
-    wish = {"character": character_id}
-    problem(await client.post("/api/v1/voices", json=wish), 422, "unknown_character")
-    workshop.characters.put(f"{character_id}/character.json", b"{}")
-    problem(await client.post("/api/v1/voices", json=wish), 422, "unknown_character")
-    workshop.characters.objects.clear()
-    put_character(workshop.characters, character_id)
+    path, key = await a_ready_one(client, workshop)
+    _, others = await begin(client)
+    character_id = path.rpartition("/")[2]
+    assert (await client.get(path, headers=key)).json()["visibility"] == "private"
+    assert await statuses(client, character_id, {}) == (422, 404, False)
+    assert await statuses(client, character_id, others) == (422, 404, False)
+    assert await statuses(client, character_id, key) == (201, 200, False)
 
-    listed = (await client.get("/api/v1/characters")).json()["characters"]
+    shared = await client.patch(path, headers=key, json={"visibility": "link"})
 
-    assert character_id not in {each["id"] for each in listed}
-    assert (await client.post("/api/v1/voices", json=wish)).status_code == 201
-    workshop.characters.objects.clear()
+    assert (shared.status_code, shared.json()["visibility"]) == (200, "link")
+    assert await statuses(client, character_id, {}) == (201, 200, False)
+    await client.patch(path, headers=key, json={"visibility": "private"})
+    assert await statuses(client, character_id, {}) == (422, 404, False)
+
+
+async def test_nobody_else_changes_a_character_and_nothing_is_shared_before_it_is_ready(
+    client: httpx.AsyncClient,
+) -> None:
+    path, key = await begin(client)
+    for header in ({}, {"Own-Character-Key": "wrong"}):
+        answer = await client.patch(path, headers=header, json={"visibility": "link"})
+        problem(answer, 404, "unknown_own_character")
+        answer = await client.post(f"{path}/again", headers=header)
+        problem(answer, 404, "unknown_own_character")
+    answer = await client.patch(path, headers=key, json={"visibility": "link"})
+    problem(answer, 409, "own_character_busy")
+    answer = await client.patch(path, headers=key, json={"visibility": "public"})
+    problem(answer, 403, "not_allowed_here")
+    assert (await client.get(path, headers=key)).json()["allowed_visibilities"] == [
+        "private",
+        "link",
+    ]
+    for wrong in ({"visibility": "all"}, {"name": "<b>"}, {"owner": "Eve"}):
+        problem(await client.patch(path, headers=key, json=wrong), 422, "invalid_request")
+
+
+async def test_a_public_character_is_listed_by_the_name_that_its_owner_gives_it(
+    tmp_path: Path,
+) -> None:
+    workshop = Workshop(allows_public=True)
+    bucket = CharacterBucket(lambda: workshop.characters)
+    stage = Stage(folder=tmp_path, making=workshop.making, bucket=bucket, own=workshop.access)
+    async with stage.client() as client:
+        path, key = await a_ready_one(client, workshop)
+        character_id = path.rpartition("/")[2]
+        wish = {"visibility": "public", "name": "Ada"}
+        assert (await client.patch(path, headers=key, json=wish)).status_code == 200
+
+        assert await statuses(client, character_id, {}) == (201, 200, True)
+
+        listed = (await client.get("/api/v1/characters")).json()["characters"]
+        names = {each["id"]: each["name"] for each in listed}
+        assert names[character_id] == {"ja": "Ada", "en": "Ada"}
+        assert list(names)[-1] == character_id
+        await client.patch(path, headers=key, json={"visibility": "private"})
+        wish = {"character": character_id}
+        refused = await client.post("/api/v1/voices", json=wish)
+        # The list of this instance is read again only after some seconds.
+        problem(refused, 422, "unknown_character")
+
+
+async def test_where_public_ones_are_not_allowed_any_more_none_is_listed(
+    tmp_path: Path, workshop: Workshop
+) -> None:
+    bucket = CharacterBucket(lambda: workshop.characters)
+    stage = Stage(folder=tmp_path, making=workshop.making, bucket=bucket, own=workshop.access)
+    async with stage.client() as client:
+        path, _ = await a_ready_one(client, workshop)
+        character_id = path.rpartition("/")[2]
+        await change_own(
+            workshop.store,
+            character_id,
+            lambda each, now: ownership.share(each, own.Visibility.PUBLIC, now),
+        )
+        assert await statuses(client, character_id, {}) == (201, 200, False)
+
+
+async def test_a_signed_in_owner_needs_no_secret(tmp_path: Path, workshop: Workshop) -> None:
+    bucket = CharacterBucket(lambda: workshop.characters)
+    stage = Stage(
+        folder=tmp_path,
+        making=workshop.making,
+        bucket=bucket,
+        own=workshop.access,
+        verifier=UidTokens(),
+    )
+    mine, other = ({"Authorization": f"Bearer uid:{uid}"} for uid in ("me", "you"))
+    async with stage.client() as client:
+        body = (await client.post(PATH, json=WISH, headers=mine)).json()
+        path, key = f"{PATH}/{body['character_id']}", {"Own-Character-Key": body["key"]}
+        assert (await client.get(path, headers=mine)).status_code == 200
+        problem(await client.get(path, headers=key), 404, "unknown_own_character")
+        problem(await client.get(path, headers=key | other), 404, "unknown_own_character")
+
+
+async def test_recordings_that_were_kept_are_trained_again_with_more_of_them(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    path, key = await begin(client)
+    await client.patch(path, headers=key, json={"keeps_recordings": True})
+    for kind in ("speech", "consent"):
+        await bring(client, workshop, path, key, kind)
+    await client.post(f"{path}/training", headers=key)
+    busy = await client.post(f"{path}/again", headers=key)
+    problem(busy, 409, "own_character_busy")
+    await train(workshop, path)
+    put_character(workshop.characters, path.rpartition("/")[2])
+    assert await workshop.store.to_clean(10) == []
+    ready = (await client.get(path, headers=key)).json()
+    assert (ready["can_train_again"], len(ready["recordings"])) == (True, 2)
+
+    again = (await client.post(f"{path}/again", headers=key)).json()
+
+    assert (again["status"], again["is_usable"]) == ("collecting", True)
+    assert again["sentence"] != ready["sentence"]
+    assert [each["kind"] for each in again["recordings"]] == ["speech"]
+    assert again["expires_at"] is None
+    assert await statuses(client, path.rpartition("/")[2], key) == (201, 200, False)
+    missing = await client.post(f"{path}/training", headers=key)
+    problem(missing, 409, "recordings_missing")
+    await bring(client, workshop, path, key, "consent")
+    await bring(client, workshop, path, key, "speech")
+    assert (await client.post(f"{path}/training", headers=key)).status_code == 202
+    await train(workshop, path)
+
+    gone = await client.patch(path, headers=key, json={"keeps_recordings": False})
+
+    assert (gone.json()["status"], gone.json()["can_train_again"]) == ("ready", False)
+    found = [each.character.character_id for each in await workshop.store.to_clean(10)]
+    assert found == [path.rpartition("/")[2]]
+
+
+async def test_who_does_not_want_more_recordings_after_all_has_the_character_as_it_was(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    path, key = await begin(client)
+    await client.patch(path, headers=key, json={"keeps_recordings": True})
+    for kind in ("speech", "consent"):
+        await bring(client, workshop, path, key, kind)
+    await client.post(f"{path}/training", headers=key)
+    await train(workshop, path)
+    await client.post(f"{path}/again", headers=key)
+
+    kept = await client.patch(path, headers=key, json={"keeps_recordings": False})
+
+    assert kept.json()["status"] == "ready"
+    assert len(await workshop.store.to_clean(10)) == 1
+
+
+async def test_a_further_training_takes_a_place_of_the_day(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    path, key = await begin(client)
+    await client.patch(path, headers=key, json={"keeps_recordings": True})
+    for kind in ("speech", "consent"):
+        await bring(client, workshop, path, key, kind)
+    await client.post(f"{path}/training", headers=key)
+    await train(workshop, path)
+    for _ in range(2):
+        await begin(client)
+    full = await client.post(f"{path}/again", headers=key)
+    problem(full, 429, "too_many_own_characters")
+    assert (await client.get(path, headers=key)).json()["status"] == "ready"
+
+
+async def test_without_recordings_that_were_kept_nothing_is_trained_again(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    path, key = await a_ready_one(client, workshop)
+    problem(await client.post(f"{path}/again", headers=key), 409, "own_character_busy")
+
+
+async def test_an_id_that_nobody_has_and_a_bundle_that_is_broken_are_no_character(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    wish = {"character": new_character_id()}
     problem(await client.post("/api/v1/voices", json=wish), 422, "unknown_character")
+    path, key = await a_ready_one(client, workshop)
+    wish = {"character": path.rpartition("/")[2]}
+    workshop.characters.put(f"{wish['character']}/character.json", b"{}")
+    answer = await client.post("/api/v1/voices", json=wish, headers=key)
+    problem(answer, 422, "unknown_character")
+    workshop.characters.objects.clear()
+    answer = await client.post("/api/v1/voices", json=wish, headers=key)
+    problem(answer, 422, "unknown_character")
 
 
 def a_character(now: datetime) -> own.OwnCharacter:

@@ -11,6 +11,7 @@ import pytest
 from functions.train import runner as runners
 from shared.characters.bucket import CharacterBucket
 from shared.characters.own_ids import new_character_id
+from shared.own_characters import ownership
 from shared.own_characters.objects import (
     MAX_RECORDING_BYTES,
     MAX_RECORDINGS,
@@ -20,7 +21,7 @@ from shared.own_characters.objects import (
     recordings_prefix,
 )
 from shared.own_characters.own_character import COLLECTING_DAYS, MAX_ATTEMPTS, Status
-from shared.own_characters.store import UnknownOwnCharacterError
+from shared.own_characters.store import UnknownOwnCharacterError, change_own
 from shared.voices.objects import StorageUnavailableError
 from tests.unit.train.stage import BUNDLE, PROGRAM, Stage, speech
 
@@ -70,6 +71,31 @@ async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(stage
     left = {name.split("/")[0] for name in stage.recordings.objects}
     assert left == {other.character_id}
     assert (await stage.stored(other)).status is Status.QUEUED
+
+
+async def test_recordings_that_their_owner_keeps_stay_until_the_owner_lets_them_go(
+    stage: Stage,
+) -> None:
+    character = await stage.queued()
+
+    async def keep(*, is_wanted: bool) -> None:
+        await change_own(
+            stage.store,
+            character.character_id,
+            lambda each, now: ownership.keep_recordings(each, is_wanted=is_wanted, now=now),
+        )
+
+    await keep(is_wanted=True)
+    await stage.runner().train_next()
+    await stage.runner().clean()
+    assert len(stage.recordings.objects) == 2
+
+    await keep(is_wanted=False)
+    await stage.runner().clean()
+
+    assert not stage.recordings.objects
+    stored = await stage.stored(character)
+    assert (stored.status, stored.has_recordings) == (Status.READY, False)
 
 
 async def test_nothing_waits_when_everything_is_trained(stage: Stage) -> None:

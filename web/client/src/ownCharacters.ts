@@ -60,6 +60,17 @@ export interface OwnRecording {
   readonly bytes: number;
 }
 
+/** Who may speak with a character besides its owner: nobody, who has the link, or everybody. */
+export type Visibility = "private" | "link" | "public";
+
+/** What an owner changes; what is missing stays as it is. */
+export interface OwnCharacterChange {
+  readonly name?: string;
+  readonly visibility?: Visibility;
+  /** Whether the recordings are kept when the training is done. */
+  readonly keepsRecordings?: boolean;
+}
+
 /** How far a character is. */
 export interface OwnCharacterState {
   readonly name: string;
@@ -74,6 +85,14 @@ export interface OwnCharacterState {
   readonly share: number | null;
   /** Why the last training failed. */
   readonly error: VoiceAvatarError | null;
+  /** Whether it can be spoken with, also while a better training is made. */
+  readonly isUsable: boolean;
+  readonly visibility: Visibility;
+  /** What the operator allows. */
+  readonly allowedVisibilities: readonly Visibility[];
+  readonly keepsRecordings: boolean;
+  /** Whether its recordings were kept, so that it can be trained again with more of them. */
+  readonly canTrainAgain: boolean;
 }
 
 /** The client of an owner. */
@@ -155,6 +174,36 @@ export class OwnCharacters {
   async show(owner: OwnerOf, signal?: AbortSignal): Promise<OwnCharacterState> {
     const options = { signal, headers: keyOf(owner) };
     return parseState(await this.#api.json("GET", pathOf(owner), options));
+  }
+
+  /**
+   * Renames, shares or withdraws the character, or says what becomes of its recordings.
+   *
+   * @throws VoiceAvatarError among others `not_allowed_here` for a visibility that the operator does
+   *   not allow, `own_character_busy` for one that cannot be shared yet, `invalid_request`.
+   */
+  async change(
+    owner: OwnerOf,
+    change: OwnCharacterChange,
+    signal?: AbortSignal,
+  ): Promise<OwnCharacterState> {
+    const { keepsRecordings, ...others } = change;
+    const body =
+      keepsRecordings === undefined ? others : { ...others, keeps_recordings: keepsRecordings };
+    const options = { signal, body, headers: keyOf(owner) };
+    return parseState(await this.#api.json("PATCH", pathOf(owner), options));
+  }
+
+  /**
+   * Collects more recordings for a better training; the character stays usable meanwhile. The
+   * answer has a new sentence to agree with aloud.
+   *
+   * @throws VoiceAvatarError among others `own_character_busy` if the recordings were not kept,
+   *   `too_many_own_characters`.
+   */
+  async again(owner: OwnerOf, signal?: AbortSignal): Promise<OwnCharacterState> {
+    const options = { signal, headers: keyOf(owner) };
+    return parseState(await this.#api.json("POST", `${pathOf(owner)}/again`, options));
   }
 
   /**
@@ -287,6 +336,13 @@ function parseState(body: Answer): OwnCharacterState {
     stage: stringOr(body["stage"], null),
     share: typeof share === "number" ? share : null,
     error: error === null || error === undefined ? null : failed(asObject(error, "error")),
+    isUsable: body["is_usable"] === true,
+    visibility: asString(body["visibility"], "visibility") as Visibility,
+    allowedVisibilities: asArray(body["allowed_visibilities"], "allowed_visibilities").map(
+      (each) => asString(each, "visibility") as Visibility,
+    ),
+    keepsRecordings: body["keeps_recordings"] === true,
+    canTrainAgain: body["can_train_again"] === true,
   };
 }
 

@@ -18,6 +18,11 @@ export interface VoiceAvatarConfig {
    * function that returns a token. The client gets a token before each request about a voice.
    */
   readonly appCheck?: AppCheckConfig | (() => Promise<string>) | null;
+  /**
+   * The secret of a visitor's own character, if they hold it: only with it a private one can be
+   * spoken with. Called with the ids of own characters, and sent only to the API.
+   */
+  readonly ownCharacterKey?: (characterId: string) => string | null;
   /** Listens as the signed-in visitor, in place of `firebase`, which does so as an anonymous one. */
   readonly listen?: Listen;
 }

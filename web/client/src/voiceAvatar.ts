@@ -57,6 +57,8 @@ const WATCH_SECONDS = 300;
 const VERIFICATION_SECONDS = 130;
 const DOWNLOAD_SECONDS = 60;
 const DELETION_SECONDS = 30;
+/** How the ids of visitors' own characters begin. */
+const OWN_PREFIX = "own-";
 /** So long the audio may take over the socket after the document has said that the voice is done. */
 const AUDIO_SECONDS = 0.5;
 
@@ -65,9 +67,11 @@ export class VoiceAvatar {
   readonly #api: Api;
   readonly #watcher: Watcher;
   readonly #around: Surroundings;
+  readonly #keyOf: (characterId: string) => string | null;
 
   constructor(config: VoiceAvatarConfig, surroundings: Partial<Surroundings> = {}) {
     this.#around = { ...BROWSER, ...surroundings };
+    this.#keyOf = config.ownCharacterKey ?? (() => null);
     this.#api = new Api(config, this.#around);
     this.#watcher = new Watcher(config, this.#api, this.#around);
   }
@@ -86,7 +90,8 @@ export class VoiceAvatar {
    * @throws VoiceAvatarError `unknown_character`.
    */
   async character(id: string, signal?: AbortSignal): Promise<Character> {
-    const body = await this.#api.json("GET", `${CHARACTERS}/${encodeURIComponent(id)}`, { signal });
+    const path = `${CHARACTERS}/${encodeURIComponent(id)}`;
+    const body = await this.#api.json("GET", path, { signal, headers: this.#secretOf(id) });
     return parseCharacter(body, this.#api.address);
   }
 
@@ -97,6 +102,7 @@ export class VoiceAvatar {
   async createVoice(request: VoiceRequest, signal?: AbortSignal): Promise<Voice> {
     const body = await this.#api.json("POST", VOICES, {
       signal,
+      headers: this.#secretOf(request.character),
       body: {
         content_type: request.contentType,
         ...(request.character === undefined ? {} : { character: request.character }),
@@ -230,10 +236,11 @@ export class VoiceAvatar {
     const { onProgress, signal, outputFormat, ...wishes } = options;
     const format = outputFormat === undefined ? {} : { output_format: outputFormat };
     const body = { text, ...wishes, ...format };
+    const headers = this.#secretOf(wishes.character);
     const line = new Line(this.#around, (seconds) => onProgress?.({ step: "in_line", seconds }));
     const voice = parseAnnounced(
       await line.through(
-        () => this.#api.json("POST", VOICES, { signal, body }),
+        () => this.#api.json("POST", VOICES, { signal, body, headers }),
         signal ?? new AbortController().signal,
       ),
     );
@@ -285,6 +292,13 @@ export class VoiceAvatar {
       const response = await this.#api.request("DELETE", path, { keepalive: true, signal });
       if (!response.ok && response.status !== 404) throw await problem(response);
     });
+  }
+
+  /** The header by which the owner of a private character may speak with it. */
+  #secretOf(character: string | undefined): Record<string, string> {
+    const isOwn = character?.startsWith(OWN_PREFIX) ?? false;
+    const key = character !== undefined && isOwn ? this.#keyOf(character) : null;
+    return key === null ? {} : { "own-character-key": key };
   }
 
   async #createUnless(

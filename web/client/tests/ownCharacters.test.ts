@@ -18,6 +18,11 @@ const STATE = {
   share: 0.5,
   error: null,
   expires_at: "2999-01-01T00:00:00Z",
+  is_usable: false,
+  visibility: "private",
+  allowed_visibilities: ["private", "link"],
+  keeps_recordings: false,
+  can_train_again: false,
 };
 
 function client(network: FakeNetwork, parts: Partial<Surroundings> = {}): OwnCharacters {
@@ -62,6 +67,26 @@ describe("the client of an owner", () => {
     expect(asked?.headers.get("own-character-key")).toBe("a secret");
     expect(asked?.headers.get("content-type")).toBe("application/json");
     expect(await asked?.json()).toEqual({ kind: "speech", content_type: "audio/webm" });
+  });
+
+  test("changes what the owner wants changed, and nothing else", async () => {
+    const shared = { ...STATE, visibility: "link", keeps_recordings: true, name: "Eve" };
+    const network = new FakeNetwork({
+      [`PATCH ${PATH}`]: [json(200, shared), json(200, STATE)],
+      [`POST ${PATH}/again`]: json(200, { ...STATE, status: "collecting", is_usable: true }),
+    });
+    const owner = client(network);
+    const state = await owner.change(OWNER, { name: "Eve", visibility: "link" });
+    expect(state).toMatchObject({ name: "Eve", visibility: "link", keepsRecordings: true });
+    expect(state.allowedVisibilities).toEqual(["private", "link"]);
+    await owner.change(OWNER, { keepsRecordings: false });
+    const [first, second] = await Promise.all(
+      network.requests.map((each) => each.json() as Promise<unknown>),
+    );
+    expect(first).toEqual({ name: "Eve", visibility: "link" });
+    expect(second).toEqual({ keeps_recordings: false });
+    expect(network.requests[0]?.headers.get("own-character-key")).toBe("a secret");
+    expect(await owner.again(OWNER)).toMatchObject({ status: "collecting", isUsable: true });
   });
 
   test("sends no byte of a recording that is too large", async () => {

@@ -69,6 +69,19 @@ describe("createVoice", () => {
     expect(voice.upload.expiresAt.getUTCFullYear()).toBe(2999);
   });
 
+  test("sends the secret of an own character with that character alone", async () => {
+    const own = "own-abcdefghijklmnopqrstuvwxyz";
+    const network = new FakeNetwork({ [POST]: json(201, CREATED) });
+    const avatar = new VoiceAvatar(
+      { api: "https://api.example/", ownCharacterKey: (id) => (id === own ? "a secret" : null) },
+      { fetch: network.fetch },
+    );
+    for (const character of [own, "own-bbbbbbbbbbbbbbbbbbbbbbbbbb", "mei"])
+      await avatar.createVoice({ ...OPTIONS, character });
+    const sent = network.requests.map(({ headers }) => headers.get("own-character-key"));
+    expect(sent).toEqual(["a secret", null, null]);
+  });
+
   test("gives a problem's code, status and Retry-After", async () => {
     const problem = { code: "rate_limited", detail: "Too many voices." };
     const network = new FakeNetwork({ [POST]: json(429, problem, { "Retry-After": "7" }) });

@@ -5,6 +5,7 @@ import { VoiceAvatar } from "@voice-avatar/client";
 import { part } from "./elements.js";
 import { acceptFiles } from "./files.js";
 import { initialLanguage, remember } from "./language.js";
+import { keyOfKept } from "./own/keeping.js";
 import { Page } from "./page.js";
 import { keepShell } from "./shell.js";
 import { siteConfig } from "./site.js";
@@ -13,7 +14,7 @@ import { Verifying } from "./verifying.js";
 async function main(): Promise<void> {
   let language = initialLanguage();
   const config = await siteConfig();
-  const avatar = new VoiceAvatar(config);
+  const avatar = new VoiceAvatar({ ...config, ownCharacterKey: keyOfKept });
   const page = new Page(avatar, language, { canHear: Boolean(config.live) });
   part("#own-voice", HTMLElement).hidden = !config.ownCharacters;
   const verifying = new Verifying(avatar, language);

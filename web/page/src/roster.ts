@@ -33,11 +33,12 @@ export class Roster {
       ...(linked === null ? [] : [linked]),
       ...kept.map((each) => each.characterId),
     ]);
-    const [listed, ...own] = await Promise.all([
+    const [all, ...own] = await Promise.all([
       this.#client.characters(),
       ...[...ids].slice(0, MOST_OWN).map((id) => this.#own(id)),
     ]);
     const found = own.filter((each) => each !== null);
+    const listed = all.filter(({ id }) => !ids.has(id));
     this.#setup.offer([...listed, ...found]);
     const wanted = found.find(({ id }) => id === linked);
     if (wanted !== undefined && !this.#hasChosen) this.#setup.prefer(wanted);

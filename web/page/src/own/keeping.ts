@@ -36,6 +36,11 @@ export function keptCharacters(): readonly Kept[] {
   }
 }
 
+/** The secret of a character, if it is one of this browser's visitor. */
+export function keyOfKept(characterId: string): string | null {
+  return keptCharacters().find((each) => each.characterId === characterId)?.key ?? null;
+}
+
 /** Keeps a character as the one that was used last. */
 export function keep(kept: Kept): void {
   write([kept, ...others(kept)]);

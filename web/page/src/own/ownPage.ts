@@ -1,9 +1,11 @@
 /** An owner's way: agree, read aloud, agree aloud, wait, speak with the character. */
 import { VoiceAvatarError } from "@voice-avatar/client";
 import type {
+  OwnCharacterChange,
   OwnCharacters,
   OwnCharacterState,
   OwnerOf,
+  Visibility,
 } from "@voice-avatar/client/own-characters";
 import { part } from "../elements.js";
 import { PageError, problemOf } from "../problems.js";
@@ -59,6 +61,7 @@ export class OwnPage {
       task: "speech",
       language,
       own: null,
+      service: null,
       all: keptCharacters(),
       notice: SILENCE,
       trouble: null,
@@ -120,7 +123,28 @@ export class OwnPage {
     pressed("#copy-key", () => this.#copyKey());
     pressed("#share-link", () => this.#copyLink());
     pressed("#delete", () => this.#attempt(() => this.#delete()));
-    pressed("#another", () => this.#update({ scene: "terms", own: null, trouble: null }));
+    pressed("#another", () =>
+      this.#update({ scene: "terms", own: null, service: null, trouble: null }),
+    );
+    part("#rename", HTMLFormElement).addEventListener("submit", (event) => {
+      event.preventDefault();
+      const name = part("#new-name", HTMLInputElement).value.trim();
+      void this.#decide({ name }, (w) => w.renamed);
+    });
+    part("#visibility", HTMLFieldSetElement).addEventListener("change", ({ target }) => {
+      if (!(target instanceof HTMLInputElement)) return;
+      const visibility = target.value as Visibility;
+      void this.#decide({ visibility }, (w) => w.shared);
+    });
+    part("#keeps", HTMLInputElement).addEventListener("change", ({ target }) => {
+      const keepsRecordings = target instanceof HTMLInputElement && target.checked;
+      void this.#decide({ keepsRecordings }, SILENCE);
+    });
+    pressed("#forget-recordings", () =>
+      this.#decide({ keepsRecordings: false }, (w) => w.forgotten),
+    );
+    pressed("#train-again", () => this.#attempt(() => this.#again()));
+    pressed("#as-it-was", () => this.#attempt(() => this.#leaveAsItWas()));
     const files = part("#files", HTMLInputElement);
     files.addEventListener("change", () => {
       const chosen = [...(files.files ?? [])];
@@ -151,6 +175,7 @@ export class OwnPage {
     const begun = await this.#client.begin(terms);
     const { name, language } = terms;
     this.#keep({ ...begun, name, language, at: 0, spoken: [], isReady: false });
+    this.#update({ service: await this.#client.show(begun) });
     this.#toTask("speech");
     part("#main", HTMLButtonElement).focus();
   }
@@ -166,12 +191,13 @@ export class OwnPage {
       throw error;
     });
     this.#keep({ ...owner, ...reconciled(known ?? null, state) });
+    this.#update({ service: state });
     await this.#follow(state);
   }
 
   /** Shows a state of the service, and waits on while somebody works at the character. */
   async #follow(state: OwnCharacterState): Promise<void> {
-    if (state.status === "ready") this.#finish();
+    if (state.status === "ready") this.#finish(state);
     else if (state.status === "queued" || state.status === "training") await this.#wait();
     else {
       this.#toTask("speech");
@@ -298,9 +324,46 @@ export class OwnPage {
     if (this.#state.own?.characterId === own.characterId) await this.#follow(state);
   }
 
-  #finish(): void {
-    this.#keep({ ...this.#required(), isReady: true, spoken: [] });
-    this.#update({ scene: "ready", notice: SILENCE });
+  #finish(service: OwnCharacterState): void {
+    const { name } = service;
+    this.#keep({ ...this.#required(), name, isReady: true, spoken: [] });
+    this.#update({ scene: "ready", service, notice: SILENCE });
+  }
+
+  async #decide(change: OwnCharacterChange, said: OwnState["notice"]): Promise<void> {
+    await this.#attempt(() => this.#change(change, said));
+  }
+
+  /** Renames, shares, withdraws; or decides about the recordings. */
+  async #change(change: OwnCharacterChange, said: OwnState["notice"]): Promise<void> {
+    const before = this.#state.service;
+    // What was chosen stays chosen while the service is asked.
+    if (before !== null) this.#update({ service: { ...before, ...change } });
+    try {
+      const service = await this.#client.change(this.#required(), change, this.#work.signal);
+      this.#keep({ ...this.#required(), name: service.name });
+      this.#update({ service });
+      part("#copied", HTMLElement).textContent = said(OWN_WORDS[this.#state.language]);
+    } catch (error) {
+      this.#update({ service: before });
+      throw error;
+    }
+  }
+
+  /** Reads more for a better training; the character stays usable meanwhile. */
+  async #again(): Promise<void> {
+    const own = this.#required();
+    const state = await this.#client.again(own, this.#work.signal);
+    this.#keep({ ...own, ...reconciled(null, state), at: own.at, isReady: true });
+    this.#update({ service: state });
+    this.#toTask("speech");
+  }
+
+  async #leaveAsItWas(): Promise<void> {
+    if (!window.confirm(OWN_WORDS[this.#state.language].asItWasReally)) return;
+    await this.#change({ keepsRecordings: false }, (w) => w.forgotten);
+    const { service } = this.#state;
+    if (service !== null) await this.#follow(service);
   }
 
   async #delete(): Promise<void> {
@@ -311,7 +374,7 @@ export class OwnPage {
     this.#work.abort();
     this.#work = new AbortController();
     const notice: OwnState["notice"] = (w) => w.deleted;
-    this.#update({ scene: "terms", own: null, all: keptCharacters(), notice });
+    this.#update({ scene: "terms", own: null, service: null, all: keptCharacters(), notice });
     part("#copied", HTMLElement).textContent = "";
   }
 
@@ -407,6 +470,6 @@ function reconciled(
     sentence: state.sentence,
     at: known?.at ?? spoken.filter(({ kind }) => kind === "speech").length,
     spoken,
-    isReady: state.status === "ready",
+    isReady: state.isUsable,
   };
 }

@@ -1,5 +1,6 @@
 /** Shows the state of the page of own characters. Reads the state and never changes it. */
 import { element, part } from "../elements.js";
+import type { OwnCharacterState } from "@voice-avatar/client/own-characters";
 import type { Language } from "../words.js";
 import type { Kept, Spoken } from "./keeping.js";
 import { SENTENCES } from "./sentences.js";
@@ -22,6 +23,8 @@ export interface OwnState {
   readonly task: Task;
   readonly language: Language;
   readonly own: Kept | null;
+  /** What the service said of it last. */
+  readonly service: OwnCharacterState | null;
   readonly all: readonly Kept[];
   /** The sentence in the status line. */
   readonly notice: (words: OwnWords) => string;
@@ -74,7 +77,7 @@ export function render(state: OwnState, remove: (spoken: Spoken) => void): void 
   const share = part("#share", HTMLProgressElement);
   if (state.share === null) share.removeAttribute("value");
   else share.value = state.share;
-  show("#result", state.scene === "ready");
+  renderResult(state);
   show("#ownership", state.own !== null && state.scene !== "terms" && state.scene !== "loading");
 }
 
@@ -141,7 +144,7 @@ function renderDial(state: OwnState, words: OwnWords): void {
 }
 
 function renderCollected(state: OwnState, words: OwnWords, remove: (spoken: Spoken) => void): void {
-  const { own, scene, task } = state;
+  const { own, scene } = state;
   const isShown = own !== null && isReading(scene) && scene !== "recording";
   show("#collected", isShown);
   if (own === null || !isShown) return;
@@ -152,11 +155,32 @@ function renderCollected(state: OwnState, words: OwnWords, remove: (spoken: Spok
   const hint =
     seconds >= GOOD_SECONDS ? words.minutesGood : isEnough ? words.minutesEnough : words.minutesFew;
   setText(part("#minutes-hint", HTMLElement), hint);
+  renderNextSteps(state, own, isEnough);
+  renderRecordings(own, words, remove);
+}
+
+/** Where the owner can go from here. */
+function renderNextSteps({ task, service }: OwnState, own: Kept, isEnough: boolean): void {
   show("#to-consent", task === "speech" && isEnough);
   show("#to-reading", task === "consent");
   show("#train", task === "consent" && isEnough && hasConsent(own));
   show("#files-label", task === "speech");
-  renderRecordings(own, words, remove);
+  show("#keeping", task === "consent");
+  part("#keeps", HTMLInputElement).checked = service?.keepsRecordings ?? false;
+  show("#as-it-was", service?.isUsable ?? false);
+}
+
+/** What the owner decides about a character that is there. */
+function renderResult({ scene, service }: OwnState): void {
+  const isShown = scene === "ready" && service !== null;
+  show("#result", isShown);
+  if (!isShown) return;
+  const name = part("#new-name", HTMLInputElement);
+  if (document.activeElement !== name) name.value = service.name;
+  part(`[name=visibility][value=${service.visibility}]`, HTMLInputElement).checked = true;
+  show("#visible-to-all", service.allowedVisibilities.includes("public"));
+  show("#link", service.visibility !== "private");
+  show("#kept-recordings", service.canTrainAgain);
 }
 
 function renderRecordings(own: Kept, words: OwnWords, remove: (spoken: Spoken) => void): void {
