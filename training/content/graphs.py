@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from speech.bundles.weights import with_weights_of
 from training.content.encoder import CHANNELS
 from training.decoder.export import TOLERANCE, ExportError, write_graph
-from training.decoder.folded import FoldedGraph, FoldedVoice
+from training.decoder.folded import FoldedEar, FoldedVoice
 from training.decoder.network import OUTPUT_HOP, VOICING_SHARPNESS, Network, Size
 from training.decoder.stream import StreamGraph
 from training.decoder.stream_export import check_stream, example, leave_out_weights
@@ -53,10 +53,10 @@ class SpeakingGraph(nn.Module):
         return spoken
 
 
-class HearingGraph(FoldedGraph):
+class HearingGraph(FoldedEar):
     """The student: `wave` [1, 160 T] at 16 kHz to `content` [1, T, 128] without a mean."""
 
-    def forward(self, wave: Tensor) -> Tensor:  # type: ignore[override] # it does not speak
+    def forward(self, wave: Tensor) -> Tensor:
         """Hear; see the class."""
         mel = self.network.normalise(self.mel_power(wave))
         return self.network.hear(mel).transpose(1, 2)

@@ -31,7 +31,7 @@ from training.content.graphs import (
     export_stream,
 )
 from training.decoder.export import ExportError
-from training.decoder.graph_weights import load_halves
+from training.decoder.graph_weights import load_network
 from training.decoder.network import Network
 
 ORIGIN = "small encoder for streams, taught by the encoder of Whisper base (OpenAI, MIT licence)"
@@ -60,8 +60,7 @@ def make_live(bundle: Path, student: str) -> None:
     if CONTENT not in read_manifest(bundle).graphs:
         raise ExportError(f"{bundle.name}: expected a character with the graph {CONTENT}")
     shared = bundle.parent / ENCODERS / f"{student}.onnx"
-    network = Network(SIZE)
-    load_halves(bundle / f"{HARMONIC}.onnx", shared, network)
+    network = load_network(bundle / f"{HARMONIC}.onnx", shared, SIZE)
     file = bundle / f"{STREAM}.onnx"
     export_stream(network, file, bundle / f"{HARMONIC}.onnx", shared)
     manifest: dict[str, Any] = json.loads((bundle / MANIFEST).read_text("utf-8"))

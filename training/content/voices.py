@@ -127,10 +127,16 @@ def begin(people: Mapping[str, Scale], average: Path = AVERAGE) -> Voices:
             for name in kept.files
             if name.startswith(_DECODER)
         }
-        known = dict(zip(kept["names"].tolist(), kept["speaker.weight"], strict=True))
-    usual = np.mean(list(known.values()), 0)
-    vectors = np.array([known.get(name, usual) for name in people], np.float32)
+    vectors = np.array([vector_of(name, average) for name in people])
     return Voices(weights, vectors, list(people.values()))
+
+
+def vector_of(name: str, average: Path = AVERAGE) -> NDArray[np.float32]:
+    """What a person of the average decoder is told apart by; the mean of all for anybody else."""
+    with np.load(average) as kept:
+        known = dict(zip(kept["names"].tolist(), kept["speaker.weight"], strict=True))
+    vector = known[name] if name in known else np.mean(list(known.values()), 0)
+    return np.asarray(vector, np.float32)
 
 
 def begin_from_nothing(people: Mapping[str, Scale], seed: int) -> Voices:

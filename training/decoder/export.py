@@ -1,4 +1,4 @@
-"""Writes graphs as ONNX, and checks that they speak as their network does."""
+"""Writes graphs as ONNX."""
 
 import math
 from collections.abc import Callable
@@ -12,11 +12,6 @@ import onnxruntime
 import torch
 from numpy.typing import NDArray
 
-from training.decoder.folded import FoldedGraph
-from training.decoder.graph import CharacterGraph
-from training.decoder.network import OUTPUT_HOP, Network
-
-GRAPH = "harmonic.onnx"
 OPSET = 18
 # How much of the voice a difference may be, by their root mean squares: 40 dB below it.
 TOLERANCE = 0.01
@@ -54,27 +49,6 @@ class Melody:
         }
 
 
-def export(network: Network, folder: Path) -> Path:
-    """Writes the graph of a network that hears by itself into a folder and checks it.
-
-    Raises:
-        ExportError: the graph differs from the network, or has foreign operators.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / GRAPH
-    frames = torch.export.Dim("frames", min=8, max=1_000_000)
-    write_graph(
-        file,
-        FoldedGraph(network).eval(),
-        character_inputs(150),
-        input_names=["wave", "f0", "voicing", "noise"],
-        output_names=["audio"],
-        dynamic_shapes=({1: 160 * frames}, {1: frames}, {1: frames}, {1: 240 * frames + 240}),
-    )
-    _check(CharacterGraph(network).eval(), file)
-    return file
-
-
 def write_graph(
     file: Path,
     graph: torch.nn.Module,
@@ -107,17 +81,6 @@ def write_graph(
     optimise(file)
     strip(file)
     halve_weights(file, is_table)
-
-
-def character_inputs(frames: int) -> tuple[torch.Tensor, ...]:
-    """Something to try a graph with: wave, f0, voicing and noise."""
-    random = torch.Generator().manual_seed(frames)
-    return (
-        torch.randn(1, 160 * frames, generator=random) * 0.05,
-        torch.rand(1, frames, generator=random) * 100 + 280,
-        torch.rand(1, frames, generator=random),
-        torch.randn(1, OUTPUT_HOP * (frames + 1), generator=random),
-    )
 
 
 def optimise(file: Path) -> None:
@@ -192,27 +155,3 @@ def _widen(half: str, name: str) -> onnx.NodeProto:
     return onnx.helper.make_node(
         "Cast", [half], [name], name=f"{name}.widen", to=onnx.TensorProto.FLOAT
     )
-
-
-def _check(graph: CharacterGraph, file: Path) -> None:
-    options = onnxruntime.SessionOptions()
-    # As the converter runs it: what is checked is what was written.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    for frames in (8, 150, 333):
-        inputs = character_inputs(frames)
-        with torch.no_grad():
-            expected = graph(*inputs).numpy()
-        names = ("wave", "f0", "voicing", "noise")
-        fed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
-        found = np.asarray(session.run(None, fed)[0])
-        difference = _share(found - expected, expected) if found.shape == expected.shape else 1.0
-        if difference > TOLERANCE:
-            raise ExportError(
-                f"{file.name}: with {frames} frames expected {expected.shape} as in the network,"
-                f" found {found.shape} differing by {difference:.1%} of the voice"
-            )
-
-
-def _share(difference: NDArray[np.float32], voice: NDArray[np.float32]) -> float:
-    return float(np.sqrt((difference**2).mean() / max(float((voice**2).mean()), 1e-12)))

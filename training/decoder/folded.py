@@ -1,4 +1,4 @@
-"""The exported graph: what `CharacterGraph` computes, with a fraction of the transforms' work.
+"""What the exported graphs hear and speak with: transforms with a fraction of the usual work.
 
 A Fourier transform as a product with a table of cosines and one of sines is quicker than its size
 suggests if the tables are small. Both symmetries of a real transform make them so. About the
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from training.decoder.graph import CharacterGraph
 from training.decoder.network import (
     CEPSTRUM_SIZE,
     FFT_SIZE,
@@ -39,15 +38,19 @@ Table = NDArray[np.float64]
 Pair = tuple[Tensor, Tensor]
 
 
-class FoldedGraph(CharacterGraph):
-    """A `CharacterGraph` with the same inputs and the same output, up to rounding."""
+class FoldedEar(nn.Module):
+    """Hears mel power, and holds the network that it is for.
+
+    Args:
+        network: of the graphs that are made of this.
+    """
 
     low_filters: Tensor
     high_filters: Tensor
 
     def __init__(self, network: Network) -> None:
-        super().__init__(network)
-        self.voice = FoldedVoice()
+        super().__init__()
+        self.network = network
         # The window is 400 samples centred in three hops of 160.
         self.spectrum = FoldedSpectrum(features.FFT_SIZE, np.pad(features.window(), 40))
         low, high = fold_bins(features.mel_filters())
@@ -55,7 +58,7 @@ class FoldedGraph(CharacterGraph):
         self.register_buffer("high_filters", _tensor(high.T), persistent=False)
 
     def mel_power(self, wave: Tensor) -> Tensor:
-        """Mel power [1, T, bands]; frame n is centred at sample 160 n."""
+        """Mel power [1, T, bands] of a wave [1, 160 T]; frame n is centred at sample 160 n."""
         # The last frame is centred a hop before the end.
         return self.mel_power_within(functional.pad(wave, (_HALF, _HALF - features.HOP)))
 

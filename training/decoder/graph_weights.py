@@ -15,71 +15,47 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from training.decoder.export import ExportError
-from training.decoder.network import MEAN_PRIOR_FRAMES, Network
+from training.decoder.network import MEAN_PRIOR_FRAMES, Network, Size
 from training.sound.features import BANDS
 
 _NETWORK, _STREAM, _HEARING, _HALF = "network.", "stream.", "hearing.", ".half"
+_CONTENT, _HEARS = "content", ("entry.", "encoder.", "content.", "mel_mean")
 
 Values = dict[str, NDArray[Any]]
 
 
-def load_network(file: Path) -> Network:
-    """The network that a character's graph was exported from, with weights of half precision.
+def load_network(speaking: Path, hearing: Path | None = None, size: Size | None = None) -> Network:
+    """Read a network out of a character's graphs, with weights of half precision.
 
     Args:
-        file: `harmonic.onnx`.
+        speaking: `harmonic.onnx`. One that is given content has only what speaks.
+        hearing: the graph of the role `content_stream`, for the rest of the network. Without it the
+            encoder of a network that is given content has learnt nothing.
+        size: of the network.
 
     Raises:
-        ExportError: it is a graph of another kind.
+        ExportError: a graph holds other weights than such a network has.
     """
-    model = onnx.load(file)
+    model = onnx.load(speaking)
     values = _values(model)
+    every = values if hearing is None else values | _values(onnx.load(hearing))
     state = {
         _place(name): torch.tensor(value.astype(np.float32))
-        for name, value in values.items()
-        if name.startswith(_NETWORK)
+        for name, value in every.items()
+        if _NETWORK in name
     }
     # The export stores the prior of the mean spectrum as one product.
-    for prior in (value for value in values.values() if value.shape == (BANDS,)):
+    for prior in (value for value in every.values() if value.shape == (BANDS,)):
         state["mel_mean"] = torch.tensor(prior / MEAN_PRIOR_FRAMES)
-    network = Network()
-    if set(state) != set(network.state_dict()):
-        raise ExportError(f"{file.name}: expected the weights of this network, found others")
+    network = Network(size)
+    lacking = network.state_dict().keys() ^ state.keys()
+    is_given_content = hearing is None and _CONTENT in {one.name for one in model.graph.input}
+    if {name for name in lacking if not (is_given_content and name.startswith(_HEARS))}:
+        raise ExportError(f"{speaking.name}: expected the weights of this network, found others")
     network.load_state_dict(state, strict=False)
     mean, spread = _melody_scale(model)
     network.melody_mean, network.melody_spread = float(values[mean]), float(values[spread])
     return network.eval()
-
-
-def load_halves(speaking: Path, hearing: Path, network: Network) -> None:
-    """Read the decoder of a character and the encoder that characters share into a network.
-
-    Args:
-        speaking: a `harmonic.onnx` that is given content.
-        hearing: a graph of the role `content_stream`.
-        network: gets the weights.
-
-    Raises:
-        ExportError: the graphs hold other weights than the network has.
-    """
-    models = [onnx.load(speaking), onnx.load(hearing)]
-    values = [_values(model) for model in models]
-    state = {
-        _place(name): torch.tensor(value.astype(np.float32))
-        for one in values
-        for name, value in one.items()
-        if _NETWORK in name
-    }
-    for prior in (value for value in values[1].values() if value.shape == (BANDS,)):
-        state["mel_mean"] = torch.tensor(prior / MEAN_PRIOR_FRAMES)
-    if set(state) != set(network.state_dict()):
-        raise ExportError(
-            f"{speaking.name}, {hearing.name}: expected the weights of this network, found others"
-        )
-    network.load_state_dict(state, strict=False)
-    mean, spread = _melody_scale(models[0])
-    network.melody_mean, network.melody_spread = float(values[0][mean]), float(values[0][spread])
-    network.eval()
 
 
 def with_weights(content: bytes, network: Network) -> bytes:

@@ -1,10 +1,10 @@
 """The conversion as a graph that keeps its state: a few frames in, as many frames out.
 
-It is what `FoldedGraph` is, but for two things. Of what follows the frames that are spoken, it
-hears `LOOKAHEAD` frames instead of all that the network's 28 frames of receptive field reach. And
-level and mean spectrum are those of what came so far. What the convolutions need of the frames
-before is kept from one run to the next instead of being computed again (as in T. Le Paine et al.,
-"Fast Wavenet generation algorithm", 2016).
+It hears and speaks as `training.content.graphs` do, but for two things. Of what follows the frames
+that are spoken, it hears `LOOKAHEAD` frames instead of all that the network's receptive field
+reaches. And level and mean spectrum are those of what came so far. What the convolutions need of
+the frames before is kept from one run to the next instead of being computed again (as in T. Le
+Paine et al., "Fast Wavenet generation algorithm", 2016).
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from training.decoder.folded import FoldedGraph, add_hops, join_samples
+from training.decoder.folded import FoldedEar, FoldedVoice, add_hops, join_samples
 from training.decoder.network import (
     MEAN_PRIOR_FRAMES,
     OUTPUT_HOP,
@@ -35,7 +35,7 @@ _TAIL_HOPS = 4  # that a frame speaks after its own two
 _FILTER_REACH = 7  # samples on either side of the low-pass filter
 
 
-class StreamGraph(FoldedGraph):
+class StreamGraph(FoldedEar):
     """Speaks `frames` frames at a time, those from `begin` to `end`.
 
     Inputs (f32): `wave` [1, 160 (frames + lookahead + 2)] from 240 samples before frame `begin`,
@@ -46,6 +46,7 @@ class StreamGraph(FoldedGraph):
 
     def __init__(self, network: Network, frames: int = FRAMES, lookahead: int = LOOKAHEAD) -> None:
         super().__init__(network)
+        self.voice = FoldedVoice()
         self.spoken = frames
         self.lookahead = lookahead
 
@@ -63,7 +64,7 @@ class StreamGraph(FoldedGraph):
             shapes[name] = (1, channels, _dilation(block))
         return {name: torch.zeros(shape) for name, shape in shapes.items()}
 
-    def forward(  # type: ignore[override] # another signature than the whole conversion has
+    def forward(
         self, wave: Tensor, f0: Tensor, voicing: Tensor, noise: Tensor, *state: Tensor
     ) -> tuple[Tensor, ...]:
         """Speak the next frames; see the class."""

@@ -1,15 +1,8 @@
-"""Writes the graph that keeps its state, from the bundle's graph and without its weights.
+"""The graph that keeps its state, without the weights that other files of its bundle hold.
 
-`python -m training.decoder.stream_export` reads the network out of `harmonic.onnx`, so that no
-training and no checkpoint is needed. What both files would hold is left out of the second: the
-engine adds the weights of the first when it loads it.
+What those hold is left out: the engine adds it when it loads the graph.
 """
 
-import argparse
-import hashlib
-import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,41 +10,13 @@ import onnx
 import onnxruntime
 import torch
 
-from shared.characters.manifest import MANIFEST
-from speech.bundles.weights import with_weights_of
-from training.decoder.export import ExportError, write_graph
-from training.decoder.graph_weights import load_network
-from training.decoder.stream import FRAMES, StreamGraph
+from training.decoder.export import ExportError
+from training.decoder.stream import StreamGraph
 
-GRAPH = "harmonic_stream.onnx"
-ROLE = "harmonic_stream"
 _INPUTS = ("wave", "f0", "voicing", "noise")
 _FEWEST_SHARED_BYTES = 512
 # The runtime may add up in another order.
 _TOLERANCE = 1e-3
-
-
-def export_stream(bundle: Path, frames: int = FRAMES) -> Path:
-    """Writes the graph into a bundle that has `harmonic.onnx`, and names it in the manifest.
-
-    Raises:
-        ExportError: the written graph differs from the network.
-    """
-    whole = bundle / "harmonic.onnx"
-    graph = StreamGraph(load_network(whole), frames).eval()
-    file = bundle / GRAPH
-    state = graph.state()
-    write_graph(
-        file,
-        graph,
-        (*example(graph), *state.values()),
-        input_names=[*_INPUTS, *state],
-        output_names=["audio", *(f"next_{name}" for name in state)],
-    )
-    leave_out_weights(file, whole)
-    check_stream(graph, file.name, with_weights_of(file.read_bytes(), whole.read_bytes()))
-    _enter(file, bundle / MANIFEST)
-    return file
 
 
 def example(graph: StreamGraph, seed: int = 0) -> tuple[torch.Tensor, ...]:
@@ -121,32 +86,3 @@ def check_stream(graph: StreamGraph, name: str, content: bytes) -> None:
         difference = float(np.abs(audio - expected.numpy()).max())
         if difference > _TOLERANCE * float(expected.abs().max()):
             raise ExportError(f"{name}: expected what the network speaks, found another sound")
-
-
-def _enter(file: Path, manifest: Path) -> None:
-    content = file.read_bytes()
-    fields = json.loads(manifest.read_text(encoding="utf-8"))
-    fields["graphs"][ROLE] = {
-        "file": file.name,
-        "sha256": hashlib.sha256(content).hexdigest(),
-        "bytes": len(content),
-    }
-    text = json.dumps(fields, ensure_ascii=False, indent=2) + "\n"
-    manifest.write_text(text, encoding="utf-8")
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Writes the graph into the bundle that is named."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.decoder.stream_export", description=__doc__
-    )
-    parser.add_argument("bundle", type=Path, help="folder with harmonic.onnx")
-    parser.add_argument("--frames", type=int, default=FRAMES, help="frames spoken at a time")
-    parsed = parser.parse_args(arguments)
-    file = export_stream(parsed.bundle, parsed.frames)
-    print(f"wrote {file} ({file.stat().st_size / 1e3:.0f} kB)")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,19 +8,21 @@ import onnxruntime
 import pytest
 import torch
 
-from training.decoder.export import ExportError, character_inputs
-from training.decoder.graph import CharacterGraph
+from training.content.graphs import SIZE, SpeakingGraph, speaking_inputs
+from training.decoder.export import ExportError
 from training.decoder.graph_weights import load_network, with_weights
 from training.decoder.network import Network
 
-BUNDLE = Path(__file__).parents[2] / "data" / "bundles" / "mei"
+BUNDLE = Path(__file__).parents[3] / "characters" / "mei"
 MEI = BUNDLE / "harmonic.onnx"
-NAMES = ("wave", "f0", "voicing", "noise")
+FIRST = Path(__file__).parents[2] / "data" / "bundles" / "mei" / "harmonic.onnx"
+"""A network that hears by itself."""
+NAMES = ("content", "f0", "voicing", "noise")
 
 
 def spoken(content: bytes) -> np.ndarray:
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    inputs = character_inputs(50)
+    inputs = speaking_inputs(50)
     fed = {name: tensor.numpy() for name, tensor in zip(NAMES, inputs, strict=True)}
     return np.asarray(session.run(None, fed)[0])
 
@@ -28,24 +30,30 @@ def spoken(content: bytes) -> np.ndarray:
 @pytest.mark.parametrize("name", ["harmonic.onnx", "harmonic_stream.onnx"])
 def test_a_graph_with_its_own_weights_is_the_same_file(name: str) -> None:
     content = (BUNDLE / name).read_bytes()
-    assert with_weights(content, load_network(MEI)) == content
+    assert with_weights(content, load_network(MEI, size=SIZE)) == content
+
+
+def test_a_network_that_hears_by_itself_is_read_out_of_its_graph() -> None:
+    network = load_network(FIRST)
+    assert network.entry.weight.shape == (160, 80, 5)
+    assert float(network.mel_mean.mean()) == pytest.approx(-5, abs=3)
+    assert with_weights(FIRST.read_bytes(), network) == FIRST.read_bytes()
 
 
 def test_a_graph_with_other_weights_speaks_as_the_network_does() -> None:
     torch.manual_seed(1)
-    network = Network()
-    network.mel_mean.copy_(load_network(MEI).mel_mean)
+    network = Network(SIZE)
     network.cepstrum_mean[0] = 6.0
     network.melody_mean, network.melody_spread = 5.0, 0.3
     found = spoken(with_weights(MEI.read_bytes(), network))
     with torch.no_grad():
-        expected = CharacterGraph(network).eval()(*character_inputs(50)).numpy()
+        expected = SpeakingGraph(network).eval()(*speaking_inputs(50)).numpy()
     assert np.sqrt(((found - expected) ** 2).mean() / (expected**2).mean()) < 0.01
     assert np.abs(found - spoken(MEI.read_bytes())).max() > 0.01
 
 
 def test_the_graph_that_keeps_its_state_gets_what_it_has_of_its_own() -> None:
-    network = load_network(MEI)
+    network = load_network(MEI, size=SIZE)
     network.cepstrum_mean[0] = 6.0
     network.melody_mean = 5.0
     changed = onnx.load_from_string(

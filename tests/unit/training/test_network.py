@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from training.decoder.graph import CharacterGraph
+from training.decoder.folded import FoldedEar
 from training.decoder.network import OUTPUT_HOP, OUTPUT_RATE, HarmonicVoice, Network
 from training.sound.features import MelSpectrum
 
@@ -49,7 +49,7 @@ def test_the_inverse_transform_gives_the_frame_back() -> None:
 
 def test_the_graph_hears_the_mel_power_that_training_computes() -> None:
     wave = np.random.default_rng(1).standard_normal(160 * FRAMES).astype(np.float32) * 0.1
-    heard = CharacterGraph(Network()).mel_power(torch.from_numpy(wave)[None])[0].numpy()
+    heard = FoldedEar(Network()).mel_power(torch.from_numpy(wave)[None])[0].numpy()
     expected = np.exp(MelSpectrum().log_power(wave, FRAMES))
     np.testing.assert_allclose(heard, expected, rtol=1e-3, atol=1e-6)
 
@@ -59,11 +59,3 @@ def test_the_level_of_the_recording_does_not_matter() -> None:
     power = torch.rand(1, FRAMES, 80) + 0.1
     quiet, loud = network.normalise(power * 1e-3), network.normalise(power * 1e2)
     np.testing.assert_allclose(quiet.numpy(), loud.numpy(), atol=1e-4)
-
-
-def test_the_graph_gives_a_frame_of_samples_for_each_frame_it_hears() -> None:
-    _, f0, noise = voice_inputs()
-    wave = torch.randn(1, 160 * FRAMES) * 0.1
-    with torch.no_grad():
-        audio = CharacterGraph(Network()).eval()(wave, f0, torch.ones(1, FRAMES), noise)
-    assert audio.shape == (1, FRAMES * OUTPUT_HOP)
