@@ -3,15 +3,16 @@
     python -m training.kokoro .training/kokoro              # all of it
     python -m training.kokoro .training/kokoro --only hina  # one part
 
-`hina/` is what the character Hina is trained with, `people/NAME/` others to train with, and
-`judge-ja/NAME/` three voices with sentences that nobody is trained with. Each folder has WAV
-files and `transcripts.tsv`: file, language, text. `pairs/` has stereo files in which a stranger
-(left) and Hina (right) say the same, sound for sound. Needs what requirements/kokoro.txt lists,
-and espeak-ng.
+`hina/` is what the character Hina is trained with, and `judge-ja/NAME/` three voices with sentences
+that nobody is trained with: WAV files and `transcripts.tsv`, of file, language, text. `people/` has
+Opus files of strangers who speak Japanese. `pairs/` has
+stereo files in which a stranger (left) and Hina (right) say the same, sound for sound. Needs what
+requirements/kokoro.txt lists, espeak-ng, and ffmpeg.
 """
 
 import argparse
-from collections.abc import Iterable, Iterator
+import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
@@ -29,13 +30,9 @@ from training.kokoro.voices import JUDGES, alone, pair_of, stranger
 from training.sources.sentences import japanese
 
 _TEXTS = Path(__file__).with_name("texts")
-_ALONE = ("jf_nezumi", "jf_tebukuro")
-_STRANGERS = (
-    *((0, "low"), (3, "low"), (4, "low"), (7, "low"), (1, "middle"), (5, "middle"), (9, "middle")),
-    *((2, "high"), (6, "high")),
-)
-"""Seeds whose voices sound natural (DNSMOS overall from 3.0)."""
-_JAPANESE_OF_PEOPLE, _ENGLISH_OF_PEOPLE = 34, 12
+_STRANGERS = (*range(7), *range(8, 17))
+"""Seeds whose voices sound natural (DNSMOS overall from 2.9 in the first sentence)."""
+_SENTENCES_OF_STRANGERS, _MOST_SECONDS_OF_STRANGERS, _PAUSE_SECONDS = 3, 14, 0.3
 _PAIRS = 150
 
 Line = tuple[str, str]
@@ -88,6 +85,28 @@ class _Writer:
                 _store(file, np.stack(both, 1))
         print(f"{folder}: {count} pairs", flush=True)
 
+    def write_people(self) -> None:
+        """Write an Opus file of each stranger; what is there stays."""
+        folder = self._folder / "people"
+        folder.mkdir(parents=True, exist_ok=True)
+        pause = np.zeros(round(_PAUSE_SECONDS * SAMPLE_RATE), np.float32)
+        for seed in _STRANGERS:
+            file, draft = folder / f"{seed:02}.opus", folder / f"{seed:02}.wav"
+            if file.exists():
+                continue
+            voice = load(stranger(seed), self._settings)
+            parts = [
+                part
+                for text in _small_talk(seed)
+                for part in (trim(voice.speak(self._symbols("ja", text), 1.0), SAMPLE_RATE), pause)
+            ]
+            said = np.concatenate(parts[:-1])[: _MOST_SECONDS_OF_STRANGERS * SAMPLE_RATE]
+            _store(draft, said)
+            encode = ["ffmpeg", "-y", "-v", "error", "-i", str(draft), "-b:a", "24k", str(file)]
+            subprocess.run(encode, check=True)
+            draft.unlink()
+        print(f"{folder}: {len(_STRANGERS)} strangers", flush=True)
+
     def _symbols(self, language: str, text: str) -> str:
         if language == "en":
             return english_symbols(text)
@@ -104,11 +123,11 @@ def _lines(file: str, language: str) -> list[Line]:
     return [(language, line) for line in (_TEXTS / file).read_text("utf-8").splitlines()]
 
 
-def _small_talk(seed: int) -> Iterator[Line]:
+def _small_talk(seed: int) -> list[str]:
+    """One of Hina's sentences, and some by chance."""
     random = Random(seed)
-    for _ in range(_JAPANESE_OF_PEOPLE):
-        yield "ja", japanese(random)
-    yield from random.sample(_lines("hina_en.txt", "en"), _ENGLISH_OF_PEOPLE)
+    first = random.choice(_lines("hina_ja.txt", "ja"))[1]
+    return [first, *(japanese(random) for _ in range(_SENTENCES_OF_STRANGERS - 1))]
 
 
 def main() -> None:
@@ -126,10 +145,7 @@ def main() -> None:
     if asked.only in (None, "pairs"):
         writer.write_pairs(_PAIRS)
     if asked.only in (None, "people"):
-        people = {name: alone(name) for name in _ALONE}
-        people |= {f"{tract}-{seed}": stranger(seed, tract) for seed, tract in _STRANGERS}
-        for seed, (name, mixture) in enumerate(people.items()):
-            writer.write(f"people/{name}", mixture, _small_talk(seed))
+        writer.write_people()
 
 
 if __name__ == "__main__":
