@@ -7,7 +7,7 @@ import hashlib
 import io
 import zlib
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from conversion.stopwatch import Stages
 from conversion.threads import Threads
@@ -67,6 +67,20 @@ class Made:
     encoded: Encoded
     marking: Marking
     seconds: float | None
+
+
+class EarlyWork(Protocol):
+    """What was done with a recording before all of it had come.
+
+    Attributes:
+        ahead: the phrases of it that were converted.
+    """
+
+    ahead: Ahead
+
+    async def decoded(self) -> Recording | None:
+        """Return the recording as `Decoder.decode` would; None if that must be asked."""
+        ...
 
 
 class Conversion:
@@ -138,7 +152,7 @@ class Conversion:
         content_type: str,
         stages: Stages,
         *,
-        ahead: Ahead | None = None,
+        early: EarlyWork | None = None,
     ) -> Made:
         """Convert a recording or speak a text; nothing is stored, and the voice need not be leased.
 
@@ -148,7 +162,7 @@ class Conversion:
             data: its recording, or its text.
             content_type: the media type that it was uploaded with.
             stages: is told every stage that begins.
-            ahead: what of it is converted already; it changes nothing of the result.
+            early: what was done with it while it came; it changes nothing of the result.
 
         Raises:
             VoiceError: the voice cannot be converted; trying again cannot help.
@@ -156,9 +170,9 @@ class Conversion:
         """
         if voice.options.speaking is None:
             with stages.enter("decoding", timed_as="decode"):
-                recording = await self._decode(data, content_type)
+                recording = await self._decode(data, content_type, early)
             with stages.enter("converting"):
-                options = conversion_options(voice, ahead)
+                options = conversion_options(voice, early.ahead if early else None)
                 samples = await self.threads.run(
                     character.engine.convert,
                     recording.samples,
@@ -235,8 +249,10 @@ class Conversion:
             raise _too_large(len(data), most)
         return data
 
-    async def _decode(self, data: bytes, content_type: str) -> Recording:
-        recording = await self._decoder.decode(data, limits=self._limits)
+    async def _decode(self, data: bytes, content_type: str, early: EarlyWork | None) -> Recording:
+        recording = await early.decoded() if early else None
+        if recording is None:
+            recording = await self._decoder.decode(data, limits=self._limits)
         if not content_type_matches(recording.container, content_type):
             raise VoiceError(
                 ErrorCode.CONTENT_TYPE_MISMATCH,

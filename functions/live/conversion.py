@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from conversion.conversion import Conversion, Made, Outcome
     from conversion.leases import Lease
     from conversion.worker import Worker
+    from functions.live.listening.listening import Listening
     from shared.ports.bucket import Bucket
     from shared.ports.store import Snapshot, VoiceStore
     from shared.voices.voice import Input, Voice
-    from speech.engines.interface.ahead import Ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class CompleteRecording:
         read_at: when that was, on the event loop's clock.
         data: the recording's bytes.
         content_type: its media type.
-        ahead: what of it was converted while it came, if anything was.
+        listening: knows what was done while it came; None if nothing was.
     """
 
     voice: Snapshot
     read_at: float
     data: bytes
     content_type: str
-    ahead: Ahead | None = None
+    listening: Listening | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Computation:
 
     async def _compute(self) -> Made:
         recording, voice = self._recording, self._recording.voice.voice
-        borrowed = self._computing.characters.using(voice.character)
+        borrowed = self._character(voice.character)
         async with borrowed as character, self._computing.admission.running():
             self._has_begun.set()
             return await self._computing.conversion.make(
@@ -210,8 +210,17 @@ class Computation:
                 recording.data,
                 recording.content_type,
                 self.stages,
-                ahead=recording.ahead,
+                early=recording.listening,
             )
+
+    @asynccontextmanager
+    async def _character(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+        listening = self._recording.listening
+        if listening is not None and (lent := await listening.character()) is not None:
+            yield lent
+            return
+        async with self._computing.characters.using(character_id) as character:
+            yield character
 
     def _report(self, stage: str) -> None:
         self._stage = stage

@@ -12,6 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from conversion.admission import Admission
@@ -29,9 +30,7 @@ from conversion.starting import starting_tools
 from conversion.worker import Worker
 from functions.live.app import LiveApp, create_app
 from functions.live.conversion import Computing, LiveConversion
-from functions.live.listening.incoming import IncomingRecordings
-from functions.live.listening.running_ahead import AheadTools, ConversionsAhead
-from functions.live.listening.running_hearing import Hearings, HearingTools
+from functions.live.listening.listening import Listeners, ListeningTools
 from functions.live.messages.intake import ConnectionLimits, HeldBytes
 from functions.live.service import Door, LiveService, ServiceLimits
 from functions.live.session import Collaborators
@@ -48,9 +47,7 @@ if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework
     from starlette.types import ASGIApp
 
-    from conversion.characters.lending import Characters
     from conversion.starting import Tools
-    from functions.live.listening.listeners import OpenHearing
     from speech.decoding.decoder import Decoder
     from speech.text.front_end import FrontEnd
 
@@ -64,15 +61,12 @@ class Services:
         tools: what it converts with.
         admission: how much is converted at once; None for as much as the settings say.
         others: serves every route but those of `live`; None if there is no other.
-        open_hearing: lets visitors hear the character while they speak, in place of what the
-            settings say.
     """
 
     stores: Stores
     tools: Tools
     admission: Admission | None = None
     others: ASGIApp | None = None
-    open_hearing: OpenHearing | None = None
 
 
 def build(config: LiveSettings, services: Services) -> LiveApp:
@@ -88,14 +82,12 @@ def build(config: LiveSettings, services: Services) -> LiveApp:
     traces = open_traces(config, "live")
     worker = Worker(stores.voices, characters, conversion, admission, deadline, traces=traces)
     computing = Computing(conversion, characters, admission)
-    recordings = _incoming_recordings(config, tools.decoder)
     shared = Collaborators(
         tickets=Tickets([key.get_secret_value() for key in config.live_ticket_keys]),
         voices=stores.voices,
         conversion=LiveConversion(stores.voices, stores.uploads, computing, worker),
         max_seconds=config.max_seconds,
-        open_hearing=services.open_hearing or _open_hearings(recordings, characters),
-        convert_ahead=_conversions_ahead(config, recordings, computing),
+        listen=_open_listeners(config, tools.decoder, computing),
     )
     per_client = PlacesPerClient(config.sockets_per_client, config.trusted_proxies)
     door = Door(config.allowed_origins, config.sockets, per_client)
@@ -116,34 +108,25 @@ def open_admission(config: LiveSettings) -> Admission:
     return Admission(running=config.concurrency, waiting=config.sockets)
 
 
-def _incoming_recordings(config: LiveSettings, decoder: Decoder) -> IncomingRecordings | None:
-    """Build the decoder of recordings that still come, or None if HEARINGS is 0."""
+def _open_listeners(
+    config: LiveSettings, decoder: Decoder, computing: Computing
+) -> Listeners | None:
+    """Build the listeners to recordings that still come, or None if HEARINGS is 0."""
     if config.hearings == 0:
         return None
-    limits, seconds = config.decode_limits, config.listening_seconds
-    return IncomingRecordings(decoder, limits, seconds, config.hearings)
-
-
-def _open_hearings(
-    recordings: IncomingRecordings | None, characters: Characters
-) -> Hearings | None:
-    """Build the opener of hearings, or None if HEARINGS is 0."""
-    if recordings is None:
-        return None
     # Threads of their own: complete recordings must not wait for what is only heard.
-    executor = ThreadPoolExecutor(math.ceil(read_resources().cpus), "hearing")
-    return Hearings(HearingTools(recordings, characters, executor))
-
-
-def _conversions_ahead(
-    config: LiveSettings, recordings: IncomingRecordings | None, computing: Computing
-) -> ConversionsAhead | None:
-    """Build the ahead-converter, or None if HEARINGS is 0."""
-    if recordings is None:
-        return None
-    executor = ThreadPoolExecutor(config.concurrency, "ahead")
-    tools = AheadTools(recordings, computing.characters, computing.admission, executor)
-    return ConversionsAhead(tools)
+    tools = ListeningTools(
+        partial(
+            decoder.open_stream,
+            limits=config.decode_limits,
+            wall_seconds=config.listening_seconds,
+        ),
+        computing.characters,
+        computing.admission,
+        heard_in=ThreadPoolExecutor(math.ceil(read_resources().cpus), "hearing"),
+        ahead_in=ThreadPoolExecutor(config.concurrency, "ahead"),
+    )
+    return Listeners(tools, config.hearings)
 
 
 async def serve(config: LiveSettings, services: Services) -> None:

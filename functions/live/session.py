@@ -24,12 +24,7 @@ from shared.voices.voice import Status
 if TYPE_CHECKING:
     from conversion.conversion import Made
     from functions.live.conversion import LiveConversion
-    from functions.live.listening.listeners import (
-        ConvertAhead,
-        ConvertingAhead,
-        Hearing,
-        OpenHearing,
-    )
+    from functions.live.listening.listening import Listeners, Listening
     from functions.live.messages.intake import Intake
     from functions.live.messages.outbox import Outbox
     from functions.live.messages.protocol import Start
@@ -49,16 +44,14 @@ class Collaborators:
         voices: the voices' documents.
         conversion: stores, leases and converts.
         max_seconds: the length of the longest recording.
-        open_hearing: lets visitors hear the character while they speak; None if nobody can.
-        convert_ahead: begins to convert recordings while they come; None to wait for their end.
+        listen: listens to recordings while they come; None to wait for their end.
     """
 
     tickets: Tickets
     voices: VoiceStore
     conversion: LiveConversion
     max_seconds: float
-    open_hearing: OpenHearing | None = None
-    convert_ahead: ConvertAhead | None = None
+    listen: Listeners | None = None
 
 
 class Session:
@@ -75,9 +68,8 @@ class Session:
         self._intake = intake
         self._outbox = outbox
         self._read_at = 0.0
-        self._hearing: Hearing | None = None
         self._wants_to_hear = False
-        self._ahead: ConvertingAhead | None = None
+        self._listening: Listening | None = None
         self._told_at = 0.0
         self._is_stored = False
         self._is_answered = False
@@ -94,19 +86,23 @@ class Session:
         start = await self._intake.start()
         voice_id = self._voice_of(start)
         with about_voice(voice_id):
-            self._wants_to_hear = start.hear and self._shared.open_hearing is not None
+            self._wants_to_hear = start.hear and self._shared.listen is not None
             self._outbox.put(self._ready())
             reading = asyncio.create_task(self._read(voice_id))
+            recording = None
             try:
                 end = await self._intake.record(partial(self._take, reading))
-                await self._stop_listeners()
+                if self._listening is not None:
+                    self._listening.end()
                 if self._intake.is_complete(end):
-                    return await self._recording(start, reading)
+                    recording = await self._recording(start, reading)
+                    return recording
                 _LOG.warning("bytes are missing", extra={"event": "live_mismatch"})
                 self._retry(RetryReason.MISMATCH)
                 return None
             finally:
-                await self._stop_listeners()
+                if recording is None:
+                    self._close_listening()
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
 
@@ -126,6 +122,7 @@ class Session:
                 return
             finally:
                 heartbeat.cancel()
+                self._close_listening()
             if voice is None:
                 raise RefusedError(Close.UNKNOWN_VOICE)
 
@@ -152,9 +149,7 @@ class Session:
         self._tell_received()
         # If the store did not answer, `end` will show it.
         if reading.done() and not isinstance(reading.exception(), PassingError):
-            voice = (await _waiting(reading)).voice
-            self._feed_hearing(voice, piece)
-            self._feed_ahead(voice, piece)
+            self._feed((await _waiting(reading)).voice, piece)
 
     def _tell_received(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -169,28 +164,17 @@ class Session:
             if not self._is_answered:
                 self._outbox.offer(protocol.received(len(self._intake.data)))
 
-    def _feed_hearing(self, voice: Voice, piece: bytes) -> None:
-        if self._hearing is not None:
-            self._hearing.feed(piece)
-        elif self._wants_to_hear and self._shared.open_hearing is not None:
-            self._wants_to_hear = False
-            self._hearing = self._shared.open_hearing(voice, self._outbox.offer)
-            if self._hearing is not None:
-                self._hearing.feed(bytes(self._intake.data))
+    def _feed(self, voice: Voice, piece: bytes) -> None:
+        if self._listening is not None:
+            self._listening.feed(piece)
+        elif self._shared.listen is not None:
+            send = self._outbox.offer if self._wants_to_hear else None
+            self._listening = self._shared.listen(voice, send)
+            self._listening.feed(bytes(self._intake.data))
 
-    def _feed_ahead(self, voice: Voice, piece: bytes) -> None:
-        if self._ahead is not None:
-            self._ahead.feed(piece)
-        elif self._shared.convert_ahead is not None:
-            self._ahead = self._shared.convert_ahead(voice)
-            self._ahead.feed(bytes(self._intake.data))
-
-    async def _stop_listeners(self) -> None:
-        if self._hearing is not None:
-            hearing, self._hearing = self._hearing, None
-            await hearing.aclose()
-        if self._ahead is not None:
-            await self._ahead.aclose()
+    def _close_listening(self) -> None:
+        if self._listening is not None:
+            self._listening.close()
 
     async def _recording(
         self, start: Start, reading: asyncio.Task[Snapshot]
@@ -201,8 +185,7 @@ class Session:
             self._retry_after(error)
             return None
         data = bytes(self._intake.data)
-        ahead = None if self._ahead is None else self._ahead.made
-        return CompleteRecording(voice, self._read_at, data, start.content_type, ahead)
+        return CompleteRecording(voice, self._read_at, data, start.content_type, self._listening)
 
     def _note_stored(self) -> None:
         self._is_stored = True

@@ -28,9 +28,6 @@ _LOG = logging.getLogger(__name__)
 
 _TRIES: Final = 2
 
-# Up to this size, checking the answer takes less time than starting a thread for it.
-_CHECKED_AT_ONCE_BYTES: Final = 4 << 20
-
 
 class Processes(Protocol):
     """Runs decoding processes, one for each recording."""
@@ -134,9 +131,7 @@ class Decoder:
                 was_killed = answer is not None and answer.exit is not None
                 if answer is None or answer.was_killed(limits):
                     continue
-                if len(answer.body) <= _CHECKED_AT_ONCE_BYTES:
-                    return answer.conclude(container, limits)
-                return await asyncio.to_thread(answer.conclude, container, limits)
+                return await answer.concluded(container, limits)
         if was_killed:
             raise ResourceLimitError("the decoding process was killed")
         raise DecoderUnavailableError("the decoding process was killed with its parent")

@@ -190,6 +190,8 @@ class StreamedDecoderTarget(DecoderTarget):
                 try:
                     async for piece in stream.pieces():
                         seconds += len(piece.samples) / piece.sample_rate
+                    # Of one that is made up it need not be what the whole is.
+                    await stream.whole()
                 finally:
                     sending.cancel()
                     await asyncio.gather(sending, return_exceptions=True)

@@ -57,6 +57,7 @@ LIMITED_ELSEWHERE: Final = {
     "conversion/worker.py carry_out": "the work has a deadline",
     "functions/compat/speech/synthesis.py _in_thread": "a piece is as long as its budget",
     "functions/compat/speech/synthesis.py _change": "slow readers are ended",
+    "functions/live/listening/listening.py _listen": "until the session has its answer",
     "functions/live/conversion.py begun": "until the computation begins or ends",
     "functions/train/runner.py _make": "decoding and the trainer have limits",
     "functions/train/trainer.py _kill": "the process is killed",

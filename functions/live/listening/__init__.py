@@ -1,1 +1,1 @@
-"""Work on a recording while it comes: hearing it, and converting it ahead."""
+"""Work on a recording while it comes: decoding it, hearing it, and converting it ahead."""

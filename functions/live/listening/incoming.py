@@ -1,18 +1,16 @@
-"""Decodes recordings while they come, each in a decoding process that is held open."""
+"""The bytes of a recording on their way to the process that decodes them while they come."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from shared.voices.voice import VoiceError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from speech.decoding.decoder import Decoder
-    from speech.decoding.recordings.recording import DecodeLimits
     from speech.decoding.sandbox.streaming import DecodedStream
 
 MOST_WAITING_BYTES: Final = 256 * 1024
@@ -22,52 +20,19 @@ _HEAD_BYTES: Final = 1024
 """How much of a recording is enough to tell its format, at the latest."""
 
 
-class IncomingRecordings:
-    """Opens recordings that are decoded while they come, as many at once as there are places.
+class OpenStream(Protocol):
+    """Begins to decode a recording; see `Decoder.open_stream`, which has its limits here."""
 
-    Args:
-        decoder: decodes them.
-        limits: of a recording.
-        wall_seconds: how long a recording may come.
-        places: how many there may be at once.
-    """
-
-    def __init__(
-        self, decoder: Decoder, limits: DecodeLimits, wall_seconds: float, places: int
-    ) -> None:
-        self._decoder = decoder
-        self._limits = limits
-        self._wall_seconds = wall_seconds
-        self._left = places
-
-    def open(self) -> IncomingRecording | None:
-        """Take a place; None if there is none. Whoever has it closes the recording."""
-        if self._left == 0:
-            return None
-        self._left -= 1
-        return IncomingRecording(self)
-
-    async def begin(self, head: bytes) -> DecodedStream:
-        """Begin to decode; see `Decoder.open_stream`."""
-        return await self._decoder.open_stream(
-            head, limits=self._limits, wall_seconds=self._wall_seconds
-        )
-
-    def free(self) -> None:
-        """Give a place back."""
-        self._left += 1
+    async def __call__(self, head: bytes) -> DecodedStream:
+        """Begin with the first bytes; they have to be sent, too."""
+        ...
 
 
-class IncomingRecording:
-    """One recording; its bytes wait here to be decoded.
+class Incoming:
+    """The bytes of one recording that wait to be decoded."""
 
-    Args:
-        recordings: to which it gives its place back.
-    """
-
-    def __init__(self, recordings: IncomingRecordings) -> None:
-        self._recordings = recordings
-        self._incoming: asyncio.Queue[bytes] = asyncio.Queue()
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._waiting_bytes = 0
 
     def feed(self, piece: bytes) -> bool:
@@ -75,50 +40,50 @@ class IncomingRecording:
         self._waiting_bytes += len(piece)
         if self._waiting_bytes > MOST_WAITING_BYTES:
             return False
-        self._incoming.put_nowait(piece)
+        self._pieces.put_nowait(piece)
         return True
 
-    def close(self) -> None:
-        """Give the place back."""
-        self._recordings.free()
+    def end(self) -> None:
+        """Note that nothing more comes."""
+        self._pieces.put_nowait(b"")
 
     @asynccontextmanager
-    async def decoded(self) -> AsyncIterator[DecodedStream]:
+    async def decoded(self, open_stream: OpenStream) -> AsyncIterator[DecodedStream]:
         """Decode what comes, for the time inside the context.
 
         Raises:
-            VoiceError: the format is not known, or the recording is damaged.
+            VoiceError: the format is not known.
             DecoderUnavailableError: nothing can be decoded now.
         """
-        decoded, head = await self._begin()
-        with decoded:
-            sending = asyncio.create_task(self._send(decoded, head))
+        stream, head = await self._begin(open_stream)
+        with stream:
+            sending = asyncio.create_task(self._send(stream, head))
             try:
-                yield decoded
+                yield stream
             finally:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
 
-    async def _begin(self) -> tuple[DecodedStream, bytes]:
+    async def _begin(self, open_stream: OpenStream) -> tuple[DecodedStream, bytes]:
         """Begin to decode; recorders may hand out the first bytes one by one.
 
         Returns:
-            What is decoded, and the bytes that have come until then.
+            The stream, and the bytes that have come until then.
         """
         head = b""
         while True:
-            piece = await self._incoming.get()
+            piece = await self._pieces.get()
             self._waiting_bytes -= len(piece)
             head += piece
             try:
-                return await self._recordings.begin(head), head
+                return await open_stream(head), head
             except VoiceError:
-                if len(head) >= _HEAD_BYTES:
+                if not piece or len(head) >= _HEAD_BYTES:
                     raise
 
-    async def _send(self, decoded: DecodedStream, head: bytes) -> None:
-        await decoded.send(head)
-        while True:
-            piece = await self._incoming.get()
-            await decoded.send(piece)
+    async def _send(self, stream: DecodedStream, head: bytes) -> None:
+        await stream.send(head)
+        while piece := await self._pieces.get():
+            await stream.send(piece)
             self._waiting_bytes -= len(piece)
+        stream.end()

@@ -174,7 +174,7 @@ class Demuxer:
             stream = _first_audio_stream(source)
             decode = stream.codec_context.decode
             trimming = Trimming(stream.codec_context)
-            effort = Effort(_size(self._data), max_seconds)
+            effort = Effort(_most_size(self._data), max_seconds)
             for packet in self._demux(source, stream):
                 effort.count_packet(packet.size)
                 frames = self._decode(decode, packet)
@@ -191,6 +191,7 @@ class Demuxer:
                         if self.samples > longest:
                             raise VoiceError(ErrorCode.TOO_LONG, "The recording is too long.")
                         yield _samples(frame, self.format, begin, end)
+            effort.count_file(_size(self._data))
         self._require_enough()
 
     def _demux(self, source: InputContainer, stream: AudioStream) -> Iterator[Packet[AudioStream]]:
@@ -249,8 +250,12 @@ def _open(data: bytes | Incoming, container: Container) -> InputContainer:
         raise _corrupt("its beginning cannot be read") from error
 
 
-def _size(data: bytes | Incoming) -> int:
+def _most_size(data: bytes | Incoming) -> int:
     return len(data) if isinstance(data, bytes) else data.most_bytes
+
+
+def _size(data: bytes | Incoming) -> int:
+    return len(data) if isinstance(data, bytes) else data.bytes_read
 
 
 def _first_audio_stream(source: InputContainer) -> AudioStream:

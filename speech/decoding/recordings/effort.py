@@ -35,11 +35,12 @@ class Effort:
     """Counts the packets, bytes and seconds of one recording that were decoded.
 
     Args:
-        file_bytes: the size of the file.
+        file_bytes: the size of the file; the most that it may have if it still comes.
         longest: the length in seconds of the longest recording.
     """
 
     def __init__(self, file_bytes: int, longest: float) -> None:
+        self._file_bytes = file_bytes
         self._bytes = _LEAST_BYTES + _BYTES_SHARE * file_bytes
         self._packets = _LEAST_PACKETS + _PACKETS_PER_SECOND * longest
         self._seconds = (1 + _HIDDEN_SHARE) * longest
@@ -51,11 +52,14 @@ class Effort:
             VoiceError: `too_complex`, because the recording has too many packets or bytes.
         """
         self._packets -= 1
-        self._bytes -= size
         if self._packets < 0:
             raise _too_complex("has too many packets for its length")
-        if self._bytes < 0:
-            raise _too_complex("has the same bytes decoded again and again")
+        self._spend_bytes(size)
+
+    def count_file(self, size: int) -> None:
+        """Learn the size of a file that has come; raises like `count_packet`."""
+        self._spend_bytes(_BYTES_SHARE * (self._file_bytes - size))
+        self._file_bytes = size
 
     def count_frame(self, samples: int, sample_rate: int) -> None:
         """Count a decoded frame with `samples` of each channel, whether they are heard or not.
@@ -69,6 +73,11 @@ class Effort:
     def count_fruitless_packet(self) -> None:
         """Count a packet from which no frame came; raises like `count_frame`."""
         self._spend(_SECONDS_OF_A_FRUITLESS_PACKET)
+
+    def _spend_bytes(self, size: float) -> None:
+        self._bytes -= size
+        if self._bytes < 0:
+            raise _too_complex("has the same bytes decoded again and again")
 
     def _spend(self, seconds: float) -> None:
         self._seconds -= seconds

@@ -18,6 +18,9 @@ class Incoming:
         descriptor: of the socket that the recording comes over.
         most_bytes: how much is read at most; the recording ends there.
         before_read: is called before each read, which may wait: what was decoded must be out then.
+
+    Attributes:
+        bytes_read: how much was read of it.
     """
 
     def __init__(
@@ -25,12 +28,12 @@ class Incoming:
     ) -> None:
         self._descriptor = descriptor
         self._before_read = before_read
-        self._left = most_bytes
         self.most_bytes = most_bytes
+        self.bytes_read = 0
 
     def read(self, size: int) -> bytes:
         """Return at most `size` bytes, as soon as there is one; none at the end."""
         self._before_read()
-        piece = os.read(self._descriptor, min(size, self._left))
-        self._left -= len(piece)
+        piece = os.read(self._descriptor, min(size, self.most_bytes - self.bytes_read))
+        self.bytes_read += len(piece)
         return piece

@@ -50,7 +50,9 @@ def decode_while_it_comes(
 
     def write_all() -> None:
         is_first = True
-        for samples in demuxer.chunks(job.max_seconds, job.answer_bytes):
+        # The same channels must be sent as of the whole recording.
+        most = job.answer_bytes - MAX_VERDICT_BYTES
+        for samples in demuxer.chunks(job.max_seconds, most):
             if is_first:
                 _write_piece(answer, _describe(demuxer, confined=confined).text())
                 is_first = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import signal
 from dataclasses import dataclass
@@ -56,6 +57,9 @@ OUT_OF_TIME: Final = -14
 _FIRST_WINDOWS_CRASH: Final = 0xC0000000
 
 
+# Up to this size, checking the answer takes less time than starting a thread for it.
+_CHECKED_AT_ONCE_BYTES: Final = 4 << 20
+
 _VERDICT: Final = TypeAdapter(Verdict)
 _EXIT: Final = TypeAdapter(Exit)
 
@@ -97,6 +101,12 @@ class ProcessAnswer:
             return True
         in_time = self.exit.cpu_seconds < limits.cpu_allowance
         return self.exit.status == _KILLED and in_time
+
+    async def concluded(self, container: Container, limits: DecodeLimits) -> Recording:
+        """Turn the answer into a recording, or into the error it means; see `conclude`."""
+        if len(self.body) <= _CHECKED_AT_ONCE_BYTES:
+            return self.conclude(container, limits)
+        return await asyncio.to_thread(self.conclude, container, limits)
 
     def conclude(self, container: Container, limits: DecodeLimits) -> Recording:
         """Turn the answer into a recording, or into the error it means.

@@ -8,6 +8,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from shared.voices.media import Container
 from speech.decoding.recordings.wire import LENGTH, LONGEST_MESSAGE, PIECE_LENGTH
 from speech.decoding.sandbox.process_answer import (
     ProcessAnswer,
@@ -25,13 +26,19 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from speech.decoding.recordings.recording import DecodeLimits
-    from speech.decoding.recordings.wire import DecodingJob
+    from speech.decoding.recordings.recording import DecodeLimits, Recording
+    from speech.decoding.recordings.wire import DecodingJob, Verdict
 
 _LONGEST_PIECE: Final = 4 << 20
 """The samples of the longest frame, 65535 of 8 channels in FLAC, fit."""
 
 _READ_BYTES: Final = 1 << 16
+
+_ENDS_ELSEWHERE: Final = frozenset({Container.MP3})
+"""Of these, other samples belong to the whole: FFmpeg looks at their end before it begins."""
+
+_KEPT_BYTES_PER_SECOND: Final = 48_000 * 2 * 4
+"""So much is kept of a recording: what recorders make, two channels of floats, and no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +88,7 @@ class Piece:
 class DecodedStream:
     """A recording that is decoded while it comes; use as a context manager.
 
-    It is heard as it comes: whether the whole would be accepted as a recording shows only at its
-    end, when it is decoded again.
+    It is heard as it comes: whether the whole is accepted as a recording shows only at its end.
 
     Args:
         process: decodes it.
@@ -95,6 +101,9 @@ class DecodedStream:
         self._job = job
         self._limits = limits
         self._received = bytearray()
+        self._kept = bytearray()
+        self._most_kept = round(limits.longest * _KEPT_BYTES_PER_SECOND)
+        self._verdict: Verdict | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -129,12 +138,33 @@ class DecodedStream:
             if form is None:
                 raise misbehaved()
             async for content in self._contents():
+                if len(self._kept) <= self._most_kept:
+                    self._kept += content
                 yield Piece(mixed(memoryview(content), form), form.sample_rate)
-        verdict = read_verdict(await self._receive(LONGEST_MESSAGE))
-        if verdict is None or verdict.code:
-            ending = await receive_message(self._process.status)
-            answer = ProcessAnswer(memoryview(b""), verdict, read_exit(ending))
-            raise answer.error(self._limits)
+        self._verdict = read_verdict(await self._receive(LONGEST_MESSAGE))
+        if self._verdict is None or self._verdict.code:
+            raise (await self._answer()).error(self._limits)
+
+    async def whole(self) -> Recording | None:
+        """Return the recording, whose pieces have ended, as `Decoder.decode` would.
+
+        Returns:
+            None if it is damaged, unusually large, or of a kind whose end says more; then only
+            `Decoder.decode` can tell.
+
+        Raises:
+            VoiceError: the recording is the reason.
+            ResourceLimitError: the process did not end well.
+        """
+        is_whole = len(self._kept) <= self._most_kept and self._job.container not in _ENDS_ELSEWHERE
+        if self._verdict is None or self._verdict.damaged or not is_whole:
+            return None
+        answer = await self._answer()
+        return await answer.concluded(self._job.container, self._limits)
+
+    async def _answer(self) -> ProcessAnswer:
+        ending = await receive_message(self._process.status)
+        return ProcessAnswer(memoryview(self._kept), self._verdict, read_exit(ending))
 
     async def _contents(self) -> AsyncIterator[bytes]:
         """Yield the content of the pieces up to the one without any.

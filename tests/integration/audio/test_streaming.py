@@ -15,12 +15,21 @@ from shared.voices.voice import ErrorCode, VoiceError
 from speech.decoding.decoder import Decoder
 from speech.decoding.recordings.recording import DecodeLimits
 from speech.decoding.sandbox.process_answer import DecoderUnavailableError
-from tests.integration.audio.recordings import flac_bomb, hidden_opus, recording
+from tests.integration.audio.recordings import (
+    FLAVOURS,
+    flac_bomb,
+    hidden_opus,
+    raw_wav,
+    recording,
+    voice_like,
+    write,
+)
 from tests.integration.audio.test_processes import descriptors, wait_for_end
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from speech.decoding.recordings.recording import Recording
     from speech.decoding.sandbox.streaming import DecodedStream
 
 pytestmark = [
@@ -32,6 +41,7 @@ LIMITS = DecodeLimits()
 WALL_SECONDS = 30.0
 PIECE = 700
 WEBM, WAV = "webm from Chrome or Firefox", "16-bit wav"
+INDEX_COMES_LAST = frozenset({"m4a file", "apple lossless file"})
 
 
 async def opened(decoder: Decoder, data: bytes, limits: DecodeLimits = LIMITS) -> DecodedStream:
@@ -54,6 +64,20 @@ async def heard(
     return np.concatenate([piece.samples for piece in pieces]), pieces[0].sample_rate
 
 
+async def whole_of(decoder: Decoder, data: bytes, limits: DecodeLimits = LIMITS) -> Recording | None:
+    """Decode a recording while it comes; None if it has to be decoded as a whole."""
+    with await opened(decoder, data, limits) as stream:
+        sending = asyncio.create_task(send_all(stream, data))
+        async for _ in stream.pieces():
+            pass
+        await sending
+        return await stream.whole()
+
+
+def describe(found: Recording) -> tuple[object, ...]:
+    return found.sample_rate, found.container, found.codec, found.channels, found.damaged
+
+
 @pytest.mark.parametrize(
     "name",
     [WEBM, WAV, "ogg opus from Firefox", "flac", "fragmented mp4 from Safari or Chrome"],
@@ -67,6 +91,68 @@ async def test_what_is_decoded_while_it_comes_is_what_the_whole_is(
 
     assert rate == whole.sample_rate
     assert np.array_equal(samples, whole.samples)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("name", sorted(FLAVOURS.keys() - INDEX_COMES_LAST - {"mp3"}))
+async def test_the_whole_that_was_decoded_while_it_came_is_the_one_that_is_decoded_at_its_end(
+    decoder: Decoder, name: str, channels: int
+) -> None:
+    data = recording(name, channels=channels)
+    found = await whole_of(decoder, data)
+    expected = await decoder.decode(data, limits=LIMITS)
+    assert found is not None
+    assert np.array_equal(found.samples, expected.samples)
+    assert describe(found) == describe(expected)
+
+
+async def test_channels_that_cancel_out_are_mixed_as_in_the_whole(decoder: Decoder) -> None:
+    left = voice_like(2.0, 48_000)
+    # One piece alone would be mixed in another way than the whole.
+    right = np.where(np.arange(len(left)) < 5000, left, -left)
+    data = write(FLAVOURS[WAV], np.stack([left, right]), 48_000)
+    found, expected = await whole_of(decoder, data), await decoder.decode(data, limits=LIMITS)
+
+    assert found is not None
+    assert np.array_equal(found.samples, expected.samples)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        recording(WAV)[:-1001],
+        recording("float wav", channels=2, sample_rate=96_000, seconds=9.0),
+        recording("mp3"),
+    ],
+    ids=["damaged", "larger than recorders make", "mp3"],
+)
+async def test_of_what_is_unusual_only_the_whole_can_tell(decoder: Decoder, data: bytes) -> None:
+    assert await whole_of(decoder, data) is None
+    await decoder.decode(data, limits=LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (recording(WEBM, seconds=0.5), ErrorCode.TOO_SHORT),
+        (raw_wav(bytes(192_000)), ErrorCode.SILENT),
+    ],
+    ids=["short", "silent"],
+)
+async def test_a_whole_that_is_not_accepted_is_refused(
+    decoder: Decoder, data: bytes, code: ErrorCode
+) -> None:
+    with pytest.raises(VoiceError) as refusal:
+        await whole_of(decoder, data)
+    assert refusal.value.code is code
+
+
+@pytest.mark.parametrize("name", sorted(INDEX_COMES_LAST))
+async def test_what_cannot_be_read_from_its_beginning_ends_in_an_error(
+    decoder: Decoder, name: str
+) -> None:
+    with pytest.raises(VoiceError):
+        await whole_of(decoder, recording(name))
 
 
 async def test_what_has_come_is_heard_before_the_rest_comes(decoder: Decoder) -> None:

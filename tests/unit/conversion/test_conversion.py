@@ -405,14 +405,26 @@ async def test_every_voice_has_noise_of_its_own_and_the_same_in_each_attempt(sta
     assert one == again != other
 
 
+class Early:
+    """What was done while the recording came; `recording` was decoded."""
+
+    def __init__(self, recording: Recording | None = None) -> None:
+        self.ahead = Ahead()
+        self._recording = recording
+
+    async def decoded(self) -> Recording | None:
+        return self._recording
+
+
 async def test_what_was_converted_ahead_is_there_for_the_conversion_and_was_asked_for_alike(
     stage: Stage,
 ) -> None:
-    voice, ahead = stage.voice(pitch_shift=3), Ahead()
+    voice, early = stage.voice(pitch_shift=3), Early()
+    ahead = early.ahead
     options = conversion_options(voice, ahead)
 
     await stage.conversion.make(
-        voice, stage.character, SPEECH, "audio/webm", Stages(stage.stages.append), ahead=ahead
+        voice, stage.character, SPEECH, "audio/webm", Stages(stage.stages.append), early=early
     )
     await stage.run(voice)
 
@@ -420,6 +432,25 @@ async def test_what_was_converted_ahead_is_there_for_the_conversion_and_was_aske
     assert with_it.ahead is options.ahead is ahead
     assert without.ahead is None
     assert with_it == without == options == ConversionOptions(3, options.seed)
+    assert stage.decoder.decoded == [SPEECH, SPEECH]
+
+
+async def test_what_was_decoded_while_it_came_is_not_decoded_again(stage: Stage) -> None:
+    limits = DecodeLimits(max_bytes=MAX_BYTES)
+    early = Early(await FakeDecoder().decode(SPEECH, limits=limits))
+    stages = Stages(stage.stages.append)
+    voice = stage.voice()
+
+    made = await stage.conversion.make(
+        voice, stage.character, SPEECH, "audio/webm", stages, early=early
+    )
+    assert stage.decoder.decoded == []
+    assert made.seconds == 0.5
+    with pytest.raises(VoiceError) as refusal:
+        await stage.conversion.make(
+            voice, stage.character, SPEECH, "audio/wav", stages, early=early
+        )
+    assert refusal.value.code is ErrorCode.CONTENT_TYPE_MISMATCH
 
 
 async def test_a_recording_is_emptied_so_that_its_address_stays_used(stage: Stage) -> None:

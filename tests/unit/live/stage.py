@@ -33,13 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from conversion.characters.lending import Characters, LoadedCharacter
-    from conversion.conversion import Conversion
+    from conversion.conversion import Conversion, EarlyWork
     from conversion.stopwatch import Stages
     from functions.live.app import LiveApp
-    from functions.live.listening.listeners import ConvertAhead, OpenHearing
+    from functions.live.listening.listening import Listeners
     from shared.ports.store import Snapshot
     from shared.voices.voice import Voice
-    from speech.engines.interface.ahead import Ahead
 
 SITE = "https://site.example"
 DATA = b"\x1aE\xdf\xa3" + bytes(range(256)) * 20
@@ -84,7 +83,7 @@ class FakeConversion:
         self.empty_error: Exception | None = None
         self.begun = asyncio.Event()
         self.discarded: list[str] = []
-        self.ahead: Ahead | None = None
+        self.early: EarlyWork | None = None
 
     async def make(
         self,
@@ -94,10 +93,10 @@ class FakeConversion:
         content_type: str,
         stages: Stages,
         *,
-        ahead: Ahead | None,
+        early: EarlyWork | None,
     ) -> Made:
         self.begun.set()
-        self.ahead = ahead
+        self.early = early
         with stages.enter("converting", timed_as="network"):
             await self.may_make.wait()
         if self.error is not None:
@@ -209,8 +208,7 @@ class Stage:
     running: int = 2
     max_messages: int = 100
     max_held_bytes: int = 50_000
-    open_hearing: OpenHearing | None = None
-    convert_ahead: ConvertAhead | None = None
+    listen: Listeners | None = None
     voices: LoopVoices = field(default_factory=LoopVoices)
     uploads: MemoryBucket = field(default_factory=lambda: MemoryBucket("uploads"))
     results: MemoryBucket = field(default_factory=lambda: MemoryBucket("results"))
@@ -228,8 +226,7 @@ class Stage:
             voices=self.voices,
             conversion=LiveConversion(self.voices, self.uploads, computing, self.worker),
             max_seconds=10.0,
-            open_hearing=self.open_hearing,
-            convert_ahead=self.convert_ahead,
+            listen=self.listen,
         )
         self.door = Door((SITE,), self.sockets, PlacesPerClient(self.sockets_per_client, 1))
         each = ConnectionLimits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)

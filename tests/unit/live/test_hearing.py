@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pytest
 
+from conversion.admission import Admission
 from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
-from functions.live.listening import running_hearing
-from functions.live.listening.incoming import MOST_WAITING_BYTES, IncomingRecordings
-from functions.live.listening.running_hearing import Hearings, HearingTools
+from functions.live.listening import hearing as hearings
+from functions.live.listening.incoming import MOST_WAITING_BYTES
+from functions.live.listening.listening import Listeners, Listening, ListeningTools
 from shared.characters.manifest import read_manifest
 from shared.voices import voice as voices_of
 from shared.voices.voice import ErrorCode, Options, VoiceError
@@ -29,7 +32,7 @@ from speech.networks.settings import SessionSettings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from speech.engines.interface.engine import ConversionOptions
+    from speech.engines.interface.engine import ConversionOptions, Engine
     from speech.signal.arrays import Samples
 
 ROOT = Path(__file__).parents[3]
@@ -55,9 +58,14 @@ class FakeDecoded:
     async def send(self, data: bytes) -> None:
         self._pieces.put_nowait(data)
 
+    def end(self) -> None:
+        self._pieces.put_nowait(b"")
+
+    async def whole(self) -> str:
+        return "the whole"
+
     async def pieces(self) -> AsyncIterator[Piece]:
-        while True:
-            data = await self._pieces.get()
+        while data := await self._pieces.get():
             if data == b"!":
                 raise VoiceError(ErrorCode.CORRUPT, "It is damaged.")
             if data == b"?":
@@ -131,20 +139,43 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 
 
 class Stage:
-    def __init__(self, executor: ThreadPoolExecutor, engine: FakeEngine, places: int = 1) -> None:
+    def __init__(self, executor: ThreadPoolExecutor, engine: Engine, places: int = 1) -> None:
         self.decoder = FakeDecoder()
         self.visitor = Visitor()
         self.voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(), now=NOW)
         character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
-        characters = BuiltInCharacters({"mei": character})
-        decoder = cast("Decoder", self.decoder)
-        recordings = IncomingRecordings(decoder, DecodeLimits(), 30.0, places)
-        self.hearings = Hearings(HearingTools(recordings, characters, executor))
+        self.characters = LendingCharacters({"mei": character})
+        self.listeners = Listeners(self.tools(self.decoder.open_stream, executor), places)
 
-    def open(self) -> running_hearing.RunningHearing:
-        hearing = self.hearings(self.voice, self.visitor.send)
-        assert hearing is not None
-        return hearing
+    def tools(self, open_stream: Any, executor: ThreadPoolExecutor) -> ListeningTools:
+        admission = Admission(running=2, waiting=0)
+        return ListeningTools(open_stream, self.characters, admission, executor, executor)
+
+    def open(self) -> Listening:
+        return self.listeners(self.voice, self.visitor.send)
+
+
+class LendingCharacters(BuiltInCharacters):
+    """Counts how many have been lent, and how many are."""
+
+    lent = 0
+    loans = 0
+
+    @asynccontextmanager
+    async def using(self, character_id: str) -> AsyncIterator[LoadedCharacter]:
+        self.lent += 1
+        self.loans += 1
+        try:
+            async with super().using(character_id) as character:
+                yield character
+        finally:
+            self.loans -= 1
+
+
+async def closed(listening: Listening) -> None:
+    listening.close()
+    async with asyncio.timeout(30):
+        await asyncio.gather(listening.task, return_exceptions=True)
 
 
 @pytest.fixture
@@ -157,7 +188,7 @@ async def test_a_visitor_hears_samples_with_the_number_of_the_first(stage: Stage
     for _ in range(3):
         hearing.feed(b"abc")
     frames = [await stage.visitor.next() for _ in range(3)]
-    await hearing.aclose()
+    await closed(hearing)
 
     assert [first for first, _ in frames] == [0, 2400, 4800]
     assert all((samples == 16384).all() for _, samples in frames)
@@ -172,7 +203,7 @@ async def test_samples_wait_until_something_can_be_heard_of_them(
     for _ in range(4):
         hearing.feed(b"a")
     frames = [await stage.visitor.next() for _ in range(2)]
-    await hearing.aclose()
+    await closed(hearing)
 
     assert [(first, len(samples)) for first, samples in frames] == [(0, 4800), (4800, 4800)]
 
@@ -187,7 +218,7 @@ async def test_what_a_slow_visitor_misses_leaves_a_gap_in_the_numbers(stage: Sta
     stage.visitor.is_slow = False
     hearing.feed(b"c")
     first, _ = await stage.visitor.next()
-    await hearing.aclose()
+    await closed(hearing)
 
     assert first == 4800
 
@@ -199,7 +230,7 @@ async def test_a_voice_at_another_rate_is_heard_at_24_khz(executor: ThreadPoolEx
         hearing.feed(b"a")
     first, samples = await stage.visitor.next()
     following, _ = await stage.visitor.next()
-    await hearing.aclose()
+    await closed(hearing)
 
     assert first == 0
     assert 0.3 * 2400 < len(samples) <= 1200
@@ -208,10 +239,41 @@ async def test_a_voice_at_another_rate_is_heard_at_24_khz(executor: ThreadPoolEx
 
 async def test_without_a_place_the_visitor_is_told_and_a_place_becomes_free(stage: Stage) -> None:
     hearing = stage.open()
-    assert stage.hearings(stage.voice, stage.visitor.send) is None
+    await hearing.character()
+    refused = stage.open()
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
-    await hearing.aclose()
-    await stage.open().aclose()
+    assert (await refused.character(), await refused.decoded()) == (None, None)
+    await closed(hearing)
+    assert stage.listeners.places_left == 1
+    assert stage.characters.loans == 0
+
+
+async def test_one_decode_and_one_loan_serve_what_is_heard_and_the_conversion(stage: Stage) -> None:
+    hearing = stage.open()
+    hearing.feed(b"a")
+    await stage.visitor.next()
+    hearing.end()
+    character, recording = await hearing.character(), await hearing.decoded()
+
+    assert character is not None
+    assert cast("str", recording) == "the whole"
+    assert (len(stage.decoder.streams), stage.characters.lent) == (1, 1)
+    assert stage.listeners.places_left == 1
+    assert stage.characters.loans == 1
+    await closed(hearing)
+    assert stage.characters.loans == 0
+
+
+async def test_after_the_end_of_the_recording_nothing_more_is_heard(stage: Stage) -> None:
+    hearing = stage.open()
+    hearing.feed(b"a")
+    await stage.visitor.next()
+    hearing.feed(b"b")
+    hearing.end()
+    await hearing.decoded()
+    await closed(hearing)
+
+    assert stage.visitor.messages.empty()
 
 
 async def test_a_character_that_needs_the_whole_recording_is_not_heard(
@@ -221,7 +283,7 @@ async def test_a_character_that_needs_the_whole_recording_is_not_heard(
     hearing = stage.open()
     hearing.feed(b"a")
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unsupported"}
-    await hearing.aclose()
+    await closed(hearing)
 
 
 @pytest.mark.parametrize("piece", [b"!", b"?"])
@@ -230,25 +292,30 @@ async def test_an_error_ends_what_is_heard_and_nothing_else(stage: Stage, piece:
     hearing.feed(piece)
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unavailable"}
     hearing.feed(b"a")
-    await hearing.aclose()
-    await stage.open().aclose()
+    hearing.end()
+    assert await hearing.decoded() is None
+    assert await hearing.character() is not None
+    await closed(hearing)
+    assert stage.visitor.messages.empty()
+    assert stage.listeners.places_left == 1
 
 
 async def test_when_converting_takes_too_long_hearing_ends(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running_hearing, "MOST_WAITING_SECONDS", 0.0)
+    monkeypatch.setattr(hearings, "MOST_WAITING_SECONDS", 0.0)
     hearing = stage.open()
     hearing.feed(b"a")
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
-    await hearing.aclose()
+    await closed(hearing)
 
 
 async def test_when_too_much_waits_to_be_decoded_hearing_ends(stage: Stage) -> None:
     hearing = stage.open()
     hearing.feed(bytes(MOST_WAITING_BYTES + 1))
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "busy"}
-    await hearing.aclose()
+    assert (await hearing.character(), await hearing.decoded()) == (None, None)
+    await closed(hearing)
 
 
 async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
@@ -256,14 +323,13 @@ async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
 ) -> None:
     data = (ROOT / "infra/local/samples/hello.webm").read_bytes()[:6000]
     engine = build_engine(load_character(MEI, ENGINES), SessionSettings())
-    async with Decoder() as decoder:
-        stage = Stage(executor, FakeEngine())
-        character = LoadedCharacter(read_manifest(MEI / "character.json"), engine)
-        characters = BuiltInCharacters({"mei": character})
-        recordings = IncomingRecordings(decoder, DecodeLimits(), 30.0, 1)
-        tools = HearingTools(recordings, characters, executor)
-        hearing = Hearings(tools)(stage.voice, stage.visitor.send)
-        assert hearing is not None
+    processes: list[int] = []
+    async with Decoder(on_process=processes.append) as decoder:
+        stage = Stage(executor, engine)
+        limits = DecodeLimits(max_seconds=30.0)
+        opening = partial(decoder.open_stream, limits=limits, wall_seconds=30.0)
+        stage.listeners = Listeners(stage.tools(opening, executor), 1)
+        hearing = stage.open()
         for begin in range(0, len(data), 300):
             hearing.feed(data[begin : begin + 300])
         heard = 0
@@ -273,9 +339,15 @@ async def test_the_built_in_character_is_heard_while_a_real_recording_comes(
             assert first == heard
             heard += len(samples)
             loudest = max(loudest, int(np.abs(samples.astype(int)).max()))
-        await hearing.aclose()
+        hearing.end()
+        decoded = await hearing.decoded()
+        await closed(hearing)
+        assert len(processes) == 1
+        whole = await decoder.decode(data, limits=limits)
 
     assert loudest > 3000
+    assert decoded is None or np.array_equal(decoded.samples, whole.samples)
+    assert (decoded is None) == whole.damaged
 
 
 async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Stage) -> None:
@@ -283,7 +355,7 @@ async def test_a_recording_whose_first_bytes_come_one_by_one_is_heard(stage: Sta
     for piece in (b"#", b"a", b"b"):
         hearing.feed(piece)
     first, _ = await stage.visitor.next()
-    await hearing.aclose()
+    await closed(hearing)
 
     assert first == 0
     assert len(stage.decoder.streams) == 1
@@ -294,4 +366,4 @@ async def test_a_long_beginning_of_no_known_format_is_not_heard(stage: Stage) ->
     for _ in range(2):
         hearing.feed(b"%" + bytes(511))
     assert await stage.visitor.next() == {"type": "hearing_ended", "reason": "unavailable"}
-    await hearing.aclose()
+    await closed(hearing)

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import io
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -35,7 +35,9 @@ from tests.unit.live.stage import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from functions.live.listening.listening import Listeners
     from shared.voices.voice import Voice
+    from tests.unit.live.stage import Client
 
 
 def retried(reason: str, *, stored: bool) -> dict[str, Any]:
@@ -659,79 +661,82 @@ class TestStopping:
         assert not snapshot.voice.lease_remaining(snapshot.read_at)
 
 
-class TestHearing:
+class FakeListening:
+    """Notes what it gets, and when it ends."""
+
+    def __init__(self, send: Callable[[str | bytes], bool] | None) -> None:
+        self._send = send
+        self.fed = bytearray()
+        self.ends: list[bytes] = []
+        self.is_closed = False
+        self.ahead = Ahead()
+
+    def feed(self, piece: bytes) -> None:
+        self.fed.extend(piece)
+        if self._send is not None:
+            self._send(b"heard")
+
+    def end(self) -> None:
+        self.ends.append(bytes(self.fed))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    async def character(self) -> None:
+        assert not self.is_closed
+
+
+class FakeListeners:
+    def __init__(self) -> None:
+        self.begun: list[FakeListening] = []
+
+    def __call__(self, voice: Voice, send: Callable[[str | bytes], bool] | None) -> FakeListening:
+        assert voice.voice_id
+        self.begun.append(FakeListening(send))
+        return self.begun[-1]
+
+
+async def send_slowly(client: Client) -> None:
+    for begin in range(0, len(DATA), 1000):
+        client.send(DATA[begin : begin + 1000])
+        await settle()
+
+
+class TestListening:
     @in_virtual_time
-    async def test_hearing_gets_every_byte_and_ends_before_the_result(self) -> None:
-        fed = bytearray()
-        ends: list[bytes] = []
-
-        class Parrot:
-            def __init__(self, send: Callable[[bytes], bool]) -> None:
-                self._send = send
-
-            def feed(self, piece: bytes) -> None:
-                fed.extend(piece)
-                self._send(b"heard")
-
-            async def aclose(self) -> None:
-                ends.append(bytes(fed))
-
-        stage = Stage(open_hearing=lambda _voice, send: Parrot(send))
+    async def test_who_listens_gets_every_byte_and_ends_before_the_result(self) -> None:
+        listeners = FakeListeners()
+        stage = Stage(listen=cast("Listeners", listeners))
         client = stage.start(await stage.add(), hear=True)
-        for begin in range(0, len(DATA), 1000):
-            client.send(DATA[begin : begin + 1000])
-            await settle()
+        await send_slowly(client)
         client.send(an_end(DATA))
         await client.ended()
 
         assert client.messages[0]["hear"] is True
-        assert ends == [DATA]
+        (listening,) = listeners.begun
+        assert listening.ends == [DATA]
         assert client.sound.startswith(b"heard")
         assert client.sound.endswith(SOUND)
+        assert cast("FakeListening", stage.conversion.early) is listening
+        assert listening.is_closed
 
     @in_virtual_time
     async def test_who_does_not_ask_hears_nothing(self) -> None:
-        def open_hearing(voice: Voice, send: Callable[[bytes], bool]) -> None:
-            raise AssertionError(f"nobody asked: {voice}, {send}")
-
-        stage = Stage(open_hearing=open_hearing)
+        stage = Stage(listen=cast("Listeners", FakeListeners()))
         client = await stage.speak(await stage.add()).ended()
         assert (client.messages[0]["hear"], client.sound) == (False, SOUND)
 
-
-class TestConvertingAhead:
+    @pytest.mark.parametrize("last", [{"type": "cancel"}, an_end(b"something else")])
     @in_virtual_time
-    async def test_what_is_made_of_the_bytes_while_they_come_is_there_for_the_conversion(
-        self,
+    async def test_nobody_listens_to_a_recording_that_is_not_complete(
+        self, last: dict[str, Any]
     ) -> None:
-        fed, ends = bytearray(), []
-
-        class Keeper:
-            def __init__(self) -> None:
-                self.made = Ahead()
-
-            def feed(self, piece: bytes) -> None:
-                fed.extend(piece)
-
-            async def aclose(self) -> None:
-                ends.append(bytes(fed))
-
-        keepers: list[Keeper] = []
-
-        def begin(voice: Voice) -> Keeper:
-            assert voice.voice_id
-            keepers.append(Keeper())
-            return keepers[-1]
-
-        stage = Stage(convert_ahead=begin)
+        listeners = FakeListeners()
+        stage = Stage(listen=cast("Listeners", listeners))
         client = stage.start(await stage.add())
-        for begin_at in range(0, len(DATA), 1000):
-            client.send(DATA[begin_at : begin_at + 1000])
-            await settle()
-        client.send(an_end(DATA))
+        await send_slowly(client)
+        client.send(last)
         await client.ended()
 
-        (keeper,) = keepers
-        assert set(ends) == {DATA}
-        assert stage.conversion.ahead is keeper.made
-        assert client.sound == SOUND
+        assert listeners.begun[0].is_closed
+        assert stage.conversion.made == []

@@ -51,6 +51,16 @@ def test_every_byte_may_be_decoded_twice() -> None:
     assert steps_until_refused(lambda: spent.count_packet(100_000)) == 20
 
 
+def test_a_file_that_came_while_it_was_decoded_is_judged_by_its_own_size() -> None:
+    spent = effort(file_bytes=8_000_000)
+    spent.count_packet(265_536)
+    spent.count_file(100_000)
+
+    assert steps_until_refused(lambda: spent.count_packet(1)) == 0
+    with pytest.raises(VoiceError):
+        spent.count_file(99_999)
+
+
 def test_a_small_file_may_have_padding() -> None:
     effort(file_bytes=100).count_packet(4_096)
 

@@ -7,6 +7,7 @@ import io
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ import pytest
 
 from conversion.admission import Admission
 from conversion.characters.lending import BuiltInCharacters, LoadedCharacter
-from functions.live.listening.incoming import MOST_WAITING_BYTES, IncomingRecordings
-from functions.live.listening.running_ahead import AheadTools, ConversionsAhead, RunningAhead
+from functions.live.listening.incoming import MOST_WAITING_BYTES
+from functions.live.listening.listening import Listeners, Listening, ListeningTools
 from shared.characters.manifest import read_manifest
 from shared.voices import voice as voices_of
 from shared.voices.voice import Options
@@ -94,21 +95,28 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 @asynccontextmanager
 async def beginning(
     executor: ThreadPoolExecutor, engine: FastEngine, *, places: int = 1, running: int = 2
-) -> AsyncIterator[tuple[Callable[[], RunningAhead], IncomingRecordings, Admission]]:
-    """Yield what begins with a voice, its places for recordings, and its admission."""
+) -> AsyncIterator[tuple[Callable[[], Listening], Listeners, Admission]]:
+    """Yield what begins with a voice, the listeners, and their admission."""
     character = LoadedCharacter(read_manifest(ROOT / "characters/mei/character.json"), engine)
     voice = voices_of.create(voices_of.new_voice_id(), "mei", Options(pitch_shift=3), now=NOW)
     admission = Admission(running=running, waiting=0)
     async with Decoder() as decoder:
-        recordings = IncomingRecordings(decoder, DecodeLimits(), 30.0, places)
         characters = BuiltInCharacters({"mei": character})
-        begin = ConversionsAhead(AheadTools(recordings, characters, admission, executor))
-        yield lambda: begin(voice), recordings, admission
+        opening = partial(decoder.open_stream, limits=DecodeLimits(), wall_seconds=30.0)
+        tools = ListeningTools(opening, characters, admission, executor, executor)
+        listeners = Listeners(tools, places)
+        yield lambda: listeners(voice, None), listeners, admission
 
 
-def feed(running: RunningAhead, data: bytes) -> None:
+def feed(running: Listening, data: bytes) -> None:
     for begin in range(0, len(data), 300):
         running.feed(data[begin : begin + 300])
+
+
+async def closed(listening: Listening) -> None:
+    listening.close()
+    async with asyncio.timeout(30):
+        await asyncio.gather(listening.task, return_exceptions=True)
 
 
 async def test_at_each_pause_all_that_has_come_is_converted_with_the_voices_options(
@@ -122,23 +130,22 @@ async def test_at_each_pause_all_that_has_come_is_converted_with_the_voices_opti
             running.feed(data[byte : byte + 300])
             await asyncio.sleep(0.005)
         (first, options), (second, _) = await engine.next(), await engine.next()
-        await running.aclose()
+        await closed(running)
 
     assert first == pytest.approx(WORD_SECONDS + 0.9, abs=0.35)
     assert second == pytest.approx(first + WORD_SECONDS + PAUSE_SECONDS, abs=0.7)
-    assert options.ahead is running.made
+    assert options.ahead is running.ahead
     assert options.pitch_shift == 3
 
 
 async def test_for_a_fast_character_nothing_is_decoded(executor: ThreadPoolExecutor) -> None:
-    async with beginning(executor, FastEngine()) as (begin, recordings, _):
+    async with beginning(executor, FastEngine()) as (begin, listeners, _):
         running = begin()
         feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
-        await asyncio.sleep(0)
-        place = recordings.open()
-        await running.aclose()
-
-    assert place is not None
+        running.end()
+        assert (await running.character(), await running.decoded()) == (None, None)
+        assert listeners.places_left == 1
+        await closed(running)
 
 
 async def test_without_a_place_nothing_is_decoded(executor: ThreadPoolExecutor) -> None:
@@ -146,20 +153,20 @@ async def test_without_a_place_nothing_is_decoded(executor: ThreadPoolExecutor) 
     async with beginning(executor, engine, places=0) as (begin, _, _):
         running = begin()
         feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
-        await running.aclose()
+        await closed(running)
 
     assert engine.asked.empty()
 
 
 async def test_the_place_is_given_back(executor: ThreadPoolExecutor) -> None:
     engine = SlowEngine(asyncio.get_running_loop())
-    async with beginning(executor, engine) as (begin, recordings, _):
+    async with beginning(executor, engine) as (begin, listeners, _):
         running = begin()
         feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
         await engine.next()
-        assert recordings.open() is None
-        await running.aclose()
-        assert recordings.open() is not None
+        assert listeners.places_left == 0
+        await closed(running)
+        assert listeners.places_left == 1
 
 
 async def test_while_others_are_converted_nothing_is_converted_ahead(
@@ -172,7 +179,7 @@ async def test_while_others_are_converted_nothing_is_converted_ahead(
             feed(running, opus(WORD_SECONDS, -PAUSE_SECONDS))
             await asyncio.sleep(0.5)
         assert engine.asked.empty()
-        await running.aclose()
+        await closed(running)
 
 
 async def test_an_error_is_logged_and_the_next_pause_is_tried(
@@ -191,7 +198,7 @@ async def test_an_error_is_logged_and_the_next_pause_is_tried(
                 await asyncio.sleep(0.01)
         feed(running, data[len(data) // 2 :])
         await engine.next()
-        await running.aclose()
+        await closed(running)
 
 
 @pytest.mark.parametrize("data", [bytes(MOST_WAITING_BYTES + 1), b"no recording" * 200])
@@ -199,12 +206,12 @@ async def test_what_cannot_be_decoded_is_left_to_the_end(
     executor: ThreadPoolExecutor, data: bytes
 ) -> None:
     engine = SlowEngine(asyncio.get_running_loop())
-    async with beginning(executor, engine) as (begin, recordings, _):
+    async with beginning(executor, engine) as (begin, listeners, _):
         running = begin()
         running.feed(data)
         await asyncio.sleep(0.1)
         running.feed(b"more")
-        assert recordings.open() is not None
-        await running.aclose()
+        assert listeners.places_left == 1
+        await closed(running)
 
     assert engine.asked.empty()
