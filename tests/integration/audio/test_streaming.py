@@ -64,7 +64,9 @@ async def heard(
     return np.concatenate([piece.samples for piece in pieces]), pieces[0].sample_rate
 
 
-async def whole_of(decoder: Decoder, data: bytes, limits: DecodeLimits = LIMITS) -> Recording | None:
+async def whole_of(
+    decoder: Decoder, data: bytes, limits: DecodeLimits = LIMITS
+) -> Recording | None:
     """Decode a recording while it comes; None if it has to be decoded as a whole."""
     with await opened(decoder, data, limits) as stream:
         sending = asyncio.create_task(send_all(stream, data))
