@@ -39,13 +39,17 @@ DEPLOYABLES = (
     "live",
     "on_upload",
     "sweep",
+    "train",
 )
 CONSTRAINTS = "requirements/constraints.txt"
 HASHES = "--generate-hashes"
 """What is deployed is only installed from the very files that were locked."""
+TRAINER = "functions/train"
+PYTORCH_FOR_CPUS = "https://download.pytorch.org/whl/cpu"
 REQUIREMENTS = (
     *sorted(ROOT.glob("requirements/*.in")),
-    *sorted(ROOT.glob("functions/**/requirements.in")),
+    # The trainer's image has an environment of its own, which no session makes.
+    *sorted(set(ROOT.glob("functions/**/requirements.in")) - {ROOT / TRAINER / "requirements.in"}),
     ROOT / "training" / "requirements.txt",
 )
 
@@ -243,8 +247,13 @@ def lock(session: nox.Session) -> None:
     environment.compile_lock(CONSTRAINTS, "requirements/lint.in", "requirements/browser.in")
     for name in DEPLOYABLES:
         folder = f"functions/{name}"
+        # Its speaker encoder asks setuptools, which is only locked on demand, for a module.
+        trainers = ("--allow-unsafe", f"--extra-index-url={PYTORCH_FOR_CPUS}")
         environment.compile_lock(
-            f"{folder}/requirements.txt", f"{folder}/requirements.in", "-c", CONSTRAINTS, HASHES
+            f"{folder}/requirements.txt",
+            f"{folder}/requirements.in",
+            *("-c", CONSTRAINTS, HASHES),
+            *(trainers if folder == TRAINER else ()),
         )
     lock_cuda(environment)
 

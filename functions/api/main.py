@@ -160,10 +160,11 @@ def open_making(config: ApiSettings, services: OwnCharacterServices | None) -> M
         return None
     # Imported here: the other starts do without.
     from functions.api.own_characters.making import Making  # noqa: PLC0415
+    from shared.own_characters.store import DayLimits  # noqa: PLC0415
 
     return Making(
         services,
-        most_per_day=config.own_characters_per_day,
+        limits=DayLimits(config.own_characters_per_day, config.own_characters_per_owner),
         allows_public=config.own_characters_public,
         upload_lifetime=timedelta(seconds=config.upload_url_seconds),
         now=lambda: datetime.now(UTC),
@@ -297,9 +298,9 @@ def open_own_characters(config: ApiSettings) -> OwnCharacterServices | None:
 
     return OwnCharacterServices(
         store=clients.open_own_characters(config),
-        recordings=clients.open_bucket(config, recordings, clients.open_signer(config)),
+        recordings=clients.open_own_recordings(config, recordings, clients.open_signer(config)),
         open_characters=open_characters,
-        wake_trainer=TrainerCall(httpx.AsyncClient(), trainer),
+        wake_trainer=TrainerCall(clients.open_trainer(config, trainer)),
     )
 
 

@@ -143,7 +143,11 @@ def create_router(dependencies: Dependencies) -> APIRouter:
         from functions.api.own_characters.routes import add_own_characters  # noqa: PLC0415
 
         add_own_characters(
-            router, dependencies.making, dependencies.sign_in, _admitted(dependencies)
+            router,
+            dependencies.making,
+            dependencies.sign_in,
+            _admitted(dependencies),
+            lambda each: dependencies.client_names.name_of(dependencies.limits.client_of(each)),
         )
     return router
 

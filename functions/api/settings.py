@@ -61,11 +61,14 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
         live_url: where clients open a WebSocket to the service `live`; None if there is none.
         live_ticket_keys: the secret keys of its tickets, separated by commas; the first one signs.
         own_characters_per_day: how many characters of their own voice all visitors together may
-            begin in a day; 0 to offer none. Only the local cloud has a trainer.
+            begin in a day; 0 to offer none.
+        own_characters_per_owner: how many one visitor may, who is known by the sign-in or else by
+            the network.
         own_characters_public: whether their owners may show them to everybody, in the list of the
             characters.
         own_recordings_bucket: the bucket of these visitors' recordings; needed with the number.
-        trainer_url: where the trainer of these characters is told that one waits; likewise.
+        trainer_url: where the trainer of these characters is started, or told that one waits;
+            likewise.
         web_root: folder of the built page; only in the local cloud.
         page_config: the configuration that the page reads; only in the local cloud.
     """
@@ -88,6 +91,7 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
     live_url: WebSocketAddress | None = None
     live_ticket_keys: TicketKeys = ()
     own_characters_per_day: Annotated[int, Field(ge=0, le=1000)] = 0
+    own_characters_per_owner: Annotated[int, Field(ge=1, le=1000)] = 3
     own_characters_public: bool = False
     own_recordings_bucket: BucketName | None = None
     trainer_url: WebAddress | None = None
@@ -105,8 +109,6 @@ class ApiSettings(SigningSettings, RecordingSettings, CharacterSettings):
 
     @model_validator(mode="after")
     def _check_local_only(self) -> Self:
-        if self.own_characters_per_day:
-            self.require_local("OWN_CHARACTERS_PER_DAY", self.own_characters_per_day)
         if self.web_root is not None:
             self.require_local("WEB_ROOT", self.web_root)
         if self.page_config is not None:

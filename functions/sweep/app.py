@@ -18,13 +18,16 @@ from shared.ports.tokens import TokenRefusedError
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from functions.sweep.own_characters import OwnCharacterSweep
     from functions.sweep.sweeping import Sweeper
     from shared.ports.tokens import TokenVerifier
 
 _LOG = logging.getLogger(__name__)
 
 
-def create_app(sweeper: Sweeper, verifier: TokenVerifier) -> Starlette:
+def create_app(
+    sweeper: Sweeper, verifier: TokenVerifier, own_characters: OwnCharacterSweep | None = None
+) -> Starlette:
     """Return the application: `POST /` sweeps once, `GET /healthz` answers probes.
 
     `POST /` answers 200 with the counts, 401 to a request without the scheduler's token, 503 if
@@ -34,7 +37,10 @@ def create_app(sweeper: Sweeper, verifier: TokenVerifier) -> Starlette:
     async def sweep(request: Request) -> Response:
         try:
             await verifier.verify(authorization_of(request.headers))
-            return JSONResponse(await sweeper.sweep())
+            done = await sweeper.sweep()
+            if own_characters is not None:
+                await own_characters.sweep()
+            return JSONResponse(done)
         except TokenRefusedError as error:
             _LOG.warning("sweep refused: %s", error, extra={"event": "push_refused"})
             return PlainTextResponse("this request proves no permission", 401)

@@ -19,6 +19,7 @@ from shared.http.function import cloud_function
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from functions.sweep.own_characters import OwnCharacterSweep
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
     from shared.ports.topic import Publisher
@@ -32,11 +33,13 @@ class Services:
         voices: the voices' documents.
         uploads: the bucket of the recordings.
         conversions: the topic of the conversion messages.
+        own_characters: looks after visitors' own characters; None where they cannot make any.
     """
 
     voices: VoiceStore
     uploads: Bucket
     conversions: Publisher
+    own_characters: OwnCharacterSweep | None = None
 
 
 def build(config: SweepSettings, services: Services) -> Starlette:
@@ -51,7 +54,8 @@ def build(config: SweepSettings, services: Services) -> Starlette:
         ),
         now=lambda: datetime.now(UTC),
     )
-    return create_app(sweeper, clients.open_push_verifier(config))
+    verifier = clients.open_push_verifier(config)
+    return create_app(sweeper, verifier, services.own_characters)
 
 
 def open_services(config: SweepSettings) -> Services:
@@ -60,7 +64,23 @@ def open_services(config: SweepSettings) -> Services:
         voices=clients.open_voices(config),
         uploads=clients.open_bucket(config, config.uploads_bucket),
         conversions=clients.open_publisher(config, config.conversions_topic),
+        own_characters=open_own_characters(config),
     )
+
+
+def open_own_characters(config: SweepSettings) -> OwnCharacterSweep | None:
+    """Open what looks after visitors' own characters; None where they cannot make any."""
+    open_characters = clients.characters_opener(config)
+    recordings, trainer = config.own_recordings_bucket, config.trainer_url
+    if open_characters is None or recordings is None or trainer is None:
+        return None
+    # Imported here: the other starts do without.
+    from functions.sweep.own_characters import OwnCharacterSweep  # noqa: PLC0415
+    from shared.pipeline.own_recordings import Cleaner  # noqa: PLC0415
+
+    store = clients.open_own_characters(config)
+    cleaner = Cleaner(store, clients.open_own_recordings(config, recordings), open_characters())
+    return OwnCharacterSweep(store, cleaner, clients.open_trainer(config, trainer))
 
 
 sweep = cloud_function("sweep", SweepSettings, open_services, build)

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from shared.process.settings import PushSettings, TopicId
+from shared.process.settings import (
+    BucketName,
+    CharacterSettings,
+    PushSettings,
+    TopicId,
+    WebAddress,
+)
 
 
-class SweepSettings(PushSettings):
+class SweepSettings(PushSettings, CharacterSettings):
     """Settings of sweep, whose requests carry a token of Cloud Scheduler.
 
     Attributes:
         conversions_topic: short id of the topic of the conversion messages.
         patience_seconds: how long a voice may stay unchanged before its message counts as lost.
         upload_url_seconds: how long an upload address works; the api's value.
+        own_recordings_bucket: the bucket of the recordings for visitors' own characters; None
+            where they cannot make any.
+        trainer_url: where the trainer of these characters is started; needed with the bucket.
     """
 
     conversions_topic: TopicId
     patience_seconds: Annotated[int, Field(ge=30, le=3600)] = 300
     upload_url_seconds: Annotated[int, Field(ge=30, le=3600)] = 600
+    own_recordings_bucket: BucketName | None = None
+    trainer_url: WebAddress | None = None
+
+    @model_validator(mode="after")
+    def _check_own_characters(self) -> Self:
+        if self.own_recordings_bucket and None in (self.trainer_url, self.characters_bucket):
+            raise ValueError(
+                "OWN_RECORDINGS_BUCKET needs TRAINER_URL and CHARACTERS_BUCKET: who trains what is"
+                " recorded, and where is it put?"
+            )
+        return self

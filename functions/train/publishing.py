@@ -50,12 +50,6 @@ async def publish(bucket: Bucket, manifest: CharacterManifest) -> None:
     await _write_once(bucket, manifest_name(manifest.id), content, "application/json")
 
 
-async def withdraw(bucket: Bucket, character_id: str) -> None:
-    """Remove a character: the manifest first, so that nobody begins to use it."""
-    await bucket.delete(manifest_name(character_id))
-    await bucket.delete_all(f"{character_id}/")
-
-
 async def _write_once(bucket: Bucket, name: str, content: bytes, content_type: str) -> None:
     with suppress(ObjectExistsError):
         await bucket.write(name, io.BytesIO(content), content_type=content_type, size=len(content))

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import random
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from functions.train.publishing import publish, try_bundle, withdraw
+from functions.train.checkpoints import Checkpoints
+from functions.train.publishing import publish, try_bundle
 from functions.train.trainer import RecordingsRefusedError, TrainerCrashedError
 from shared.errors import PassingError
 from shared.own_characters import own_character as own
@@ -21,7 +24,8 @@ from shared.own_characters.objects import (
     MAX_RECORDING_BYTES,
     MAX_RECORDINGS,
     Kind,
-    beyond_all_limits,
+    kept_prefix,
+    recordings_among,
     recordings_prefix,
 )
 from shared.own_characters.own_character import (
@@ -32,6 +36,7 @@ from shared.own_characters.own_character import (
     TrainingErrorCode,
 )
 from shared.own_characters.store import UnknownOwnCharacterError, change_own
+from shared.pipeline.own_recordings import Cleaner, withdraw
 from shared.voices.voice import VoiceError
 from speech.bundles.bundle import BundleError
 from speech.decoding.recordings.recording import DecodeLimits
@@ -54,11 +59,11 @@ RENEW_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 30.0
 """How long until it looks by itself, if nobody wakes it."""
 
+STEP_BACK_SECONDS: Final = 5.0
 CLEAN_SECONDS: Final = 30.0
 """How long a recording stays that comes although its character is deleted or ready."""
 
 MAX_SPEECH_SECONDS: Final = 20 * 60.0
-_CLEANED_AT_ONCE: Final = 20
 _LIMITS: Final = DecodeLimits(min_seconds=0.3, max_seconds=60.0, max_bytes=MAX_RECORDING_BYTES)
 _GONE: Final = (TakenOverError, UnknownOwnCharacterError)
 
@@ -73,6 +78,7 @@ class Runner:
         characters: the bucket of the bundles.
         decoder: has been started.
         trainer: the training command.
+        at_once: how many characters are trained at once, by all runners together.
     """
 
     store: OwnCharacterStore
@@ -80,7 +86,13 @@ class Runner:
     characters: Bucket
     decoder: Decoder
     trainer: Trainer
+    at_once: int = 1
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def cleaner(self) -> Cleaner:
+        """Deletes what nobody may keep."""
+        return Cleaner(self.store, self.recordings, self.characters)
 
     def wake(self) -> None:
         """Look now whether a character waits."""
@@ -91,14 +103,14 @@ class Runner:
         # Side by side: a training takes up to half an hour.
         await asyncio.gather(
             _repeat(self._train_all, self._until_woken),
-            _repeat(self.clean, partial(asyncio.sleep, CLEAN_SECONDS)),
+            _repeat(self.cleaner.clean, partial(asyncio.sleep, CLEAN_SECONDS)),
         )
 
     async def _train_all(self) -> None:
         self._woken.clear()
         while await self.train_next():
             pass
-        await self.clean()
+        await self.cleaner.clean()
 
     async def _until_woken(self) -> None:
         with suppress(TimeoutError):
@@ -106,11 +118,13 @@ class Runner:
                 await self._woken.wait()
 
     async def train_next(self) -> bool:
-        """Train the character that waits longest; False if none does.
+        """Train the character that waits longest; False if none does, or others take all places.
 
         Raises:
             PassingError: the store or a bucket does not answer; the lease ends by itself.
         """
+        if len(await self.store.in_training(limit=self.at_once)) >= self.at_once:
+            return False
         for snapshot in await self.store.waiting(limit=1):
             character_id = snapshot.character.character_id
             try:
@@ -120,47 +134,30 @@ class Runner:
             except (NotAllowedError, UnknownOwnCharacterError):
                 return True
             if taken.status is Status.TRAINING:
-                await self._train(taken)
+                await self._train_in_place(taken)
+            else:
+                _LOG.error("given up", extra={"event": "own_character_given_up"})
             return True
         return False
 
-    async def clean(self) -> None:
-        """Delete the recordings of ready characters, and all of those whose time is over.
-
-        An upload address works for some minutes, whatever becomes of its character. So what comes
-        late is deleted, too, and what is more than the api lets an owner bring.
-
-        Raises:
-            PassingError: the store or a bucket does not answer.
-        """
-        for snapshot in await self.store.to_clean(limit=_CLEANED_AT_ONCE):
-            character_id = snapshot.character.character_id
-            await self.recordings.delete_all(recordings_prefix(character_id))
-            if snapshot.character.status is Status.READY:
-                with suppress(UnknownOwnCharacterError):
-                    await change_own(self.store, character_id, own.without_recordings)
-            else:
-                await self.store.delete(character_id)
-        found = await self.recordings.list()
-        for character_id, recordings in groupby(found, lambda each: each.name.split("/")[0]):
-            all_of_it = list(recordings)
-            kept = await self._still_wants_recordings(character_id)
-            for each in beyond_all_limits(all_of_it) if kept else all_of_it:
-                await self.recordings.delete(each.name, each.generation)
-
-    async def _still_wants_recordings(self, character_id: str) -> bool:
-        try:
-            snapshot = await self.store.read(character_id)
-        except UnknownOwnCharacterError:
-            return False
-        character = snapshot.character
-        if character.status is Status.READY:
-            return character.keeps_recordings and character.has_recordings
-        return True
+    async def _train_in_place(self, character: OwnCharacter) -> None:
+        """Train a character unless others, who looked at the same time, have all places."""
+        holders = await self.store.in_training(limit=self.at_once + 1)
+        others = [each for each in holders if each.character.character_id != character.character_id]
+        if len(others) >= self.at_once:
+            # Each of them may see the other and step back: they come again at different times.
+            await self._give_back(character, counts=False)
+            await asyncio.sleep(random.uniform(0, STEP_BACK_SECONDS))  # noqa: S311 - no secret
+        else:
+            await self._train(character)
 
     async def _train(self, character: OwnCharacter) -> None:
         try:
             await self._make(character)
+        except asyncio.CancelledError:
+            # The instance stops: the next one goes on from what was kept.
+            await self._give_back(character, counts=False)
+            raise
         except _GONE:
             extra = {"event": "own_character_left"}
             _LOG.info("training left: deleted or taken over meanwhile", extra=extra)
@@ -171,7 +168,12 @@ class Runner:
             await self._fail(character, TrainingErrorCode.BUNDLE_REFUSED, str(error))
         except TrainerCrashedError as error:
             _LOG.warning("trainer crashed: %s", error, extra={"event": "trainer_crashed"})
-            await self._change(character, partial(own.give_back, attempt=character.attempt))
+            await self._give_back(character, counts=True)
+        except PassingError:
+            # Nothing that its owner or the trainer could have done better.
+            with suppress(PassingError):
+                await self._give_back(character, counts=False)
+            raise
         else:
             _LOG.info("own character ready", extra={"event": "own_character_ready"})
 
@@ -183,8 +185,16 @@ class Runner:
             # Before the recording, which must not be older.
             sentence = work / f"{character.character_id}.sentence.json"
             sentence.write_text(character.sentence.to_json(), "utf-8")
+            kept = Checkpoints(
+                self.recordings,
+                character.character_id,
+                character.attempt,
+                work / character.character_id,
+            )
+            await kept.restore()
             told = _Told(self.store, character)
             keeping = asyncio.create_task(told.keep())
+            saving = asyncio.create_task(kept.keep())
             training = asyncio.create_task(self._train_in(folder, character, told))
             try:
                 # Whichever ends first: a lost lease stops the training.
@@ -192,13 +202,17 @@ class Runner:
                 if keeping.done():
                     keeping.result()
                 await training
+            except TrainerCrashedError:
+                with suppress(PassingError):
+                    await kept.save()
+                raise
             except RecordingsRefusedError as error:
                 # Its owner knows the recordings, not where they lay.
                 raise RecordingsRefusedError(str(error).replace(f"{folder}/", "")) from error
             finally:
-                for each in (keeping, training):
+                for each in (keeping, saving, training):
                     each.cancel()
-                await asyncio.gather(keeping, training, return_exceptions=True)
+                await asyncio.gather(keeping, saving, training, return_exceptions=True)
             manifest = await try_bundle(folder / "characters" / character.character_id)
             await told.now()
             await publish(self.characters, manifest)
@@ -211,6 +225,9 @@ class Runner:
         except UnknownOwnCharacterError:
             await withdraw(self.characters, character.character_id)
             raise
+        # Its owner may keep the recordings, but nobody needs these any more.
+        with suppress(PassingError):
+            await self.recordings.delete_all(kept_prefix(character.character_id))
 
     async def _train_in(self, folder: Path, character: OwnCharacter, told: _Told) -> None:
         await self._decode_all(character, folder)
@@ -238,12 +255,13 @@ class Runner:
         speech = folder / "recordings"
         speech.mkdir()
         seconds = 0.0
-        uploaded = await self.recordings.list(recordings_prefix(character.character_id))
+        found = await self.recordings.list(recordings_prefix(character.character_id))
+        uploaded = recordings_among(found)
         _require_as_asked_for(uploaded)
-        for found in uploaded:
-            _, kind, recording_id = found.name.split("/")
+        for each in uploaded:
+            _, kind, recording_id = each.name.split("/")
             data = await self.recordings.read(
-                found.name, found.generation, max_bytes=MAX_RECORDING_BYTES
+                each.name, each.generation, max_bytes=MAX_RECORDING_BYTES
             )
             try:
                 decoded = await self.decoder.decode(data, limits=_LIMITS)
@@ -261,12 +279,22 @@ class Runner:
             is_consent = kind == Kind.CONSENT
             file = folder / "spoken-consent.wav" if is_consent else speech / f"{recording_id}.wav"
             file.write_bytes(write_wav(decoded.samples, decoded.sample_rate))
+            if not is_consent:
+                # What was kept is of these files if they have the same times, too.
+                os.utime(file, ns=(each.generation, each.generation))
 
     async def _fail(self, character: OwnCharacter, code: TrainingErrorCode, message: str) -> None:
         _LOG.info("own character failed", extra={"event": "own_character_failed", "code": code})
+        # Nothing of it helps a training with other recordings.
+        await self.recordings.delete_all(kept_prefix(character.character_id))
         await self._change(
             character,
             lambda each, now: own.fail(each, character.attempt, code, message, now),
+        )
+
+    async def _give_back(self, character: OwnCharacter, *, counts: bool) -> None:
+        await self._change(
+            character, partial(own.give_back, attempt=character.attempt, counts=counts)
         )
 
     async def _change(
@@ -297,18 +325,28 @@ class _Told:
         """Hear from the trainer; a new stage is written at once, shares now and then."""
         is_new, self._stage, self._share = stage != self._stage, stage, share
         if is_new:
-            await self.now()
+            # What could not be written is written by `keep`.
+            with suppress(PassingError):
+                await self.now()
 
     async def keep(self) -> None:
-        """Write it every few seconds.
+        """Write it every few seconds; a store that is silent for a while does not end a training.
 
         Raises:
             TakenOverError, UnknownOwnCharacterError: nobody wants this training any more.
-            PassingError: the store does not answer.
+            PassingError: the store has not answered for nearly as long as the lease lasts.
         """
+        last = time.monotonic()
         while True:
             await asyncio.sleep(RENEW_SECONDS)
-            await self.now()
+            try:
+                await self.now()
+            except PassingError as error:
+                if time.monotonic() - last > LEASE_SECONDS - 2 * RENEW_SECONDS:
+                    raise
+                _LOG.warning("lease not renewed: %s", error, extra={"event": "unavailable"})
+            else:
+                last = time.monotonic()
 
     async def now(self) -> None:
         """Write it now, and keep the lease; raises as `keep`."""

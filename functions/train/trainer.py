@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
 _PROGRESS: Final = re.compile(r"\[\d+/\d+\] ([a-z ]*[a-z])(?: +(\d+)%.*)?")
@@ -44,11 +44,13 @@ class Trainer:
         command: its program and first arguments.
         folder: where it runs.
         seconds: how long it may take.
+        environment: its variables, see `passed_on`.
     """
 
     command: Sequence[str]
     folder: Path
     seconds: float
+    environment: Mapping[str, str]
 
     async def run(
         self,
@@ -66,12 +68,11 @@ class Trainer:
             TrainerCrashedError: it was killed, took too long or met an error of its own.
             Exception: what `report` raised; the trainer is killed then.
         """
-        environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         process = await asyncio.create_subprocess_exec(
             *self.command,
             *arguments,
             cwd=self.folder,
-            env=environment | {"PYTHONPATH": str(self.folder), "PYTHONUNBUFFERED": "1"},
+            env={**self.environment} | {"PYTHONPATH": str(self.folder), "PYTHONUNBUFFERED": "1"},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -90,6 +91,11 @@ class Trainer:
         if status == _REFUSED and complaints and not any(_TRACEBACK in each for each in complaints):
             raise RecordingsRefusedError(complaints[-1])
         raise TrainerCrashedError(f"it ended with {status}: {' | '.join(complaints[-3:])}")
+
+
+def passed_on(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what the training may know of this process's variables: nothing secret."""
+    return {name: environment[name] for name in _PASSED_ON if name in environment}
 
 
 async def _follow(process: Process, report: Callable[[str, float | None], Awaitable[None]]) -> None:

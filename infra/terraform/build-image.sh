@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds and pushes the conversion container's image with Cloud Build. Run by the apply, from the
+# Builds and pushes the image of the conversion container, or another one, with Cloud Build. Run by the apply, from the
 # repository's root; what to build, where and as whom comes in the environment.
 set -eu
 
@@ -13,8 +13,8 @@ exec gcloud builds submit . \
     --quiet \
     --config=infra/terraform/cloudbuild.yaml \
     --gcs-source-staging-dir="$STAGING" \
-    --ignore-file=.gcloudignore \
+    --ignore-file="${IGNORE_FILE:-.gcloudignore}" \
     --project="$PROJECT_ID" \
     --region="$REGION" \
     --service-account="$SERVICE_ACCOUNT" \
-    --substitutions="_IMAGE=$IMAGE,_PROVIDER=$PROVIDER"
+    --substitutions="_DOCKERFILE=${DOCKERFILE:-functions/convert/Dockerfile},_IMAGE=$IMAGE,_PROVIDER=$PROVIDER"

@@ -1,4 +1,5 @@
-# Character bundles that are offered without a deployment. Nobody but an operator writes here.
+# Character bundles that are offered without a deployment. Nobody but an operator writes here, and with
+# var.own_characters the job that trains.
 resource "google_storage_bucket" "characters" {
   # checkov:skip=CKV_GCP_62:as for the uploads
   # checkov:skip=CKV_GCP_78:graphs are named by their content, and what was removed can be restored for a week
@@ -22,8 +23,9 @@ resource "google_storage_bucket" "characters" {
     }
   }
 
+  # Whoever deletes a character of the own voice shall find it gone.
   soft_delete_policy {
-    retention_duration_seconds = 604800
+    retention_duration_seconds = local.has_own ? 0 : 604800
   }
 
   dynamic "encryption" {

@@ -39,13 +39,14 @@ locals {
     "8" = { least = 4096, most = 32768 }
   }
   # The CPUs and the memory of all services at their maximum number of instances. An instance of a
-  # function has one CPU and 512 MiB; the sweep has one instance. Cloud Run checks one service against
+  # function has one CPU and 512 MiB; the sweep has one instance; a training has 2 CPUs and 4 GiB. Cloud Run checks one service against
   # the quota when the service is deployed, and all services together when it starts an instance.
   function_instances = var.max_instances.api + var.max_instances.dead_letter + var.max_instances.on_upload + 1
   live_instances     = try(var.live.max_instances, 0)
+  trainings          = try(var.own_characters.at_once, 0)
   live_memory_mib    = try(tonumber(regex("^[0-9]+", var.live.memory)) * (endswith(var.live.memory, "Gi") ? 1024 : 1), 0)
-  most_cpus          = var.max_instances.convert * tonumber(var.convert_cpu) + local.live_instances * try(tonumber(var.live.cpu), 0) + local.function_instances
-  most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + local.live_instances * local.live_memory_mib + local.function_instances * 512
+  most_cpus          = var.max_instances.convert * tonumber(var.convert_cpu) + 2 * local.trainings + local.live_instances * try(tonumber(var.live.cpu), 0) + local.function_instances
+  most_memory_mib    = var.max_instances.convert * local.convert_memory_mib + 4096 * local.trainings + local.live_instances * local.live_memory_mib + local.function_instances * 512
   # The processes and their conversions at once, each with the most that decoding any recording may
   # take; conversion/serving/planning.py and speech/decoding/recordings/recording.py calculate the same.
   conversion_mib     = max(75, local.fetched_conversion_mib, ceil((33554432 + 3 * var.max_upload_bytes + 1536000 * (var.recording_seconds.max + 0.5)) / 1048576))

@@ -53,7 +53,7 @@ locals {
     api = {
       concurrency   = var.api_concurrency
       description   = "HTTP API: voices, upload addresses, results"
-      environment   = merge(local.environment_common, local.environment_api, local.environment_characters, local.environment_traces)
+      environment   = merge(local.environment_common, local.environment_api, local.environment_characters, local.environment_own_characters_api, local.environment_traces)
       ingress       = var.custom_domain == null ? "ALLOW_ALL" : "ALLOW_INTERNAL_AND_GCLB"
       max_instances = var.max_instances.api
       memory        = "512Mi"
@@ -84,7 +84,7 @@ locals {
     sweep = {
       concurrency   = 1
       description   = "Puts voices back whose event or message was lost"
-      environment   = merge(local.environment_common, local.environment_sweep)
+      environment   = merge(local.environment_common, local.environment_sweep, local.environment_own_characters_sweep)
       ingress       = "ALLOW_INTERNAL_ONLY"
       max_instances = 1
       memory        = "512Mi"

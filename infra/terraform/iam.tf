@@ -11,6 +11,7 @@ locals {
       sweep_timer = "Cloud Scheduler's identity when it starts a sweep"
     },
     local.has_live ? { live = "Converts voices while visitors speak" } : {},
+    local.has_own ? { train = "Makes characters of visitors' own voices" } : {},
     local.signs_with_hmac ? { signer = "Signs addresses with an HMAC key" } : {},
     length(var.busy_hours) == 0 ? {} : { schedule = "Raises the minimum instances for busy hours" },
   )
@@ -31,7 +32,7 @@ resource "google_service_account" "this" {
 
 # Project-wide because Firestore knows no smaller resource: the condition names the database.
 resource "google_project_iam_member" "firestore" {
-  for_each = toset(concat(["api", "convert", "dead_letter", "on_upload", "sweep"], local.has_live ? ["live"] : []))
+  for_each = toset(concat(["api", "convert", "dead_letter", "on_upload", "sweep"], local.has_live ? ["live"] : [], local.has_own ? ["train"] : []))
 
   project = var.project_id
   role    = "roles/datastore.user"

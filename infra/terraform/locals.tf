@@ -111,5 +111,6 @@ locals {
     live        = "${var.name}-live"
     on_upload   = "${var.name}-on-upload"
     sweep       = "${var.name}-sweep"
+    train       = "${var.name}-train"
   }
 }

@@ -16,7 +16,7 @@ resource "google_secret_manager_secret_version" "log_key" {
 
 # Whoever logs: the functions and the container.
 resource "google_secret_manager_secret_iam_member" "reads_log_key" {
-  for_each = toset([for name in keys(local.names) : name if name != "live" || local.has_live])
+  for_each = toset([for name in keys(local.names) : name if(name != "live" || local.has_live) && (name != "train" || local.has_own)])
 
   project   = var.project_id
   secret_id = google_secret_manager_secret.this["log-key"].secret_id

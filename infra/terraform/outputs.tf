@@ -4,11 +4,12 @@ output "api_url" {
 }
 
 output "buckets" {
-  description = "Names of the buckets for recordings, results and, if there is one, characters."
+  description = "Names of the buckets for recordings, results and, if there are any, characters and the recordings of own ones."
   value = {
-    characters = one(google_storage_bucket.characters[*].name)
-    results    = google_storage_bucket.results.name
-    uploads    = google_storage_bucket.uploads.name
+    characters     = one(google_storage_bucket.characters[*].name)
+    own_recordings = one(google_storage_bucket.own_recordings[*].name)
+    results        = google_storage_bucket.results.name
+    uploads        = google_storage_bucket.uploads.name
   }
 }
 

@@ -31,7 +31,8 @@ locals {
     }
     firestoreEmulator = null
     # The page's policy allows this socket, and the page offers what only live can do.
-    live = local.live_url
+    live          = local.live_url
+    ownCharacters = local.has_own
   })
 }
 

@@ -639,6 +639,42 @@ variable "notification_channels" {
   }
 }
 
+variable "own_characters" {
+  description = "Lets visitors make characters of their own voice, in the page or by the API; null: off, and nothing of it is there. Needs characters. `per_day` is how many all visitors together may begin in a day, `per_owner` how many one visitor may, `public` whether owners may show a character to everybody, `at_once` how many are trained at the same time by a job with 2 CPUs and 4 GiB, `training_seconds` how long one training may take. One training costs about US$ 0.02 (docs/own-characters.md). `image` is the trainer's image if Cloud Build shall not build it."
+  type = object({
+    at_once          = optional(number, 1)
+    image            = optional(string)
+    per_day          = optional(number, 20)
+    per_owner        = optional(number, 3)
+    public           = optional(bool, false)
+    training_seconds = optional(number, 1800)
+  })
+  default = null
+
+  validation {
+    condition     = var.own_characters == null || var.characters != null
+    error_message = "own_characters needs the bucket that converters load characters from: set characters, too, as in characters = {}."
+  }
+
+  validation {
+    condition = var.own_characters == null || try(alltrue([
+      for value, most in { at_once = 20, per_day = 1000, per_owner = 100 } :
+      floor(var.own_characters[value]) == var.own_characters[value] && var.own_characters[value] >= 1 && var.own_characters[value] <= most
+    ]), false)
+    error_message = "own_characters needs whole numbers: per_day 1 to 1000, per_owner 1 to 100, at_once 1 to 20."
+  }
+
+  validation {
+    condition     = var.own_characters == null || try(floor(var.own_characters.training_seconds) == var.own_characters.training_seconds && var.own_characters.training_seconds >= 300 && var.own_characters.training_seconds <= 43200, false)
+    error_message = "own_characters.training_seconds must be a whole number from 300 to 43200 (12 hours)."
+  }
+
+  validation {
+    condition     = var.own_characters == null || try(var.own_characters.image == null || can(regex("@sha256:[0-9a-f]{64}$", var.own_characters.image)), false)
+    error_message = "own_characters.image must name an image by its digest (...@sha256:...)."
+  }
+}
+
 variable "page" {
   description = "Hosts the page under custom_domain, together with the api. `folder` is the folder that the page's build has written (web/page/dist); the module writes config.json itself. null means that the page is hosted elsewhere."
   type = object({

@@ -10,13 +10,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shared.process.settings import PushVerification
+from shared.process.settings import Environment, PushVerification
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shared.google.cloud_storage import UrlSigner
     from shared.google.key_management import KmsKey
+    from shared.google.trainer import TrainerStart
     from shared.own_characters.store import OwnCharacterStore
     from shared.ports.bucket import Bucket
     from shared.ports.store import VoiceStore
@@ -78,6 +79,13 @@ def _open_one_bucket(
     return CloudStorageBucket(open_storage_client(settings.project_id), name, signer)
 
 
+def open_own_recordings(
+    settings: CommonSettings, name: str, signer: UrlSigner | None = None
+) -> Bucket:
+    """Open the bucket of the recordings for own characters: one, whatever `upload_shards` says."""
+    return _open_one_bucket(settings, name, signer)
+
+
 def characters_opener(settings: CharacterSettings) -> Callable[[], Bucket] | None:
     """Build the opener of the bucket of the characters, or None if there is none.
 
@@ -131,6 +139,25 @@ def open_push_verifier(settings: PushSettings) -> TokenVerifier:
         email=str(settings.push_service_account),
         signature_may_be_removed=settings.push_verification is PushVerification.PLATFORM,
     )
+
+
+def open_trainer(settings: CommonSettings, url: str) -> TrainerStart:
+    """Build what starts the trainer of visitors' own characters.
+
+    Args:
+        settings: of the local cloud, whose trainer asks for no identity, or of production.
+        url: where it is started.
+    """
+    import google.auth
+    import requests
+    from google.auth.transport.requests import AuthorizedSession
+
+    from shared.google.trainer import TrainerStart
+
+    if settings.environment is Environment.LOCAL:
+        return TrainerStart(requests.Session(), url)
+    credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
+    return TrainerStart(AuthorizedSession(credentials), url)
 
 
 def open_kms_key(name: str, seconds: float) -> KmsKey:

@@ -16,9 +16,10 @@ from shared.own_characters.own_character import (
     Visibility,
 )
 from shared.own_characters.ownership import is_public
+from shared.own_characters.store import Begun
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
 COLLECTION: Final = "own_characters"
@@ -28,7 +29,7 @@ STATES: Final = "own_character_states"
 """One document per character, to which its owner's client listens: how far it is, nothing else."""
 
 BEGUN: Final = "own_character_limits/begun"
-"""The document with the times at which the characters of the last day were begun."""
+"""The document that says when, and by whom, the characters of the last day were begun."""
 
 _KEPT_LONGER: Final = timedelta(days=1)
 """By how much Firestore deletes later than the trainer, which deletes the recordings, too."""
@@ -95,6 +96,12 @@ def from_document(character_id: str, document: Mapping[str, Any]) -> OwnCharacte
         "error": error and TrainingFailure(TrainingErrorCode(error["code"]), error["message"]),
     }
     return OwnCharacter(**known | parts)
+
+
+def begun_since(document: Mapping[str, Any], since: datetime) -> Sequence[Begun]:
+    """Return what was begun after some moment, from the document `BEGUN`."""
+    begun = [Begun(each["at"], each["by"]) for each in document.get("begun", [])]
+    return [each for each in begun if each.at > since]
 
 
 def _train_at(character: OwnCharacter) -> datetime | None:

@@ -28,6 +28,19 @@ def recordings_prefix(character_id: str, kind: Kind | None = None) -> str:
     return f"{character_id}/" if kind is None else f"{character_id}/{kind.value}/"
 
 
+def kept_prefix(character_id: str) -> str:
+    """Return how the names begin under which a training keeps what it has done so far.
+
+    They lie among the character's recordings, of which they have parts, and go with them.
+    """
+    return f"{character_id}/kept/"
+
+
+def recordings_among(objects: Iterable[ObjectFacts]) -> Sequence[ObjectFacts]:
+    """Return the objects that an owner has brought; a training keeps others beside them."""
+    return [each for each in objects if each.name.split("/")[1] in set(Kind)]
+
+
 def new_recording_name(character_id: str, kind: Kind) -> str:
     """Draw a name that nobody can guess, so that it is never used twice."""
     return f"{recordings_prefix(character_id, kind)}{uuid4().hex}"

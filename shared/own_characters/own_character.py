@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from shared.characters.spoken_consent import ConsentSentence
 
-MAX_ATTEMPTS: Final = 2
+MAX_TRIES: Final = 2
 """How often one training is begun: a killed trainer gets one more try."""
 
 MAX_TRAININGS: Final = 3
@@ -105,7 +105,8 @@ class OwnCharacter:
         updated_at: when it changed last.
         expire_at: when it is deleted unless it is ready by then; None for one that is ready.
         trainings: how often its owner asked for a training.
-        attempt: the fencing token: which attempt at this training holds the lease.
+        attempt: the fencing token: which attempt holds the lease; never the same one twice.
+        tries: how many attempts at this training count, because they were not handed back.
         lease_expires_at: until when that attempt holds it.
         stage: what the trainer does.
         share: how much of that stage is done, 0 to 1.
@@ -128,6 +129,7 @@ class OwnCharacter:
     expire_at: datetime | None
     trainings: int = 0
     attempt: int = 0
+    tries: int = 0
     lease_expires_at: datetime | None = None
     stage: str | None = None
     share: float | None = None
@@ -207,7 +209,7 @@ def queue(character: OwnCharacter, now: datetime) -> OwnCharacter:
         character,
         status=Status.QUEUED,
         trainings=character.trainings + 1,
-        attempt=0,
+        tries=0,
         error=None,
         stage=None,
         share=None,
@@ -231,13 +233,14 @@ def lease(character: OwnCharacter, now: datetime, seconds: float) -> OwnCharacte
     """
     if not is_waiting(character, now):
         raise NotAllowedError(f"this character is {character.status.value}")
-    if character.attempt >= MAX_ATTEMPTS:
+    if character.tries >= MAX_TRIES:
         message = "The training was interrupted too often; please try again later."
         return _failed(character, TrainingErrorCode.ATTEMPTS_EXHAUSTED, message, now)
     return replace(
         character,
         status=Status.TRAINING,
         attempt=character.attempt + 1,
+        tries=character.tries + 1,
         lease_expires_at=now + timedelta(seconds=seconds),
         updated_at=now,
     )
@@ -306,14 +309,28 @@ def fail(
     return _failed(character, code, message, now)
 
 
-def give_back(character: OwnCharacter, now: datetime, *, attempt: int) -> OwnCharacter:
-    """End an attempt whose trainer has died, so that the next one can begin at once.
+def give_back(
+    character: OwnCharacter, now: datetime, *, attempt: int, counts: bool
+) -> OwnCharacter:
+    """End an attempt, so that the next one can begin at once.
+
+    Args:
+        character: which.
+        now: when.
+        attempt: which has ended.
+        counts: whether it failed, and was not only interrupted by whoever runs the trainer.
 
     Raises:
         TakenOverError: it is not this attempt's any more.
     """
     _require_attempt(character, attempt)
-    return replace(character, status=Status.QUEUED, lease_expires_at=None, updated_at=now)
+    return replace(
+        character,
+        status=Status.QUEUED,
+        tries=character.tries if counts else character.tries - 1,
+        lease_expires_at=None,
+        updated_at=now,
+    )
 
 
 def _failed(

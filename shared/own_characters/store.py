@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from shared.ports.store import COMPETITION_LIMIT, ConflictError
@@ -12,6 +13,62 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from shared.own_characters.own_character import OwnCharacter
+
+
+class DayLimit(StrEnum):
+    """Which number of a day is reached."""
+
+    ALL = "all"
+    OWNER = "owner"
+
+
+class DayLimitReachedError(Exception):
+    """As many characters were begun in the last day as may be.
+
+    Args:
+        limit: by everybody together, or by this one owner.
+    """
+
+    def __init__(self, limit: DayLimit) -> None:
+        super().__init__(limit.value)
+        self.limit = limit
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """That a character was begun, which a deletion does not undo.
+
+    Attributes:
+        at: when.
+        by: whose, by a name that says nothing to others.
+    """
+
+    at: datetime
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class DayLimits:
+    """How many characters may be begun in a day.
+
+    Attributes:
+        by_all: by everybody together.
+        by_owner: by one owner.
+    """
+
+    by_all: int
+    by_owner: int
+
+    def require_place(self, begun: Sequence[Begun], by: str) -> None:
+        """Refuse one more; `begun` is what was begun in the last day.
+
+        Raises:
+            DayLimitReachedError: a number is reached; the owner's own is named first.
+        """
+        if sum(each.by == by for each in begun) >= self.by_owner:
+            raise DayLimitReachedError(DayLimit.OWNER)
+        if len(begun) >= self.by_all:
+            raise DayLimitReachedError(DayLimit.ALL)
 
 
 class UnknownOwnCharacterError(LookupError):
@@ -39,12 +96,21 @@ class OwnCharacterStore(Protocol):
     Every method raises `StoreUnavailableError` when the store does not answer.
     """
 
-    async def create(self, character: OwnCharacter, *, most_per_day: int) -> bool:
-        """Write a new document; False, and nothing is written, if a day's number is reached."""
+    async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
+        """Write a new document.
+
+        Args:
+            character: has just been begun.
+            limits: how many may be begun in a day.
+            by: whose it is, for their own number; says nothing to others.
+
+        Raises:
+            DayLimitReachedError: nothing is written.
+        """
         ...
 
-    async def take_place(self, *, most_per_day: int) -> bool:
-        """Count a further training as a new character is counted; False if there is no place."""
+    async def take_place(self, *, limits: DayLimits, by: str) -> None:
+        """Count a further training as a new character is counted; raises as `create`."""
         ...
 
     async def read(self, character_id: str) -> OwnCharacterSnapshot:
@@ -71,6 +137,10 @@ class OwnCharacterStore(Protocol):
 
     async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Read characters that a trainer may take, those that wait longest first."""
+        ...
+
+    async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters that a trainer holds, whose lease has not ended."""
         ...
 
     async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:

@@ -20,7 +20,13 @@ from shared.own_characters.own_character import (
     TrainingErrorCode,
     TypedConsent,
 )
-from shared.own_characters.store import UnknownOwnCharacterError, change_own
+from shared.own_characters.store import (
+    DayLimit,
+    DayLimitReachedError,
+    DayLimits,
+    UnknownOwnCharacterError,
+    change_own,
+)
 from shared.ports.store import ConflictError
 
 if TYPE_CHECKING:
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 11, 24, 12, 0, 0, 123_456, tzinfo=UTC)
 PAST = NOW - timedelta(days=30)
-MANY = 1000
+MANY = DayLimits(1000, 1000)
 
 
 def a_begun(now: datetime = NOW) -> OwnCharacter:
@@ -78,6 +84,15 @@ def a_kept(now: datetime = NOW) -> OwnCharacter:
     return ownership.keep_recordings(a_ready(now), is_wanted=True, now=now)
 
 
+def lease(character: OwnCharacter, now: datetime) -> OwnCharacter:
+    return own.lease(character, now, 60)
+
+
+def refuse(character: OwnCharacter, now: datetime) -> OwnCharacter:
+    code = TrainingErrorCode.RECORDINGS_REFUSED
+    return own.fail(character, character.attempt, code, "They are too quiet.", now)
+
+
 EVERY_STATE: dict[str, Callable[[], OwnCharacter]] = {
     "begun": a_begun,
     "queued": a_queued,
@@ -94,7 +109,7 @@ EVERY_STATE: dict[str, Callable[[], OwnCharacter]] = {
 async def kept(store: OwnCharacterStore, *characters: OwnCharacter) -> list[str]:
     """Write characters in any state; their ids."""
     for each in characters:
-        assert await store.create(each, most_per_day=MANY)
+        await store.create(each, limits=MANY, by="somebody")
     return [each.character_id for each in characters]
 
 
@@ -162,29 +177,47 @@ class OwnCharacterStoreContract:
         with pytest.raises(TakenOverError):
             await change_own(store, leased.character_id, lambda each, now: own.finish(each, 1, now))
 
+    async def test_an_attempt_at_an_earlier_training_writes_nothing_in_a_later_one(
+        self, store: OwnCharacterStore
+    ) -> None:
+        first = a_leased(PAST)
+        await kept(store, first)
+        for transition in (lease, refuse, own.queue, lease):
+            await change_own(store, first.character_id, transition)
+
+        with pytest.raises(TakenOverError):
+            await change_own(
+                store,
+                first.character_id,
+                lambda each, now: own.finish(each, first.attempt, now),
+            )
+
     async def test_a_day_has_so_many_places_and_a_deletion_gives_none_back(
         self, store: OwnCharacterStore
     ) -> None:
-        today = datetime.now(UTC)
+        today, limits = datetime.now(UTC), DayLimits(by_all=2, by_owner=2)
         old, first, second, third = (a_begun(t) for t in (PAST, today, today, today))
-        assert await store.create(old, most_per_day=2)
-        assert await store.create(first, most_per_day=2)
-        assert await store.create(second, most_per_day=2)
+        for number, each in enumerate((old, first, second)):
+            await store.create(each, limits=limits, by=f"owner {number}")
         await store.delete(first.character_id)
 
-        assert not await store.create(third, most_per_day=2)
+        with pytest.raises(DayLimitReachedError) as refused:
+            await store.create(third, limits=limits, by="another")
 
+        assert refused.value.limit is DayLimit.ALL
         with pytest.raises(UnknownOwnCharacterError):
             await store.read(third.character_id)
 
     async def test_a_further_training_takes_a_place_of_the_day(
         self, store: OwnCharacterStore
     ) -> None:
-        today = datetime.now(UTC)
-        assert await store.take_place(most_per_day=2)
-        assert await store.create(a_begun(today), most_per_day=2)
-        assert not await store.take_place(most_per_day=2)
-        assert not await store.create(a_begun(today), most_per_day=2)
+        today, limits = datetime.now(UTC), DayLimits(by_all=2, by_owner=2)
+        await store.take_place(limits=limits, by="ada")
+        await store.create(a_begun(today), limits=limits, by="ada")
+        with pytest.raises(DayLimitReachedError):
+            await store.take_place(limits=limits, by="ada")
+        with pytest.raises(DayLimitReachedError):
+            await store.create(a_begun(today), limits=limits, by="ben")
 
     async def test_those_that_everybody_may_use_are_found_and_not_when_they_are_withdrawn(
         self, store: OwnCharacterStore
@@ -202,16 +235,31 @@ class OwnCharacterStoreContract:
 
         assert await store.public(limit=10) == [newer]
 
+    async def test_an_owner_has_so_many_of_the_places_of_a_day(
+        self, store: OwnCharacterStore
+    ) -> None:
+        today, limits = datetime.now(UTC), DayLimits(by_all=9, by_owner=2)
+        for each in (PAST, today, today):
+            await store.create(a_begun(each), limits=limits, by="ada")
+
+        with pytest.raises(DayLimitReachedError) as refused:
+            await store.create(a_begun(today), limits=limits, by="ada")
+        await store.create(a_begun(today), limits=limits, by="ben")
+
+        assert refused.value.limit is DayLimit.OWNER
+
     async def test_many_at_once_get_no_more_places_than_there_are(
         self, store: OwnCharacterStore
     ) -> None:
-        now = datetime.now(UTC)
+        now, limits = datetime.now(UTC), DayLimits(by_all=2, by_owner=2)
 
         begun = await asyncio.gather(
-            *(store.create(a_begun(now), most_per_day=2) for _ in range(4))
+            *(store.create(a_begun(now), limits=limits, by=f"{n}") for n in range(4)),
+            return_exceptions=True,
         )
 
-        assert sorted(begun) == [False, False, True, True]
+        assert begun.count(None) == 2
+        assert sum(isinstance(each, DayLimitReachedError) for each in begun) == 2
 
     async def test_those_that_a_trainer_may_take_are_found_the_oldest_first(
         self, store: OwnCharacterStore
@@ -224,6 +272,16 @@ class OwnCharacterStoreContract:
 
         assert found == [older, newer, lapsed]
         assert len(await store.waiting(limit=2)) == 2
+
+    async def test_those_that_a_trainer_holds_are_found(self, store: OwnCharacterStore) -> None:
+        now = datetime.now(UTC)
+        held, more = a_leased(now), a_reported(now)
+        await kept(store, held, more, a_leased(PAST), a_queued(now), a_ready(now), a_begun(now))
+
+        found = {each.character.character_id for each in await store.in_training(limit=10)}
+
+        assert found == {held.character_id, more.character_id}
+        assert len(await store.in_training(limit=1)) == 1
 
     async def test_those_whose_recordings_are_to_go_are_found(
         self, store: OwnCharacterStore

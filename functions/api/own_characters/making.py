@@ -23,6 +23,7 @@ from shared.own_characters.objects import (
     Kind,
     new_recording_name,
     recording_name,
+    recordings_among,
     recordings_prefix,
 )
 from shared.own_characters.own_character import (
@@ -31,7 +32,12 @@ from shared.own_characters.own_character import (
     TypedConsent,
     Visibility,
 )
-from shared.own_characters.store import UnknownOwnCharacterError, change_own
+from shared.own_characters.store import (
+    DayLimit,
+    DayLimitReachedError,
+    UnknownOwnCharacterError,
+    change_own,
+)
 from shared.voices.media import UnsupportedContentTypeError, parse_content_type
 from shared.voices.voice import ErrorCode
 
@@ -44,13 +50,17 @@ if TYPE_CHECKING:
         NewRecording,
         OwnCharacterChange,
     )
-    from shared.own_characters.store import OwnCharacterStore
+    from shared.own_characters.store import DayLimits, OwnCharacterStore
     from shared.ports.bucket import Bucket
     from shared.voices.objects import ObjectFacts, SignedUpload
 
 _LOG = logging.getLogger(__name__)
 
 _KEY_BYTES: Final = 24
+_DAY_LIMITS: Final = {
+    DayLimit.ALL: ("too_many_own_characters", "can be made"),
+    DayLimit.OWNER: ("too_many_own_characters_of_owner", "one visitor can make"),
+}
 _RECORDING_ID: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -76,7 +86,7 @@ class Making:
 
     Args:
         services: what it speaks to.
-        most_per_day: how many may be begun in a day, by all visitors together.
+        limits: how many may be begun in a day.
         upload_lifetime: how long an upload address works.
         now: tells the time.
         allows_public: whether owners may show a character to everybody.
@@ -86,14 +96,14 @@ class Making:
         self,
         services: OwnCharacterServices,
         *,
-        most_per_day: int,
+        limits: DayLimits,
         upload_lifetime: timedelta,
         now: Callable[[], datetime],
         allows_public: bool = False,
     ) -> None:
         self._services = services
         self._allows_public = allows_public
-        self._most_per_day = most_per_day
+        self._limits = limits
         self._upload_lifetime = upload_lifetime
         self._now = now
 
@@ -106,11 +116,18 @@ class Making:
     def _characters(self) -> Bucket:
         return self._services.open_characters()
 
-    async def begin(self, wish: NewOwnCharacter, owner: str | None) -> tuple[OwnCharacter, str]:
+    async def begin(
+        self, wish: NewOwnCharacter, owner: str | None, client: str
+    ) -> tuple[OwnCharacter, str]:
         """Begin a character; return it and the secret of its owner.
 
+        Args:
+            wish: what the owner has typed.
+            owner: the uid of a visitor who is signed in.
+            client: the pseudonym of the network of one who is not; for the day's number.
+
         Raises:
-            Problem: `too_many_own_characters`.
+            Problem: `too_many_own_characters` or `too_many_own_characters_of_owner`.
         """
         key, now = secrets.token_urlsafe(_KEY_BYTES), self._now()
         character = own.begin(
@@ -122,15 +139,19 @@ class Making:
             sentence=draw_sentence(wish.language, now.date()),
             now=now,
         )
-        if not await self._services.store.create(character, most_per_day=self._most_per_day):
-            raise _too_many()
+        try:
+            await self._services.store.create(character, limits=self._limits, by=owner or client)
+        except DayLimitReachedError as error:
+            raise _too_many(error) from None
         _LOG.info("own character begun", extra={"event": "own_character_begun"})
         return character, key
 
     async def find(self, character_id: str, key: str | None, uid: str | None) -> OwnCharacter:
-        """Read a character for its owner.
+        """Read a character for its owner: who is signed in as the one who began it, or has its key.
 
-        Whoever has no right to it is told the same as if it were not there.
+        A character that was begun by a visitor who was signed in is theirs, with or without the
+        key; another one belongs to whoever has the key. Whoever has no right to it is told the
+        same as if it were not there.
 
         Raises:
             Problem: `unknown_own_character`.
@@ -151,7 +172,11 @@ class Making:
     async def recordings(self, character: OwnCharacter) -> Sequence[tuple[Kind, str, ObjectFacts]]:
         """List what was uploaded: kind, id and facts of each."""
         found = await self._services.recordings.list(recordings_prefix(character.character_id))
-        return [(Kind(kind), name, each) for each in found for kind, name in [_parts(each.name)]]
+        return [
+            (Kind(kind), name, each)
+            for each in recordings_among(found)
+            for kind, name in [_parts(each.name)]
+        ]
 
     async def sign_recording(
         self, character: OwnCharacter, wish: NewRecording
@@ -248,19 +273,25 @@ class Making:
         _LOG.info("own character changed", extra={"event": "own_character_changed"})
         return result
 
-    async def reopen(self, character: OwnCharacter) -> OwnCharacter:
+    async def reopen(self, character: OwnCharacter, client: str) -> OwnCharacter:
         """Collect more recordings for a better training, with a new spoken consent.
 
+        Args:
+            character: whose recordings were kept.
+            client: as in `begin`.
+
         Raises:
-            Problem: `own_character_busy` if its recordings were not kept, or
-                `too_many_own_characters`.
+            Problem: `own_character_busy` if its recordings were not kept, or as `begin`.
         """
         now = self._now()
         sentence = draw_sentence(character.sentence.language, now.date())
         # Refused before it takes a place of the day.
         _allowed(lambda: ownership.reopen(character, sentence, now))
-        if not await self._services.store.take_place(most_per_day=self._most_per_day):
-            raise _too_many()
+        try:
+            by = character.owner or client
+            await self._services.store.take_place(limits=self._limits, by=by)
+        except DayLimitReachedError as error:
+            raise _too_many(error) from None
         reopened = await self._apply(
             character, lambda each, at: ownership.reopen(each, sentence, at)
         )
@@ -307,9 +338,10 @@ def _allowed(act: Callable[[], object]) -> None:
         raise Problem(409, "own_character_busy", f"{error}.") from error
 
 
-def _too_many() -> Problem:
-    detail = "As many characters as can be made in a day were begun; come back tomorrow."
-    return Problem(429, "too_many_own_characters", detail, {"Retry-After": "3600"})
+def _too_many(error: DayLimitReachedError) -> Problem:
+    code, who = _DAY_LIMITS[error.limit]
+    detail = f"As many characters as {who} in a day were begun; come back tomorrow."
+    return Problem(429, code, detail, {"Retry-After": "3600"})
 
 
 def _parts(name: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from fastapi import APIRouter, Header, Path, Response
+from fastapi import APIRouter, Header, Path, Request, Response
 
 from functions.api.answers import models
 from functions.api.answers.problems import Problem
@@ -26,7 +26,13 @@ Find = Callable[[str, str | None, str | None], Awaitable[OwnCharacter]]
 Key = Annotated[str | None, Header(alias=KEY_HEADER, max_length=100)]
 
 
-def add_own_characters(router: APIRouter, making: Making, sign_in: SignIn, admitted: Any) -> None:
+def add_own_characters(
+    router: APIRouter,
+    making: Making,
+    sign_in: SignIn,
+    admitted: Any,
+    client_of: Callable[[Request], str],
+) -> None:
     """Add the routes.
 
     Args:
@@ -34,6 +40,7 @@ def add_own_characters(router: APIRouter, making: Making, sign_in: SignIn, admit
         making: does what the owners ask for.
         sign_in: where visitors can sign in, only those who have may make a character.
         admitted: counts and checks requests before their body is read.
+        client_of: names the network that a request comes from, so that only we know it again.
     """
 
     async def find(character_id: str, key: str | None, authorization: str | None) -> OwnCharacter:
@@ -46,13 +53,13 @@ def add_own_characters(router: APIRouter, making: Making, sign_in: SignIn, admit
         responses=models.problem_responses(401, 403, 413, 415, 422, 429, 503),
     )
     async def begin_own_character(
-        wish: bodies.NewOwnCharacter, authorization: Authorization = None
+        request: Request, wish: bodies.NewOwnCharacter, authorization: Authorization = None
     ) -> bodies.OwnCharacterCreated:
         """Begin a character; the answer has the sentence with which its owner agrees aloud."""
         uid = await sign_in.uid_of(authorization)
         if uid is None and sign_in.is_offered:
             raise Problem(403, "sign_in_needed", "Sign in to make a character of your own voice.")
-        character, key = await making.begin(wish, uid)
+        character, key = await making.begin(wish, uid, client_of(request))
         assert character.expire_at is not None  # noqa: S101 - it has just begun
         return bodies.OwnCharacterCreated(
             character_id=character.character_id,
@@ -120,10 +127,16 @@ def add_own_characters(router: APIRouter, making: Making, sign_in: SignIn, admit
         character = await making.train(await find(character_id, key, authorization))
         return await _facts(making, character)
 
-    _add_ownership(router, making, find, admitted)
+    _add_ownership(router, making, find, admitted, client_of)
 
 
-def _add_ownership(router: APIRouter, making: Making, find: Find, admitted: Any) -> None:
+def _add_ownership(
+    router: APIRouter,
+    making: Making,
+    find: Find,
+    admitted: Any,
+    client_of: Callable[[Request], str],
+) -> None:
     """Add what its owner decides about a character that is there."""
 
     @router.patch(
@@ -147,11 +160,14 @@ def _add_ownership(router: APIRouter, making: Making, find: Find, admitted: Any)
         responses=models.problem_responses(401, 403, 404, 409, 422, 429, 503),
     )
     async def reopen_own_character(
-        character_id: CharacterId, key: Key = None, authorization: Authorization = None
+        request: Request,
+        character_id: CharacterId,
+        key: Key = None,
+        authorization: Authorization = None,
     ) -> bodies.OwnCharacterFacts:
         """Collect more recordings for a better training, where the owner has kept them."""
         character = await find(character_id, key, authorization)
-        return await _facts(making, await making.reopen(character))
+        return await _facts(making, await making.reopen(character, client_of(request)))
 
     @router.delete(
         PATH,

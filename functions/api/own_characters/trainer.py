@@ -4,40 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from typing import TYPE_CHECKING
 
-import httpx
+from shared.errors import PassingError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 _LOG = logging.getLogger(__name__)
 
-ANSWER_SECONDS: Final = 10.0
-
 
 class TrainerCall:
-    """Asks the trainer to look for characters, beside the answer to their owner.
+    """Starts the trainer beside the answer to the character's owner.
 
-    A request that fails is logged and not sent again: the trainer also looks by itself.
+    A request that fails is logged and not sent again: the sweep, too, looks for what waits.
 
     Args:
-        client: sends the requests.
-        url: the trainer's address.
+        start: starts it.
     """
 
-    def __init__(self, client: httpx.AsyncClient, url: str) -> None:
-        self._client = client
-        self._url = url
+    def __init__(self, start: Callable[[], Awaitable[None]]) -> None:
+        self._start = start
         self._under_way: set[asyncio.Task[None]] = set()
 
     def __call__(self) -> None:
         """Send a request; does not wait for the answer."""
-        task = asyncio.create_task(self._post())
+        task = asyncio.create_task(self._try())
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 
-    async def _post(self) -> None:
+    async def _try(self) -> None:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                (await self._client.post(self._url)).raise_for_status()
-        except (httpx.HTTPError, TimeoutError) as error:
-            extra = {"event": "trainer_not_called"}
-            _LOG.warning("the trainer was not called: %r", error, extra=extra)
+            await self._start()
+        except PassingError as error:
+            _LOG.warning("%s", error, extra={"event": "trainer_not_called"})

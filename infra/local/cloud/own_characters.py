@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from starlette.routing import Route
 from functions.api.own_characters.making import OwnCharacterServices
 from functions.api.settings import ApiSettings
 from functions.train.runner import Runner
-from functions.train.trainer import Trainer
+from functions.train.trainer import Trainer, passed_on
 from infra.local.configuration import names
 from infra.local.configuration.options import ROOT
 from infra.local.processes.background import running_in_background
@@ -65,7 +66,7 @@ class OwnCharacterMaker:
     def __init__(
         self, config: ApiSettings, options: OwnCharacterOptions, store: OwnCharacterStore
     ) -> None:
-        recordings = clients.open_bucket(
+        recordings = clients.open_own_recordings(
             config, names.OWN_RECORDINGS_BUCKET, clients.open_signer(config)
         )
         open_characters = partial(clients.open_bucket, config, names.CHARACTERS_BUCKET)
@@ -75,7 +76,7 @@ class OwnCharacterMaker:
             recordings,
             open_characters(),
             self._decoder,
-            Trainer(options.command, ROOT, TRAINING_SECONDS),
+            Trainer(options.command, ROOT, TRAINING_SECONDS, passed_on(os.environ)),
         )
         self.services = OwnCharacterServices(store, recordings, open_characters, self._runner.wake)
 

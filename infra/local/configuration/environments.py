@@ -115,6 +115,8 @@ def _api_environment(options: CloudOptions, addresses: Addresses, key_file: Path
     if options.own_characters is not None:
         environment["OWN_CHARACTERS_PER_DAY"] = str(options.own_characters.per_day)
         environment["OWN_CHARACTERS_PUBLIC"] = str(options.own_characters.allows_public).lower()
+        # On one machine there is one visitor.
+        environment["OWN_CHARACTERS_PER_OWNER"] = str(options.own_characters.per_day)
         environment["OWN_RECORDINGS_BUCKET"] = names.OWN_RECORDINGS_BUCKET
         environment["TRAINER_URL"] = str(addresses.trainer)
     token = None

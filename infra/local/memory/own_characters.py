@@ -9,15 +9,16 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING
 
-from shared.own_characters.own_character import is_to_clean, is_waiting
+from shared.own_characters.own_character import Status, is_to_clean, is_waiting
 from shared.own_characters.ownership import is_public
-from shared.own_characters.store import OwnCharacterSnapshot, UnknownOwnCharacterError
+from shared.own_characters.store import Begun, OwnCharacterSnapshot, UnknownOwnCharacterError
 from shared.ports.store import ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from shared.own_characters.own_character import OwnCharacter
+    from shared.own_characters.store import DayLimits
 
 
 class MemoryOwnCharacters:
@@ -32,18 +33,16 @@ class MemoryOwnCharacters:
         self._revisions = count(1)
         self._entries: dict[str, tuple[OwnCharacter, int]] = {}
         # Deleting a character does not give its place of the day back.
-        self._created_at: list[datetime] = []
+        self._begun: list[Begun] = []
 
-    async def create(self, character: OwnCharacter, *, most_per_day: int) -> bool:
-        """Write a new document; False if a day's number is reached."""
-        if not self._take_place(character.created_at, most_per_day):
-            return False
+    async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
+        """Write a new document; `DayLimitReachedError` if a day's number is reached."""
+        self._take_place(Begun(character.created_at, by), limits)
         self._write(character)
-        return True
 
-    async def take_place(self, *, most_per_day: int) -> bool:
-        """Count a further training; False if a day's number is reached."""
-        return self._take_place(self._now(), most_per_day)
+    async def take_place(self, *, limits: DayLimits, by: str) -> None:
+        """Count a further training; `DayLimitReachedError` if a day's number is reached."""
+        self._take_place(Begun(self._now(), by), limits)
 
     async def read(self, character_id: str) -> OwnCharacterSnapshot:
         """Read a document; `UnknownOwnCharacterError` if there is none."""
@@ -70,6 +69,12 @@ class MemoryOwnCharacters:
         """Read characters that a trainer may take, those that wait longest first."""
         return self._found(lambda each: is_waiting(each, self._now()))[:limit]
 
+    async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters that a trainer holds, whose lease has not ended."""
+        return self._found(
+            lambda each: each.status is Status.TRAINING and not is_waiting(each, self._now())
+        )[:limit]
+
     async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Read characters whose recordings are to be deleted."""
         return self._found(lambda each: is_to_clean(each, self._now()))[:limit]
@@ -81,13 +86,11 @@ class MemoryOwnCharacters:
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
 
-    def _take_place(self, moment: datetime, most_per_day: int) -> bool:
+    def _take_place(self, begun: Begun, limits: DayLimits) -> None:
         since = self._now() - timedelta(days=1)
-        self._created_at = [each for each in self._created_at if each > since]
-        if len(self._created_at) >= most_per_day:
-            return False
-        self._created_at.append(moment)
-        return True
+        self._begun = [each for each in self._begun if each.at > since]
+        limits.require_place(self._begun, begun.by)
+        self._begun.append(begun)
 
     def _found(self, wanted: Callable[[OwnCharacter], bool]) -> Sequence[OwnCharacterSnapshot]:
         found = [each for each, _ in self._entries.values() if wanted(each)]

@@ -46,6 +46,7 @@ module "voice_avatar" {
   notice                      = var.notice
   notice_languages            = var.notice_languages
   notification_channels       = var.notification_channels
+  own_characters              = var.own_characters
   page                        = var.page
   project_id                  = var.project_id
   public_api                  = var.public_api

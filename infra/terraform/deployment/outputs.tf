@@ -6,7 +6,7 @@ output "api_url" {
 }
 
 output "buckets" {
-  description = "Names of the buckets for recordings, results and, if there is one, characters."
+  description = "Names of the buckets for recordings, results and, if there are any, characters and the recordings of own ones."
   value       = module.voice_avatar.buckets
 }
 

@@ -328,6 +328,19 @@ variable "notification_channels" {
   nullable    = false
 }
 
+variable "own_characters" {
+  description = "Lets visitors make characters of their own voice, in the page or by the API; null: off, and nothing of it is there. Needs characters. `per_day` is how many all visitors together may begin in a day, `per_owner` how many one visitor may, `public` whether owners may show a character to everybody, `at_once` how many are trained at the same time by a job with 2 CPUs and 4 GiB, `training_seconds` how long one training may take. One training costs about US$ 0.02 (docs/own-characters.md). `image` is the trainer's image if Cloud Build shall not build it."
+  type = object({
+    at_once          = optional(number, 1)
+    image            = optional(string)
+    per_day          = optional(number, 20)
+    per_owner        = optional(number, 3)
+    public           = optional(bool, false)
+    training_seconds = optional(number, 1800)
+  })
+  default = null
+}
+
 variable "page" {
   description = "Hosts the page under custom_domain, together with the api. `folder` is the folder that the page's build has written (web/page/dist); the module writes config.json itself. null means that the page is hosted elsewhere."
   type = object({

@@ -650,6 +650,57 @@ run "a_key_that_may_have_nothing" {
   ]
 }
 
+run "own_characters_without_a_place" {
+  command = plan
+
+  variables {
+    own_characters = {}
+  }
+
+  expect_failures = [
+    var.own_characters,
+  ]
+}
+
+run "own_characters_without_a_number" {
+  command = plan
+
+  variables {
+    characters     = {}
+    own_characters = { per_day = 0 }
+  }
+
+  expect_failures = [
+    var.own_characters,
+  ]
+}
+
+run "trainings_without_an_end" {
+  command = plan
+
+  variables {
+    characters     = {}
+    own_characters = { training_seconds = 100000 }
+  }
+
+  expect_failures = [
+    var.own_characters,
+  ]
+}
+
+run "a_trainer_that_could_be_another_one_tomorrow" {
+  command = plan
+
+  variables {
+    characters     = {}
+    own_characters = { image = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/train:latest" }
+  }
+
+  expect_failures = [
+    var.own_characters,
+  ]
+}
+
 run "traces_of_more_than_all_voices" {
   command = plan
 

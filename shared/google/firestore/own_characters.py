@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,13 +14,14 @@ from shared.google.firestore.calls import Calls, moment_of, passing_errors
 from shared.own_characters.documents import (
     BEGUN,
     COLLECTION,
+    begun_since,
     document_path,
     from_document,
     state_path,
     to_document,
     to_state,
 )
-from shared.own_characters.store import OwnCharacterSnapshot, UnknownOwnCharacterError
+from shared.own_characters.store import Begun, OwnCharacterSnapshot, UnknownOwnCharacterError
 from shared.ports.store import COMPETITION_LIMIT, ConflictError
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from shared.google.firestore.client import RenewableClient
     from shared.own_characters.own_character import OwnCharacter
+    from shared.own_characters.store import DayLimits
 
 _DAY: Final = timedelta(days=1)
 _DERIVED: Final = ("train_at", "clean_at", "public_at", "delete_at")
@@ -57,55 +60,52 @@ class FirestoreOwnCharacters:
         self._call = Calls(client).call
         self._now = now
 
-    async def create(self, character: OwnCharacter, *, most_per_day: int) -> bool:
-        """Write a new document; False if a day's number is reached.
+    async def create(self, character: OwnCharacter, *, limits: DayLimits, by: str) -> None:
+        """Write a new document; `DayLimitReachedError` if a day's number is reached.
 
-        The times of the last day are in one document, which is written together with the
+        What was begun in the last day is in one document, which is written together with the
         character's, if it is still as it was read.
 
         Raises:
             ConflictError: others began theirs first `COMPETITION_LIMIT` times in a row.
         """
-        return await self._take_place(character.created_at, most_per_day, character)
+        await self._take_place(Begun(character.created_at, by), limits, character)
 
-    async def take_place(self, *, most_per_day: int) -> bool:
-        """Count a further training; False if a day's number is reached; raises as `create`."""
-        return await self._take_place(self._now(), most_per_day)
+    async def take_place(self, *, limits: DayLimits, by: str) -> None:
+        """Count a further training; raises as `create`."""
+        await self._take_place(Begun(self._now(), by), limits)
 
     async def _take_place(
-        self, moment: datetime, most_per_day: int, character: OwnCharacter | None = None
-    ) -> bool:
+        self, place: Begun, limits: DayLimits, character: OwnCharacter | None = None
+    ) -> None:
         for _ in range(COMPETITION_LIMIT):
             with passing_errors():
-                begun = await self._call(self._client.document(BEGUN).get)
-                since = self._now() - _DAY
-                known = (begun.to_dict() or {}).get("times", []) if begun.exists else []
-                times = [each for each in known if each > since]
-                if len(times) >= most_per_day:
-                    return False
+                known = await self._call(self._client.document(BEGUN).get)
+                begun = begun_since(known.to_dict() or {}, self._now() - _DAY)
+                limits.require_place(begun, place.by)
                 try:
-                    await self._begin(character, begun, [*times, moment])
+                    await self._begin(character, known, [*begun, place])
                 except _CHANGED:
                     # Its own first try may have been the one that was written.
                     if character is not None and await self._is_there(character):
-                        return True
+                        return
                     continue
-            return True
+            return
         raise ConflictError(f"others began theirs first {COMPETITION_LIMIT} times in a row")
 
     async def _begin(
         self,
         character: OwnCharacter | None,
-        begun: DocumentSnapshot[Any],
-        times: Sequence[datetime],
+        known: DocumentSnapshot[Any],
+        begun: Sequence[Begun],
     ) -> None:
         batch = self._client.batch()
-        limits = self._client.document(BEGUN)
-        if begun.exists:
-            option = self._client.write_option(last_update_time=begun.update_time)
-            batch.update(limits, {"times": times}, option=option)
+        limits, content = self._client.document(BEGUN), {"begun": [asdict(each) for each in begun]}
+        if known.exists:
+            option = self._client.write_option(last_update_time=known.update_time)
+            batch.update(limits, content, option=option)
         else:
-            batch.create(limits, {"times": times})
+            batch.create(limits, content)
         if character is not None:
             batch.create(self._reference(character.character_id), to_document(character))
             batch.set(self._state(character.character_id), to_state(character))
@@ -154,25 +154,29 @@ class FirestoreOwnCharacters:
 
     async def waiting(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Read characters that a trainer may take, those that wait longest first."""
-        return await self._due("train_at", limit)
+        return await self._read("train_at", "<=", limit)
+
+    async def in_training(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read characters that a trainer holds, whose lease has not ended."""
+        return await self._read("train_at", ">", limit)
 
     async def to_clean(self, limit: int) -> Sequence[OwnCharacterSnapshot]:
         """Read characters whose recordings are to be deleted."""
-        return await self._due("clean_at", limit)
+        return await self._read("clean_at", "<=", limit)
 
     async def public(self, limit: int) -> Sequence[OwnCharacter]:
         """Read the characters that their owners show to everybody, those that changed first."""
-        return [each.character for each in await self._due("public_at", limit)]
+        return [each.character for each in await self._read("public_at", "<=", limit)]
 
     async def aclose(self) -> None:
         """Close the client's connection."""
         await self._client.aclose()
 
-    async def _due(self, field: str, limit: int) -> Sequence[OwnCharacterSnapshot]:
-        """Read the characters whose moment in a field, which has an index, has come."""
+    async def _read(self, field: str, when: str, limit: int) -> Sequence[OwnCharacterSnapshot]:
+        """Read the characters whose moment in a field, which has an index, has come or not."""
         query = (
             self._client.collection(COLLECTION)
-            .where(filter=FieldFilter(field, "<=", self._now()))
+            .where(filter=FieldFilter(field, when, self._now()))
             .order_by(field)
             .limit(limit)
         )

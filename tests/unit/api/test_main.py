@@ -104,18 +104,6 @@ async def test_the_page_and_its_configuration_are_served_in_the_local_cloud(
     problem(await get(app, "/missing.js"), 404, "not_found")
 
 
-def test_outside_of_the_local_cloud_no_own_characters_are_offered(characters: Path) -> None:
-    with pytest.raises(ValueError, match=r"OWN_CHARACTERS_PER_DAY=3 is only for the local cloud"):
-        an_app(
-            characters,
-            environment="production",
-            log_key="0" * 32,
-            own_characters_per_day=3,
-            signing_key_file=None,
-            signing_service_account="signer@p.iam.gserviceaccount.com",
-        )
-
-
 def test_own_characters_need_a_trainer_and_a_place_for_the_recordings(characters: Path) -> None:
     with pytest.raises(ValueError, match="needs OWN_RECORDINGS_BUCKET, TRAINER_URL and"):
         an_app(characters, own_characters_per_day=3)

@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from functions.api.own_characters.access import OwnCharacterAccess
 from functions.api.own_characters.making import Making, OwnCharacterServices
+from functions.api.protection.limits import RequestLimits
 from infra.local.memory.own_characters import MemoryOwnCharacters
 from shared.characters.bucket import CharacterBucket
 from shared.characters.own_ids import new_character_id
@@ -19,7 +20,7 @@ from shared.own_characters import own_character as own
 from shared.own_characters import ownership
 from shared.own_characters.objects import MAX_RECORDING_BYTES, MAX_RECORDINGS, Kind
 from shared.own_characters.own_character import Status
-from shared.own_characters.store import UnknownOwnCharacterError, change_own
+from shared.own_characters.store import DayLimits, UnknownOwnCharacterError, change_own
 from tests.support.buckets import MemoryBucket
 from tests.unit.api.stage import Stage, UidTokens, problem
 from tests.unit.shared.character_objects import put_character
@@ -52,7 +53,7 @@ class Clock:
 class Workshop:
     """What the making of characters speaks to, in memory."""
 
-    def __init__(self, most_per_day: int = 3, *, allows_public: bool = False) -> None:
+    def __init__(self, *, allows_public: bool = False) -> None:
         self.clock = Clock()
         self.store = MemoryOwnCharacters(self.clock)
         self.recordings = MemoryBucket("recordings")
@@ -63,7 +64,7 @@ class Workshop:
         )
         self.making = Making(
             services,
-            most_per_day=most_per_day,
+            limits=DayLimits(by_all=3, by_owner=2),
             upload_lifetime=timedelta(minutes=10),
             now=self.clock,
             allows_public=allows_public,
@@ -82,14 +83,24 @@ def workshop() -> Workshop:
 @pytest_asyncio.fixture
 async def client(tmp_path: Path, workshop: Workshop) -> AsyncIterator[httpx.AsyncClient]:
     bucket = CharacterBucket(lambda: workshop.characters)
-    stage = Stage(folder=tmp_path, making=workshop.making, bucket=bucket, own=workshop.access)
+    limits = RequestLimits(per_minute=0, waiting=0, trusted_proxies=1)
+    stage = Stage(
+        folder=tmp_path,
+        making=workshop.making,
+        bucket=bucket,
+        limits=limits,
+        own=workshop.access,
+    )
     async with stage.client() as opened:
         yield opened
 
 
-async def begin(client: httpx.AsyncClient, **wish: Any) -> tuple[str, dict[str, str]]:
+async def begin(
+    client: httpx.AsyncClient, address: str = "203.0.113.1", **wish: Any
+) -> tuple[str, dict[str, str]]:
     """Begin a character; return its address and the header of its owner."""
-    answer = await client.post(PATH, json=WISH | wish)
+    headers = {"X-Forwarded-For": address}
+    answer = await client.post(PATH, json=WISH | wish, headers=headers)
     assert answer.status_code == 201, answer.text
     body = answer.json()
     return f"{PATH}/{body['character_id']}", {"Own-Character-Key": body["key"]}
@@ -189,8 +200,12 @@ async def test_where_visitors_sign_in_only_they_make_characters_each_their_own(
         body = (await client.post(PATH, json=WISH, headers=mine)).json()
         path, key = f"{PATH}/{body['character_id']}", {"Own-Character-Key": body["key"]}
         other = {"Authorization": "Bearer uid:you"}
-        problem(await client.get(path, headers=key | other), 404, "unknown_own_character")
-        assert (await client.get(path, headers=key | mine)).status_code == 200
+        for stranger in (key | other, key, other):
+            problem(await client.get(path, headers=stranger), 404, "unknown_own_character")
+        # It is the visitor's, whatever became of the key.
+        for owner in (mine, key | mine, {"Own-Character-Key": "another"} | mine):
+            assert (await client.get(path, headers=owner)).status_code == 200
+        assert (await client.delete(path, headers=mine)).status_code == 204
 
 
 @pytest.mark.parametrize(
@@ -232,13 +247,34 @@ async def test_names_of_people_are_taken(client: httpx.AsyncClient, name: str) -
 async def test_as_many_characters_are_begun_in_a_day_as_the_operator_allows(
     client: httpx.AsyncClient, workshop: Workshop
 ) -> None:
-    for _ in range(3):
-        path, key = await begin(client)
+    for number in range(3):
+        path, key = await begin(client, address=f"198.51.100.{number}")
     # Deleting one gives no new place: its training may have been paid for.
     assert (await client.delete(path, headers=key)).status_code == 204
     problem(await client.post(PATH, json=WISH), 429, "too_many_own_characters")
     workshop.clock.time += timedelta(days=1, seconds=1)
     await begin(client)
+
+
+async def test_one_visitor_does_not_take_all_places_of_a_day(client: httpx.AsyncClient) -> None:
+    for _ in range(2):
+        await begin(client, address="198.51.100.1")
+    again = await client.post(PATH, json=WISH, headers={"X-Forwarded-For": "198.51.100.1"})
+    problem(again, 429, "too_many_own_characters_of_owner")
+    await begin(client, address="198.51.100.2")
+
+
+async def test_a_visitor_who_is_signed_in_has_the_number_of_a_day_wherever_they_are(
+    tmp_path: Path, workshop: Workshop
+) -> None:
+    stage = Stage(folder=tmp_path, making=workshop.making, verifier=UidTokens())
+    async with stage.client() as client:
+        for number, code in enumerate([201, 201, 429]):
+            headers = {
+                "Authorization": "Bearer uid:me",
+                "X-Forwarded-For": f"198.51.100.{number}",
+            }
+            assert (await client.post(PATH, json=WISH, headers=headers)).status_code == code
 
 
 async def test_thousands_of_small_files_are_refused(
@@ -510,8 +546,8 @@ async def test_a_further_training_takes_a_place_of_the_day(
         await bring(client, workshop, path, key, kind)
     await client.post(f"{path}/training", headers=key)
     await train(workshop, path)
-    for _ in range(2):
-        await begin(client)
+    for number in range(2):
+        await begin(client, address=f"198.51.100.{number}")
     full = await client.post(f"{path}/again", headers=key)
     problem(full, 429, "too_many_own_characters")
     assert (await client.get(path, headers=key)).json()["status"] == "ready"

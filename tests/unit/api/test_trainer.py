@@ -2,44 +2,50 @@ from __future__ import annotations
 
 import asyncio
 import logging
-
-import httpx
-import pytest
+from typing import TYPE_CHECKING
 
 from functions.api.own_characters.trainer import TrainerCall
+from shared.google.trainer import TrainerUnavailableError
 from tests.support.virtual_time import settle
 
-URL = "http://127.0.0.1:1/"
+if TYPE_CHECKING:
+    import pytest
+
+
+class Trainer:
+    """Answers when it is let to."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.called, self.may_answer = asyncio.Event(), asyncio.Event()
+        self.failure = failure
+
+    async def __call__(self) -> None:
+        self.called.set()
+        await self.may_answer.wait()
+        if self.failure is not None:
+            raise self.failure
+
+
+def call(trainer: Trainer) -> None:
+    TrainerCall(trainer)()
 
 
 async def test_the_trainer_is_called_and_nobody_waits_for_it() -> None:
-    called, may_answer = asyncio.Event(), asyncio.Event()
-
-    async def answer(_request: httpx.Request) -> httpx.Response:
-        called.set()
-        await may_answer.wait()
-        return httpx.Response(202)
-
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
-        TrainerCall(client, URL)()
-        async with asyncio.timeout(5):
-            await called.wait()
-        may_answer.set()
-        await settle()
+    trainer = Trainer()
+    call(trainer)
+    async with asyncio.timeout(5):
+        await trainer.called.wait()
+    trainer.may_answer.set()
+    await settle()
 
 
-@pytest.mark.parametrize("failure", [httpx.ConnectError("refused"), None])
 async def test_a_trainer_that_does_not_answer_well_is_told_in_the_log_alone(
-    failure: Exception | None, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def answer(_request: httpx.Request) -> httpx.Response:
-        if failure is not None:
-            raise failure
-        return httpx.Response(500)
-
     caplog.set_level(logging.WARNING)
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
-        TrainerCall(client, URL)()
-        await settle()
+    trainer = Trainer(TrainerUnavailableError("the trainer was not started: refused"))
+    trainer.may_answer.set()
+    call(trainer)
+    await settle()
 
-    assert "the trainer was not called" in caplog.text
+    assert "the trainer was not started: refused" in caplog.text

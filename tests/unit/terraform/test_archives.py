@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FUNCTIONS = ("api", "dead_letter", "on_upload", "sweep")
 CONTAINERS = ("combined", "compat", "convert", "live")  # all of them from one image
+JOBS = ("train",)  # from an image of its own
 
 # The least that each function needs in its environment.
 ENVIRONMENT = {
@@ -76,7 +77,7 @@ def test_every_deployable_but_the_container_is_deployed_as_a_function(
 ) -> None:
     there = {path.parent.name for path in ROOT.glob("functions/*/main.py")}
 
-    assert there == {*FUNCTIONS, *CONTAINERS}
+    assert there == {*FUNCTIONS, *CONTAINERS, *JOBS}
     assert terraform.locals["functions"].keys() == set(FUNCTIONS)
     assert terraform.locals["archive_patterns"].keys() == set(FUNCTIONS)
 

@@ -98,7 +98,7 @@ def test_the_tests_of_the_module_run_beside_few_sources(tmp_path: Path) -> None:
         assert names
         assert {path.name for path in copied.glob(pattern)} == names
     beside = [path for path in tmp_path.rglob("*") if path.is_file() and copied not in path.parents]
-    assert sorted(path.suffix for path in beside) == ["", ".py", ".rules", *[".txt"] * 8]
+    assert sorted(path.suffix for path in beside) == ["", ".py", ".rules", *[".txt"] * 9]
 
 
 def test_a_finding_of_the_schema_check_is_reported(stand_in: Path) -> None:

@@ -22,6 +22,7 @@ from functions.dead_letter.settings import DeadLetterSettings
 from functions.live.settings import HEARINGS_PER_CPU, LiveSettings
 from functions.on_upload.settings import OnUploadSettings
 from functions.sweep.settings import SweepSettings
+from functions.train.settings import TrainSettings
 from shared.process.settings import CommonSettings, Environment, load
 from speech.decoding.recordings.recording import DecodeLimits
 from tests.unit.terraform.reading import MODULE, ROOT
@@ -36,6 +37,7 @@ SETTINGS: dict[str, type[CommonSettings]] = {
     "live": LiveSettings,
     "on_upload": OnUploadSettings,
     "sweep": SweepSettings,
+    "train": TrainSettings,
 }
 SECRETS = {"LOG_KEY": "k" * 64}
 LIVE_SECRETS = {"LIVE_TICKET_KEYS": "k" * 64}
@@ -54,6 +56,10 @@ EXAMPLES = {
     r"^google_pubsub_topic\.\w+\[\"\w+\"\]\.name$": "voice-avatar-topic",
     r"^google_cloud_run_v2_service\.convert\.uri$": "https://convert.example.com",
     r"^local\.provider$": "cpu",
+    r"^one\(google_storage_bucket\.\w+\[\*\]\.name\)$": "a-project-voice-avatar-bucket",
+    r"^tostring\(local\.training_job_seconds\)$": "3600",
+    r"^tostring\(try\(var\.own_characters\.at_once, 1\)\)$": "1",
+    r"^tostring\(try\(var\.own_characters\.training_seconds, 1800\)\)$": "1800",
     r"^local\.audiences\.\w+$": "https://receiver.example.com",
     r"^tostring\(local\.timeouts\.conversion_deadline\)$": "60",
     r"^tostring\(local\.patience\)$": "300",
@@ -189,6 +195,8 @@ def test_terraform_and_the_code_plan_the_same_memory_for_fetched_characters(
         ("environment_fetching", (ConvertSettings,)),
         ("environment_default_character", (ApiSettings,)),
         ("environment_compat", (CombinedSettings,)),
+        ("environment_own_characters_api", (ApiSettings,)),
+        ("environment_own_characters_sweep", (SweepSettings,)),
         ("environment_traces", (ApiSettings, ConvertSettings, LiveSettings, OnUploadSettings)),
     ],
 )
@@ -241,6 +249,7 @@ def test_each_deployable_gets_the_variables_meant_for_it(terraform: TerraformMod
     for name, function in terraform.locals["functions"].items():
         own = f"local.environment_{name}"
         more = ", local.environment_characters" if name == "api" else ""
+        more += f", local.environment_own_characters_{name}" if name in {"api", "sweep"} else ""
         more += ", local.environment_traces" if name in {"api", "on_upload"} else ""
         assert function["environment"] == f"merge(local.environment_common, {own}{more})"
     container = terraform.resources["google_cloud_run_v2_service", "convert"]["template"][0]

@@ -86,7 +86,14 @@ def test_accounts_that_only_call_or_sweep_have_no_other_permission(
         if "_iam_" in kind and "sweep" in str(body)
     }
 
-    assert granted.keys() == {"conversions", "firestore", "reads_uploads", "sweep_timer"}
+    assert granted.keys() == {
+        "conversions",
+        "erases_own_characters",
+        "firestore",
+        "reads_uploads",
+        "starts_training",
+        "sweep_timer",
+    }
     assert '"sweep_timer"' not in str([each for each in granted.values() if each])
 
 

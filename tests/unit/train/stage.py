@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import io
+import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from functions.train.runner import Runner
-from functions.train.trainer import Trainer
+from functions.train.runner import LEASE_SECONDS, Runner
+from functions.train.trainer import Trainer, passed_on
 from infra.local.memory.own_characters import MemoryOwnCharacters
 from shared.characters.own_ids import new_character_id
 from shared.characters.spoken_consent import draw_sentence
 from shared.own_characters import own_character as own
 from shared.own_characters.objects import Kind, new_recording_name
 from shared.own_characters.own_character import OwnCharacter, TypedConsent
+from shared.own_characters.store import DayLimits, change_own
 from speech.results.wav import write_wav
 from tests.support.buckets import MemoryBucket
 
@@ -62,10 +65,10 @@ class Stage:
     def __post_init__(self) -> None:
         self.store = MemoryOwnCharacters(self.clock)
 
-    def runner(self, behaviour: str = "train", seconds: float = 60) -> Runner:
+    def runner(self, behaviour: str = "train", seconds: float = 60, at_once: int = 1) -> Runner:
         command = (self.python, str(PROGRAM), behaviour, str(BUNDLE))
-        trainer = Trainer(command, ROOT, seconds)
-        return Runner(self.store, self.recordings, self.characters, self.decoder, trainer)
+        trainer = Trainer(command, ROOT, seconds, passed_on(os.environ))
+        return Runner(self.store, self.recordings, self.characters, self.decoder, trainer, at_once)
 
     async def queued(self, **sound: bytes) -> OwnCharacter:
         """Begin a character, bring its recordings, and ask for the training."""
@@ -82,9 +85,19 @@ class Stage:
         for kind, data in ({"speech": speech(5), "consent": speech(2)} | sound).items():
             name = new_recording_name(character.character_id, Kind(kind))
             await self.recordings.write(name, io.BytesIO(data), content_type="audio/wav")
-        await self.store.create(character, most_per_day=100)
+        await self.store.create(character, limits=DayLimits(100, 100), by="ada")
         snapshot = await self.store.read(character.character_id)
         return (await self.store.replace(snapshot, own.queue(character, now))).character
+
+    async def leased(self, character: OwnCharacter) -> OwnCharacter:
+        """Lease a character as a runner does that is killed then."""
+        lease = partial(own.lease, seconds=LEASE_SECONDS)
+        return await change_own(self.store, character.character_id, lease)
+
+    async def asked_again(self, character: OwnCharacter) -> None:
+        """Use all tries up, and ask for another training, as an owner does."""
+        await self.runner().train_next()
+        await change_own(self.store, character.character_id, own.queue)
 
     async def stored(self, character: OwnCharacter) -> OwnCharacter:
         return (await self.store.read(character.character_id)).character

@@ -20,7 +20,7 @@ from shared.own_characters.objects import (
     new_recording_name,
     recordings_prefix,
 )
-from shared.own_characters.own_character import COLLECTING_DAYS, MAX_ATTEMPTS, Status
+from shared.own_characters.own_character import COLLECTING_DAYS, MAX_TRIES, Status
 from shared.own_characters.store import UnknownOwnCharacterError, change_own
 from shared.voices.objects import StorageUnavailableError
 from tests.unit.train.stage import BUNDLE, PROGRAM, Stage, speech
@@ -59,7 +59,7 @@ async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(stage
     character, other = await stage.queued(), await stage.queued()
 
     assert await stage.runner().train_next()
-    await stage.runner().clean()
+    await stage.runner().cleaner.clean()
 
     assert (await stage.stored(character)).status is Status.READY
     published = await CharacterBucket(lambda: stage.characters).read(character.character_id)
@@ -87,11 +87,11 @@ async def test_recordings_that_their_owner_keeps_stay_until_the_owner_lets_them_
 
     await keep(is_wanted=True)
     await stage.runner().train_next()
-    await stage.runner().clean()
+    await stage.runner().cleaner.clean()
     assert len(stage.recordings.objects) == 2
 
     await keep(is_wanted=False)
-    await stage.runner().clean()
+    await stage.runner().cleaner.clean()
 
     assert not stage.recordings.objects
     stored = await stage.stored(character)
@@ -128,7 +128,7 @@ async def test_a_trainer_that_crashes_gets_one_more_try_and_then_the_training_ha
     stage: Stage,
 ) -> None:
     character = await stage.queued()
-    for attempt in range(1, MAX_ATTEMPTS + 1):
+    for attempt in range(1, MAX_TRIES + 1):
         await stage.runner("crash").train_next()
         stored = await stage.stored(character)
         assert (stored.status, stored.attempt) == (Status.QUEUED, attempt)
@@ -188,16 +188,29 @@ async def test_a_character_that_is_deleted_while_it_is_published_leaves_no_bundl
     assert own == []
 
 
+async def test_a_runner_that_is_stopped_hands_its_character_back_and_that_is_no_try(
+    stage: Stage,
+) -> None:
+    character = await stage.queued()
+    stopped = asyncio.create_task(stage.runner("hang").train_next())
+    await until_training(stage, character)
+    stopped.cancel()
+    with suppress(asyncio.CancelledError):
+        await stopped
+    assert not trainers()
+    stored = await stage.stored(character)
+    assert (stored.status, stored.attempt, stored.tries) == (Status.QUEUED, 1, 0)
+
+    assert await stage.runner().train_next()
+    stored = await stage.stored(character)
+    assert (stored.status, stored.attempt, stored.tries) == (Status.READY, 2, 1)
+
+
 async def test_a_killed_runner_is_followed_by_another_when_its_lease_has_ended(
     stage: Stage,
 ) -> None:
     character = await stage.queued()
-    killed = asyncio.create_task(stage.runner("hang").train_next())
-    await until_training(stage, character)
-    killed.cancel()
-    with suppress(asyncio.CancelledError):
-        await killed
-    assert not trainers()
+    await stage.leased(character)
     assert not await stage.runner().train_next()
 
     stage.clock.pass_(timedelta(seconds=runners.LEASE_SECONDS))
@@ -211,7 +224,7 @@ async def test_two_runners_train_a_character_once(stage: Stage) -> None:
     character = await stage.queued()
     await asyncio.gather(*(stage.runner().train_next() for _ in range(2)))
     stored = await stage.stored(character)
-    assert (stored.status, stored.attempt) == (Status.READY, 1)
+    assert (stored.status, stored.tries) == (Status.READY, 1)
 
 
 async def test_a_bundle_that_does_not_work_is_not_published(stage: Stage) -> None:
@@ -226,9 +239,9 @@ async def test_a_bucket_out_of_reach_leaves_the_training_to_the_next_attempt(sta
     stage.characters.is_out_of_reach = True
     with pytest.raises(StorageUnavailableError):
         await stage.runner().train_next()
-    assert (await stage.stored(character)).status is Status.TRAINING
+    stored = await stage.stored(character)
+    assert (stored.status, stored.tries) == (Status.QUEUED, 0)
     stage.characters.is_out_of_reach = False
-    stage.clock.pass_(timedelta(seconds=runners.LEASE_SECONDS))
     await stage.runner().train_next()
     assert (await stage.stored(character)).status is Status.READY
 
@@ -240,12 +253,12 @@ async def test_the_recordings_of_a_ready_character_go_as_soon_as_their_bucket_an
     await stage.runner().train_next()
     stage.recordings.is_out_of_reach = True
     with pytest.raises(StorageUnavailableError):
-        await stage.runner().clean()
+        await stage.runner().cleaner.clean()
     stage.recordings.is_out_of_reach = False
-    await stage.runner().clean()
+    await stage.runner().cleaner.clean()
     assert not stage.recordings.objects
     cleaned = await stage.stored(character)
-    await stage.runner().clean()
+    await stage.runner().cleaner.clean()
     assert await stage.stored(character) == cleaned
 
 
@@ -257,10 +270,10 @@ async def test_what_was_begun_and_left_is_deleted_when_its_time_is_over_and_a_re
     failed = await stage.queued()
     await stage.runner("refuse").train_next()
     stage.clock.pass_(timedelta(days=COLLECTING_DAYS) - timedelta(seconds=1))
-    await stage.runner().clean()
+    await stage.runner().cleaner.clean()
     assert stage.recordings.objects
     stage.clock.pass_(timedelta(seconds=1))
-    await stage.runner().clean()
+    await stage.runner().cleaner.clean()
     assert not stage.recordings.objects
     assert (await stage.stored(ready)).status is Status.READY
     with pytest.raises(UnknownOwnCharacterError):
@@ -279,12 +292,12 @@ async def test_a_recording_that_comes_when_nobody_may_keep_it_any_more_is_delete
         await stage.runner("refuse" if status == "expired" else "train").train_next()
         if status == "expired":
             stage.clock.pass_(timedelta(days=COLLECTING_DAYS))
-        await stage.runner().clean()
+        await stage.runner().cleaner.clean()
     # An address that was signed before works for ten minutes.
     late = new_recording_name(character.character_id, Kind.SPEECH)
     stage.recordings.put(late, b"sound")
 
-    await stage.runner().clean()
+    await stage.runner().cleaner.clean()
 
     assert {name.split("/")[0] for name in stage.recordings.objects} == {other.character_id}
     assert len(stage.recordings.objects) == 2
@@ -312,7 +325,7 @@ async def test_of_recordings_without_number_those_that_came_last_are_deleted(sta
     first = set(stage.recordings.objects)
     for _ in range(2 * MAX_RECORDINGS):
         stage.recordings.put(new_recording_name(character.character_id, Kind.SPEECH), b"x")
-    await stage.runner().clean()
+    await stage.runner().cleaner.clean()
     assert len(stage.recordings.objects) == 2 * MAX_RECORDINGS
     assert first <= set(stage.recordings.objects)
 
@@ -324,7 +337,7 @@ async def test_of_recordings_that_are_too_large_together_those_that_came_last_ar
     most = 2 * MAX_TOTAL_BYTES // MAX_RECORDING_BYTES
     for _ in range(most):
         stage.recordings.put(new_recording_name(character.character_id, Kind.SPEECH), large)
-    await stage.runner().clean()
+    await stage.runner().cleaner.clean()
     assert len(stage.recordings.objects) == 2 + most - 1
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import os
 import shutil
+import signal
 import sys
 import time
 import wave
 from pathlib import Path
 
 parser = argparse.ArgumentParser()
-parser.add_argument("behaviour", choices=("train", "refuse", "crash", "hang", "break"))
+parser.add_argument("behaviour")
 parser.add_argument("bundle", type=Path)
 for name in ("recordings", "consent", "spoken-consent", "into", "work"):
     parser.add_argument(f"--{name}", type=Path, required=True)
@@ -26,6 +29,19 @@ def seconds(file: Path) -> float:
     return float(frames / rate)
 
 
+def keep(name: str) -> None:
+    """Keep what a stage makes, as the training does; die in it if that is the behaviour."""
+    file = kept / f"{name}.pickle"
+    if file.exists():
+        return
+    if given.behaviour == f"die in {name}":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if given.behaviour == f"hang in {name}":
+        time.sleep(600)
+    file.with_suffix(".partial").write_text(name)
+    file.with_suffix(".partial").replace(file)
+
+
 def say(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
@@ -36,9 +52,24 @@ sentence = given.work / f"{given.as_}.sentence.json"
 assert sentence.stat().st_mtime <= given.spoken_consent.stat().st_mtime
 assert seconds(given.spoken_consent) > 1
 total = sum(map(seconds, given.recordings.iterdir()))
+recordings = [(each.name, *each.stat()[6:9:2]) for each in sorted(given.recordings.iterdir())]
+made_of = hashlib.sha256(json.dumps(recordings).encode()).hexdigest()
+kept = given.work / given.as_
+if kept.exists() and (kept / "made_of.txt").read_text() != made_of:
+    shutil.rmtree(kept)
+kept.mkdir(exist_ok=True)
+(kept / "made_of.txt").write_text(made_of)
 say("[1/6] reading")
+keep("selection")
 say("used: 2:00 of your recordings")
+say("[2/6] preparing")
+keep("lessons")
+say("[3/6] preparing others")
+keep("others")
 say("[5/6] learning the voice  45%, 1:20 left")
+keep("learner")
+if given.behaviour == "die at the end":
+    os.kill(os.getpid(), signal.SIGKILL)
 if given.behaviour == "hang":
     time.sleep(600)
 if given.behaviour == "crash":

@@ -86,7 +86,7 @@ class WorkFolder:
 
 
 def _fingerprint(folders: Iterable[Path], choices: str) -> str:
-    parts = [part for folder in folders for part in (str(folder.resolve()), _files(folder))]
+    parts = [_files(folder) for folder in folders]
     return hashlib.sha256(json.dumps([*parts, choices]).encode()).hexdigest()
 
 

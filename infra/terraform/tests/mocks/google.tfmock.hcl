@@ -63,6 +63,16 @@ override_resource {
 }
 
 override_resource {
+  target = google_service_account.this["train"]
+  values = {
+    email  = "voice-avatar-train@demo-project.iam.gserviceaccount.com"
+    id     = "projects/demo-project/serviceAccounts/voice-avatar-train@demo-project.iam.gserviceaccount.com"
+    member = "serviceAccount:voice-avatar-train@demo-project.iam.gserviceaccount.com"
+    name   = "projects/demo-project/serviceAccounts/voice-avatar-train@demo-project.iam.gserviceaccount.com"
+  }
+}
+
+override_resource {
   target = google_service_account.this["live"]
   values = {
     email  = "voice-avatar-live@demo-project.iam.gserviceaccount.com"
