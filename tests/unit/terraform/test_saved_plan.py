@@ -5,43 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
-from infra.terraform.check import copy_of_module, find_stand_in
+from infra.terraform.check import copy_of_module
+from tests.unit.terraform.programs import run, with_stubs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.unit.terraform.reading import TerraformModule
 
-STUBS: Final = "with-stubs"
-"""Runs a command with stubs of the providers; it lies beside the schema check."""
-
 ARCHIVES: Final = "module.voice_avatar.google_storage_bucket_object.function"
-
-
-def with_stubs() -> Path:
-    check = find_stand_in(os.environ)
-    if check is None or shutil.which("terraform") is None:
-        pytest.skip("needs terraform and the schema check, which `nox -s terraform` uses too")
-    return check.with_name(STUBS)
-
-
-def run(program: Path, folder: Path, script: str) -> str:
-    said = subprocess.run(
-        [str(program), "sh", "-euc", script],
-        cwd=folder,
-        env={**os.environ, "CHECK_TERRAFORM_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert said.returncode == 0, said.stdout + said.stderr
-    return said.stdout
 
 
 def test_a_saved_plan_makes_the_archives_where_it_is_applied(tmp_path: Path) -> None:
