@@ -28,6 +28,7 @@ MODULES: Final = {
     "cold-start": "benchmarks.cold_start.run",
     "waiters": "benchmarks.waiters.run",
     "pipeline": "benchmarks.pipeline.run",
+    "traces": "benchmarks.traces.run",
     "cost": "benchmarks.cost.run",
     "rvc": "benchmarks.rvc.run",
     "text": "benchmarks.text.run",

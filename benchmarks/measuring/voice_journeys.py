@@ -120,18 +120,21 @@ class Visitors:
 
 
 @asynccontextmanager
-async def visited_cloud(*, embedded: bool, upload_shards: int = 1) -> AsyncIterator[Visitors]:
+async def visited_cloud(
+    *, embedded: bool, upload_shards: int = 1, traces: str | None = None
+) -> AsyncIterator[Visitors]:
     """Start a local cloud and stop it at the end.
 
     Args:
         embedded: without Google's emulators.
         upload_shards: over how many buckets recordings and results are spread, each.
+        traces: the address of a collector that the steps of voices are sent to; None for none.
     """
     async with AsyncExitStack() as stack:
         # A local cloud tells the client libraries by the environment where its emulators are.
         stack.enter_context(changed_environment({}))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="voice-avatar-")))
-        options = CloudOptions(folder=folder, upload_shards=upload_shards)
+        options = CloudOptions(folder=folder, upload_shards=upload_shards, traces=traces)
         cloud = await stack.enter_async_context(local_cloud(options, embedded=embedded, note=print))
         client = await stack.enter_async_context(httpx.AsyncClient(limits=CONNECTIONS))
         yield Visitors(cloud, client)

@@ -49,7 +49,7 @@ async def run_demo(
         voice_id = await show_conversion(cloud, steps, wish, SAMPLE, output)
     steps.show("everything is stopped; the converted recording:")
     steps.say(str(output))
-    if options.traces is not None:
+    if isinstance(options.traces, Path):
         steps.show(f"the voice's way, from {options.traces}:")
         for line in waterfall(read_spans(options.traces, voice_id)):
             steps.say(line)

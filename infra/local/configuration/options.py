@@ -91,7 +91,8 @@ class CloudOptions:
             to its page.
         web_root: folder of the built page, or None to serve none.
         notice: where results say that they are synthetic: off, before or after.
-        traces: the file that the steps of voices are appended to; None for none.
+        traces: the file that the steps of voices are appended to, or the address of a collector
+            that takes OTLP over HTTP; None for neither.
         page_origins: the sites whose pages may use the services, beside the local cloud's own page.
         api_port: the api's port; a free one if None.
         voicevox_port: the port of the routes of VOICEVOX; a free one if None or if it is taken.
@@ -119,7 +120,7 @@ class CloudOptions:
     app_check: bool = False
     web_root: Path | None = None
     notice: Literal["off", "before", "after"] = "off"
-    traces: Path | None = None
+    traces: Path | str | None = None
     page_origins: tuple[str, ...] = LOCAL_ORIGINS
     api_port: int | None = None
     voicevox_port: int | None = None

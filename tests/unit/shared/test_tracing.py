@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import google.auth
 import pytest
@@ -22,7 +22,7 @@ from shared.process.tracing import SpanTraces, open_traces
 from shared.voices.voice import new_voice_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 KEY = "a key of thirty-two characters..."
@@ -129,17 +129,35 @@ def test_all_deployables_trace_the_same_share_of_the_voices(tmp_path: Path) -> N
     assert 50 < len(traced[0]) < 150
 
 
-class Collector(BaseHTTPRequestHandler):
-    """Takes OTLP over HTTP."""
+class Taken(NamedTuple):
+    """One request that a collector was sent."""
 
-    taken: list[tuple[str, str | None, ExportTraceServiceRequest]]
+    path: str
+    authorization: str | None
+    quota_project: str | None
+    request: ExportTraceServiceRequest
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the steps."""
+        (spans,) = self.request.resource_spans
+        return [span.name for span in spans.scope_spans[0].spans]
+
+
+class Collector(BaseHTTPRequestHandler):
+    """Takes OTLP over HTTP from everybody but some."""
+
+    taken: list[Taken]
+    refused: ClassVar = {"Bearer expired": 401, "Bearer of somebody else": 403}
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         request = ExportTraceServiceRequest()
         request.ParseFromString(body)  # type: ignore[no-untyped-call]  # it comes without types
-        self.taken.append((self.path, self.headers["Authorization"], request))
-        self.send_response(200)
+        authorization = self.headers["Authorization"]
+        quota_project = self.headers["x-goog-user-project"]
+        self.taken.append(Taken(self.path, authorization, quota_project, request))
+        self.send_response(self.refused.get(authorization, 200))
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -148,8 +166,8 @@ class Collector(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def collector() -> Iterator[tuple[str, list[Any]]]:
-    taken: list[Any] = []
+def collector() -> Iterator[tuple[str, list[Taken]]]:
+    taken: list[Taken] = []
     handler = type("Taking", (Collector,), {"taken": taken})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
@@ -160,7 +178,7 @@ def collector() -> Iterator[tuple[str, list[Any]]]:
     server.server_close()
 
 
-def test_a_collector_is_sent_the_steps_in_otlp(collector: tuple[str, list[Any]]) -> None:
+def test_a_collector_is_sent_the_steps_in_otlp(collector: tuple[str, list[Taken]]) -> None:
     address, taken = collector
     traces = open_traces(settings_with(traces=address, environment="production"), "on_upload")
     assert isinstance(traces, SpanTraces)
@@ -168,36 +186,96 @@ def test_a_collector_is_sent_the_steps_in_otlp(collector: tuple[str, list[Any]])
     traces.add(new_voice_id(), "publish", 1.0, 2.0)
     traces.processor.shutdown()
 
-    ((path, authorization, request),) = taken
-    (spans,) = request.resource_spans
-    assert (path, authorization) == ("/v1/traces", None)
+    (one,) = taken
+    (spans,) = one.request.resource_spans
+    assert (one.path, one.authorization) == ("/v1/traces", None)
     assert {each.key: each.value.string_value for each in spans.resource.attributes} == {
         "service.name": "on_upload",
         "gcp.project_id": "p",
     }
-    assert [span.name for span in spans.scope_spans[0].spans] == ["publish"]
+    assert one.names == ["publish"]
 
 
-def test_cloud_trace_is_sent_the_steps_with_the_deployables_own_credentials(
-    collector: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    address, taken = collector
-    asked: list[list[str]] = []
+Grant: TypeAlias = "Callable[[Credentials], list[list[str]]]"
 
-    def default(scopes: list[str]) -> tuple[Credentials, str]:
-        asked.append(scopes)
-        return Credentials("token"), "p"
 
-    monkeypatch.setattr(google.auth, "default", default)
-    monkeypatch.setattr(tracing, "GOOGLE_ENDPOINT", address)
+@pytest.fixture
+def grant(collector: tuple[str, list[Taken]], monkeypatch: pytest.MonkeyPatch) -> Grant:
+    """Let the collector be Cloud Trace, and a deployable have credentials.
+
+    Returns a function that takes the credentials and returns the scopes that are asked for.
+    """
+
+    def have(credentials: Credentials) -> list[list[str]]:
+        asked: list[list[str]] = []
+
+        def default(scopes: list[str]) -> tuple[Credentials, str]:
+            asked.append(scopes)
+            return credentials, "p"
+
+        monkeypatch.setattr(google.auth, "default", default)
+        return asked
+
+    monkeypatch.setattr(tracing, "GOOGLE_ENDPOINT", collector[0])
+    return have
+
+
+def send_a_step_to_cloud_trace() -> None:
     traces = open_traces(settings_with(traces="google", environment="production"), "api")
     assert isinstance(traces, SpanTraces)
-
     traces.add(new_voice_id(), "voice", 1.0, 2.0, is_first=True)
     traces.processor.shutdown()
 
-    assert [authorization for _, authorization, _ in taken] == ["Bearer token"]
+
+def test_cloud_trace_is_sent_the_steps_with_the_deployables_own_credentials(
+    collector: tuple[str, list[Taken]], grant: Grant
+) -> None:
+    asked = grant(Credentials("token"))
+
+    send_a_step_to_cloud_trace()
+
+    (one,) = collector[1]
+    # Without a project to count on, Google counts on the one of the service account: naming it
+    # would need a further role.
+    assert (one.authorization, one.quota_project) == ("Bearer token", None)
+    assert one.names == ["voice"]
     assert asked == [["https://www.googleapis.com/auth/trace.append"]]
+
+
+def test_credentials_that_name_a_project_to_count_on_tell_it_to_cloud_trace(
+    collector: tuple[str, list[Taken]], grant: Grant
+) -> None:
+    grant(Credentials("token", quota_project_id="payer"))
+
+    send_a_step_to_cloud_trace()
+
+    assert [one.quota_project for one in collector[1]] == ["payer"]
+
+
+def test_a_token_that_has_expired_is_renewed_and_the_steps_are_sent_again(
+    collector: tuple[str, list[Taken]], grant: Grant
+) -> None:
+    class Renewed(Credentials):
+        def refresh(self, _request: object) -> None:
+            self.token = "fresh"
+
+    grant(Renewed("expired"))  # type: ignore[no-untyped-call]  # the library is untyped
+
+    send_a_step_to_cloud_trace()
+
+    sent = [(one.authorization, one.names) for one in collector[1]]
+    assert sent == [("Bearer expired", ["voice"]), ("Bearer fresh", ["voice"])]
+
+
+def test_steps_that_cloud_trace_refuses_are_said_in_the_log_and_nobody_waits_for_them(
+    collector: tuple[str, list[Taken]], grant: Grant, caplog: pytest.LogCaptureFixture
+) -> None:
+    grant(Credentials("of somebody else"))
+
+    send_a_step_to_cloud_trace()
+
+    assert [one.names for one in collector[1]] == [["voice"]]
+    assert "403" in caplog.text
 
 
 def test_in_production_traces_go_into_no_file() -> None:
@@ -209,9 +287,21 @@ def test_without_the_setting_there_are_no_traces() -> None:
     assert open_traces(settings_with(), "api") is NO_TRACES
 
 
-@pytest.mark.parametrize("deployable", ["convert", "live", "on_upload"])
-def test_without_traces_a_deployable_does_not_import_opentelemetry(deployable: str) -> None:
-    names = "[name for name in sys.modules if name.startswith('opentelemetry')]"
+@pytest.mark.parametrize(
+    ("deployable", "package"),
+    [
+        ("convert", "opentelemetry"),
+        ("live", "opentelemetry"),
+        ("on_upload", "opentelemetry"),
+        # FastAPI itself imports the interface.
+        ("api", "opentelemetry.sdk"),
+        ("api", "opentelemetry.exporter"),
+    ],
+)
+def test_without_traces_a_deployable_does_not_import_opentelemetry(
+    deployable: str, package: str
+) -> None:
+    names = f"[name for name in sys.modules if name.startswith({package!r})]"
     code = f"import sys, functions.{deployable}.main; print({names})"
 
     answer = subprocess.run(
