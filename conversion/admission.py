@@ -21,6 +21,7 @@ from shared.http.push import OverloadedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
 
 OTHERS_SECONDS: Final = 60.0
 """For how long after its last request a client counts among the others."""
@@ -31,13 +32,10 @@ REST_SECONDS: Final = 1.0
 
 
 class Slots(Protocol):
-    """Limits what is done at once: an asynchronous context waits for a slot and takes it."""
+    """Limits what is done at once."""
 
-    async def __aenter__(self) -> None:
-        """Wait for a slot."""
-
-    async def __aexit__(self, *_: object) -> None:
-        """Release it."""
+    def slot(self, client: str | None = None) -> AbstractAsyncContextManager[None]:
+        """Wait for a slot of a client, and have it inside the context."""
 
 
 class Admission:
@@ -70,7 +68,7 @@ class Admission:
         self._seen: dict[str, float] = {}
         self._rests_until: dict[str, float] = {}
         self._line = Line(running, spare, now)
-        self._slots = slots or nullcontext()
+        self._slot = nullcontext if slots is None else slots.slot
         self._few = running // 2
         self._count = 0
 
@@ -118,7 +116,7 @@ class Admission:
         Args:
             client: whose it is; those who wait take turns.
         """
-        async with self._line.place(client), self._slots:
+        async with self._line.place(client), self._slot(client):
             self._count += 1
             try:
                 yield

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from speech.results.watermark.marked import Marker
 
 _REHEARSED: Final = "はい。"
+_SPARE: Final = 1
+"""How many texts more are spoken beside one client that speaks all; see Line and SharedSlots."""
 
 
 def build(
@@ -62,7 +64,10 @@ def build(
         BundleError: no character takes text.
     """
     admission = Admission(
-        running=config.concurrency, waiting=config.backlog, spare=1, slots=_open_slots(config)
+        running=config.concurrency,
+        waiting=config.backlog,
+        spare=_SPARE,
+        slots=_open_slots(config),
     )
     doors = Doors(
         access=Access(
@@ -87,7 +92,7 @@ def _open_slots(config: CompatSettings) -> Slots | None:
     # Imported here, because Windows has no such locks; it runs one process.
     from conversion.serving.shared_slots import SharedSlots  # noqa: PLC0415
 
-    return SharedSlots(config.slots_dir, config.concurrency)
+    return SharedSlots(config.slots_dir, config.concurrency, _SPARE)
 
 
 def open_session(config: CompatSettings, kept: Kept) -> SessionSettings:

@@ -22,7 +22,7 @@ async def test_all_processes_together_have_no_more_than_there_are(tmp_path: Path
 
     async def work(slots: SharedSlots) -> None:
         nonlocal running, most
-        async with slots:
+        async with slots.slot():
             running += 1
             most = max(most, running)
             await asyncio.sleep(0)
@@ -38,7 +38,7 @@ async def test_all_processes_together_have_no_more_than_there_are(tmp_path: Path
 async def test_one_process_may_have_all_of_them(tmp_path: Path) -> None:
     busy, _idle = processes(tmp_path, 2, slots=2)
 
-    async with asyncio.timeout(1), busy, busy:
+    async with asyncio.timeout(1), busy.slot(), busy.slot():
         pass
 
 
@@ -50,11 +50,11 @@ async def test_who_waits_is_woken_by_another_process(
     ended: list[int] = []
 
     async def work(number: int, slots: SharedSlots) -> None:
-        async with slots:
+        async with slots.slot():
             ended.append(number)
 
     async with asyncio.timeout(5):
-        async with first:
+        async with first.slot():
             waiting = [asyncio.create_task(work(n, s)) for n, s in ((2, second), (3, third))]
             await asyncio.sleep(0.01)
             assert ended == []
@@ -68,7 +68,7 @@ async def test_a_slot_of_a_process_that_was_killed_is_found(tmp_path: Path) -> N
     entered = asyncio.Event()
 
     async def work() -> None:
-        async with slots:
+        async with slots.slot():
             entered.set()
 
     with (tmp_path / "slot-0").open("w") as other:
@@ -84,9 +84,63 @@ async def test_a_slot_of_a_process_that_was_killed_is_found(tmp_path: Path) -> N
 async def test_who_stops_waiting_takes_no_slot(tmp_path: Path) -> None:
     first, second = processes(tmp_path, 2, slots=1)
 
-    async with first:
+    async with first.slot():
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01), second:
+            async with asyncio.timeout(0.01), second.slot():
                 pass
-    async with asyncio.timeout(1), second:
+    async with asyncio.timeout(1), second.slot():
         pass
+
+
+async def test_beside_a_client_that_has_all_slots_another_takes_the_spare_one(
+    tmp_path: Path,
+) -> None:
+    """The processes do not know of each other's clients, but for what the slots say."""
+    first, second = (SharedSlots(tmp_path, 2, spare=1) for _ in range(2))
+
+    async with asyncio.timeout(5), first.slot("greedy"), second.slot("greedy"):
+        async with second.slot("modest"):
+            pass
+        async with first.slot("modest"):
+            pass
+
+
+async def test_nobody_waits_behind_somebody_elses_requests(tmp_path: Path) -> None:
+    slots = SharedSlots(tmp_path, 1, spare=1)
+
+    async def work() -> None:
+        async with slots.slot("greedy"):
+            pass
+
+    async with slots.slot("greedy"):
+        waiting = [asyncio.create_task(work()) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        async with asyncio.timeout(5), slots.slot("modest"):
+            assert not any(each.done() for each in waiting)
+    await asyncio.gather(*waiting)
+
+
+@pytest.mark.parametrize("holders", [("greedy", "modest"), ("modest", "modest")])
+async def test_there_is_no_spare_slot_for_a_crowd_or_for_who_has_one(
+    tmp_path: Path, holders: tuple[str, str]
+) -> None:
+    first, second = (SharedSlots(tmp_path, 2, spare=1) for _ in range(2))
+
+    async with first.slot(holders[0]), second.slot(holders[1]):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), first.slot("modest"):
+                pass
+
+
+async def test_no_more_than_the_spare_slots_are_beside_one_client(tmp_path: Path) -> None:
+    first, second = (SharedSlots(tmp_path, 1, spare=1) for _ in range(2))
+
+    async with first.slot("greedy"), second.slot("modest"):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), first.slot("another"):
+                pass
+
+
+async def test_slots_do_not_say_who_the_clients_are(tmp_path: Path) -> None:
+    async with SharedSlots(tmp_path, 1).slot("a client"):
+        assert "client" not in (tmp_path / "slot-0").read_text()
