@@ -37,6 +37,9 @@ class Slots(Protocol):
     def slot(self, client: str | None = None) -> AbstractAsyncContextManager[None]:
         """Wait for a slot of a client, and have it inside the context."""
 
+    def should_pass_on(self, client: str | None) -> bool:
+        """Return whether another client waits for one."""
+
 
 class Admission:
     """Limits the requests that are accepted and the conversions that run at the same time.
@@ -68,7 +71,7 @@ class Admission:
         self._seen: dict[str, float] = {}
         self._rests_until: dict[str, float] = {}
         self._line = Line(running, spare, now)
-        self._slot = nullcontext if slots is None else slots.slot
+        self._slots = slots
         self._few = running // 2
         self._count = 0
 
@@ -116,7 +119,8 @@ class Admission:
         Args:
             client: whose it is; those who wait take turns.
         """
-        async with self._line.place(client), self._slot(client):
+        slot = nullcontext() if self._slots is None else self._slots.slot(client)
+        async with self._line.place(client), slot:
             self._count += 1
             try:
                 yield
@@ -125,7 +129,9 @@ class Admission:
 
     def should_pass_on(self, client: str | None) -> bool:
         """Return whether another client waits that has had less time of what runs."""
-        return self._line.should_pass_on(client)
+        return self._line.should_pass_on(client) or (
+            self._slots is not None and self._slots.should_pass_on(client)
+        )
 
     @asynccontextmanager
     async def running_ahead(self) -> AsyncIterator[bool]:

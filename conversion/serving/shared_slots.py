@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
     from pathlib import Path
 
 _LOOK_AGAIN_SECONDS: Final = 0.25
@@ -28,8 +28,9 @@ class SharedSlots:
     ends, however it ends. A process that releases one puts a sign into a named pipe, which wakes
     whoever waits; a slot of a process that was killed is found by looking again after a while.
 
-    What is under way is not stopped. So while one client has all slots, whatever the process, each
-    other one may take a spare slot.
+    Clients share the slots, whatever the process: who has one takes no other while somebody else
+    waits. What is under way is not stopped, so while one client has all slots, each other one may
+    take a spare slot.
 
     Args:
         folder: where the files lie; it exists.
@@ -40,6 +41,7 @@ class SharedSlots:
     def __init__(self, folder: Path, count: int, spare: int = 0) -> None:
         self._files = [folder / f"slot-{number}" for number in range(count)]
         self._spare = [folder / f"spare-{number}" for number in range(spare)]
+        self._folder = folder
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._waiting: set[asyncio.Event] = set()
         pipe = folder / "released"
@@ -54,38 +56,68 @@ class SharedSlots:
         Args:
             client: who waits; in each process in the order of arrival. None is a client, too.
         """
-        name = sha256(repr(client).encode()).hexdigest()
+        name = _name_of(client)
         # No client waits behind another one, who may take what it may not.
         async with self._turns.setdefault(name, asyncio.Lock()):
             descriptor = self._take(name)
-            while descriptor is None:
-                await self._wait_for_sign()
-                descriptor = self._take(name)
+            if descriptor is None:
+                with self._seen_waiting(name):
+                    while (descriptor := self._take(name)) is None:
+                        await self._wait_for_sign()
                 # All signs were taken out, also those for the others: there may be more slots.
-                if descriptor is not None:
-                    self._give_sign()
+                self._give_sign()
         try:
             yield
         finally:
             os.close(descriptor)
             self._give_sign()
 
+    def should_pass_on(self, client: str | None) -> bool:
+        """Return whether another client waits, in whichever process."""
+        return bool(self._waiting_clients() - {_name_of(client)})
+
     def _take(self, name: str) -> int | None:
         """Lock a slot that is free for a client; None if none is."""
-        free = (each for each in map(_lock, self._files) if each is not None)
-        descriptor = next(free, None)
-        if descriptor is None and self._has_one_other_all(name):
-            spare = (each for each in map(_lock, self._spare) if each is not None)
-            descriptor = next(spare, None)
-        if descriptor is not None:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, name.encode(), 0)
-        return descriptor
+        locked = {file: _lock(file) for file in self._files}
+        holders = {file.read_text() for file, descriptor in locked.items() if descriptor is None}
+        free = [each for each in locked.values() if each is not None]
+        if free and name in holders and self._waiting_clients() - holders:
+            taken = None
+        elif free:
+            taken = free.pop()
+        else:
+            # What was locked in this moment says nobody's name yet.
+            has_one_all = len(holders) == 1 and not holders & {name, ""}
+            taken = _lock_one(self._spare) if has_one_all else None
+        for descriptor in free:
+            os.close(descriptor)
+        if taken is not None:
+            os.ftruncate(taken, 0)
+            os.pwrite(taken, name.encode(), 0)
+        return taken
 
-    def _has_one_other_all(self, name: str) -> bool:
-        holders = {file.read_text() for file in self._files}
-        # What was locked in this moment says nobody's name yet.
-        return len(holders) == 1 and not holders & {name, ""}
+    @contextmanager
+    def _seen_waiting(self, name: str) -> Iterator[None]:
+        """Let all processes see that a client waits."""
+        file = self._folder / f"waits-{name}-{os.getpid()}"
+        descriptor = _lock(file)
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _waiting_clients(self) -> set[str]:
+        names = set()
+        for file in self._folder.glob("waits-*"):
+            descriptor = _lock(file)
+            if descriptor is None:
+                names.add(file.name.split("-")[1])
+            else:  # of a process that was killed
+                file.unlink(missing_ok=True)
+                os.close(descriptor)
+        return names
 
     def _give_sign(self) -> None:
         with suppress(BlockingIOError):  # there are more than enough of them
@@ -111,6 +143,15 @@ class SharedSlots:
             os.read(self._signs, _MOST_SIGNS)
         for given in self._waiting:
             given.set()
+
+
+def _name_of(client: str | None) -> str:
+    return sha256(repr(client).encode()).hexdigest()
+
+
+def _lock_one(files: Iterable[Path]) -> int | None:
+    """Lock the first file that is not locked."""
+    return next((each for each in map(_lock, files) if each is not None), None)
 
 
 def _lock(file: Path) -> int | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +44,7 @@ class Dialects:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         path = scope.get("path", "/")
-        for dialect in self._dialects:
-            if path.startswith(dialect.paths):
-                await dialect.app(scope, receive, send)
-                return
-        await self._dialects[-1].app(scope, receive, send)
+        fitting = (each for each in self._dialects if path.startswith(each.paths))
+        # Who left in the middle of a body gets no answer, and the log no trace of the stack.
+        with suppress(ClientDisconnect):
+            await next(fitting, self._dialects[-1]).app(scope, receive, send)

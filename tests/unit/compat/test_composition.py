@@ -240,6 +240,49 @@ async def test_what_is_not_offered_is_refused_in_the_form_that_the_client_unders
     assert answer.headers.get("allow") == ("POST" if status == 405 else None)
 
 
+@pytest.mark.parametrize(
+    ("path", "content_type"),
+    [
+        ("/v1/audio/speech", "application/json"),
+        ("/v1/text-to-speech/mei", "application/json"),
+        ("/v1/speech-to-speech/mei", "multipart/form-data; boundary=b"),
+        ("/synthesis", "application/json"),
+        ("/multi_synthesis", "application/json"),
+        ("/import_user_dict", "application/json"),
+    ],
+)
+async def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault_of_ours(
+    mei: LoadedCharacter, decoder: Decoder, path: str, content_type: str
+) -> None:
+    """A trace of the stack in the log for each would let anybody fill it."""
+    compat = compat_of(mei, decoder, Admission(running=2, waiting=2))
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"speaker=0&override=true",
+        "headers": [(b"content-type", content_type.encode()), (b"host", b"localhost")],
+        "client": ("127.0.0.1", 50_000),
+        "server": ("127.0.0.1", 80),
+    }
+    beginning = b"--b\r\n" if "form" in content_type else b"{"
+    messages = iter([{"type": "http.request", "body": beginning, "more_body": True}])
+
+    async def receive() -> Any:
+        return next(messages, {"type": "http.disconnect"})
+
+    async def send(_: Any) -> None:
+        pass
+
+    async with asyncio.timeout(5):
+        await compat.app(cast("Any", scope), receive, send)
+
+
 async def test_every_answer_that_holds_speech_says_in_its_header_that_it_is_synthetic(
     mei: LoadedCharacter, decoder: Decoder
 ) -> None:

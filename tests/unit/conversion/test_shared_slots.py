@@ -144,3 +144,47 @@ async def test_no_more_than_the_spare_slots_are_beside_one_client(tmp_path: Path
 async def test_slots_do_not_say_who_the_clients_are(tmp_path: Path) -> None:
     async with SharedSlots(tmp_path, 1).slot("a client"):
         assert "client" not in (tmp_path / "slot-0").read_text()
+
+
+async def test_who_has_a_slot_takes_no_other_while_somebody_else_waits(tmp_path: Path) -> None:
+    first, second, third = processes(tmp_path, 3, slots=2)
+    came: list[str] = []
+
+    async def work() -> None:
+        async with second.slot("modest"):
+            came.append("modest")
+
+    async with asyncio.timeout(5), first.slot("greedy"):
+        async with second.slot("greedy"):
+            waiting = asyncio.create_task(work())
+            await asyncio.sleep(0.01)
+            assert first.should_pass_on("greedy")
+            assert not first.should_pass_on("modest")
+        async with third.slot("greedy"):  # comes last, and without waiting
+            assert came == ["modest"]
+        await waiting
+
+    assert not first.should_pass_on("greedy")
+
+
+def test_a_killed_process_waits_no_more(tmp_path: Path) -> None:
+    (slots,) = processes(tmp_path, 1, slots=1)
+    (tmp_path / "waits-somebody-1").touch()
+
+    assert not slots.should_pass_on("greedy")
+    assert not (tmp_path / "waits-somebody-1").exists()
+
+
+async def test_two_who_have_slots_do_not_wait_for_one_another(tmp_path: Path) -> None:
+    """Each of them waits for a second one, and nobody waits who has none."""
+    first, second = processes(tmp_path, 2, slots=3)
+
+    async def work(slots: SharedSlots, client: str) -> None:
+        async with slots.slot(client):
+            pass
+
+    async with asyncio.timeout(5), first.slot("a"), second.slot("b"):
+        async with first.slot("c"):
+            waiting = [asyncio.create_task(work(first, each)) for each in ("a", "b")]
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*waiting)
