@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from functions.train.card import publish_card
 from functions.train.checkpoints import Checkpoints
 from functions.train.publishing import publish, try_bundle
 from functions.train.trainer import RecordingsRefusedError, TrainerCrashedError
@@ -216,6 +217,7 @@ class Runner:
             manifest = await try_bundle(folder / "characters" / character.character_id)
             await told.now()
             await publish(self.characters, manifest)
+            await self._publish_card(character, work / character.character_id / "listen")
         try:
             await change_own(
                 self.store,
@@ -228,6 +230,14 @@ class Runner:
         # Its owner may keep the recordings, but nobody needs these any more.
         with suppress(PassingError):
             await self.recordings.delete_all(kept_prefix(character.character_id))
+
+    async def _publish_card(self, character: OwnCharacter, folder: Path) -> None:
+        """Publish what its owner is shown of a character, unless it was deleted meanwhile."""
+        character_id = character.character_id
+        with suppress(UnknownOwnCharacterError):
+            latest = (await self.store.read(character_id)).character
+            is_kept = latest.keeps_recordings
+            await publish_card(self.characters, character_id, folder, has_own_sounds=is_kept)
 
     async def _train_in(self, folder: Path, character: OwnCharacter, told: _Told) -> None:
         await self._decode_all(character, folder)

@@ -63,3 +63,20 @@ def beyond_all_limits(recordings: Iterable[ObjectFacts]) -> Sequence[ObjectFacts
         if count > 2 * MAX_RECORDINGS or size > 2 * MAX_TOTAL_BYTES:
             beyond.append(each)
     return beyond
+
+
+CARD: Final = "card.json"
+"""The name of an owner's card beside its sounds; the training command writes both."""
+
+
+def card_prefix(character_id: str) -> str:
+    """Return how the names of the objects of a character's card begin, in the characters' bucket.
+
+    They are for its owner alone.
+    """
+    return f"{character_id}/card/"
+
+
+def own_sounds_prefix(character_id: str) -> str:
+    """Return how the names of those sounds begin that are parts of the owner's recordings."""
+    return f"{card_prefix(character_id)}own-"

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from shared.characters.bucket import manifest_name
 from shared.own_characters import own_character as own
-from shared.own_characters.objects import beyond_all_limits, recordings_among, recordings_prefix
+from shared.own_characters.objects import (
+    beyond_all_limits,
+    own_sounds_prefix,
+    recordings_among,
+    recordings_prefix,
+)
 from shared.own_characters.own_character import Status
 from shared.own_characters.store import UnknownOwnCharacterError, change_own
 
@@ -46,6 +51,7 @@ class Cleaner:
         for snapshot in await self.store.to_clean(limit=_CLEANED_AT_ONCE):
             character_id = snapshot.character.character_id
             await self.recordings.delete_all(recordings_prefix(character_id))
+            await self.characters.delete_all(own_sounds_prefix(character_id))
             if snapshot.character.status is Status.READY:
                 with suppress(UnknownOwnCharacterError):
                     await change_own(self.store, character_id, own.without_recordings)

@@ -151,6 +151,13 @@ def test_an_owner_renames_shares_withdraws_and_keeps_the_recordings(
     expect(page.locator("#share-link")).to_be_hidden()
     assert character not in offered_to(friend, link)
 
+    page.click("#card summary")
+    expect(page.locator("#figures")).to_contain_text("87% (97% as recorded)")
+    expect(page.locator("#pairs li")).to_have_count(2)
+    with page.expect_response(lambda answer: answer.url.endswith("/card/own-1-converted")) as heard:
+        page.get_by_role("button", name=re.compile("You: As the character")).click()
+    assert heard.value.ok
+
     page.fill("#new-name", "Countess")
     page.click("#rename button")
     expect(page.locator("#headline")).to_have_text("Countess has your voice.")

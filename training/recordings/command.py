@@ -31,6 +31,7 @@ from training.recordings.consent.consent_request import ConsentRequest, usual_la
 from training.recordings.consent.spoken_consent import WITHOUT, check_spoken_consent
 from training.recordings.results.bundle import Names, keep_shared, write_bundle
 from training.recordings.results.judgement import Judge, judge
+from training.recordings.results.owners_card import write_owners_card
 from training.recordings.results.page import write_page, write_samples
 from training.recordings.results.report import (
     selection_lines,
@@ -173,17 +174,16 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     progress = Progress(stages=6)
     progress.begin("reading")
     selection = work.kept("selection", lambda: select(options.recordings, encoder, progress.say))
-    for line in selection_lines(selection):
-        progress.say(line)
-    write_dropped(work.path / "dropped.txt", selection.dropped)
+    _tell(selection, work, progress)
     statement = WITHOUT
+    recogniser = _recogniser(places.models, progress)
     if spoken is not None:
         checked = check_spoken_consent(
             spoken.recording,
             spoken.sentence,
             selection.utterances,
             encoder,
-            _recogniser(places.models, progress),
+            recogniser,
         )
         request.accept(spoken)
         statement = checked.statement
@@ -191,14 +191,9 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     consent = consent.model_copy(update={"consent": f"{consent.consent} {statement}"})
     trained_on, held_out = hold_out(selection)
     others = work.kept("strangers", lambda: find_others(options.others))
-    ear, effort = Ear(places.encoder), Effort(seed=options.seed)
-    training = Training(
-        ear,
-        effort.quick() if options.quick else effort,
-        work,
-        progress,
-    )
-    trained = training.run(Material(trained_on, others.taught))
+    ear, full = Ear(places.encoder), Effort(seed=options.seed)
+    effort = full.quick() if options.quick else full
+    trained = Training(ear, effort, work, progress).run(Material(trained_on, others.taught))
     english = options.name or options.character
     names = Names(options.character, english, options.name_ja or english)
     # One bundle that does not work, or is not whole, would keep the service from starting: it is
@@ -208,10 +203,15 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     write_bundle(made, names, consent, trained, places.base, portrait=portrait)
     progress.say(str(measure_speed(made, 1)))
     progress.begin("measuring")
-    judging = Judge(made, trained_on, encoder, ear)
-    judgement = judge(judging, held_out, others.strangers, progress.report)
+    judgement = judge(
+        Judge(made, trained_on, encoder, ear), held_out, others.strangers, progress.report
+    )
     write_card(made / "MODEL_CARD.md", english, selection, consent, judgement)
     write_samples(work.listening, judgement)
+    # Their language is known of the readers who come with the training alone.
+    write_owners_card(
+        work.listening, selection.seconds, judgement, None if options.others else recogniser
+    )
     if options.listen:
         judged = judge_clips(
             {"your recordings": judgement.owner_clips, "other people": judgement.stranger_clips},
@@ -227,6 +227,13 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
         f"left behind: {work.megabytes:.0f} MB with parts of your recordings in {work.path};"
         f" nox -s train -- --clear {options.character} deletes them"
     )
+
+
+def _tell(selection: Selection, work: WorkFolder, progress: Progress) -> None:
+    """Say what is used of the recordings, and why the rest is not."""
+    for line in selection_lines(selection):
+        progress.say(line)
+    write_dropped(work.path / "dropped.txt", selection.dropped)
 
 
 def clear(characters: Sequence[str], work: Path) -> int:

@@ -141,3 +141,53 @@ class OwnCharacterFacts(_Model):
     allowed_visibilities: list[Visibility]
     keeps_recordings: bool
     can_train_again: bool
+
+
+class _Read(BaseModel):
+    """A part of what a trainer wrote, which may say more."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class OwnersLikeness(_Read):
+    """Cosines to the owner's other recordings, as a speaker encoder hears them.
+
+    Of held-out recordings: converted, as recorded, and as the synthesis alone says them.
+    """
+
+    converted: float | None
+    recorded: float | None
+    reachable: float | None
+
+
+class OthersLikeness(_Read):
+    """The same of other people: converted, before, and how much of them is left."""
+
+    converted: float | None
+    before: float | None
+    left: float | None
+
+
+class WrongWords(_Read):
+    """English words that a recogniser understood otherwise after the conversion."""
+
+    wrong: int
+    of: int
+
+
+class CardFigures(_Read):
+    """How a character was measured; `words` is null where no recogniser was installed."""
+
+    seconds: float
+    likeness: OwnersLikeness
+    likeness_of_others: OthersLikeness
+    words: WrongWords | None
+
+
+class Card(CardFigures):
+    """The same, and the names of the sounds to compare: `own-1-original`, `own-1-converted`, ...
+
+    Those of the owner's own recordings are there as long as these are kept.
+    """
+
+    sounds: list[str]

@@ -11,16 +11,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from functions.api.answers.problems import Problem
+from functions.api.own_characters.bodies import Card, CardFigures
 from shared.characters.bucket import manifest_name
 from shared.characters.own_ids import is_own, new_character_id
 from shared.characters.spoken_consent import draw_sentence
 from shared.own_characters import own_character as own
 from shared.own_characters import ownership
 from shared.own_characters.objects import (
+    CARD,
     MAX_RECORDING_BYTES,
     MAX_RECORDINGS,
     MAX_TOTAL_BYTES,
     Kind,
+    card_prefix,
     new_recording_name,
     recording_name,
     recordings_among,
@@ -39,6 +42,7 @@ from shared.own_characters.store import (
     change_own,
 )
 from shared.voices.media import UnsupportedContentTypeError, parse_content_type
+from shared.voices.objects import ObjectMissingError
 from shared.voices.voice import ErrorCode
 
 if TYPE_CHECKING:
@@ -61,6 +65,8 @@ _DAY_LIMITS: Final = {
     DayLimit.ALL: ("too_many_own_characters", "can be made"),
     DayLimit.OWNER: ("too_many_own_characters_of_owner", "one visitor can make"),
 }
+_MOST_CARD_BYTES: Final = 2_000_000
+_WAV: Final = ".wav"
 _RECORDING_ID: Final = re.compile("[0-9a-f]{32}")
 
 
@@ -273,6 +279,38 @@ class Making:
         _LOG.info("own character changed", extra={"event": "own_character_changed"})
         return result
 
+    async def card(self, character: OwnCharacter) -> Card:
+        """Read how a character was measured, and which sounds there are to compare.
+
+        Raises:
+            Problem: `no_card` if there is none.
+        """
+        prefix = card_prefix(character.character_id)
+        names = [each.name.removeprefix(prefix) for each in await self._characters.list(prefix)]
+        try:
+            figures = CardFigures.model_validate_json(await self._of_card(character, CARD))
+        except ValueError:
+            raise _no_card() from None
+        sounds = [each.removesuffix(_WAV) for each in names if each.endswith(_WAV)]
+        return Card(**figures.model_dump(), sounds=sounds)
+
+    async def card_sound(self, character: OwnCharacter, sound: str) -> bytes:
+        """Read one of these sounds, a WAV file.
+
+        Raises:
+            Problem: `no_card` if there is none of this name.
+        """
+        return await self._of_card(character, f"{sound}{_WAV}")
+
+    async def _of_card(self, character: OwnCharacter, file: str) -> bytes:
+        try:
+            found = await self._characters.find(f"{card_prefix(character.character_id)}{file}")
+            return await self._characters.read(
+                found.name, found.generation, max_bytes=_MOST_CARD_BYTES
+            )
+        except ObjectMissingError:
+            raise _no_card() from None
+
     async def reopen(self, character: OwnCharacter, client: str) -> OwnCharacter:
         """Collect more recordings for a better training, with a new spoken consent.
 
@@ -336,6 +374,10 @@ def _allowed(act: Callable[[], object]) -> None:
         act()
     except NotAllowedError as error:
         raise Problem(409, "own_character_busy", f"{error}.") from error
+
+
+def _no_card() -> Problem:
+    return Problem(404, "no_card", "There is no such part of a card: it is made with a training.")
 
 
 def _too_many(error: DayLimitReachedError) -> Problem:

@@ -169,6 +169,37 @@ def _add_ownership(
         character = await find(character_id, key, authorization)
         return await _facts(making, await making.reopen(character, client_of(request)))
 
+    @router.get(
+        f"{PATH}/card",
+        dependencies=[admitted],
+        responses=models.problem_responses(401, 403, 404, 422, 429, 503),
+    )
+    async def show_card(
+        character_id: CharacterId, key: Key = None, authorization: Authorization = None
+    ) -> bodies.Card:
+        """Tell its owner how a character was measured."""
+        return await making.card(await find(character_id, key, authorization))
+
+    @router.get(
+        f"{PATH}/card/{{sound}}",
+        dependencies=[admitted],
+        response_class=Response,
+        responses={
+            200: {"content": {"audio/wav": {}}},
+            **models.problem_responses(401, 403, 404, 422, 429, 503),
+        },
+    )
+    async def play_card(
+        character_id: CharacterId,
+        sound: Annotated[str, Path(pattern="^(own|other)-[1-9]-(original|converted)$")],
+        key: Key = None,
+        authorization: Authorization = None,
+    ) -> Response:
+        """Return a sound of the card, a recording or its conversion."""
+        content = await making.card_sound(await find(character_id, key, authorization), sound)
+        headers = {"Cache-Control": "no-store"}
+        return Response(content, media_type="audio/wav", headers=headers)
+
     @router.delete(
         PATH,
         status_code=204,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,12 @@ from shared.characters.own_ids import new_character_id
 from shared.characters.spoken_consent import draw_sentence
 from shared.own_characters import own_character as own
 from shared.own_characters import ownership
-from shared.own_characters.objects import MAX_RECORDING_BYTES, MAX_RECORDINGS, Kind
+from shared.own_characters.objects import (
+    MAX_RECORDING_BYTES,
+    MAX_RECORDINGS,
+    Kind,
+    card_prefix,
+)
 from shared.own_characters.own_character import Status
 from shared.own_characters.store import DayLimits, UnknownOwnCharacterError, change_own
 from tests.support.buckets import MemoryBucket
@@ -551,6 +557,35 @@ async def test_a_further_training_takes_a_place_of_the_day(
     full = await client.post(f"{path}/again", headers=key)
     problem(full, 429, "too_many_own_characters")
     assert (await client.get(path, headers=key)).json()["status"] == "ready"
+
+
+async def test_an_owner_reads_and_hears_the_card_and_nobody_else(
+    client: httpx.AsyncClient, workshop: Workshop
+) -> None:
+    path, key = await a_ready_one(client, workshop)
+    problem(await client.get(f"{path}/card", headers=key), 404, "no_card")
+    prefix = card_prefix(path.rpartition("/")[2])
+    workshop.characters.put(f"{prefix}card.json", b"{}")
+    problem(await client.get(f"{path}/card", headers=key), 404, "no_card")
+    workshop.characters.objects.pop(f"{prefix}card.json")
+    figures = {"converted": 0.87, "recorded": 0.97, "reachable": 0.92, "before": 0.5, "left": None}
+    words = {"wrong": 3, "of": 51}
+    said = {"seconds": 200.5, "likeness": figures, "likeness_of_others": figures, "words": words}
+    workshop.characters.put(f"{prefix}card.json", json.dumps(said).encode())
+    workshop.characters.put(f"{prefix}other-1-original.wav", b"as recorded")
+
+    card = (await client.get(f"{path}/card", headers=key)).json()
+
+    assert (card["words"], card["sounds"]) == (words, ["other-1-original"])
+    assert card["likeness"] == {"converted": 0.87, "recorded": 0.97, "reachable": 0.92}
+    heard = await client.get(f"{path}/card/other-1-original", headers=key)
+    assert (heard.content, heard.headers["content-type"]) == (b"as recorded", "audio/wav")
+    missing = await client.get(f"{path}/card/own-1-original", headers=key)
+    problem(missing, 404, "no_card")
+    outside = await client.get(f"{path}/card/..%2Fcharacter", headers=key)
+    assert outside.status_code in {404, 422}
+    for rest in ("card", "card/other-1-original"):
+        problem(await client.get(f"{path}/{rest}"), 404, "unknown_own_character")
 
 
 async def test_without_recordings_that_were_kept_nothing_is_trained_again(

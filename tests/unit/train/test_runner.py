@@ -48,6 +48,15 @@ def cmdline(process: psutil.Process) -> list[str]:
     return []
 
 
+PAIR = ("converted", "original")
+
+
+def card_of(stage: Stage, character: OwnCharacter) -> list[str]:
+    prefix = f"{character.character_id}/card/"
+    found = (each for each in stage.characters.objects if each.startswith(prefix))
+    return sorted(each.removeprefix(prefix) for each in found)
+
+
 async def until_training(stage: Stage, character: OwnCharacter) -> None:
     async with asyncio.timeout(30):
         # The document is the runner's only sign of life.
@@ -68,6 +77,8 @@ async def test_recordings_become_a_character_in_the_bucket_and_are_deleted(stage
     role = "harmonic"
     graph = await CharacterBucket(lambda: stage.characters).read_graph(published, role)
     assert graph == (BUNDLE / "harmonic.onnx").read_bytes()
+    # Nothing of what its owner has said is in the card.
+    assert card_of(stage, character) == ["card.json", *(f"other-1-{what}.wav" for what in PAIR)]
     left = {name.split("/")[0] for name in stage.recordings.objects}
     assert left == {other.character_id}
     assert (await stage.stored(other)).status is Status.QUEUED
@@ -89,11 +100,14 @@ async def test_recordings_that_their_owner_keeps_stay_until_the_owner_lets_them_
     await stage.runner().train_next()
     await stage.runner().cleaner.clean()
     assert len(stage.recordings.objects) == 2
+    both = ["card.json", *(f"{whose}-1-{what}.wav" for whose in ("other", "own") for what in PAIR)]
+    assert card_of(stage, character) == both
 
     await keep(is_wanted=False)
     await stage.runner().cleaner.clean()
 
     assert not stage.recordings.objects
+    assert card_of(stage, character) == both[:3]
     stored = await stage.stored(character)
     assert (stored.status, stored.has_recordings) == (Status.READY, False)
 

@@ -85,5 +85,13 @@ manifest = json.loads((target / "character.json").read_text("utf-8"))
 manifest |= {"id": given.as_, "name": {"ja": given.name_, "en": given.name_}}
 manifest |= {"consent": consent["consent"], "preview": {"colour": "#aabbcc", "portrait": None}}
 (target / "character.json").write_text(json.dumps(manifest), "utf-8")
+listening = given.work / given.as_ / "listen"
+listening.mkdir(parents=True)
+figures = {"converted": 0.87, "recorded": 0.97, "reachable": 0.92, "before": 0.53, "left": 0.6}
+card = {"seconds": total, "likeness": figures, "likeness_of_others": figures, "words": None}
+(listening / "card.json").write_text(json.dumps(card), "utf-8")
+for whose in ("own", "other"):
+    for what in ("original", "converted"):
+        shutil.copyfile(given.spoken_consent, listening / f"{whose}-1-{what}.wav")
 if given.behaviour == "break":
     (target / "harmonic.onnx").write_bytes(b"no network")

@@ -22,6 +22,7 @@ import { listenerOf } from "./watching.js";
 
 const PATH = "/api/v1/own-characters";
 const DELETION_SECONDS = 30;
+const SOUND_SECONDS = 30;
 /** Between two questions about a training, where there is no Firestore to listen to. */
 const ASK_SECONDS = 2;
 /** A listener can lose its connection without a word: then the api is asked. */
@@ -69,6 +70,27 @@ export interface OwnCharacterChange {
   readonly visibility?: Visibility;
   /** Whether the recordings are kept when the training is done. */
   readonly keepsRecordings?: boolean;
+}
+
+/** How a character was measured; a figure is null where it could not be. */
+export interface OwnCharacterCard {
+  /** How much speech was learnt. */
+  readonly seconds: number;
+  /**
+   * Likeness to the owner, 0 to 1, as a speaker encoder hears it, of recordings that were not
+   * learnt: converted, as recorded, and as the synthesis alone says them.
+   */
+  readonly likeness: {
+    readonly converted: number | null;
+    readonly recorded: number | null;
+    readonly reachable: number | null;
+  };
+  /** The same of other people: after the conversion and before. */
+  readonly likenessOfOthers: { readonly converted: number | null; readonly before: number | null };
+  /** English words that are understood otherwise after the conversion; null if nobody judged. */
+  readonly words: { readonly wrong: number; readonly of: number } | null;
+  /** What can be compared: `own-1-original`, `own-1-converted`, `other-1-original` and so on. */
+  readonly sounds: readonly string[];
 }
 
 /** How far a character is. */
@@ -192,6 +214,28 @@ export class OwnCharacters {
       keepsRecordings === undefined ? others : { ...others, keeps_recordings: keepsRecordings };
     const options = { signal, body, headers: keyOf(owner) };
     return parseState(await this.#api.json("PATCH", pathOf(owner), options));
+  }
+
+  /**
+   * Tells how the character was measured.
+   *
+   * @throws VoiceAvatarError among others `no_card`.
+   */
+  async card(owner: OwnerOf, signal?: AbortSignal): Promise<OwnCharacterCard> {
+    const options = { signal, headers: keyOf(owner) };
+    return parseCard(await this.#api.json("GET", `${pathOf(owner)}/card`, options));
+  }
+
+  /** Fetches a sound of the card. */
+  async cardSound(owner: OwnerOf, sound: string, signal?: AbortSignal): Promise<Blob> {
+    const { address } = this.#api;
+    return await this.#api.within(SOUND_SECONDS, address, signal, async (limit) => {
+      const path = `${pathOf(owner)}/card/${encodeURIComponent(sound)}`;
+      const init = { signal: limit, headers: keyOf(owner) };
+      const response = await this.#api.request("GET", path, init);
+      if (!response.ok) throw await problem(response);
+      return await response.blob();
+    });
   }
 
   /**
@@ -344,6 +388,30 @@ function parseState(body: Answer): OwnCharacterState {
     keepsRecordings: body["keeps_recordings"] === true,
     canTrainAgain: body["can_train_again"] === true,
   };
+}
+
+function parseCard(body: Answer): OwnCharacterCard {
+  const own = asObject(body["likeness"], "likeness");
+  const others = asObject(body["likeness_of_others"], "likeness_of_others");
+  const words = body["words"] === null ? null : asObject(body["words"], "words");
+  return {
+    seconds: Number(body["seconds"]),
+    likeness: {
+      converted: numberOrNull(own["converted"]),
+      recorded: numberOrNull(own["recorded"]),
+      reachable: numberOrNull(own["reachable"]),
+    },
+    likenessOfOthers: {
+      converted: numberOrNull(others["converted"]),
+      before: numberOrNull(others["before"]),
+    },
+    words: words && { wrong: Number(words["wrong"]), of: Number(words["of"]) },
+    sounds: asArray(body["sounds"], "sounds").map((each) => asString(each, "sound")),
+  };
+}
+
+function numberOrNull(value: unknown): number | null {
+  return typeof value === "number" ? value : null;
 }
 
 function failed(error: Answer): VoiceAvatarError {

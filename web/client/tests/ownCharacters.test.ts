@@ -89,6 +89,28 @@ describe("the client of an owner", () => {
     expect(await owner.again(OWNER)).toMatchObject({ status: "collecting", isUsable: true });
   });
 
+  test("tells how a character was measured, and fetches what can be compared", async () => {
+    const likeness = { converted: 0.87, recorded: 0.97, reachable: null };
+    const others = { converted: 0.7, before: 0.53, left: 0.6 };
+    const card = { seconds: 200, likeness, likeness_of_others: others, words: null };
+    const sound = new Response("sound", { headers: { "content-type": "audio/wav" } });
+    const network = new FakeNetwork({
+      [`GET ${PATH}/card`]: json(200, { ...card, sounds: ["other-1-original"] }),
+      [`GET ${PATH}/card/other-1-original`]: sound,
+    });
+    const owner = client(network);
+    expect(await owner.card(OWNER)).toEqual({
+      seconds: 200,
+      likeness,
+      likenessOfOthers: { converted: 0.7, before: 0.53 },
+      words: null,
+      sounds: ["other-1-original"],
+    });
+    expect(await (await owner.cardSound(OWNER, "other-1-original")).text()).toBe("sound");
+    const keys = network.requests.map(({ headers }) => headers.get("own-character-key"));
+    expect(keys).toEqual(["a secret", "a secret"]);
+  });
+
   test("sends no byte of a recording that is too large", async () => {
     const answer = { recording_id: "r1", upload: { ...CREATED.upload, max_bytes: 3 } };
     const network = new FakeNetwork({ [`POST ${PATH}/recordings`]: json(201, answer) });

@@ -22,6 +22,7 @@ import {
   ownerIn,
   type Spoken,
 } from "./keeping.js";
+import { Card } from "./card.js";
 import { type Heard, screen } from "./screening.js";
 import { secondsOf } from "./sentences.js";
 import { lineOf, type OwnState, render, renderOthers, type Task, type Trouble } from "./view.js";
@@ -47,6 +48,7 @@ interface Take {
 export class OwnPage {
   readonly #client: OwnCharacters;
   readonly #ring = new Ring(part("#ring", HTMLElement));
+  readonly #card: Card;
   readonly #player = new Player(() => undefined);
   #state: OwnState;
   #work = new AbortController();
@@ -56,6 +58,7 @@ export class OwnPage {
 
   constructor(client: OwnCharacters, language: Language) {
     this.#client = client;
+    this.#card = new Card(client, (error) => this.#fail(error, null));
     this.#state = {
       scene: "loading",
       task: "speech",
@@ -100,6 +103,7 @@ export class OwnPage {
     render(this.#state, (spoken) => void this.#attempt(() => this.#remove(spoken)));
     renderOthers(this.#state, (kept) => void this.#attempt(() => this.#adopt(kept)));
     const { own } = this.#state;
+    this.#card.render(own, OWN_WORDS[this.#state.language]);
     if (own !== null) part("#speak", HTMLAnchorElement).href = `./#character=${own.characterId}`;
   }
 
@@ -327,6 +331,7 @@ export class OwnPage {
   #finish(service: OwnCharacterState): void {
     const { name } = service;
     this.#keep({ ...this.#required(), name, isReady: true, spoken: [] });
+    this.#card.forget();
     this.#update({ scene: "ready", service, notice: SILENCE });
   }
 
