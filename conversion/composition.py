@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from conversion.characters.fetching import FetchedCharacters, LoadedLimits
 from conversion.characters.lending import BuiltInCharacters
@@ -16,6 +18,8 @@ from conversion.origin.credentials import ResultCredentials
 from conversion.origin.notice import open_notice
 from conversion.origin.verifying import Verifier
 from conversion.origin.watermarking import watermark_keys
+from conversion.rehearsal import connect
+from conversion.serving.serving import serve_until_signal
 from conversion.stopwatch import process_age_ms
 from shared.characters.bucket import CharacterBucket
 from shared.google import clients
@@ -23,11 +27,15 @@ from shared.process.settings import SettingsError
 from speech.results.credentials.signing import CredentialSigner, raw_signature, sign_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from contextlib import AbstractAsyncContextManager
+
+    from hypercorn.typing import ASGIFramework
 
     from conversion.characters.lending import Characters
     from conversion.origin.credentials import CredentialSettings
+    from conversion.serving.app import ConvertingApp
+    from conversion.serving.processes import Supervision
     from conversion.settings import ConverterSettings
     from conversion.starting import Tools
     from shared.ports.bucket import Bucket
@@ -51,6 +59,19 @@ class Stores:
     uploads: Bucket
     results: Bucket
     open_characters: Callable[[], Bucket] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that an application needs beside its settings.
+
+    Attributes:
+        stores: where it reads and writes.
+        tools: what it converts with.
+    """
+
+    stores: Stores
+    tools: Tools
 
 
 def lend_characters(
@@ -117,6 +138,53 @@ def _open_key(config: CredentialSettings) -> Callable[[bytes], bytes]:
         return sign_with(config.c2pa_key.get_secret_value().encode())
     kms_key = clients.open_kms_key(str(config.c2pa_kms_key), config.c2pa_seconds)
     return lambda data: raw_signature(kms_key.sign(data))
+
+
+@asynccontextmanager
+async def opened_services(
+    config: ConverterSettings, tools: Awaitable[Tools]
+) -> AsyncIterator[Services]:
+    """Open the clients and connect them while the tools start.
+
+    Args:
+        config: the settings.
+        tools: what the instance converts with, once they are ready; see `starting_tools`.
+    """
+    stores = open_stores(config)
+    connecting = asyncio.create_task(connect(stores.voices, stores.uploads, stores.results))
+    try:
+        yield Services(stores, await tools)
+    finally:
+        connecting.cancel()
+
+
+async def serve(
+    app: ConvertingApp,
+    config: ConverterSettings,
+    stores: Stores,
+    supervision: Supervision | None = None,
+    *,
+    finishes_when_interrupted: bool = False,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then end what is under way or hand it back.
+
+    Args:
+        app: the application.
+        config: the settings.
+        stores: where the instance reads and writes; the voices' documents are closed at the end.
+        supervision: by Gunicorn, if there are several processes.
+        finishes_when_interrupted: whether SIGINT does what SIGTERM does.
+    """
+    log_start()
+    await serve_until_signal(
+        cast("ASGIFramework", app),
+        config,
+        app.drain,
+        supervision,
+        lambda: app.worker.is_stuck,
+        finishes_when_interrupted=finishes_when_interrupted,
+    )
+    await stores.voices.aclose()
 
 
 def open_stores(config: ConverterSettings) -> Stores:

@@ -7,12 +7,13 @@ nothing of each other; this composition root alone knows both.
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from conversion.composition import opened_services, serve
+from conversion.serving.container import run_container
+from conversion.starting import starting_tools
 from functions.combined.settings import CombinedSettings, Switch
 from functions.compat.composition import Doors, Room, compose, keys_of
 from functions.compat.following import Follower, load_bundle
@@ -20,18 +21,19 @@ from functions.compat.keys.access import Access
 from functions.compat.keys.metering import KeyLimits, Meter
 from functions.compat.voicevox.memory.kept import Kept
 from functions.live import main as live
-from shared.process import logs, settings
-from speech.bundles.bundle import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from conversion.composition import Services
+    from conversion.serving.app import ConvertingApp
+
 
 @asynccontextmanager
-async def adding_compat(
-    config: CombinedSettings, services: live.Services, kept: Kept
-) -> AsyncIterator[live.Services]:
-    """Add the APIs of other clients to what `live` serves.
+async def building(
+    config: CombinedSettings, services: Services, kept: Kept
+) -> AsyncIterator[ConvertingApp]:
+    """Build `live` with the APIs of other clients beside it.
 
     Args:
         config: the settings.
@@ -67,32 +69,22 @@ async def adding_compat(
         if config.wyoming_port is not None:
             listening = compat.wyoming.listening("127.0.0.1", config.wyoming_port)
             await stack.enter_async_context(listening)
-        yield replace(services, admission=admission, others=compat.app)
+        yield live.build(config, services, admission, compat.app)
 
 
 async def _serve(config: CombinedSettings) -> None:
     kept = Kept.opened()
     async with (
-        live.starting_services(config, kept.front_end()) as services,
-        adding_compat(config, services, kept) as added,
+        starting_tools(config, kept.front_end()) as tools,
+        opened_services(config, tools) as services,
+        building(config, services, kept) as app,
     ):
-        await live.serve(config, added)
+        await serve(app, config, services.stores, finishes_when_interrupted=True)
 
 
 def main() -> None:
-    """Run the service; exit with status 2 and a message if settings or bundles are wrong."""
-    try:
-        config = settings.load(CombinedSettings)
-        logs.configure(
-            config.project_id,
-            config.log_level,
-            config.pseudonym_key,
-            has_traces=config.traces is not None,
-        )
-        asyncio.run(_serve(config))
-    except (settings.SettingsError, BundleError) as error:
-        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
-        sys.exit(2)
+    """Run the service."""
+    run_container(CombinedSettings, lambda config: asyncio.run(_serve(config)))
 
 
 if __name__ == "__main__":

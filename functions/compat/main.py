@@ -7,8 +7,6 @@ one port. `combined` serves the same routes beside the WebSocket of `live`.
 from __future__ import annotations
 
 import asyncio
-import secrets
-import sys
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -16,7 +14,8 @@ from typing import TYPE_CHECKING, Final, cast
 from conversion.admission import Admission
 from conversion.characters.loading import build_characters, return_memory
 from conversion.origin.watermarking import open_marker
-from conversion.serving.serving import listening_socket, require_supervision, serve_until_signal
+from conversion.serving.container import run_container
+from conversion.serving.serving import require_supervision, serve_until_signal
 from functions.compat.composition import Compat, Doors, Room, compose, keys_of
 from functions.compat.following import Follower, load_bundle
 from functions.compat.keys.access import Access
@@ -24,8 +23,6 @@ from functions.compat.keys.kept_file import KeptFile
 from functions.compat.keys.metering import KeyLimits, Meter
 from functions.compat.settings import CompatSettings
 from functions.compat.voicevox.memory.kept import Kept
-from shared.process import logs, settings
-from speech.bundles.bundle import BundleError
 from speech.decoding.decoder import Decoder
 from speech.engines.interface.text_engine import SpeechOptions
 from speech.networks.mapped_weights import MappedWeights
@@ -158,18 +155,6 @@ async def serve(config: CompatSettings, supervision: Supervision | None = None) 
             await serve_until_signal(app, config, drain, supervision)
 
 
-def main() -> None:
-    """Run the service; exit with status 2 and a message if settings or bundles are wrong."""
-    try:
-        config = settings.load(CompatSettings)
-        logs.configure("", config.log_level, secrets.token_hex())
-        listening_socket(config.host, config.port).close()  # fails before networks are loaded
-        run(config)
-    except (settings.SettingsError, BundleError) as error:
-        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
-        sys.exit(2)
-
-
 def run(config: CompatSettings) -> None:
     """Run as many processes as the settings say, until SIGTERM or SIGINT.
 
@@ -193,3 +178,8 @@ def run(config: CompatSettings) -> None:
         for each in shared.values():
             each.mkdir(parents=True, exist_ok=True)
         processes.run(config.model_copy(update=shared), serve)
+
+
+def main() -> None:
+    """Run the container."""
+    run_container(CompatSettings, run)

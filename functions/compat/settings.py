@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path  # noqa: TC003 - pydantic reads it
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from pydantic import Field, SecretStr, model_validator
 from conversion.origin.watermarking import WatermarkSettings
 from conversion.serving.planning import read_resources
 from conversion.serving.serving import ServingSettings
+from shared.process import logs
 from shared.process.settings import CommaSeparated, SecretKeys  # noqa: TC001 - likewise
 
 Key = Annotated[SecretStr, Field(min_length=16)]
@@ -78,6 +80,11 @@ class CompatSettings(ServingSettings, WatermarkSettings):
     data_dir: Path | None = None
     weights_dir: Path | None = None
     slots_dir: Path | None = None
+
+    def configure_logs(self) -> None:
+        """Log in this process as the settings say."""
+        # No voice of this service has an id, so nobody needs to know the key of their pseudonyms.
+        logs.configure("", self.log_level, secrets.token_hex())
 
     @model_validator(mode="before")
     @classmethod

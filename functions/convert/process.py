@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from conversion.serving.serving import listening_socket, require_supervision
+from conversion.serving.container import run_container
+from conversion.serving.serving import require_supervision
 from conversion.starting import starting_tools
 from functions.convert.settings import ConvertSettings
-from shared.process import logs, settings
-from speech.bundles.bundle import BundleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -58,17 +57,5 @@ def run(
 
 
 def main() -> None:
-    """Run the container; exit with status 2 and a message if settings or bundles are wrong."""
-    try:
-        config = settings.load(ConvertSettings)
-        logs.configure(
-            config.project_id,
-            config.log_level,
-            config.pseudonym_key,
-            has_traces=config.traces is not None,
-        )
-        listening_socket(config.host, config.port).close()  # fails before networks are loaded
-        run(config, _serve)
-    except (settings.SettingsError, BundleError) as error:
-        print(error, file=sys.stderr)  # noqa: T201 - there is no log before there are settings
-        sys.exit(2)
+    """Run the container."""
+    run_container(ConvertSettings, partial(run, serve_one=_serve))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import functions_framework.aio
 
-from shared.process import logs, settings
+from shared.process import settings
 from shared.process.settings import CommonSettings, SettingsError
 
 if TYPE_CHECKING:
@@ -60,12 +60,7 @@ def cloud_function(
     @cache
     def application() -> ASGIApp:
         config = settings.load(kind)
-        logs.configure(
-            config.project_id,
-            config.log_level,
-            config.pseudonym_key,
-            has_traces=config.traces is not None,
-        )
+        config.configure_logs()
         app = build(config, open_services(config))
         # A full garbage collection stops every request under way. The objects made so far live as
         # long as the process, so the collector need not look at them again.

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from shared.process.logs import LOCAL_KEY
+from shared.process import logs
 from shared.process.timeouts import Timeouts
 from shared.voices.live_tickets import LEAST_KEY_CHARACTERS
 
@@ -152,7 +152,12 @@ class CommonSettings(EnvironmentSettings):
     @property
     def pseudonym_key(self) -> str:
         """The key of the pseudonyms that the logs give to voices."""
-        return LOCAL_KEY if self.log_key is None else self.log_key.get_secret_value()
+        return logs.LOCAL_KEY if self.log_key is None else self.log_key.get_secret_value()
+
+    def configure_logs(self) -> None:
+        """Log in this process as the settings say."""
+        has_traces = self.traces is not None
+        logs.configure(self.project_id, self.log_level, self.pseudonym_key, has_traces=has_traces)
 
     @property
     def timeouts(self) -> Timeouts:

@@ -17,7 +17,7 @@ from conversion.starting import Tools, starting_tools
 from functions.convert import main as convert
 from functions.convert import process
 from functions.convert.settings import ConvertSettings
-from shared.process import logs, settings
+from shared.process import settings
 from tests.faults.barriers import VARIABLE, Checkpoints
 from tests.faults.collaborators import (
     BarrierDecoder,
@@ -53,7 +53,8 @@ async def serve(config: ConvertSettings, supervision: Supervision | None = None)
         return Tools(cast("Decoder", BarrierDecoder(tools.decoder, checkpoints)), characters)
 
     async with starting_tools(config) as tools:
-        await convert.serve(config, wrapped, behind_barriers(tools), supervision)
+        services = composition.Services(wrapped, await behind_barriers(tools))
+        await composition.serve(convert.build(config, services), config, wrapped, supervision)
 
 
 @contextmanager
@@ -70,7 +71,7 @@ def wrong_clock(skew_seconds: float) -> Iterator[None]:
 
 def main() -> None:
     config = settings.load(ConvertSettings)
-    logs.configure(config.project_id, config.log_level, config.pseudonym_key)
+    config.configure_logs()
     with wrong_clock(float(os.environ.get("CLOCK_SKEW_SECONDS", "0"))):
         process.run(config, serve)
 

@@ -13,7 +13,7 @@ from conversion import composition
 from conversion.starting import starting_tools
 from functions.live import main as live
 from functions.live.settings import LiveSettings
-from shared.process import logs, settings
+from shared.process import settings
 from tests.faults.barriers import VARIABLE, Checkpoints
 from tests.faults.collaborators import BarrierResults, BarrierUploads, BarrierVoices
 
@@ -30,12 +30,13 @@ async def serve(config: LiveSettings) -> None:
         results=cast("Bucket", BarrierResults(stores.results, checkpoints)),
     )
     async with starting_tools(config) as tools:
-        await live.serve(config, live.Services(wrapped, await tools))
+        app = live.build(config, composition.Services(wrapped, await tools))
+        await composition.serve(app, config, wrapped, finishes_when_interrupted=True)
 
 
 def main() -> None:
     config = settings.load(LiveSettings)
-    logs.configure(config.project_id, config.log_level, config.pseudonym_key)
+    config.configure_logs()
     asyncio.run(serve(config))
 
 

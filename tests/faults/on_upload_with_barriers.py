@@ -11,7 +11,7 @@ import uvicorn
 
 from functions.on_upload.main import build, open_services
 from functions.on_upload.settings import OnUploadSettings
-from shared.process import logs, settings
+from shared.process import settings
 from tests.faults.barriers import VARIABLE, Checkpoints
 from tests.faults.collaborators import BarrierPublisher, BarrierVoices
 
@@ -31,7 +31,7 @@ async def serve(config: OnUploadSettings, port: int) -> None:
 
 def main(port: str) -> None:
     config = settings.load(OnUploadSettings)
-    logs.configure(config.project_id, config.log_level, config.pseudonym_key)
+    config.configure_logs()
     asyncio.run(serve(config, int(port)))
 
 

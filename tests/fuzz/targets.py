@@ -275,7 +275,7 @@ def _push_apps(
     on_upload_services = on_upload.Services(voices, RecordingPublisher(), lambda: uploads)
     # No object is there, so that nothing is decoded or converted.
     tools = Tools(Decoder(), {"mei": LoadedCharacter(a_manifest("mei"), _NoEngine())})
-    convert_services = convert.Services(composition.Stores(voices, uploads, results), tools)
+    convert_services = composition.Services(composition.Stores(voices, uploads, results), tools)
     return {
         "http://on-upload.test/": on_upload.build(
             _settings(OnUploadSettings, conversions_topic="conversions"), on_upload_services

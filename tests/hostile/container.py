@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from conversion.characters.lending import LoadedCharacter
-from conversion.composition import Stores
+from conversion.composition import Services, Stores
 from conversion.starting import Tools, starting_tools
-from functions.convert.main import Services, build
+from functions.convert.main import build
 from functions.convert.settings import ConvertSettings
 from infra.local.memory.voices import MemoryVoices
 from shared.process import settings
@@ -111,7 +111,7 @@ async def running_container() -> AsyncIterator[Container]:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://convert.test") as client:
             yield Container(client, voices, uploads, results)
-        await app.worker.drain()
+        await app.drain()
 
 
 async def _with_echo(tools: Awaitable[Tools]) -> Tools:

@@ -79,9 +79,8 @@ LIMITED_ELSEWHERE: Final = {
     "shared/ports/latest_state.py states": "whoever waits for a state has one",
     # Calls of our own methods, which have limits themselves.
     "conversion/rehearsal.py connect": "CONNECT_SECONDS, and the store's",
-    "functions/convert/main.py serve_from_cloud": "the worker's, then graceful_timeout",
     "functions/live/main.py drain": "finishing_seconds, and the worker's",
-    "functions/live/main.py starting_services": "see conversion/rehearsal.py",
+    "conversion/composition.py opened_services": "see conversion/rehearsal.py",
     "infra/local/cloud/embedded.py converters": "see functions/live/main.py",
     "infra/local/commands/live_visitor.py __aenter__": "OPENING_SECONDS, a second time around it",
     "shared/google/sharded_bucket.py connect": "CONNECT_SECONDS, in each bucket",

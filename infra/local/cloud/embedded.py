@@ -19,7 +19,7 @@ import httpx
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 
-from conversion.composition import Stores
+from conversion.composition import Services, Stores
 from conversion.serving.unread_bodies import UnreadBodies
 from conversion.serving.websockets import limit_clients
 from conversion.starting import starting_tools
@@ -32,7 +32,6 @@ from functions.convert import main as convert
 from functions.convert.settings import ConvertSettings
 from functions.dead_letter import main as dead_letter
 from functions.dead_letter.settings import DeadLetterSettings
-from functions.live import main as live
 from functions.on_upload import main as on_upload
 from functions.on_upload.settings import OnUploadSettings
 from functions.sweep import main as sweep
@@ -148,17 +147,16 @@ class _Deployables:
         )
         kept = Kept.opened()
         async with starting_tools(config, kept.front_end()) as tools:
-            app = convert.build(config, convert.Services(stores, await tools))
-            services = live.Services(stores, await tools)
-            async with combined.adding_compat(live_config, services, kept) as added:
-                live_app = live.build(live_config, added)
+            services = Services(stores, await tools)
+            app = convert.build(config, services)
+            async with combined.building(live_config, services, kept) as live_app:
                 try:
                     yield _by_port(
                         {port_of(addresses.convert): app, port_of(str(addresses.live)): live_app}
                     )
                 finally:
                     await live_app.drain()
-                    await app.worker.drain()
+                    await app.drain()
 
     def own_character_maker(self, options: OwnCharacterOptions | None) -> OwnCharacterMaker | None:
         if options is None:

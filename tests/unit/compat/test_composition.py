@@ -25,9 +25,10 @@ from wyoming.client import AsyncTcpClient
 from wyoming.tts import Synthesize
 
 from conversion.admission import Admission
+from conversion.composition import Services
 from conversion.serving.planning import Resources
 from conversion.starting import Tools
-from functions.combined.main import adding_compat
+from functions.combined.main import building
 from functions.combined.settings import CombinedSettings
 from functions.compat.composition import Compat, Doors, Room, compose
 from functions.compat.elevenlabs import routes as elevenlabs
@@ -193,7 +194,7 @@ async def test_no_dialect_has_places_beside_those_of_the_process(
 
 
 async def test_live_and_the_dialects_beside_it_share_their_places(
-    mei: LoadedCharacter, decoder: Decoder
+    mei: LoadedCharacter, decoder: Decoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = CombinedSettings.model_construct(
         host="127.0.0.1",
@@ -203,14 +204,16 @@ async def test_live_and_the_dialects_beside_it_share_their_places(
         characters_dir=Path(),
         allowed_origins=(),
     )
-    services = live.Services(cast("Any", None), Tools(decoder, {"mei": mei}))
+    services = Services(cast("Any", None), Tools(decoder, {"mei": mei}))
+    given: list[Any] = []
+    monkeypatch.setattr(live, "build", lambda *arguments: given.extend(arguments))
 
-    async with adding_compat(config, services, Kept.opened()) as added:
-        assert added.admission is not None
-        async with client_of(added.others) as client:
+    async with building(config, services, Kept.opened()):
+        _, _, admission, others = given
+        async with client_of(others) as client:
             free = await ask_all(client)
             # Those that live has admitted, and as many as may wait.
-            with added.admission.admit(), added.admission.admit():
+            with admission.admit(), admission.admit():
                 full = await ask_all(client)
 
     assert {answer.status_code for answer in free.values()} == {200}

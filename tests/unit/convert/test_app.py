@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from conversion.characters.lending import LoadedCharacter, unknown_character
-from functions.convert.app import create_app
+from conversion.serving.app import ConvertingApp
+from functions.convert.routes import convert_routes
 from shared.ports.tokens import NoTokenNeeded
 from shared.voices.objects import StorageUnavailableError
 from tests.support.characters import a_manifest
@@ -35,6 +36,9 @@ class FakeWorker:
     async def handle(self, message: PushMessage) -> None:
         self.messages.append(message)
 
+    async def drain(self) -> None:
+        raise AssertionError("nothing stops")
+
 
 class FakeCharacters:
     def __init__(self, error: Exception | None = None) -> None:
@@ -59,12 +63,8 @@ def app_of(
     decoder: FakeDecoder | None = None,
     characters: FakeCharacters | None = None,
 ) -> Starlette:
-    return create_app(
-        cast("Worker", worker),
-        characters or FakeCharacters(),
-        NoTokenNeeded(),
-        decoder or FakeDecoder(),
-    )
+    routes = convert_routes(cast("Worker", worker), characters or FakeCharacters(), NoTokenNeeded())
+    return ConvertingApp(routes, cast("Worker", worker), decoder or FakeDecoder())
 
 
 async def get(app: Starlette, path: str) -> httpx.Response:

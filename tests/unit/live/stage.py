@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
+from starlette.routing import WebSocketRoute
+
 from conversion.admission import Admission
 from conversion.conversion import Made, Outcome
+from conversion.serving.app import ConvertingApp
 from conversion.threads import Threads
 from conversion.worker import Worker
-from functions.live.app import create_app
 from functions.live.conversion import Computing, LiveConversion
 from functions.live.messages.intake import ConnectionLimits, HeldBytes
-from functions.live.messages.protocol import SUBPROTOCOL
+from functions.live.messages.protocol import PATH, SUBPROTOCOL
 from functions.live.service import Door, LiveService, ServiceLimits
 from functions.live.session import Collaborators
 from infra.local.memory.voices import MemoryVoices
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from conversion.characters.lending import Characters, LoadedCharacter
     from conversion.conversion import Conversion, EarlyWork
     from conversion.stopwatch import Stages
-    from functions.live.app import LiveApp
     from functions.live.listening.listening import Listeners
     from shared.ports.store import Snapshot
     from shared.voices.voice import Voice
@@ -146,7 +147,7 @@ class FakeDecoder:
 class Client:
     """The client's end of one WebSocket to an ASGI application."""
 
-    def __init__(self, app: LiveApp, scope: dict[str, Any]) -> None:
+    def __init__(self, app: ConvertingApp, scope: dict[str, Any]) -> None:
         self._to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.sent: list[str | bytes] = []
         self.status: int | None = None
@@ -182,7 +183,7 @@ class Client:
         await self.task
         return self
 
-    async def _run(self, app: LiveApp, scope: dict[str, Any]) -> None:
+    async def _run(self, app: ConvertingApp, scope: dict[str, Any]) -> None:
         await app(scope, self._to_app.get, self._receive)
 
     async def _receive(self, message: Any) -> None:
@@ -232,7 +233,8 @@ class Stage:
         each = ConnectionLimits(MAX_BYTES, self.max_messages, LISTENING_SECONDS)
         limits = ServiceLimits(each, HeldBytes(self.max_held_bytes))
         self.service = LiveService(self.door, limits, shared)
-        self.app = create_app(self.service, self.worker, FakeDecoder(), self.drain)
+        route = WebSocketRoute(PATH, self.service.serve)
+        self.app = ConvertingApp([route], self.worker, FakeDecoder(), drain=self.drain)
 
     async def drain(self) -> None:
         await self.service.drain(5.0)

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from conversion.admission import Admission
 from conversion.characters.lending import BuiltInCharacters
+from conversion.serving.app import ConvertingApp
 from functions.compat.elevenlabs import routes as elevenlabs
 from functions.compat.openai import routes as openai
 from functions.compat.running import routes as running
@@ -17,7 +18,7 @@ from functions.compat.speech.synthesis import SpeechLimits, Synthesis
 from functions.compat.voicevox.app import Services, Settings, build
 from functions.compat.voicevox.memory.memory import Presets, UserDictionary
 from functions.compat.voicevox.speech.voices import Voices
-from functions.convert.app import create_app
+from functions.convert.routes import convert_routes
 from functions.sweep.app import create_app as create_sweep
 from shared.http.push import push_app
 from shared.ports.tokens import TokenRefusedError
@@ -48,6 +49,9 @@ class IdleWorker:
     async def handle(self, message: PushMessage) -> None:
         raise AssertionError(f"a push without a token was let in: {message}")
 
+    async def drain(self) -> None:
+        raise AssertionError("nothing stops")
+
 
 class IdleSweeper:
     async def sweep(self) -> Mapping[str, int]:
@@ -61,11 +65,15 @@ class Doorkeeper:
         raise TokenRefusedError(f"nobody comes in with {authorization}")
 
 
+def convert_with(idle: IdleWorker) -> Starlette:
+    worker = cast("Worker", idle)
+    routes = convert_routes(worker, BuiltInCharacters({}), Doorkeeper())
+    return ConvertingApp(routes, worker, ReadyDecoder())
+
+
 @pytest.fixture
 def convert() -> Starlette:
-    return create_app(
-        cast("Worker", IdleWorker()), BuiltInCharacters({}), Doorkeeper(), ReadyDecoder()
-    )
+    return convert_with(IdleWorker())
 
 
 @pytest.fixture
@@ -118,7 +126,7 @@ async def test_a_stuck_container_fails_the_liveness_probe_but_still_counts_as_st
 ) -> None:
     stuck = IdleWorker()
     stuck.is_stuck = True
-    app = create_app(cast("Worker", stuck), BuiltInCharacters({}), Doorkeeper(), ReadyDecoder())
+    app = convert_with(stuck)
     probes = container(terraform)
 
     assert await ask(app, "GET", probes["liveness_probe"][0]["http_get"][0]["path"]) == 503
