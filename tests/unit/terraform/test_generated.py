@@ -11,7 +11,7 @@ import hcl2
 import pytest
 
 from infra.terraform.generated import DEPLOYMENT, generated, read_blocks, root_variables, tables
-from infra.terraform.pairs import OPTIONS, choose_states, closed, pairs_test, tried
+from infra.terraform.pairs import NEEDS, OPTIONS, choose_states, closed, pairs_test, tried
 from tests.unit.terraform.reading import MODULE, plain
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def test_the_root_leaves_the_checks_of_values_to_the_module() -> None:
 
 def test_every_two_options_are_switched_on_and_off_together_and_beside_each_other() -> None:
     done = tried(choose_states())
-    independent = {"page": {"custom_domain"}, "compat": {"live"}}
+    independent = {name: {needed} for name, needed in NEEDS.items()}
 
     for first, second in combinations(OPTIONS, 2):
         wanted = [("on", "on"), ("on", "off"), ("off", "on"), ("off", "off")]
@@ -111,9 +111,18 @@ def test_every_option_that_makes_or_removes_resources_is_switched(
     }
     switches = {
         name
-        for name in off_by_default
         for body in terraform.resources.values()
-        if re.search(rf"\bvar\.{name}\b", json.dumps([body.get("count"), body.get("for_each")]))
-    }
+        for name in variables_behind(
+            terraform, json.dumps([body.get("count"), body.get("for_each")])
+        )
+    } & off_by_default
 
     assert switches - NOT_SWITCHED <= OPTIONS.keys()
+
+
+def variables_behind(terraform: TerraformModule, expression: str) -> set[str]:
+    """Return the variables that an expression names, itself or through a local `has_...`."""
+    names = set(re.findall(r"\bvar\.(\w+)", expression))
+    for local in re.findall(r"\blocal\.(has_\w+)", expression):
+        names |= variables_behind(terraform, json.dumps(terraform.locals[local]))
+    return names
