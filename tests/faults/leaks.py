@@ -29,7 +29,14 @@ from benchmarks.measuring.report import Report, Table
 from conversion.characters.loading import return_memory
 from infra.local.cloud.embedded import embedded_cloud
 from infra.local.commands.live_visitor import LiveVisitor
-from infra.local.commands.visitor import RefusedError, TextWish, Visitor, Wish
+from infra.local.commands.visitor import (
+    REQUEST_SECONDS,
+    RefusedError,
+    TextWish,
+    Visitor,
+    Wish,
+    open_client,
+)
 from infra.local.configuration.options import CloudOptions
 from tests.integration.served import SAMPLE
 
@@ -240,8 +247,9 @@ async def find_leaks(drops: int, minutes: float) -> tuple[Report, list[str]]:
         tempfile.tempdir = name
         async with (
             embedded_cloud(CloudOptions(folder=folder / "local")) as cloud,
-            httpx.AsyncClient(timeout=60) as client,
+            open_client() as client,
         ):
+            client.timeout = httpx.Timeout(REQUEST_SECONDS)
             visitor = Visitor(client, cloud.addresses.api, cloud.voices)
             dropping = Dropping(cloud, visitor, client, random.Random(28))  # noqa: S311 - nothing secret
             # What is loaded when it is first needed is there now.
