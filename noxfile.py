@@ -306,7 +306,9 @@ class Environment:
         self._session.run(
             self._python,
             *arguments,
-            env={"PYTHONPATH": str(ROOT)},
+            # Hundreds of processes import the same modules: they are compiled once, also where
+            # the shell says that nothing is to be kept. Empty counts as not set.
+            env={"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""},
             external=True,
             success_codes=success_codes,
             # The local cloud needs some time to stop everything after Ctrl-C.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,12 +24,14 @@ class Session:
 
     def __init__(self) -> None:
         self.commands: list[tuple[str, ...]] = []
+        self.environment: dict[str, str] = {}
 
     def log(self, *_arguments: object) -> None:
         """Say nothing."""
 
-    def run(self, *command: str, **_options: Any) -> None:
+    def run(self, *command: str, env: dict[str, str] | None = None, **_options: Any) -> None:
         self.commands.append(command)
+        self.environment = env or {}
         if "virtualenv" in command:
             folder = Path(command[-1])
             folder.mkdir(parents=True, exist_ok=True)
@@ -84,6 +89,21 @@ def test_an_environment_that_is_made_anew_keeps_no_package(noxfile: Any, tmp_pat
     noxfile.Environment(session, "lint", folder=tmp_path)
 
     assert not dropped.exists()
+
+
+def test_modules_are_compiled_once_for_all_processes_whatever_the_shell_says(
+    noxfile: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    session = Session()
+    environment = noxfile.Environment(session, "lint", folder=tmp_path)
+
+    environment.python("-m", "pytest")
+
+    code = "import sys; print(sys.dont_write_bytecode)"
+    told = {**os.environ, **session.environment}
+    ran = subprocess.run([sys.executable, "-c", code], env=told, capture_output=True, check=True)
+    assert ran.stdout.strip() == b"False"
 
 
 @pytest.mark.parametrize(
