@@ -32,7 +32,7 @@ from tests.unit.speech.credentials.test_credentials import KEYS, MARKING, MEI, S
 from tests.unit.speech.watermark.speech import RATE, read_aloud
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from speech.signal.arrays import Samples
 
@@ -169,24 +169,32 @@ def with_chunk(content: bytes, claimed: int) -> bytes:
 
 
 DESCRIPTION = bytes.fromhex("63327061001100108000 00aa00389b71".replace(" ", "")) + b"\x03c2pa\0"
-DEEP = b""
-for _ in range(20_000):
-    DEEP = box(b"jumb", box(b"jumd", DESCRIPTION) + DEEP[:400_000])
-HOSTILE = {
-    "a size of 4 GiB": with_chunk(box(b"jumb", b"", 0xFFFFFFFF), 0xFFFFFFFF),
-    "a size of 2 GiB in a small chunk": with_chunk(box(b"jumb", b"x" * 40, 0x7FFFFFFF), 48),
-    "a 64-bit size": with_chunk(struct.pack(">I4sQ", 1, b"jumb", 1 << 62), 16),
-    "size 0": with_chunk(box(b"jumb", b"", 0), 8),
-    "boxes in boxes": with_chunk(DEEP, len(DEEP)),
-    "noise": with_chunk(np.random.default_rng(0).bytes(100_000), 100_000),
-    "half a statement": signed(file(marked()))[:-6000],
+
+
+def boxes_in_boxes() -> bytes:
+    deep = b""
+    for _ in range(20_000):
+        deep = box(b"jumb", box(b"jumd", DESCRIPTION) + deep[:400_000])
+    return with_chunk(deep, len(deep))
+
+
+# Made by the test: every process that collects tests imports this module.
+HOSTILE: dict[str, Callable[[], bytes]] = {
+    "a size of 4 GiB": lambda: with_chunk(box(b"jumb", b"", 0xFFFFFFFF), 0xFFFFFFFF),
+    "a size of 2 GiB in a small chunk": lambda: with_chunk(box(b"jumb", b"x" * 40, 0x7FFFFFFF), 48),
+    "a 64-bit size": lambda: with_chunk(struct.pack(">I4sQ", 1, b"jumb", 1 << 62), 16),
+    "size 0": lambda: with_chunk(box(b"jumb", b"", 0), 8),
+    "boxes in boxes": boxes_in_boxes,
+    "noise": lambda: with_chunk(np.random.default_rng(0).bytes(100_000), 100_000),
+    "half a statement": lambda: signed(file(marked()))[:-6000],
 }
 
 
-@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
 async def test_a_hostile_statement_ends_within_the_limits_and_is_believed_by_nobody(
-    data: bytes,
+    make: Callable[[], bytes],
 ) -> None:
+    data = make()
     began = time.monotonic()
     found = await read_credentials_apart(data, Container.WAV, KEYS[CERTIFICATES])
 
