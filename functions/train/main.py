@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from functions.train.job import RESTARTED_PATIENCE_SECONDS, train_all
+from functions.train import job
 from functions.train.runner import Runner
 from functions.train.settings import TrainSettings
 from functions.train.trainer import Trainer, passed_on
@@ -77,10 +77,10 @@ async def run(config: TrainSettings) -> int:
         async with Decoder(max_processes=1) as decoder:
             recordings = clients.open_own_recordings(config, config.own_recordings_bucket)
             services = Services(store, recordings, open_characters(), decoder)
-            trained = await train_all(
+            trained = await job.train_all(
                 build(config, services),
                 begin_seconds=config.job_seconds - config.training_seconds,
-                patience_seconds=RESTARTED_PATIENCE_SECONDS if is_restarted else 0,
+                patience_seconds=job.RESTARTED_PATIENCE_SECONDS if is_restarted else 0,
             )
     except asyncio.CancelledError:
         _LOG.info("stopped", extra={"event": "stopped"})

@@ -7,15 +7,15 @@ import re
 import secrets
 from typing import Final
 
-_PREFIX: Final = "own-"
+PREFIX: Final = "own-"
 _RANDOM_BYTES: Final = 16
-_ID: Final = re.compile(f"{_PREFIX}[a-z2-7]{{26}}")
+_ID: Final = re.compile(f"{PREFIX}[a-z2-7]{{26}}")
 
 
 def new_character_id() -> str:
     """Draw an id of 128 random bits."""
     drawn = base64.b32encode(secrets.token_bytes(_RANDOM_BYTES)).decode()
-    return _PREFIX + drawn.rstrip("=").lower()
+    return PREFIX + drawn.rstrip("=").lower()
 
 
 def is_own(character_id: str) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from shared.characters.bucket import manifest_name
+from shared.characters.own_ids import PREFIX
 from shared.own_characters import own_character as own
 from shared.own_characters.objects import (
     beyond_all_limits,
@@ -19,10 +21,15 @@ from shared.own_characters.own_character import Status
 from shared.own_characters.store import UnknownOwnCharacterError, change_own
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from shared.own_characters.store import OwnCharacterStore
     from shared.ports.bucket import Bucket
 
 _CLEANED_AT_ONCE: Final = 20
+_LOOKED_AT: Final = timedelta(days=1)
+_GENERATIONS_PER_SECOND: Final = 1_000_000
+"""Cloud Storage's generations are the microseconds at which an object was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +40,13 @@ class Cleaner:
         store: the characters' documents.
         recordings: the bucket of the owners' recordings.
         characters: the bucket of the bundles.
+        now: the time.
     """
 
     store: OwnCharacterStore
     recordings: Bucket
     characters: Bucket
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     async def clean(self) -> None:
         """Delete the recordings of ready characters, and all of those whose time is over.
@@ -65,6 +74,22 @@ class Cleaner:
             kept = await self._still_wants_recordings(character_id)
             for each in beyond_all_limits(recordings_among(all_of_it)) if kept else all_of_it:
                 await self.recordings.delete(each.name, each.generation)
+        await self._withdraw_orphans()
+
+    async def _withdraw_orphans(self) -> None:
+        """Remove bundles whose characters were deleted while they were published.
+
+        A trainer that finds the document gone does that itself, unless it is killed before. Those
+        that are older than a day were looked at often enough.
+        """
+        since = (self.now() - _LOOKED_AT).timestamp() * _GENERATIONS_PER_SECOND
+        for found in await self.characters.list(PREFIX):
+            character_id = found.name.partition("/")[0]
+            if found.name == manifest_name(character_id) and found.generation > since:
+                try:
+                    await self.store.read(character_id)
+                except UnknownOwnCharacterError:
+                    await withdraw(self.characters, character_id)
 
     async def _still_wants_recordings(self, character_id: str) -> bool:
         try:

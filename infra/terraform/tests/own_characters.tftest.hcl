@@ -11,6 +11,9 @@ mock_provider "random" {}
 mock_provider "time" {}
 
 variables {
+  # Converters that fetch characters need this, and a training has two of a project's twenty CPUs.
+  convert_memory  = "5Gi"
+  max_instances   = { convert = 4 }
   allowed_origins = ["https://voice.example.com"]
   convert_image   = "europe-west1-docker.pkg.dev/demo-project/voice-avatar/convert@sha256:0000000000000000000000000000000000000000000000000000000000000000"
   project_id      = "demo-project"

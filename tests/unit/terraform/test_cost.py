@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,12 +18,11 @@ from benchmarks.cost.run import (
     sweep_day_dollars,
     warm_day_dollars,
 )
+from benchmarks.cost.training import JobPrices, Training, training_dollars
 from benchmarks.measuring.pages import with_figures
 from benchmarks.measuring.report import Report, Table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.unit.terraform.reading import TerraformModule
 
 NOTHING = Measurement(cpu_seconds=0, seconds=5, bytes=0)
@@ -131,3 +131,21 @@ def test_the_guide_says_what_an_idle_month_costs() -> None:
     together = re.search(r"^\| together \| ([\d.]+) \|", page, re.MULTILINE)
     assert together
     assert float(together[1]) == pytest.approx(sum(rows.values()), abs=0.01)
+
+
+def test_a_characters_price_in_the_documentation_is_the_one_that_is_calculated() -> None:
+    page = (Path(__file__).parents[3] / "docs/own-characters.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| (job|api|Firestore|Cloud Storage|a month)[^|]*\| ([\d.]+) \|$", page, re.MULTILINE
+    )
+    dollars = training_dollars(Training(), Prices(), JobPrices())
+
+    assert [float(price) for _, price in rows] == [round(each, 5) for each in dollars.values()]
+    together = re.search(r"^\| \*\*together\*\* \| \*\*([\d.]+)\*\* \|$", page, re.MULTILINE)
+    assert together is not None
+    assert float(together[1]) == round(sum(dollars.values()), 4) <= 0.05
+
+
+def test_a_job_is_paid_for_while_it_runs() -> None:
+    used, job = Training(seconds=100, start_seconds=20), JobPrices(cpu_second=1, gib_second=0.5)
+    assert training_dollars(used, Prices(), job)["job"] == pytest.approx(120 * (2 + 4 * 0.5))

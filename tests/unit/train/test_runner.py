@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import psutil
@@ -23,6 +23,7 @@ from shared.own_characters.objects import (
 from shared.own_characters.own_character import COLLECTING_DAYS, MAX_TRIES, Status
 from shared.own_characters.store import UnknownOwnCharacterError, change_own
 from shared.voices.objects import StorageUnavailableError
+from tests.support.buckets import StoredObject
 from tests.unit.train.stage import BUNDLE, PROGRAM, Stage, speech
 
 if TYPE_CHECKING:
@@ -218,6 +219,24 @@ async def test_a_runner_that_is_stopped_hands_its_character_back_and_that_is_no_
     assert await stage.runner().train_next()
     stored = await stage.stored(character)
     assert (stored.status, stored.attempt, stored.tries) == (Status.READY, 2, 1)
+
+
+async def test_a_bundle_whose_character_was_deleted_while_its_trainer_was_killed_is_removed(
+    stage: Stage,
+) -> None:
+    ready = await stage.queued()
+    await stage.runner().train_next()
+    published = {name: each.data for name, each in stage.characters.objects.items()}
+    orphan = new_character_id()
+    written = int(datetime.now(UTC).timestamp() * 1_000_000)
+    for name, data in published.items():
+        stored = StoredObject(data, "application/json", written)
+        stage.characters.objects[name] = stored
+        stage.characters.objects[name.replace(ready.character_id, orphan)] = stored
+
+    await stage.runner().cleaner.clean()
+
+    assert set(stage.characters.objects) == set(published)
 
 
 async def test_a_killed_runner_is_followed_by_another_when_its_lease_has_ended(
