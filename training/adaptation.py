@@ -23,9 +23,7 @@ import soundfile
 
 from shared.characters.manifest import MAX_BUNDLE_BYTES, read_manifest
 from shared.process.writing import write_whole
-from speech.bundles.files import find_graph
 from speech.bundles.sealing import seal
-from speech.engines.harmonic import content
 from speech.signal.samples import resample
 from training.content.hearing import Ear
 from training.decoder.graph_weights import with_weights
@@ -41,6 +39,7 @@ from training.recordings.runs.work import WorkFolder
 from training.recordings.teaching.learning import Plan
 from training.recordings.teaching.preparation import Pair
 from training.recordings.teaching.stages import Effort, Material, Training
+from training.sound.files import read_mono
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _KINDS = {".wav", ".flac", ".opus", ".ogg"}
@@ -79,8 +78,7 @@ def adapt(places: Places, recordings: Path, pairs: Path | None, steps: int) -> N
     Raises:
         RecordingsError: a folder has no recordings, or a pair has no two channels.
     """
-    graph = read_manifest(places.bundle).graphs[content.ROLE]
-    ear = Ear(find_graph(places.bundle, graph.file, graph.sha256))
+    ear = Ear.of(places.bundle)
     share = _SHARE if places.readers is None else _SHARE_BESIDE_READERS
     plan = Plan(steps=steps, batch=_BATCH)
     effort = Effort(plan, owner_share=share, is_harsh=True, compensated=_COMPENSATED)
@@ -128,7 +126,7 @@ def spoken_in(folder: Path) -> list[Utterance]:
     Raises:
         RecordingsError: there are none.
     """
-    return [Utterance(file.name, 0.0, *_read(file)) for file in _files(folder)]
+    return [Utterance(file.name, 0.0, *read_mono(file)) for file in _files(folder)]
 
 
 def _pairs(folder: Path | None) -> list[Pair]:
@@ -149,11 +147,6 @@ def _files(folder: Path) -> list[Path]:
     if not found:
         raise RecordingsError(f"{folder}: expected a folder with recordings, found none.")
     return found
-
-
-def _read(file: Path) -> tuple[np.ndarray, int]:
-    wave, rate = soundfile.read(file, dtype="float32", always_2d=True)
-    return wave.mean(1), rate
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -17,9 +17,6 @@ from pathlib import Path
 
 import torch
 
-from shared.characters.manifest import read_manifest
-from speech.bundles.files import find_graph
-from speech.engines.harmonic import content
 from training.adaptation import REPOSITORY, spoken_in
 from training.content.hearing import Ear
 from training.content.voices import begin_from_nothing, save
@@ -32,7 +29,6 @@ from training.recordings.teaching.stages import Effort, Training
 
 _WORK = REPOSITORY / ".training" / "average"
 _MADE = REPOSITORY / ".training" / "average.npz"
-_HEARS = REPOSITORY / "characters" / "hina"
 _PLAN = Plan(steps=9_200, batch=16, rate=1.2e-3)
 _VERSIONS = 2  # one with another vocal tract, one only disturbed
 
@@ -67,8 +63,7 @@ def learn(sources: Sources, work: Path, plan: Plan, into: Path) -> None:
     if not folders:
         raise RecordingsError(f"{sources.voices}: expected a folder for each voice, found none.")
     voices = {folder.name: spoken_in(folder) for folder in folders}
-    graph = read_manifest(_HEARS).graphs[content.ROLE]
-    ear = Ear(find_graph(_HEARS, graph.file, graph.sha256))
+    ear = Ear.of(REPOSITORY / "characters" / "hina")
     choices = f"{sources.others} {plan}"
     kept = WorkFolder.open(work, sources.voices, choices, [sources.others])
     training = Training(ear, Effort(plan), kept, Progress(stages=2))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnxruntime
 
-from speech.engines.harmonic.content import LOUDEST, PRIOR_FRAMES, SOFTEST
+from shared.characters.manifest import read_manifest
+from speech.bundles.files import find_graph
+from speech.engines.harmonic.content import LOUDEST, PRIOR_FRAMES, ROLE, SOFTEST
 from training.sound.features import HOP, Floats
 
 if TYPE_CHECKING:
@@ -29,6 +31,12 @@ class Ear:
         self._session = onnxruntime.InferenceSession(
             str(file), options, providers=["CPUExecutionProvider"]
         )
+
+    @classmethod
+    def of(cls, bundle: Path) -> Ear:
+        """The one that a character hears with."""
+        graph = read_manifest(bundle).graphs[ROLE]
+        return cls(find_graph(bundle, graph.file, graph.sha256))
 
     def hear(self, wave: Floats, speaking: NDArray[np.bool_], speed: float = 1.0) -> Floats:
         """Return the content [T, 128] of up to 30 s, without its mean while somebody speaks.

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import soundfile
 import soxr
 
 from speech.engines.harmonic.content import tells_speaker
 from speech.signal.clock import NoClock
-from speech.signal.samples import resample
 from speech.signal.whole.analysis import analyse
 from training.sound.augment import spoil
 from training.sound.features import RATE, Floats, MelSpectrum
+from training.sound.files import read_speech
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,8 +58,7 @@ def lessons_of(files: Sequence[Path], ear: Ear, seed: int) -> Iterator[Lesson]:
     random = np.random.default_rng(seed)
     mel = MelSpectrum()
     for file in files:
-        wave, rate = soundfile.read(file, dtype="float32", always_2d=True)
-        samples = resample(np.ascontiguousarray(wave[:, 0]), rate, RATE)
+        samples = read_speech(file)
         for begin in range(0, len(samples), _PIECE_SECONDS * RATE):
             piece = samples[begin : begin + _PIECE_SECONDS * RATE]
             if len(piece) >= _SHORTEST_SECONDS * RATE:

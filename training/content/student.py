@@ -26,9 +26,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shared.characters.manifest import read_manifest
 from training.content.encoder import CHANNELS
-from training.content.graphs import CONTENT, SIZE
+from training.content.graphs import SIZE
 from training.content.hearing import Ear
 from training.content.lessons import Lesson, lessons_of
 from training.decoder.graph_weights import load_network
@@ -40,12 +39,9 @@ from training.sound.features import BANDS
 CROP = 104
 BATCH = 16
 _ROOT = Path(__file__).resolve().parents[2]
-_CHARACTERS = _ROOT / "characters"
 _FIRST = _ROOT / "tests" / "data" / "bundles" / "mei" / "harmonic.onnx"
-_HEARD, _EVERY = (
-    1_200,
-    4,
-)  # as in training.decoder.stream: frames before, of which one in four is known
+# As in training.decoder.stream: frames before, of which one in four is known.
+_HEARD, _EVERY = 1_200, 4
 _HISTORY = _HEARD // _EVERY
 _UNTAUGHT = 3
 _SETTLING = 22  # frames at a crop's beginning that lack what came before
@@ -209,13 +205,12 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     asked.work.mkdir(parents=True, exist_ok=True)
     lessons: list[Lesson] = []
-    shared = read_manifest(_CHARACTERS / "hina").graphs[CONTENT].sha256
+    ear = Ear.of(_ROOT / "characters" / "hina")
     for folder in asked.speech:
         kept = asked.work / f"{folder.resolve().name}.pickle"
         if not kept.exists():
             files = sorted(f for f in folder.rglob("*") if f.suffix in {".wav", ".flac", ".opus"})
-            made = list(lessons_of(files, Ear(_CHARACTERS / "encoders" / f"{shared}.onnx"), 1))
-            kept.write_bytes(pickle.dumps(made))
+            kept.write_bytes(pickle.dumps(list(lessons_of(files, ear, 1))))
         lessons += pickle.loads(kept.read_bytes())
     student = teach(new_student(), Teaching(lessons, 11), asked.minutes, asked.work / "progress.pt")
     torch.save(student.state_dict(), asked.work / "student.pt")

@@ -81,16 +81,15 @@ class LogMel(nn.Module):
         for name, table in tables.items():
             self.register_buffer(name, torch.tensor(table, dtype=torch.float32))
 
-    def forward(self, wave: Tensor, *, is_levelled: bool = True) -> Tensor:
-        """Compute it; at a level of its own if it is not levelled, as Whisper itself does."""
+    def forward(self, wave: Tensor) -> Tensor:
+        """Compute it."""
         hops = functional.pad(wave, (240, 240)).reshape(1, -1, HOP)
         frames = torch.cat([hops[:, :-2], hops[:, 1:-1], hops[:, 2:]], -1)[:, :-1]
         power = ((frames @ self.cosine) ** 2 + (frames @ self.sine) ** 2) @ self.filters
         log = torch.log(power.clamp_min(_FLOOR)) * (1 / np.log(10.0))
         loudest = log.amax((1, 2), keepdim=True)
         log = torch.maximum(log, loudest - _RANGE)
-        if is_levelled:
-            log = log - loudest + LOUDEST
+        log = log - loudest + LOUDEST
         return (log.transpose(1, 2) + 4.0) / 4.0
 
 
@@ -119,18 +118,14 @@ class Block(nn.Module):
 
 
 class WhisperEncoder(nn.Module):
-    """Log mel spectrum [1, 80, T], T even and at most 3000, to answers [1, T / 2, 512].
+    """Log mel spectrum [1, 80, T], T even and at most 3000, to answers [1, T / 2, 512]."""
 
-    Args:
-        layers: how many blocks are used; the first ones.
-    """
-
-    def __init__(self, layers: int = LAYERS) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.narrow_in_time = nn.Conv1d(WIDTH, WIDTH, 3, stride=2, padding=1)
         self.entry = nn.Conv1d(BANDS, WIDTH, 3, padding=1)
         self.positions = nn.Parameter(torch.zeros(LONGEST_FRAMES // 2, WIDTH))
-        self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
+        self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
         self.end = nn.LayerNorm(WIDTH)
 
     def forward(self, mel: Tensor) -> Tensor:
@@ -141,16 +136,14 @@ class WhisperEncoder(nn.Module):
         return self.end(self.blocks(x))
 
 
-def load_encoder(
-    weights: Mapping[str, NDArray[np.float32]], layers: int = LAYERS
-) -> WhisperEncoder:
+def load_encoder(weights: Mapping[str, NDArray[np.float32]]) -> WhisperEncoder:
     """Build the encoder with the published weights, by their names in CTranslate2's file."""
     places = {
         "entry": "conv1",
         "narrow_in_time": "conv2",
         "end": "layer_norm",
     }
-    for number in range(layers):
+    for number in range(LAYERS):
         layer, block = f"layer_{number}", f"blocks.{number}"
         places |= {
             f"{block}.before_attention": f"{layer}/self_attention/layer_norm",
@@ -166,6 +159,6 @@ def load_encoder(
         for ours, theirs in (("weight", "gamma"), ("bias", "beta")):
             value = weights[f"{name}/{theirs if is_norm else ours}"]
             state[f"{place}.{ours}"] = torch.from_numpy(value)
-    encoder = WhisperEncoder(layers)
+    encoder = WhisperEncoder()
     encoder.load_state_dict(state)
     return encoder.eval()

@@ -14,23 +14,22 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-import soundfile
-
 from speech.bundles.bundle import BundleError
-from speech.signal.samples import resample
 from training.judges.judging import Character, Convert, Judging
-from training.judges.panel import Panel, gather
+from training.judges.panel import gather
 from training.judges.recordings import Recording, english, japanese, spread
 from training.judges.report import markdown
 from training.quality.card import write_judged
 from training.quality.converter import Converter
 from training.quality.disturbances import noise, room, telephone
-from training.sound.features import RATE, Floats
+from training.quality.similarity import voice_of
+from training.sound.files import read_speech
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from training.sound.features import Floats
 
 
 CLEAN = "clean"
@@ -94,7 +93,7 @@ def judge(
         own = trained_on(bundle.name) or _own(bundle.name, places)
         converter = Converter.of(bundle)
         convert = converter.heard if is_live else converter
-        voice = voice_of(_some(own), panel)
+        voice = voice_of(_some(own), panel.speakers) if own else None
         characters.append(Character(bundle.name, convert, voice))
         if is_marked:
             characters.append(Character(f"{bundle.name}, marked", converter.marked, voice))
@@ -148,24 +147,11 @@ def _own(name: str, places: Places) -> list[Floats]:
         for kind in ("wav", "flac")
         for file in sorted((folder / name).glob(f"*.{kind}"))
     ]
-    return [_read(file) for file in _some(files)]
+    return [read_speech(file) for file in _some(files)]
 
 
 def _some(every: Sequence[Kept]) -> Sequence[Kept]:
     return every[:: max(1, len(every) // _REFERENCES)][:_REFERENCES]
-
-
-def voice_of(recordings: Sequence[Floats], panel: Panel) -> Floats | None:
-    """Return how a voice sounds in its recordings at 16 kHz; None without any."""
-    if not recordings:
-        return None
-    mean = np.mean([panel.speakers.embed(wave) for wave in recordings], 0)
-    return np.asarray(mean / np.linalg.norm(mean), np.float32)
-
-
-def _read(file: Path) -> Floats:
-    wave, rate = soundfile.read(file, dtype="float32")
-    return resample(wave, rate, RATE)
 
 
 def _report(done: int, total: int) -> None:

@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import soundfile
-import soxr
-
-from training.sound.features import RATE, Floats
+from training.sound.files import read_speech
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from training.sound.features import Floats
 
 TRANSCRIPTS = "transcripts.tsv"
 READERS = "English readers"
@@ -56,7 +54,7 @@ def japanese(folder: Path) -> list[Recording]:
         group = _NAMES.get(listed.parent.name, listed.parent.name)
         for line in listed.read_text("utf-8").splitlines():
             file, language, text = line.split("\t")
-            found.append(Recording(group, file, language, _read(listed.parent / file), text))
+            found.append(Recording(group, file, language, read_speech(listed.parent / file), text))
     return found
 
 
@@ -73,7 +71,8 @@ def english(folder: Path) -> list[Recording]:
     )
     files = sorted(file for file in folder.rglob("*") if file.suffix in _ENGLISH_KINDS)
     return [
-        Recording(READERS, file.stem, "en", _read(file), texts.get(file.stem)) for file in files
+        Recording(READERS, file.stem, "en", read_speech(file), texts.get(file.stem))
+        for file in files
     ]
 
 
@@ -87,9 +86,3 @@ def spread(recordings: list[Recording], most: int) -> list[Recording]:
         for group in groups.values()
         for index in range(min(most, len(group)))
     ]
-
-
-def _read(file: Path) -> Floats:
-    wave, rate = soundfile.read(file, dtype="float32")
-    mono = wave if wave.ndim == 1 else wave.mean(1)
-    return np.asarray(soxr.resample(mono, rate, RATE), np.float32)

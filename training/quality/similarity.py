@@ -1,6 +1,7 @@
 """Likeness to the target as a speaker encoder hears it (Resemblyzer; for evaluation alone)."""
 
 import warnings
+from collections.abc import Iterable
 from typing import Protocol
 
 import numpy as np
@@ -36,13 +37,18 @@ class SpeakerEncoder:
         return np.asarray(self._encoder.embed_utterance(heard), np.float32)
 
 
+def voice_of(recordings: Iterable[Floats], encoder: Embedding) -> Floats:
+    """The mean direction of a voice's recordings at 16 kHz, of length 1; there is at least one."""
+    mean = np.mean([encoder.embed(wave) for wave in recordings], 0)
+    return np.asarray(mean / np.linalg.norm(mean), np.float32)
+
+
 class SpeakerLikeness:
     """Cosine between the embedding of a recording and that of the target's reference speech."""
 
-    def __init__(self, references: list[Floats], encoder: Embedding | None = None) -> None:
-        self._encoder: Embedding = encoder or SpeakerEncoder()
-        mean = np.mean([self._encoder.embed(wave) for wave in references], 0)
-        self._reference = mean / np.linalg.norm(mean)
+    def __init__(self, references: Iterable[Floats], encoder: Embedding) -> None:
+        self._encoder = encoder
+        self._reference = voice_of(references, encoder)
 
     def of(self, wave: Floats) -> float:
         """Cosine of a 16 kHz recording of at least a second."""

@@ -14,9 +14,6 @@ from importing.bundles.consent import Ask, Consent, ask_consent, read_consent
 from importing.bundles.portraits import read_portrait
 from importing.files.errors import VoiceFileError
 from importing.trial.measuring import measure as measure_speed
-from shared.characters.manifest import read_manifest
-from speech.bundles.files import find_graph
-from speech.engines.harmonic import content
 from training.content.hearing import Ear
 from training.judges.clips import judge_clips
 from training.judges.errors import JudgeMissingError
@@ -70,12 +67,6 @@ class Places:
     def models(self) -> Path:
         """The folder of the recogniser, whether it is there or not."""
         return self.judges or self.work.parent / "judges"
-
-    @property
-    def encoder(self) -> Path:
-        """The content encoder that the base shares with others."""
-        graph = read_manifest(self.base).graphs[content.ROLE]
-        return find_graph(self.base, graph.file, graph.sha256)
 
 
 def main(arguments: Sequence[str], places: Places, ask: Ask, encoder: Embedding) -> int:
@@ -191,7 +182,7 @@ def _make(options: argparse.Namespace, places: Places, ask: Ask, encoder: Embedd
     consent = consent.model_copy(update={"consent": f"{consent.consent} {statement}"})
     trained_on, held_out = hold_out(selection)
     others = work.kept("strangers", lambda: find_others(options.others))
-    ear, full = Ear(places.encoder), Effort(seed=options.seed)
+    ear, full = Ear.of(places.base), Effort(seed=options.seed)
     effort = full.quick() if options.quick else full
     trained = Training(ear, effort, work, progress).run(Material(trained_on, others.taught))
     english = options.name or options.character
@@ -281,7 +272,7 @@ def measure(character: str, places: Places, encoder: Embedding) -> str:
     selection: Selection = work.read("selection")
     others: Others = work.read("strangers")
     trained_on, held_out = hold_out(selection)
-    judging = Judge(bundle, trained_on, encoder, Ear(places.encoder))
+    judging = Judge(bundle, trained_on, encoder, Ear.of(places.base))
     progress = Progress(stages=1)
     progress.begin("measuring")
     judgement = judge(judging, held_out, others.strangers, progress.report)

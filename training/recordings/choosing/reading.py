@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shared.voices.media import SNIFF_BYTES, sniff
 from shared.voices.voice import VoiceError
@@ -98,7 +97,8 @@ def read_pieces(recording: Recording) -> Iterator[Piece]:
     except VoiceError as error:
         # What was read before a file breaks off is as good as any other recording.
         if not read and not parts:
-            raise RecordingsError(_without_stop(error.message)) from error
+            message = error.message[:1].lower() + error.message[1:].rstrip(".")
+            raise RecordingsError(message) from error
     if parts:
         yield _piece(recording, read, parts, _format_of(demuxer))
 
@@ -116,10 +116,6 @@ def _open(path: Path) -> Demuxer:
     return Demuxer(data, container)
 
 
-def _without_stop(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:].rstrip(".")
-
-
 def _format_of(demuxer: Demuxer) -> Format:
     if demuxer.format is None:
         raise RecordingsError("nothing in it can be decoded")
@@ -127,13 +123,9 @@ def _format_of(demuxer: Demuxer) -> Format:
 
 
 def _piece(recording: Recording, read: int, parts: list[bytes], form: Format) -> Piece:
-    samples = _mix(np.frombuffer(b"".join(parts), _DTYPES[form.sample_type]), form)
+    interleaved = as_float(np.frombuffer(b"".join(parts), _DTYPES[form.sample_type]))
+    mono = downmix(interleaved.reshape(-1, len(form.sent)), form.weights)
     rate = min(form.sample_rate, HIGHEST_RATE)
-    samples = resample(samples, form.sample_rate, rate)
+    samples = resample(mono, form.sample_rate, rate)
     usable = np.clip(np.nan_to_num(samples), -8, 8).astype(np.float32)
     return Piece(recording.name, read / form.sample_rate, usable, rate)
-
-
-def _mix(interleaved: NDArray[np.generic], form: Format) -> Floats:
-    frames = as_float(interleaved).reshape(-1, len(form.sent))
-    return downmix(frames, form.weights)

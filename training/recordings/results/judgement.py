@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shared.characters.manifest import read_manifest
 from speech.signal.samples import resample
@@ -13,7 +12,7 @@ from training.content.hearing import Ear
 from training.decoder.network import HarmonicVoice
 from training.quality import measures
 from training.quality.converter import Converter
-from training.quality.similarity import Embedding
+from training.quality.similarity import Embedding, voice_of
 from training.quality.synthesis import synthesise
 from training.recordings.choosing.screening import Utterance
 from training.recordings.runs.errors import RecordingsError
@@ -98,14 +97,9 @@ class Judge:
         self._encoder = encoder
         clips = join(references)
         step = max(1, len(clips) // _REFERENCES)
-        self._reference = self._direction([encoder.embed(clip) for clip in clips[::step]])
+        self._reference = voice_of(clips[::step], encoder)
         self._preparation = Preparation(ear, 0, versions=0)
         self._voice = HarmonicVoice()
-
-    @staticmethod
-    def _direction(embeddings: Sequence[Floats]) -> NDArray[np.float32]:
-        mean = np.mean(embeddings, 0)
-        return np.asarray(mean / np.linalg.norm(mean), np.float32)
 
     def clip_of_owner(self, name: str, utterance: Utterance) -> Clip:
         """Convert a recording of the owner, and let the synthesis alone say it."""

@@ -12,7 +12,7 @@ from speech.bundles.reading import load_character
 from speech.engines.interface.engine import ConversionOptions
 from speech.engines.registry import ENGINES, build_engine
 from speech.networks.settings import SessionSettings
-from training.content.graphs import CONTENT, CONTENT_STREAM, SIZE, STREAM
+from training.content.graphs import CONTENT_STREAM, SIZE, STREAM
 from training.content.hearing import Ear
 from training.content.lessons import VERSIONS, Lesson, lessons_of
 from training.content.live import make_live, write_student
@@ -33,8 +33,7 @@ SPEECH = sorted((ROOT / "training" / "people" / "heard").glob("*.opus"))[:2]
 
 @pytest.fixture(scope="module")
 def lessons() -> list[Lesson]:
-    shared = read_manifest(CHARACTERS / "hina").graphs[CONTENT].sha256
-    return list(lessons_of(SPEECH, Ear(CHARACTERS / "encoders" / f"{shared}.onnx"), 1))
+    return list(lessons_of(SPEECH, Ear.of(CHARACTERS / "hina"), 1))
 
 
 def test_a_lesson_has_versions_of_speech_and_what_is_heard_in_it(lessons: list[Lesson]) -> None:

@@ -12,7 +12,6 @@ from training.average import Sources, learn
 from training.content.hearing import Ear
 from training.content.voices import AVERAGE, begin, begin_from_nothing
 from training.recordings.choosing.screening import Utterance
-from training.recordings.command import Places
 from training.recordings.runs.errors import RecordingsError
 from training.recordings.teaching.learning import Plan, held_out_distance, scale_of
 from training.recordings.teaching.preparation import Preparation
@@ -43,7 +42,7 @@ def test_an_average_voice_is_learnt_from_nothing_and_another_decoder_begins_with
 ) -> None:
     made = tmp_path / "made" / "average.npz"
     learn(sources, tmp_path / "work", PLAN, made)
-    ear = Ear(Places(CHARACTERS, CHARACTERS / "hina", CHARACTERS).encoder)
+    ear = Ear.of(CHARACTERS / "hina")
     held_out = list(
         Preparation(ear, seed=1, versions=0).of(
             [Utterance("she.wav", 0.0, woman[25 * RATE : 32 * RATE], RATE)]

@@ -19,7 +19,6 @@ from training.quality.converter import Converter
 from training.quality.similarity import SpeakerEncoder, SpeakerLikeness
 from training.quality.synthesis import synthesise
 from training.recordings.choosing.screening import Utterance
-from training.recordings.command import Places
 from training.recordings.results.bundle import Names, write_bundle
 from training.recordings.teaching.learning import (
     Disturber,
@@ -43,7 +42,7 @@ Floats = NDArray[np.float32]
 @pytest.fixture(scope="module")
 def ear() -> Ear:
     torch.set_num_threads(1)
-    return Ear(Places(CHARACTERS, HINA, CHARACTERS).encoder)
+    return Ear.of(HINA)
 
 
 @pytest.fixture(scope="module")
